@@ -1,0 +1,166 @@
+//! The names of things. Each is a number with one meaning, so that two meanings cannot be mixed up.
+
+use crate::limits::UNIT_BYTES;
+use std::fmt;
+
+/// A table. Never reused, also not after the table is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(pub u32);
+
+impl TableId {
+    /// The catalog's logical rows: table name to id and options. Logged like any other table.
+    pub const CATALOG: TableId = TableId(0);
+    /// The catalog's physical rows: table id to run. Written by checkpoints alone, never logged.
+    pub const PHYSICAL: TableId = TableId(1);
+    /// The first id that a user's table may have.
+    pub const FIRST_USER: TableId = TableId(16);
+}
+
+impl fmt::Display for TableId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table {}", self.0)
+    }
+}
+
+/// A position in the log's byte stream. Grows for ever; no position is ever written twice with other bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub u64);
+
+impl fmt::Display for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A commit's place in the one order of commits. 0 is before the first commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommitTs(pub u64);
+
+impl CommitTs {
+    /// Later than every commit.
+    pub const MAX: CommitTs = CommitTs(u64::MAX);
+}
+
+/// The number of a checkpoint; a page's *birth* is the checkpoint that wrote it. 0 is the empty database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CheckpointNo(pub u64);
+
+/// Drawn at random when a database is created. It seeds every checksum, so that a page or a log block of
+/// another database never passes for one of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DatabaseId(pub u64);
+
+/// Where a page or an extent lies, how long it is, and the checksum of what it must hold.
+///
+/// The checksum is held by whoever points, not only by the page itself: a flipped bit, a misdirected write and a
+/// lost write are all found before a byte is returned.
+///
+/// On disk: 16 bytes, two little-endian `u64`. The first packs unit (bits 0-39), length in units (bits 40-55)
+/// and flags (bits 56-63); the second is the checksum.
+///
+/// ```
+/// use base::PagePtr;
+/// let ptr = PagePtr::new(7, 4, 0xfeed);
+/// assert_eq!((ptr.unit(), ptr.units(), ptr.checksum()), (7, 4, 0xfeed));
+/// assert_eq!(PagePtr::decode(&ptr.encode()), ptr);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PagePtr {
+    place: u64,
+    checksum: u64,
+}
+
+const UNIT_BITS: u32 = 40;
+const LENGTH_BITS: u32 = 16;
+const FLAG_SHIFT: u32 = UNIT_BITS + LENGTH_BITS;
+
+impl PagePtr {
+    /// Bytes of the encoded form.
+    pub const BYTES: usize = 16;
+    /// The largest unit number that fits: 4 PiB of data file.
+    pub const MAX_UNIT: u64 = (1 << UNIT_BITS) - 1;
+    /// The longest extent, in units: 256 MiB less one unit.
+    pub const MAX_UNITS: u64 = (1 << LENGTH_BITS) - 1;
+    /// Flag: the subtree below holds large values, so that it may not be dropped unread.
+    pub const HAS_LARGE: u8 = 1;
+    /// Flag: not on disk; the unit is an index into an editor's dirty pages. Never written to a file.
+    pub const IN_MEMORY: u8 = 0x80;
+
+    /// A pointer to `units` units from `unit` on. Panics if a part does not fit its bits: places come from the
+    /// space map, which never hands out such; bytes from a file go through [`PagePtr::decode`].
+    #[inline]
+    pub fn new(unit: u64, units: u64, checksum: u64) -> Self {
+        assert!(
+            unit <= Self::MAX_UNIT && units <= Self::MAX_UNITS,
+            "extent {unit}+{units} does not fit a page pointer"
+        );
+        PagePtr { place: unit | (units << UNIT_BITS), checksum }
+    }
+
+    /// The same pointer with exactly these flags.
+    #[inline]
+    #[must_use]
+    pub fn with_flags(self, flags: u8) -> Self {
+        let place = self.place & ((1 << FLAG_SHIFT) - 1);
+        PagePtr { place: place | (u64::from(flags) << FLAG_SHIFT), ..self }
+    }
+
+    /// The first unit.
+    #[inline]
+    pub fn unit(self) -> u64 {
+        self.place & Self::MAX_UNIT
+    }
+
+    /// The length in units of [`UNIT_BYTES`].
+    #[inline]
+    pub fn units(self) -> u64 {
+        (self.place >> UNIT_BITS) & Self::MAX_UNITS
+    }
+
+    /// The flag bits.
+    #[inline]
+    pub fn flags(self) -> u8 {
+        (self.place >> FLAG_SHIFT) as u8
+    }
+
+    /// The checksum of what lies there.
+    #[inline]
+    pub fn checksum(self) -> u64 {
+        self.checksum
+    }
+
+    /// The byte offset in the data file.
+    #[inline]
+    pub fn offset_bytes(self) -> u64 {
+        self.unit() * UNIT_BYTES as u64
+    }
+
+    /// The length in bytes.
+    #[inline]
+    pub fn len_bytes(self) -> usize {
+        self.units() as usize * UNIT_BYTES
+    }
+
+    /// The 16 bytes of the on-disk form.
+    #[inline]
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        out[..8].copy_from_slice(&self.place.to_le_bytes());
+        out[8..].copy_from_slice(&self.checksum.to_le_bytes());
+        out
+    }
+
+    /// Reads the on-disk form. Any 16 bytes are some pointer; whether it lies inside the file is checked when it
+    /// is followed.
+    #[inline]
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        PagePtr { place: word(0), checksum: word(8) }
+    }
+}
+
+impl fmt::Debug for PagePtr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unit {}+{} ({:016x})", self.unit(), self.units(), self.checksum)
+    }
+}

@@ -1,0 +1,167 @@
+//! What a transaction does to a table, and the one encoding of it, which the log holds.
+//!
+//! A commit record in the log is `commit timestamp varint · operation count varint · operations`. An operation is
+//! one kind byte and its parts; the table is named once and stands for all operations until the next
+//! [`Op`] of another table (`docs/format.md` has the table and a worked example).
+
+use crate::codec::{Reader, Writer};
+use crate::{CommitTs, TableId};
+
+/// One logical operation. Keys and values are borrowed from wherever they lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op<'a> {
+    /// Sets `key` to `value`.
+    Put {
+        /// Where.
+        key: &'a [u8],
+        /// To what.
+        value: &'a [u8],
+    },
+    /// Removes `key`, present or not.
+    Delete {
+        /// Which.
+        key: &'a [u8],
+    },
+    /// Removes every key in `[start, end)`; no `end` means to the end of the table. Within one commit it takes
+    /// effect before the puts and deletes of the same table.
+    DeleteRange {
+        /// The first key removed.
+        start: &'a [u8],
+        /// The first key kept.
+        end: Option<&'a [u8]>,
+    },
+}
+
+/// The kind bytes of format 1. Kinds 16-31 are reserved for references to what lies outside the log: 16 a large
+/// value's extent, 17 an attached run.
+mod kind {
+    pub const TABLE: u8 = 1;
+    pub const PUT: u8 = 2;
+    pub const DELETE: u8 = 3;
+    pub const DELETE_RANGE: u8 = 4;
+    pub const DELETE_FROM: u8 = 5;
+}
+
+/// Appends a commit record's operations to a buffer.
+#[derive(Debug)]
+pub struct Encoder<'a, W: Writer> {
+    out: &'a mut W,
+    table: Option<TableId>,
+}
+
+impl<'a, W: Writer> Encoder<'a, W> {
+    /// Begins a commit record of `count` operations.
+    #[inline]
+    pub fn begin(out: &'a mut W, ts: CommitTs, count: u64) -> Self {
+        out.put_varint(ts.0);
+        out.put_varint(count);
+        Encoder { out, table: None }
+    }
+
+    /// Appends one operation on `table`.
+    #[inline]
+    pub fn push(&mut self, table: TableId, op: Op<'_>) {
+        if self.table != Some(table) {
+            self.table = Some(table);
+            self.out.put_u8(kind::TABLE);
+            self.out.put_varint(u64::from(table.0));
+        }
+        match op {
+            Op::Put { key, value } => {
+                self.out.put_u8(kind::PUT);
+                self.out.put_bytes(key);
+                self.out.put_bytes(value);
+            }
+            Op::Delete { key } => {
+                self.out.put_u8(kind::DELETE);
+                self.out.put_bytes(key);
+            }
+            Op::DeleteRange { start, end: Some(end) } => {
+                self.out.put_u8(kind::DELETE_RANGE);
+                self.out.put_bytes(start);
+                self.out.put_bytes(end);
+            }
+            Op::DeleteRange { start, end: None } => {
+                self.out.put_u8(kind::DELETE_FROM);
+                self.out.put_bytes(start);
+            }
+        }
+    }
+}
+
+/// Reads one commit record back: an iterator over its operations, each with its table.
+///
+/// `None` ends the record; whether it ended well is what [`Decoder::finish`] says.
+///
+/// ```
+/// use base::{op::{Decoder, Encoder, Op}, CommitTs, TableId};
+/// let mut bytes = Vec::new();
+/// let mut encoder = Encoder::begin(&mut bytes, CommitTs(9), 1);
+/// encoder.push(TableId(16), Op::Put { key: b"k", value: b"v" });
+/// let mut decoder = Decoder::begin(&bytes).unwrap();
+/// assert_eq!(decoder.ts(), CommitTs(9));
+/// assert_eq!(decoder.next(), Some((TableId(16), Op::Put { key: b"k", value: b"v" })));
+/// assert_eq!(decoder.next(), None);
+/// assert_eq!(decoder.finish().unwrap(), &[] as &[u8]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Decoder<'a> {
+    reader: Reader<'a>,
+    ts: CommitTs,
+    left: u64,
+    table: Option<TableId>,
+    bad: bool,
+}
+
+impl<'a> Decoder<'a> {
+    /// Reads the head of the record at the front of `bytes`.
+    pub fn begin(bytes: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        let ts = CommitTs(reader.varint()?);
+        let left = reader.varint()?;
+        Some(Decoder { reader, ts, left, table: None, bad: false })
+    }
+
+    /// The commit's timestamp.
+    pub fn ts(&self) -> CommitTs {
+        self.ts
+    }
+
+    /// What follows the record, once every operation was read; `None` if the bytes were not a record.
+    pub fn finish(self) -> Option<&'a [u8]> {
+        (!self.bad && self.left == 0).then(|| self.reader.rest())
+    }
+
+    fn read(&mut self) -> Option<(TableId, Op<'a>)> {
+        let reader = &mut self.reader;
+        let mut kind = reader.u8()?;
+        if kind == kind::TABLE {
+            self.table = Some(TableId(u32::try_from(reader.varint()?).ok()?));
+            kind = reader.u8()?;
+        }
+        let op = match kind {
+            kind::PUT => Op::Put { key: reader.bytes()?, value: reader.bytes()? },
+            kind::DELETE => Op::Delete { key: reader.bytes()? },
+            kind::DELETE_RANGE => Op::DeleteRange { start: reader.bytes()?, end: Some(reader.bytes()?) },
+            kind::DELETE_FROM => Op::DeleteRange { start: reader.bytes()?, end: None },
+            _ => return None,
+        };
+        Some((self.table?, op))
+    }
+}
+
+impl<'a> Iterator for Decoder<'a> {
+    type Item = (TableId, Op<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.bad || self.left == 0 {
+            return None;
+        }
+        let read = self.read();
+        match read {
+            Some(_) => self.left -= 1,
+            None => self.bad = true,
+        }
+        read
+    }
+}

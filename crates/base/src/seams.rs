@@ -1,0 +1,60 @@
+//! Time and chance, behind one door each, so that a simulation can hold both.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// SplitMix64 (Steele, Lea and Flood 2014): a small, fast, seedable generator. Not for secrets.
+///
+/// ```
+/// use base::seams::Random;
+/// let mut a = Random::seeded(7);
+/// let mut b = Random::seeded(7);
+/// assert_eq!(a.next_u64(), b.next_u64());
+/// assert!(a.below(10) < 10);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// The generator whose whole future `seed` decides.
+    pub fn seeded(seed: u64) -> Self {
+        Random { state: seed }
+    }
+
+    /// A generator that differs from run to run: seeded from the clock, the process and the hasher's keys.
+    pub fn from_entropy() -> Self {
+        use std::hash::{BuildHasher, RandomState};
+        let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        Random::seeded(RandomState::new().hash_one((nanos, std::process::id())))
+    }
+
+    /// The next 64 bits.
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, which must not be 0. Bias is below 2^-32 for bounds below 2^32.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// True in `n` of `of` cases.
+    #[inline]
+    pub fn chance(&mut self, n: u64, of: u64) -> bool {
+        self.below(of) < n
+    }
+
+    /// Shuffles in place (Fisher-Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Who is reading, and so what must not be freed under them.
+//!
+//! A [`Slot`] belongs to one reader at a time and has two words, both written by that reader alone:
+//!
+//! * `view`: which view of the database a snapshot holds, for as long as the snapshot lives. Views older than every
+//!   held one can be freed, with the memtables and pages that only they reach.
+//! * `epoch`: set while one call looks at pages of the pool. A frame that was unlinked in epoch *e* is reused once
+//!   no slot is in an epoch at or before *e*. A call leaves its epoch before it waits for I/O and before it runs a
+//!   user's code, so that nobody's slowness holds up frames.
+//!
+//! Each slot has cache lines of its own: beginning and ending a read writes no line that another thread writes.
+//!
+//! # Why a view cannot vanish between being loaded and being announced
+//! A reader stores `PENDING`, then loads the current view, then stores that view's number. A reclaimer publishes
+//! the newer view first and scans the slots after. All four are `SeqCst`, so they have one order: either the scan
+//! sees `PENDING` (or the number) and frees nothing that this reader may hold, or the reader's load comes after
+//! the publication and sees the newer view.
+
+use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, lock};
+use std::cell::Cell;
+use std::ptr;
+
+/// `view` of a slot that holds none.
+const IDLE: u64 = 0;
+/// `view` of a slot whose reader is about to hold one, not yet known which.
+const PENDING: u64 = u64::MAX;
+
+/// One reader's announcements. 128 bytes: two cache lines, as neighbouring lines are fetched in pairs.
+#[repr(align(128))]
+#[derive(Debug)]
+pub struct Slot {
+    view: AtomicU64,
+    epoch: AtomicU64,
+}
+
+const CHUNK: usize = 64;
+/// 65,536 slots: more live readers than anyone has threads or patience for, in 8 KiB of pointers.
+const MAX_CHUNKS: usize = 1024;
+
+/// All slots of a database. They are allocated by chunks of 64 as readers come, and never freed before the
+/// database is.
+#[derive(Debug)]
+pub struct Slots {
+    chunks: Box<[AtomicPtr<[Slot; CHUNK]>]>,
+    /// How many slots were ever handed out: scans stop here.
+    high: AtomicUsize,
+    free: Mutex<Vec<usize>>,
+    epoch: AtomicU64,
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        Slots::new()
+    }
+}
+
+impl Slots {
+    /// No slots yet.
+    pub fn new() -> Self {
+        let chunks = (0..MAX_CHUNKS).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+        Slots { chunks, high: AtomicUsize::new(0), free: Mutex::new(Vec::new()), epoch: AtomicU64::new(1) }
+    }
+
+    /// A slot that is nobody's, as its index; `None` when all 65,536 are taken. Takes a lock: callers keep slots
+    /// at hand and return them with [`Slots::release`] when they have too many.
+    pub fn claim(&self) -> Option<usize> {
+        let mut free = lock(&self.free);
+        if let Some(index) = free.pop() {
+            return Some(index);
+        }
+        let index = self.high.load(Ordering::SeqCst);
+        let chunk = self.chunks.get(index / CHUNK)?;
+        if chunk.load(Ordering::SeqCst).is_null() {
+            let fresh: [Slot; CHUNK] =
+                std::array::from_fn(|_| Slot { view: AtomicU64::new(IDLE), epoch: AtomicU64::new(0) });
+            chunk.store(Box::into_raw(Box::new(fresh)), Ordering::SeqCst);
+        }
+        self.high.store(index + 1, Ordering::SeqCst);
+        Some(index)
+    }
+
+    /// Takes back an idle slot.
+    pub fn release(&self, index: usize) {
+        debug_assert_eq!(self.get(index).view.load(Ordering::SeqCst), IDLE);
+        lock(&self.free).push(index);
+    }
+
+    /// The slot at `index`, which [`Slots::claim`] gave.
+    pub fn get(&self, index: usize) -> &Slot {
+        let chunk = self.chunks[index / CHUNK].load(Ordering::SeqCst);
+        assert!(!chunk.is_null(), "slot {index} was never claimed");
+        // SAFETY: a chunk is set once, from a Box, before any index in it is handed out, and freed only by `drop`,
+        // which has `&mut self`; the reference lives no longer than `&self`.
+        unsafe { &(&*chunk)[index % CHUNK] }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Slot> {
+        (0..self.high.load(Ordering::SeqCst)).map(|index| self.get(index))
+    }
+
+    /// The lowest view number that a reader holds; `Some(0)` while a reader has not made up its mind (so that
+    /// nothing may be freed), `None` when nobody holds a view. Scans all slots.
+    pub fn oldest_view(&self) -> Option<u64> {
+        let held = self.all().map(|slot| slot.view.load(Ordering::SeqCst)).filter(|&view| view != IDLE);
+        held.map(|view| if view == PENDING { 0 } else { view }).min()
+    }
+
+    /// How many readers hold a view. Scans all slots.
+    pub fn held(&self) -> usize {
+        self.all().filter(|slot| slot.view.load(Ordering::SeqCst) != IDLE).count()
+    }
+
+    /// Ends the current epoch and returns it: what was unlinked before this call is out of reach once
+    /// [`Slots::oldest_epoch`] is greater.
+    pub fn advance_epoch(&self) -> u64 {
+        self.epoch.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// The oldest epoch that a call is in; `u64::MAX` when no call is in any. Scans all slots.
+    pub fn oldest_epoch(&self) -> u64 {
+        self.all()
+            .map(|slot| slot.epoch.load(Ordering::SeqCst))
+            .filter(|&epoch| epoch != 0)
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        for chunk in &self.chunks {
+            let chunk = chunk.load(Ordering::SeqCst);
+            if !chunk.is_null() {
+                // SAFETY: it came from Box::into_raw in `claim`, and `&mut self` means that no slot is borrowed.
+                drop(unsafe { Box::from_raw(chunk) });
+            }
+        }
+    }
+}
+
+impl Slot {
+    /// Announces that this reader is about to hold a view. From here until [`Slot::hold`] or [`Slot::let_go`]
+    /// nothing is freed.
+    #[inline]
+    pub fn pending(&self) {
+        self.view.store(PENDING, Ordering::SeqCst);
+    }
+
+    /// Announces which view is held. Release, whose partner is the scan in [`Slots::oldest_view`]: a scan that
+    /// still sees `PENDING` frees less, never more.
+    #[inline]
+    pub fn hold(&self, view: u64) {
+        debug_assert!(view != IDLE && view != PENDING);
+        self.view.store(view, Ordering::Release);
+    }
+
+    /// The view is no longer used. Release: every read through the view comes before it for the scanner that sees
+    /// it.
+    #[inline]
+    pub fn let_go(&self) {
+        self.view.store(IDLE, Ordering::Release);
+    }
+}
+
+/// A reader's right to enter epochs through one slot. Not `Sync`: a slot has one owner.
+///
+/// ```
+/// use base::slots::{Reader, Slots};
+/// let slots = Slots::new();
+/// let index = slots.claim().unwrap();
+/// let reader = Reader::new(&slots, slots.get(index));
+/// {
+///     let _guard = reader.enter();
+///     assert_ne!(slots.oldest_epoch(), u64::MAX);
+/// }
+/// assert_eq!(slots.oldest_epoch(), u64::MAX);
+/// ```
+#[derive(Debug)]
+pub struct Reader<'a> {
+    slots: &'a Slots,
+    slot: &'a Slot,
+    inside: Cell<bool>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader over `slot`, which the caller claimed from `slots` and lets nobody else use meanwhile.
+    #[inline]
+    pub fn new(slots: &'a Slots, slot: &'a Slot) -> Self {
+        Reader { slots, slot, inside: Cell::new(false) }
+    }
+
+    /// Enters the current epoch until the guard is dropped. One call, one epoch: a second `enter` while the first
+    /// guard lives is a bug in this engine, and panics.
+    #[inline]
+    pub fn enter(&self) -> EpochGuard<'_> {
+        assert!(!self.inside.replace(true), "an epoch was entered twice");
+        self.announce();
+        EpochGuard { reader: self }
+    }
+
+    /// SeqCst on both: the announcement must be ordered before every later look at the pool's translation, so that
+    /// an evictor that unlinked a frame and then scans either sees us or we do not see the frame.
+    #[inline]
+    fn announce(&self) {
+        let epoch = self.slots.epoch.load(Ordering::SeqCst);
+        self.slot.epoch.store(epoch, Ordering::SeqCst);
+    }
+}
+
+/// Proof that a reader is inside an epoch.
+#[derive(Debug)]
+pub struct EpochGuard<'a> {
+    reader: &'a Reader<'a>,
+}
+
+impl EpochGuard<'_> {
+    /// Leaves the epoch, runs `wait` (I/O, most likely), and enters the epoch that is current then. `&mut`: no
+    /// reference obtained under the guard can outlive this.
+    pub fn outside<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        self.reader.slot.epoch.store(0, Ordering::Release);
+        let result = wait();
+        self.reader.announce();
+        result
+    }
+}
+
+impl Drop for EpochGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: every read under the guard comes before it, for the evictor whose scan sees it.
+        self.reader.slot.epoch.store(0, Ordering::Release);
+        self.reader.inside.set(false);
+    }
+}
+
+#[cfg(all(test, not(loom), not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pending_reader_holds_everything() {
+        let slots = Slots::new();
+        assert_eq!(slots.oldest_view(), None);
+        let (a, b) = (slots.claim().unwrap(), slots.claim().unwrap());
+        slots.get(a).pending();
+        slots.get(a).hold(5);
+        slots.get(b).pending();
+        assert_eq!(slots.oldest_view(), Some(0));
+        slots.get(b).hold(9);
+        assert_eq!(slots.oldest_view(), Some(5));
+        slots.get(a).let_go();
+        assert_eq!(slots.oldest_view(), Some(9));
+    }
+
+    #[test]
+    fn slots_are_reused_and_bounded_by_the_most_that_were_live() {
+        let slots = Slots::new();
+        let claimed: Vec<_> = (0..200).map(|_| slots.claim().unwrap()).collect();
+        for &index in &claimed {
+            slots.release(index);
+        }
+        for _ in 0..200 {
+            assert!(slots.claim().unwrap() < 200);
+        }
+    }
+
+    #[test]
+    fn an_epoch_is_left_while_waiting() {
+        let slots = Slots::new();
+        let index = slots.claim().unwrap();
+        let reader = Reader::new(&slots, slots.get(index));
+        let mut guard = reader.enter();
+        let unlinked = slots.advance_epoch();
+        assert!(slots.oldest_epoch() <= unlinked);
+        guard.outside(|| assert!(slots.oldest_epoch() > unlinked));
+        assert!(slots.oldest_epoch() > unlinked);
+    }
+}

@@ -1,0 +1,29 @@
+//! The one door to locks and atomics. Under `--cfg loom` and `--cfg shuttle` the model checkers' own types stand
+//! in, so that what is proved is the code that ships.
+
+#[cfg(not(any(loom, shuttle)))]
+pub use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, atomic};
+
+#[cfg(loom)]
+pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, atomic};
+
+#[cfg(all(shuttle, not(loom)))]
+pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, atomic};
+
+/// Locks `mutex`. A holder that panicked left the data as it was between two statements; whoever must not go on
+/// after that keeps a latch of its own, so poisoning is ignored here.
+#[inline]
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Yields, or tells the model checker that this loop waits for another thread.
+#[inline]
+pub fn spin() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(all(shuttle, not(loom)))]
+    shuttle::thread::yield_now();
+    #[cfg(not(any(loom, shuttle)))]
+    std::hint::spin_loop();
+}

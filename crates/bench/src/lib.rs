@@ -1,0 +1,1 @@
+//! Pando's workloads: exact definitions, verified answers, one row of figures each.

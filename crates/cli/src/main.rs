@@ -1,0 +1,2 @@
+//! Pando, floor 9: the command.
+fn main() {}

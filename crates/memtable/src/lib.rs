@@ -1,0 +1,1 @@
+//! Pando, floor 3: the concurrent, insert-only, ordered MVCC tree.

@@ -1,0 +1,1 @@
+//! Pando: an embedded transactional storage engine.

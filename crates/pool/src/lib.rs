@@ -1,0 +1,1 @@
+//! Pando, floor 2: the page pool.

@@ -1,0 +1,1 @@
+//! Pando's crash explorer: seeded workloads on the simulated disk, every image a crash could leave.

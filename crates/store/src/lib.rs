@@ -1,0 +1,1 @@
+//! Pando, floor 4: views, catalog, commit, checkpoint and recovery as resumable steps.
