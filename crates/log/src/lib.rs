@@ -1,1 +1,38 @@
-//! Pando, floor 2: the write-ahead log.
+//! Floor 2: the write-ahead log, one stream of checksummed blocks in a chain of segment files.
+//!
+//! ```text
+//!   append ──► current segment ──(full: end block)──► next segment, made ready beforehand
+//!   sync   ──► one flush for all who wait             generation g
+//!   - - - - - - - - - - - - - crash - - - - - - - - - - - - - - - - - - - - - - - -
+//!   scan   ──► valid prefix, its cut, or a proof of damage          reads only
+//!   resume ──► tail written again and synced ──► first segment of generation g + 1
+//! ```
+//!
+//! Reading order: [`format`](mod@format) (the bytes), `segment` (one file), `stock` (files made ready and files to be
+//! used again), `append`, `flush` (one flush for many), `handle` (create, reserve, drop, close), then reading:
+//! `survey` (what the directory holds), `window`, `scan`, `evidence` (torn tail or damage), and `resume`.
+//!
+//! # What holds
+//! 1. An LSN is the position of a byte in the stream and is never given out for other bytes: a segment owns as many
+//!    LSNs as its file has room for, used or not, and a successor begins beyond them.
+//! 2. A segment is used only after its whole file was written once and synced, with its header, and its name too.
+//! 3. A sync of anything in a segment is acknowledged only after all earlier segments were synced to their ends.
+//! 4. After a failed append or sync nothing more is written by this process, and nothing is tried again.
+//! 5. Bytes of a recycled file never pass for blocks: checksums are seeded with database, generation and LSN.
+#![deny(missing_docs)]
+
+mod append;
+mod evidence;
+mod flush;
+pub(crate) mod format;
+mod handle;
+mod resume;
+mod scan;
+mod segment;
+mod stock;
+mod survey;
+mod window;
+
+pub use format::{MAX_PAYLOAD_BYTES, MAX_SEGMENT_BYTES, Position};
+pub use handle::{Log, LogStats, Options};
+pub use scan::{Block, Tail};

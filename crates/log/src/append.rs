@@ -1,0 +1,249 @@
+//! Appending: header and payload into the current segment, one after the other under one lock.
+//!
+//! When the current segment has no room, it is ended by a block that names the next one, which was made ready
+//! beforehand. Its file joins `unsynced`, so that the next flush reaches it before it reaches anything newer.
+//!
+//! Lock order: `stock` before `appender`. An append that finds no segment ready lets go of `appender` first.
+
+use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, Kind, MAX_PAYLOAD_BYTES, SegmentHeader, block_bytes};
+use crate::handle::Log;
+use crate::segment::Segment;
+use base::sync::atomic::Ordering;
+use base::sync::lock;
+use base::{Error, ErrorKind, Lsn, Result};
+use io::File;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Why nothing more is appended.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// [`Log::close`] was called.
+    Closed,
+    /// An append or a sync failed with this.
+    Latched(Error),
+}
+
+impl Stop {
+    /// What callers are told from then on.
+    #[cold]
+    pub fn refusal(&self) -> Error {
+        match self {
+            Stop::Closed => Error::new(ErrorKind::Closed, "the log is closed"),
+            Stop::Latched(cause) => Error::new(ErrorKind::Latched, "the log stopped after a failed write")
+                .caused_by(cause.to_string()),
+        }
+    }
+}
+
+/// Where the next block goes.
+#[derive(Debug)]
+pub(crate) struct Appender {
+    pub segment: Segment,
+    /// Headers of the segments before this one that are still needed, oldest first.
+    pub older: VecDeque<SegmentHeader>,
+    /// The segment after this one, if it is ready.
+    pub next: Option<Segment>,
+    /// The LSN of the next block.
+    pub end: Lsn,
+    /// The link of the next block.
+    pub link: u64,
+    /// Files of ended segments that were not synced since, oldest first.
+    pub unsynced: Vec<Arc<dyn File>>,
+    pub stop: Option<Stop>,
+    /// Set while the log ends in the closing block with which it was found: that block, to be written again with
+    /// the first append. The sync that should have made it durable may have failed, and a page cache that forgot it
+    /// would leave a hole before what is appended now.
+    pub reopened: Option<[u8; BLOCK_HEADER_BYTES]>,
+    /// Blocks are put together here where files cannot be mapped.
+    pub buffer: Vec<u8>,
+    /// Blocks and their bytes, headers and padding included, since the log was opened.
+    pub appends: u64,
+    pub appended_bytes: u64,
+}
+
+impl Appender {
+    /// An appender at `end` of `segment`.
+    pub fn new(
+        segment: Segment,
+        end: Lsn,
+        link: u64,
+        reopened: Option<[u8; BLOCK_HEADER_BYTES]>,
+    ) -> Appender {
+        Appender {
+            segment,
+            older: VecDeque::new(),
+            next: None,
+            end,
+            link,
+            unsynced: Vec::new(),
+            stop: None,
+            reopened,
+            buffer: Vec::new(),
+            appends: 0,
+            appended_bytes: 0,
+        }
+    }
+
+    /// Whether a block with this much payload fits into the current segment.
+    #[inline]
+    pub fn has_room(&self, payload_bytes: usize) -> bool {
+        self.segment.has_room(self.end, payload_bytes)
+    }
+
+    /// Whether the segment that is ready has room for a block with this much payload.
+    #[inline]
+    pub fn next_has_room(&self, payload_bytes: usize) -> bool {
+        self.next.as_ref().is_some_and(|next| next.has_room(next.header.first_lsn, payload_bytes))
+    }
+
+    /// Writes one block, which has room.
+    #[inline]
+    fn write(&mut self, kind: Kind, payload: &[u8], stamp: Stamp) -> Result<Lsn> {
+        if let Some(closing) = self.reopened.take() {
+            self.write_closing_again(&closing)?;
+        }
+        let header = BlockHeader {
+            kind,
+            payload_bytes: payload.len() as u32,
+            link: self.link,
+            synced: stamp.synced,
+            checkpoint_low: stamp.checkpoint_low,
+        };
+        let (head, sum) = header.seal(self.segment.header.place(self.end), payload);
+        if kind == Kind::Close {
+            let mut with_zeros = [0; 2 * BLOCK_HEADER_BYTES];
+            with_zeros[..BLOCK_HEADER_BYTES].copy_from_slice(&head);
+            self.segment.write(self.end, &with_zeros, payload, &mut self.buffer)?;
+        } else {
+            self.segment.write(self.end, &head, payload, &mut self.buffer)?;
+        }
+        let bytes = block_bytes(payload.len());
+        self.end = Lsn(self.end.0 + bytes);
+        self.link = sum;
+        self.appends += 1;
+        self.appended_bytes += bytes;
+        Ok(self.end)
+    }
+
+    #[cold]
+    fn write_closing_again(&mut self, closing: &[u8; BLOCK_HEADER_BYTES]) -> Result<()> {
+        let at = Lsn(self.end.0 - BLOCK_HEADER_BYTES as u64);
+        self.segment.write(at, closing, &[], &mut self.buffer)
+    }
+
+    /// Ends the current segment and goes on in `next`.
+    #[cold]
+    fn switch(&mut self, next: Segment, stamp: Stamp) -> Result<()> {
+        self.write(Kind::End, &next.header.as_successor().encode(), stamp)?;
+        self.end = next.header.first_lsn;
+        self.link = next.header.checksum();
+        let ended = std::mem::replace(&mut self.segment, next);
+        self.older.push_back(ended.header);
+        self.unsynced.push(ended.file);
+        Ok(())
+    }
+
+    /// Appends one block to whichever segment has room; `None` if a segment must be made ready first.
+    #[inline]
+    fn append(&mut self, kind: Kind, payload: &[u8], stamp: Stamp) -> Result<Option<Lsn>> {
+        if !self.has_room(payload.len()) {
+            if !self.next_has_room(payload.len()) {
+                return Ok(None);
+            }
+            let next = self.next.take().expect("it has room, so it is there");
+            self.switch(next, stamp)?;
+        }
+        self.write(kind, payload, stamp).map(Some)
+    }
+
+    /// Stops everything with `cause`, unless something else did before.
+    #[cold]
+    pub fn latch(&mut self, cause: &Error) {
+        if !matches!(self.stop, Some(Stop::Latched(_))) {
+            self.stop = Some(Stop::Latched(cause.duplicate()));
+        }
+    }
+}
+
+/// What every block repeats of the log's state.
+#[derive(Clone, Copy, Debug)]
+struct Stamp {
+    synced: Lsn,
+    checkpoint_low: u32,
+}
+
+impl Log {
+    /// Appends one block and returns the LSN behind it. When this returns, the block survives a killed process, but
+    /// no power loss before a [`Log::sync`] through that LSN. Costs a checksum and a copy; every so often, where
+    /// [`Log::prepare_next`] did not run in time, also a new segment with two syncs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a payload over [`MAX_PAYLOAD_BYTES`]; [`ErrorKind::Closed`] after
+    /// [`Log::close`]. Any other error latches the log: from then on all is [`ErrorKind::Latched`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use log::{Log, Options};
+    /// let log = Log::create(Arc::new(io::MemDir::new()), base::DatabaseId(1), Options::default())?;
+    /// let end = log.append(b"a commit")?;
+    /// log.sync(end)?;
+    /// assert_eq!(log.synced(), end);
+    /// # base::Result::Ok(())
+    /// ```
+    #[inline]
+    pub fn append(&self, payload: &[u8]) -> Result<Lsn> {
+        check_length(payload.len() as u64)?;
+        loop {
+            let mut appender = lock(&self.appender);
+            if let Some(stop) = &appender.stop {
+                return Err(stop.refusal());
+            }
+            match appender.append(Kind::Data, payload, self.stamp()) {
+                Ok(Some(end)) => return Ok(end),
+                Ok(None) => drop(appender),
+                Err(error) => {
+                    appender.latch(&error);
+                    return Err(error);
+                }
+            }
+            self.prepare_for(payload.len())?;
+        }
+    }
+
+    /// Makes a segment ready for a payload that none has room for; latches if that fails.
+    #[cold]
+    fn prepare_for(&self, payload_bytes: usize) -> Result<()> {
+        self.prepare(payload_bytes, false).map(drop).inspect_err(|error| lock(&self.appender).latch(error))
+    }
+
+    /// Appends the closing block, although the log is stopped for everybody else.
+    pub(crate) fn append_closing(&self) -> Result<Lsn> {
+        loop {
+            match lock(&self.appender).append(Kind::Close, &[], self.stamp())? {
+                Some(end) => return Ok(end),
+                None => self.prepare(0, false)?,
+            };
+        }
+    }
+
+    #[inline]
+    fn stamp(&self) -> Stamp {
+        let synced = Lsn(self.synced.load(Ordering::SeqCst));
+        Stamp { synced, checkpoint_low: self.checkpoint.load(Ordering::SeqCst) as u32 }
+    }
+}
+
+/// Refuses a payload that no segment would hold.
+#[inline]
+pub(crate) fn check_length(payload_bytes: u64) -> Result<()> {
+    if payload_bytes > MAX_PAYLOAD_BYTES as u64 {
+        return Err(too_long(payload_bytes));
+    }
+    Ok(())
+}
+
+#[cold]
+fn too_long(payload_bytes: u64) -> Error {
+    Error::invalid(format!("a log block holds {MAX_PAYLOAD_BYTES} bytes, not {payload_bytes}"))
+}

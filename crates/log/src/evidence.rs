@@ -1,0 +1,82 @@
+//! Torn tail or damage? At a bad block, whether anything proves that the log was once durable beyond it.
+//!
+//! A crash may lose or tear any block that was not synced, so a bad block at LSN *p* is most often just where the log
+//! ends. It is damage if there is, anywhere behind it,
+//!
+//! 1. a valid block, in this segment or a later one of this generation, that was appended when the log was durable
+//!    beyond *p* (its `synced` field);
+//! 2. a segment of a newer generation: a recovery made all before its cut durable first, and a cut at *p* would have
+//!    led the scan there.
+//!
+//! Blocks prove themselves without their neighbours, at any multiple of 8. Candidates are sifted by their `synced`
+//! field first: it must lie between *p* and the candidate, which old bytes and payloads fulfil by chance only once
+//! in 2^30 or more. Hostile bytes could; so the bytes hashed are bounded by a multiple of the segment's length.
+
+use crate::format::{ALIGN_BYTES, BLOCK_HEADER_BYTES, SEGMENT_HEADER_BYTES, block_bytes};
+use crate::survey::Survey;
+use crate::window::{Found, Window};
+use base::{Error, Lsn, Result};
+use io::Dir;
+use std::sync::Arc;
+
+/// How often a segment's length may be hashed in search of proofs.
+const MAX_PASSES: u64 = 16;
+
+/// What proves that the log was once durable beyond `at`, the bad block in `window`; `None`: nothing does.
+pub(crate) fn of_durability(
+    dir: &Arc<dyn Dir>,
+    survey: &Survey,
+    window: &mut Window,
+    at: Lsn,
+) -> Result<Option<String>> {
+    let here = window.header;
+    if let Some(proof) = in_segment(window, Lsn(at.0 + ALIGN_BYTES), at)? {
+        return Ok(Some(proof));
+    }
+    for later in survey.after(here.number)? {
+        if later.generation > here.generation {
+            let (name, cut) = (later.name(), later.cut);
+            return Ok(Some(format!(
+                "{name} is of a newer generation, begun when the log was durable up to {cut}"
+            )));
+        }
+        if later.generation == here.generation && later.first_lsn > at {
+            // Made ready in full before it was named; if it is shorter it was never used.
+            let Ok(mut window) = Window::open(dir, later) else { continue };
+            if let Some(proof) = in_segment(&mut window, later.first_lsn, at)? {
+                return Ok(Some(proof));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// A block in `window`, from `start` on, that says the log was durable beyond `at`.
+fn in_segment(window: &mut Window, start: Lsn, at: Lsn) -> Result<Option<String>> {
+    let header = window.header;
+    let last = header.len_bytes.saturating_sub(BLOCK_HEADER_BYTES as u64);
+    let mut budget_bytes = header.len_bytes.saturating_mul(MAX_PASSES);
+    let mut offset = header.offset_of(start);
+    debug_assert!(offset >= SEGMENT_HEADER_BYTES as u64);
+    while offset <= last {
+        let lsn = header.lsn_at(offset);
+        offset += ALIGN_BYTES;
+        let Some(block) = window.block_header(lsn)?.filter(|b| b.synced > at && b.synced <= lsn) else {
+            continue;
+        };
+        let bytes = block_bytes(block.payload_bytes as usize);
+        if bytes > header.len_bytes - header.offset_of(lsn) {
+            continue;
+        }
+        budget_bytes = budget_bytes.checked_sub(bytes).ok_or_else(|| {
+            Error::corruption(format!("{}: too much behind LSN {at} only looks like blocks", header.name()))
+        })?;
+        if let Found::Block { header: block, .. } = window.block(lsn)? {
+            let (name, synced) = (header.name(), block.synced);
+            return Ok(Some(format!(
+                "the block at LSN {lsn} in {name} says that it was durable up to {synced}"
+            )));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,276 @@
+//! The handle of an open log: making one, readying segments, letting go of old ones, closing.
+
+use crate::append::{Appender, Stop, check_length};
+use crate::flush::Flush;
+use crate::format::{BLOCK_HEADER_BYTES, MAX_SEGMENT_BYTES, Position, SegmentHeader, segment_number};
+use crate::segment::Segment;
+use crate::stock::{Spare, Stock, segment_bytes_for};
+use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::{Mutex, lock};
+use base::{CheckpointNo, DatabaseId, Error, ErrorKind, Lsn, Result};
+use io::Dir;
+use std::sync::Arc;
+
+/// How long segments are, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The first segment of a generation. Each later one is twice as long as the one before.
+    pub first_segment_bytes: u64,
+    /// Where the doubling stops. A longer payload still gets a segment that holds it.
+    pub max_segment_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { first_segment_bytes: 16 << 10, max_segment_bytes: 64 << 20 }
+    }
+}
+
+impl Options {
+    /// Refuses lengths that no segment has.
+    pub(crate) fn check(&self) -> Result<()> {
+        let range = 4096..=MAX_SEGMENT_BYTES;
+        if range.contains(&self.first_segment_bytes) && range.contains(&self.max_segment_bytes) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("log segments have {range:?} bytes; got {self:?}")))
+    }
+}
+
+/// The write-ahead log of one database, open for appending. All methods may be called from any thread.
+#[derive(Debug)]
+pub struct Log {
+    pub(crate) options: Options,
+    pub(crate) stock: Mutex<Stock>,
+    pub(crate) appender: Mutex<Appender>,
+    pub(crate) flush: Flush,
+    /// Everything before this LSN is durable.
+    pub(crate) synced: AtomicU64,
+    pub(crate) checkpoint: AtomicU64,
+}
+
+/// What the log has done since it was opened, and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStats {
+    /// Blocks appended.
+    pub appends: u64,
+    /// Their bytes, with headers and padding.
+    pub appended_bytes: u64,
+    /// Calls of [`Log::sync`] that found work to wait for.
+    pub syncs_asked: u64,
+    /// Flushes that served them.
+    pub syncs: u64,
+    /// Segments that hold live blocks, the current one included.
+    pub segments: u64,
+    /// Bytes of those segments' files.
+    pub live_bytes: u64,
+    /// Bytes of files kept to be used again, the next segment included.
+    pub spare_bytes: u64,
+}
+
+impl Log {
+    /// Makes the log of a new database: its first segment, synced with its name. Two syncs.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if the directory has log segments: see [`Log::discard`].
+    pub fn create(dir: Arc<dyn Dir>, database: DatabaseId, options: Options) -> Result<Log> {
+        options.check()?;
+        if let Some(name) = dir.list()?.iter().find(|name| segment_number(name).is_some()) {
+            return Err(Error::new(
+                ErrorKind::Exists,
+                format!("{} has a log already: {name}", dir.describe()),
+            ));
+        }
+        let draft = SegmentHeader {
+            database,
+            generation: 1,
+            number: 1,
+            first_lsn: Lsn(0),
+            len_bytes: 0,
+            previous: 0,
+            previous_generation: 0,
+            cut: Lsn(0),
+            checkpoint: CheckpointNo(0),
+        };
+        let mut stock = Stock::new(dir, 1, Vec::new());
+        let segment = stock.ready(draft, segment_bytes_for(0, options.first_segment_bytes))?;
+        let link = segment.header.checksum();
+        let appender = Appender::new(segment, Lsn(0), link, None);
+        Ok(Log::new(options, stock, appender, Lsn(0), CheckpointNo(0)))
+    }
+
+    /// Removes every log segment in `dir`: what a database whose creation was cut short has left.
+    pub fn discard(dir: &Arc<dyn Dir>) -> Result<()> {
+        let names = dir.list()?;
+        names.iter().filter(|name| segment_number(name).is_some()).try_for_each(|name| dir.remove(name))
+    }
+
+    /// A log that goes on at `appender` and is durable below `synced`.
+    pub(crate) fn new(
+        options: Options,
+        stock: Stock,
+        appender: Appender,
+        synced: Lsn,
+        checkpoint: CheckpointNo,
+    ) -> Log {
+        let synced = AtomicU64::new(synced.0);
+        let (stock, appender) = (Mutex::new(stock), Mutex::new(appender));
+        let (flush, checkpoint) = (Flush::default(), AtomicU64::new(checkpoint.0));
+        Log { options, stock, appender, flush, synced, checkpoint }
+    }
+
+    /// Everything before this LSN is durable.
+    #[inline]
+    pub fn synced(&self) -> Lsn {
+        Lsn(self.synced.load(Ordering::SeqCst))
+    }
+
+    /// Where the next block begins. A checkpoint that covers all blocks so far keeps this in its superblock, after a
+    /// sync through it.
+    pub fn end(&self) -> Position {
+        let appender = lock(&self.appender);
+        let SegmentHeader { number, generation, .. } = appender.segment.header;
+        Position { segment: number, generation, lsn: appender.end }
+    }
+
+    /// Names `checkpoint` as the newest in every block from now on. Numbers only grow.
+    pub fn set_checkpoint(&self, checkpoint: CheckpointNo) {
+        self.checkpoint.fetch_max(checkpoint.0, Ordering::SeqCst);
+    }
+
+    /// Makes sure that the next append of up to `payload_bytes` needs no more space.
+    ///
+    /// # Errors
+    /// Those of making a file, [`ErrorKind::Full`] foremost. The log is as it was, and the call may be repeated.
+    #[inline]
+    pub fn reserve(&self, payload_bytes: u64) -> Result<()> {
+        check_length(payload_bytes)?;
+        let payload_bytes = payload_bytes as usize;
+        let has_room = {
+            let appender = lock(&self.appender);
+            appender.has_room(payload_bytes) || appender.next_has_room(payload_bytes)
+        };
+        if has_room { Ok(()) } else { self.prepare(payload_bytes, false).map(drop) }
+    }
+
+    /// Makes the next segment ready if the current one is more than half full, so that no append has to; says
+    /// whether it did. For a background thread: appends go on meanwhile.
+    ///
+    /// # Errors
+    /// As [`Log::reserve`].
+    pub fn prepare_next(&self) -> Result<bool> {
+        let is_due = {
+            let appender = lock(&self.appender);
+            let header = &appender.segment.header;
+            let half_full = header.offset_of(appender.end) * 2 > header.len_bytes;
+            half_full && appender.next.is_none() && appender.stop.is_none()
+        };
+        if is_due { self.prepare(0, true) } else { Ok(false) }
+    }
+
+    /// Makes a segment ready with room for `payload_bytes`, unless it is there already or, if not `ahead`, the
+    /// current one has the room.
+    pub(crate) fn prepare(&self, payload_bytes: usize, ahead: bool) -> Result<bool> {
+        let mut stock = lock(&self.stock);
+        let (draft, want_bytes) = {
+            let appender = lock(&self.appender);
+            if appender.next_has_room(payload_bytes) || (!ahead && appender.has_room(payload_bytes)) {
+                return Ok(false);
+            }
+            let current = appender.segment.header;
+            let doubled = (current.len_bytes * 2).min(self.options.max_segment_bytes);
+            (self.draft_after(&current), segment_bytes_for(payload_bytes, doubled))
+        };
+        let ready = stock.ready(draft, want_bytes)?;
+        let mut appender = lock(&self.appender);
+        let unused = if appender.segment.header.number == draft.previous {
+            appender.next.replace(ready)
+        } else {
+            // A smaller segment was ready, and somebody went on in it meanwhile.
+            Some(ready)
+        };
+        if let Some(unused) = unused {
+            stock.put(spare_of(&unused));
+        }
+        Ok(true)
+    }
+
+    /// The header of the segment after `current`, without number and length.
+    fn draft_after(&self, current: &SegmentHeader) -> SegmentHeader {
+        SegmentHeader {
+            first_lsn: current.limit_lsn(),
+            previous: current.number,
+            previous_generation: current.generation,
+            cut: current.limit_lsn(),
+            checkpoint: CheckpointNo(self.checkpoint.load(Ordering::SeqCst)),
+            ..*current
+        }
+    }
+
+    /// Lets go of all segments wholly before `position`, which is durable in the superblock: nothing starts replay
+    /// before it any more. Their files are kept to be used again, a few, or removed.
+    pub fn drop_before(&self, position: Position) -> Result<()> {
+        let mut stock = lock(&self.stock);
+        let older = &mut lock(&self.appender).older;
+        while older.front().is_some_and(|header| header.number < position.segment) {
+            let header = older.pop_front().expect("there is a front");
+            stock.put(Spare { name: header.name(), len_bytes: header.len_bytes });
+        }
+        stock.trim(self.options.max_segment_bytes)
+    }
+
+    /// Syncs the log and marks it as closed, so that the next opening has nothing to mend. Appends are refused from
+    /// the call on. One flush if all was synced before, none if nothing was appended, else two. Closing again does
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Latched`] if the log was latched before; otherwise what struck latches it.
+    pub fn close(&self) -> Result<()> {
+        let end = {
+            let mut appender = lock(&self.appender);
+            match &appender.stop {
+                Some(Stop::Closed) => return Ok(()),
+                Some(latched) => return Err(latched.refusal()),
+                None => appender.stop = Some(Stop::Closed),
+            }
+            if appender.reopened.is_some() {
+                return Ok(());
+            }
+            appender.end
+        };
+        self.close_at(end).inspect_err(|error| lock(&self.appender).latch(error))
+    }
+
+    /// The closing block is written only when all before it is durable, and says so: one that does not is no proof
+    /// of an orderly end.
+    fn close_at(&self, end: Lsn) -> Result<()> {
+        self.sync(end)?;
+        let closed = self.append_closing()?;
+        if self.end().lsn.0 - end.0 > BLOCK_HEADER_BYTES as u64 {
+            // It went into another segment: the end block before it is not yet known to be durable.
+            self.sync(closed)?;
+            self.append_closing()?;
+        }
+        self.sync(self.end().lsn)
+    }
+
+    /// Counters, and what is held. Takes the locks for a moment.
+    pub fn stats(&self) -> LogStats {
+        let spares = lock(&self.stock).spare_bytes();
+        let appender = lock(&self.appender);
+        let older_bytes: u64 = appender.older.iter().map(|header| header.len_bytes).sum();
+        LogStats {
+            appends: appender.appends,
+            appended_bytes: appender.appended_bytes,
+            syncs_asked: self.flush.asked.load(Ordering::SeqCst),
+            syncs: self.flush.flushes.load(Ordering::SeqCst),
+            segments: appender.older.len() as u64 + 1,
+            live_bytes: older_bytes + appender.segment.header.len_bytes,
+            spare_bytes: spares + appender.next.as_ref().map_or(0, |next| next.header.len_bytes),
+        }
+    }
+}
+
+fn spare_of(segment: &Segment) -> Spare {
+    Spare { name: segment.header.name(), len_bytes: segment.header.len_bytes }
+}

@@ -1,0 +1,244 @@
+//! The read-only half of recovery: the valid prefix of the log from a known position on, and where it is cut.
+//!
+//! 1. Survey the directory.
+//! 2. In each segment, from its beginning (the first: from the position), take block after block whose checksum and
+//!    link are right.
+//! 3. An end block leads on to its successor, which must be there. So does the cut that the first segment of a newer
+//!    generation declares for this one: it was declared when everything before it had been made durable, so a bad
+//!    block before it is damage.
+//! 4. At any other bad block the log ends, unless something proves that it once went on (`evidence`).
+
+use crate::evidence;
+use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, Kind, Position, SegmentHeader, Successor, block_bytes};
+use crate::survey::Survey;
+use crate::window::{Found, Window};
+use base::{CheckpointNo, DatabaseId, Error, Lsn, Result};
+use io::Dir;
+use std::sync::Arc;
+
+/// One appended payload, as a scan shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a> {
+    /// The LSN at which the block begins.
+    pub lsn: Lsn,
+    /// The position behind it: what [`Log::end`](crate::Log::end) was after its append.
+    pub end: Position,
+    /// What was appended.
+    pub payload: &'a [u8],
+}
+
+/// Where the log ends, and what [`Log::resume`](crate::Log::resume) must know to go on from there.
+#[derive(Debug)]
+pub struct Tail {
+    /// The end of the valid prefix.
+    pub end: Position,
+    /// The newest checkpoint that any part of the prefix names. A log that names a newer one than the superblock
+    /// does belongs to a superblock that was lost: the caller must not go on.
+    pub newest_checkpoint: CheckpointNo,
+    /// Whether the log was closed in order, so that resuming it writes nothing.
+    pub closed: bool,
+    /// Payloads shown.
+    pub blocks: u64,
+    /// Their bytes.
+    pub payload_bytes: u64,
+    /// The log is known to have been durable below this.
+    pub(crate) synced: Lsn,
+    /// The link that the next block would have.
+    pub(crate) link: u64,
+    /// The segments from the position on; the last one is that of `end`.
+    pub(crate) chain: Vec<SegmentHeader>,
+    pub(crate) survey: Survey,
+}
+
+/// Which bytes end a segment's part of the prefix.
+enum Step {
+    /// The log goes on in this segment.
+    Next(SegmentHeader),
+    /// The log ends.
+    End,
+}
+
+impl crate::Log {
+    /// Shows every payload from `from` on to `visit`, in order, and finds the end of the log. Writes nothing. Memory:
+    /// one block, at least 256 KiB. Everything before `from` must have been durable, as that of a superblock is.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) for what was once durable and is now missing or different, naming
+    /// file and place; [`Foreign`](base::ErrorKind::Foreign) for segments of another database or a newer format;
+    /// what `visit` returns. A read error is never taken for the end.
+    pub fn scan(
+        dir: &Arc<dyn Dir>,
+        database: DatabaseId,
+        from: Position,
+        visit: &mut dyn FnMut(Block<'_>) -> Result<()>,
+    ) -> Result<Tail> {
+        let survey = Survey::read(dir, database)?;
+        let first = survey.named(from.segment, "the superblock")?;
+        let aligned = from.lsn.0.is_multiple_of(crate::format::ALIGN_BYTES);
+        let inside = first.first_lsn <= from.lsn && from.lsn <= first.limit_lsn();
+        if first.generation != from.generation || !inside || !aligned {
+            let name = first.name();
+            return Err(Error::corruption(format!(
+                "{name}: the superblock expects {from:?}, found {first:?}"
+            )));
+        }
+        let tail = Tail {
+            end: from,
+            newest_checkpoint: first.checkpoint,
+            closed: false,
+            blocks: 0,
+            payload_bytes: 0,
+            synced: from.lsn,
+            link: 0,
+            chain: Vec::new(),
+            survey,
+        };
+        Walk { dir, visit, tail, closing: None }.walk(first)
+    }
+}
+
+struct Walk<'a> {
+    dir: &'a Arc<dyn Dir>,
+    visit: &'a mut dyn FnMut(Block<'_>) -> Result<()>,
+    tail: Tail,
+    /// The LSN behind the last block, if that closed the log in order.
+    closing: Option<Lsn>,
+}
+
+impl Walk<'_> {
+    fn walk(mut self, first: SegmentHeader) -> Result<Tail> {
+        let mut link = (self.tail.end.lsn == first.first_lsn).then(|| first.checksum());
+        let mut header = first;
+        loop {
+            self.tail.chain.push(header);
+            self.tail.newest_checkpoint = self.tail.newest_checkpoint.max(header.checkpoint);
+            match self.segment(header, link)? {
+                Step::End => return Ok(self.tail),
+                // Numbers grow, so this loop ends.
+                Step::Next(next) if next.number > header.number && next.first_lsn >= self.tail.end.lsn => {
+                    self.tail.end =
+                        Position { segment: next.number, generation: next.generation, lsn: next.first_lsn };
+                    link = Some(next.checksum());
+                    header = next;
+                }
+                Step::Next(next) => {
+                    let (name, found) = (header.name(), next.as_successor());
+                    return Err(Error::corruption(format!(
+                        "{name}: expected a later successor, found {found:?}"
+                    )));
+                }
+            }
+        }
+    }
+
+    /// Takes the blocks of one segment from the end so far on. `link`: that of the first, where it is known.
+    fn segment(&mut self, header: SegmentHeader, mut link: Option<u64>) -> Result<Step> {
+        let mut window = Window::open(self.dir, header)?;
+        if link.is_none() {
+            link = self.close_before(&mut window)?;
+        }
+        let recovered = self.tail.survey.recovered_after(&header);
+        let cut = recovered.map_or(Lsn(u64::MAX), |next| next.cut);
+        loop {
+            let lsn = self.tail.end.lsn;
+            if let Some(next) = recovered.filter(|_| lsn == cut) {
+                self.tail.synced = next.first_lsn;
+                return Ok(Step::Next(next));
+            }
+            let bad = match window.block(lsn)? {
+                Found::Block { header: block, checksum, payload } => {
+                    match objection(&block, lsn, link, cut) {
+                        None => {
+                            link = Some(checksum);
+                            if let Some(successor) = self.take(&header, &block, payload)? {
+                                return self.tail.survey.successor(successor, &header.name()).map(Step::Next);
+                            }
+                            continue;
+                        }
+                        Some(bad) => bad,
+                    }
+                }
+                Found::Bad(bad) => bad,
+            };
+            self.tail.link = link.unwrap_or(0);
+            return self.ends_with(&mut window, recovered, &bad).map(|()| Step::End);
+        }
+    }
+
+    /// A position right behind a closing block is a closed end, too. Returns that block's checksum.
+    fn close_before(&mut self, window: &mut Window) -> Result<Option<u64>> {
+        let end = self.tail.end.lsn;
+        let lsn = Lsn(end.0.saturating_sub(BLOCK_HEADER_BYTES as u64));
+        if lsn < window.header.first_lsn {
+            return Ok(None);
+        }
+        match window.block(lsn)? {
+            Found::Block { header, checksum, .. } if header.kind == Kind::Close && header.synced == lsn => {
+                self.closing = Some(end);
+                Ok(Some(checksum))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes one valid block; returns the successor that an end block names.
+    fn take(
+        &mut self,
+        segment: &SegmentHeader,
+        block: &BlockHeader,
+        payload: &[u8],
+    ) -> Result<Option<Successor>> {
+        let lsn = self.tail.end.lsn;
+        let named = segment.widen_checkpoint(block.checkpoint_low);
+        self.tail.newest_checkpoint = self.tail.newest_checkpoint.max(named);
+        self.tail.synced = self.tail.synced.max(block.synced);
+        self.tail.end.lsn = Lsn(lsn.0 + block_bytes(payload.len()));
+        self.closing = (block.kind == Kind::Close && block.synced == lsn).then_some(self.tail.end.lsn);
+        match block.kind {
+            Kind::Data => {
+                self.tail.blocks += 1;
+                self.tail.payload_bytes += payload.len() as u64;
+                (self.visit)(Block { lsn, end: self.tail.end, payload })?;
+                Ok(None)
+            }
+            Kind::End => Ok(Successor::decode(payload)),
+            Kind::Close => Ok(None),
+        }
+    }
+
+    /// The prefix ends at the bad block in `window`: makes sure that nothing says otherwise.
+    fn ends_with(&mut self, window: &mut Window, recovered: Option<SegmentHeader>, bad: &str) -> Result<()> {
+        let at = self.tail.end.lsn;
+        let place = format!("{} at offset {}: {bad}", window.header.name(), window.header.offset_of(at));
+        if let Some(next) = recovered {
+            let (name, cut) = (next.name(), next.cut);
+            return Err(Error::corruption(format!(
+                "{place}; but {name} says that the log was durable up to {cut}"
+            )));
+        }
+        if let Some(proof) = evidence::of_durability(self.dir, &self.tail.survey, window, at)? {
+            return Err(Error::corruption(format!("{place}; but {proof}")));
+        }
+        self.tail.closed = self.closing == Some(at) && window.is_blank(at)?;
+        Ok(())
+    }
+}
+
+/// Why a block with a right checksum is not the one that belongs here.
+fn objection(block: &BlockHeader, lsn: Lsn, link: Option<u64>, cut: Lsn) -> Option<String> {
+    if let Some(expected) = link.filter(|&expected| expected != block.link) {
+        return Some(format!("expected link {expected:016x}, found {:016x}", block.link));
+    }
+    let end = Lsn(lsn.0 + block_bytes(block.payload_bytes as usize));
+    if block.synced > lsn || end > cut {
+        return Some(format!("expected a block before {cut}, found one that ends at {end}"));
+    }
+    None
+}
+
+/// The closing block with which a log in `window` ends at `end`, as its bytes.
+pub(crate) fn closing_bytes(window: &mut Window, end: Lsn) -> Result<[u8; BLOCK_HEADER_BYTES]> {
+    let offset = window.header.offset_of(end) - BLOCK_HEADER_BYTES as u64;
+    let bytes = window.bytes(offset, BLOCK_HEADER_BYTES)?.expect("the scan has read it");
+    Ok(bytes.try_into().expect("as many as asked for"))
+}

@@ -1,0 +1,53 @@
+//! One segment file that is being written.
+
+use crate::format::{END_BLOCK_BYTES, SegmentHeader, block_bytes};
+use base::{Lsn, Result};
+use io::{Dir, File, LogMap};
+use std::sync::Arc;
+
+/// A segment whose whole file has been written once: its blocks are stores into a mapping where the file can be
+/// mapped, and writes otherwise.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub header: SegmentHeader,
+    pub file: Arc<dyn File>,
+    map: Option<Arc<dyn LogMap>>,
+}
+
+impl Segment {
+    /// The segment in `file`, which `header` describes truly.
+    pub fn new(header: SegmentHeader, file: Arc<dyn File>) -> Result<Segment> {
+        let map = file.map(header.len_bytes)?;
+        Ok(Segment { header, file, map })
+    }
+
+    /// Opens the file of `header`.
+    pub fn open(dir: &Arc<dyn Dir>, header: SegmentHeader) -> Result<Segment> {
+        Segment::new(header, dir.open(&header.name())?)
+    }
+
+    /// Whether a block with this much payload fits at `at` and leaves room for an end block.
+    #[inline]
+    pub fn has_room(&self, at: Lsn, payload_bytes: usize) -> bool {
+        self.header.offset_of(at) + block_bytes(payload_bytes) + END_BLOCK_BYTES <= self.header.len_bytes
+    }
+
+    /// Writes the parts of a block at `lsn`, which has room for them: straight into the mapping, or assembled in
+    /// `buffer` and written by one call.
+    #[inline]
+    pub fn write(&self, lsn: Lsn, head: &[u8], payload: &[u8], buffer: &mut Vec<u8>) -> Result<()> {
+        let offset = self.header.offset_of(lsn);
+        debug_assert!(offset + (head.len() + payload.len()) as u64 <= self.header.len_bytes);
+        if let Some(map) = &self.map {
+            map.write(offset, head);
+            if !payload.is_empty() {
+                map.write(offset + head.len() as u64, payload);
+            }
+            return Ok(());
+        }
+        buffer.clear();
+        buffer.extend_from_slice(head);
+        buffer.extend_from_slice(payload);
+        self.file.write_at(buffer, offset)
+    }
+}

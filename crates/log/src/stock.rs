@@ -1,0 +1,117 @@
+//! Segments made ready before they are needed, and old files kept to be used again.
+//!
+//! To make a segment ready: (1) take a spare file under its new name, or create one and write zeros all over it, so
+//! that later writes change no metadata and cannot run out of space; (2) write the header; (3) sync the file;
+//! (4) sync the directory. A crash in between leaves a file that nothing names. Its number is not used again, and it
+//! becomes a spare when the log is next opened.
+
+use crate::format::{
+    END_BLOCK_BYTES, MAX_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, block_bytes, segment_name,
+};
+use crate::segment::Segment;
+use base::Result;
+use io::{Dir, File};
+use std::sync::Arc;
+
+/// Spare files kept at most: one for the next segment, one for the one after it.
+const MAX_SPARES: usize = 2;
+/// Files are whole numbers of these: what file systems allocate by.
+const BLOCK_BYTES: u64 = 4096;
+/// Zeros are written in pieces of this size.
+const ZEROS_BYTES: u64 = 1 << 20;
+
+/// A file that no live position needs.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    pub name: String,
+    pub len_bytes: u64,
+}
+
+/// The right to create, rename and remove segment files.
+#[derive(Debug)]
+pub(crate) struct Stock {
+    dir: Arc<dyn Dir>,
+    /// Above every number that a file in the directory has or had.
+    next_number: u64,
+    spares: Vec<Spare>,
+}
+
+impl Stock {
+    /// A stock over `dir` in which no file has number `next_number` or a later one.
+    pub fn new(dir: Arc<dyn Dir>, next_number: u64, spares: Vec<Spare>) -> Stock {
+        Stock { dir, next_number, spares }
+    }
+
+    /// The directory of the log.
+    pub fn dir(&self) -> &Arc<dyn Dir> {
+        &self.dir
+    }
+
+    /// Makes a segment ready that has at least `want_bytes` and is otherwise as `draft` says; number and length are
+    /// filled in. After an error nothing refers to whatever was made.
+    pub fn ready(&mut self, draft: SegmentHeader, want_bytes: u64) -> Result<Segment> {
+        let number = self.next_number;
+        let name = segment_name(number);
+        let spare = self.spares.iter().position(|s| (want_bytes..=MAX_SEGMENT_BYTES).contains(&s.len_bytes));
+        let len_bytes = spare.map_or(want_bytes, |index| self.spares[index].len_bytes);
+        if let Some(index) = spare {
+            self.dir.rename(&self.spares[index].name, &name)?;
+            self.spares.swap_remove(index);
+        }
+        self.next_number += 1;
+        let made = self.fill(&name, SegmentHeader { number, len_bytes, ..draft }, spare.is_some());
+        if made.is_err() {
+            // Best effort: a file left behind is found by the next scan and becomes a spare.
+            let _ = self.dir.remove(&name);
+        }
+        made
+    }
+
+    fn fill(&self, name: &str, header: SegmentHeader, written_once: bool) -> Result<Segment> {
+        let file = if written_once { self.dir.open(name)? } else { self.dir.create(name)? };
+        if !written_once {
+            write_zeros(&*file, header.len_bytes)?;
+        }
+        file.write_at(&header.encode(), 0)?;
+        file.sync()?;
+        self.dir.sync()?;
+        Segment::new(header, file)
+    }
+
+    /// Takes a file that nothing needs any more. It is removed by the next [`Stock::trim`] if there are enough.
+    pub fn put(&mut self, spare: Spare) {
+        self.spares.push(spare);
+    }
+
+    /// Keeps the few longest spares of at most `max_bytes` and removes the rest.
+    pub fn trim(&mut self, max_bytes: u64) -> Result<()> {
+        self.spares.sort_by_key(|spare| if spare.len_bytes > max_bytes { 0 } else { spare.len_bytes });
+        while self.spares.len() > MAX_SPARES || self.spares.first().is_some_and(|s| s.len_bytes > max_bytes) {
+            self.dir.remove(&self.spares[0].name)?;
+            self.spares.remove(0);
+        }
+        Ok(())
+    }
+
+    /// The bytes of all spares.
+    pub fn spare_bytes(&self) -> u64 {
+        self.spares.iter().map(|spare| spare.len_bytes).sum()
+    }
+}
+
+/// The length of a file that holds one block with this much payload, and `at_least` bytes.
+pub(crate) fn segment_bytes_for(payload_bytes: usize, at_least: u64) -> u64 {
+    let needed = SEGMENT_HEADER_BYTES as u64 + block_bytes(payload_bytes) + 2 * END_BLOCK_BYTES;
+    needed.max(at_least).next_multiple_of(BLOCK_BYTES)
+}
+
+fn write_zeros(file: &dyn File, len_bytes: u64) -> Result<()> {
+    let zeros = vec![0; len_bytes.min(ZEROS_BYTES) as usize];
+    let mut offset = 0;
+    while offset < len_bytes {
+        let piece = (len_bytes - offset).min(ZEROS_BYTES);
+        file.write_at(&zeros[..piece as usize], offset)?;
+        offset += piece;
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! What segment files a directory holds, judged by their names and headers alone.
+
+use crate::format::{
+    ALIGN_BYTES, Parsed, SEGMENT_HEADER_BYTES, SegmentHeader, Successor, segment_name, segment_number,
+};
+use crate::stock::Spare;
+use base::{DatabaseId, Error, ErrorKind, Lsn, Result};
+use io::Dir;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One file with a segment's name.
+#[derive(Debug)]
+struct Entry {
+    len_bytes: u64,
+    parsed: Parsed,
+}
+
+/// All segment files by the number in their name.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    database: DatabaseId,
+    entries: BTreeMap<u64, Entry>,
+}
+
+impl Survey {
+    /// Reads the directory and the first bytes of every segment file.
+    pub fn read(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<Survey> {
+        let mut entries = BTreeMap::new();
+        for name in dir.list()? {
+            let Some(number) = segment_number(&name) else { continue };
+            let file = dir.open(&name)?;
+            let mut bytes = [0; SEGMENT_HEADER_BYTES];
+            file.read_at(&mut bytes, 0)?;
+            entries.insert(number, Entry { len_bytes: file.len()?, parsed: SegmentHeader::parse(&bytes) });
+        }
+        Ok(Survey { database, entries })
+    }
+
+    /// The header of segment `number`, which `namer` says is there.
+    pub fn named(&self, number: u64, namer: &str) -> Result<SegmentHeader> {
+        let name = segment_name(number);
+        let Some(entry) = self.entries.get(&number) else {
+            return Err(Error::corruption(format!("log segment {name}, which {namer} names, is missing")));
+        };
+        let header = match &entry.parsed {
+            Parsed::Header(header) => *header,
+            Parsed::Blank => {
+                return Err(Error::corruption(format!("{name}: expected a segment header, found zeros")));
+            }
+            Parsed::Damaged(reason) => {
+                return Err(Error::corruption(format!("{name}: segment header: {reason}")));
+            }
+            Parsed::NewerFormat(format) => return Err(newer_format(&name, *format)),
+        };
+        self.check_database(&header, &name)?;
+        if header.number != number {
+            let found = header.name();
+            return Err(Error::corruption(format!(
+                "{name}: expected its own segment header, found that of {found}"
+            )));
+        }
+        Ok(header)
+    }
+
+    /// The header of the segment that an end block in `namer` names.
+    pub fn successor(&self, successor: Successor, namer: &str) -> Result<SegmentHeader> {
+        let header = self.named(successor.number, namer)?;
+        let found = header.as_successor();
+        if found != successor {
+            let name = header.name();
+            return Err(Error::corruption(format!(
+                "{name}: {namer} expected {successor:?}, found {found:?}"
+            )));
+        }
+        Ok(header)
+    }
+
+    fn check_database(&self, header: &SegmentHeader, name: &str) -> Result<()> {
+        if header.database == self.database {
+            return Ok(());
+        }
+        let (expected, found) = (self.database.0, header.database.0);
+        Err(Error::new(
+            ErrorKind::Foreign,
+            format!("{name} belongs to another database: expected {expected:016x}, found {found:016x}"),
+        ))
+    }
+
+    /// The segments of our database under their own names.
+    fn own(&self) -> impl Iterator<Item = &SegmentHeader> {
+        self.entries.iter().filter_map(|(&number, entry)| match &entry.parsed {
+            Parsed::Header(header) if header.number == number && header.database == self.database => {
+                Some(header)
+            }
+            _ => None,
+        })
+    }
+
+    /// The first segment of the generation that a recovery began after `header`'s segment. Of several the newest: a
+    /// recovery that did not see the one before it found nothing in it.
+    pub fn recovered_after(&self, header: &SegmentHeader) -> Option<SegmentHeader> {
+        let follows = |other: &&SegmentHeader| {
+            (other.previous, other.previous_generation) == (header.number, header.generation)
+                && other.generation > header.generation
+        };
+        self.own().filter(follows).max_by_key(|other| other.generation).copied()
+    }
+
+    /// The segments after number `number`, checked: a file that a log ending before it cannot explain is an error.
+    pub fn after(&self, number: u64) -> Result<Vec<SegmentHeader>> {
+        let mut later = Vec::new();
+        for (&other, entry) in self.entries.range(number + 1..) {
+            let name = segment_name(other);
+            match &entry.parsed {
+                Parsed::Header(header) => {
+                    self.check_database(header, &name)?;
+                    // A spare that was renamed and got no header any more has its old number.
+                    if header.number == other {
+                        later.push(*header);
+                    }
+                }
+                Parsed::Blank => (),
+                // No crash leaves half a header, so these once were something.
+                Parsed::Damaged(reason) => {
+                    return Err(Error::corruption(format!("{name}: segment header: {reason}")));
+                }
+                Parsed::NewerFormat(format) => return Err(newer_format(&name, *format)),
+            }
+        }
+        Ok(later)
+    }
+
+    /// Above the number of every file.
+    pub fn next_number(&self) -> u64 {
+        self.entries.last_key_value().map_or(1, |(&number, _)| number + 1)
+    }
+
+    /// Headers of our database in any file, under whatever name: what recoveries must stay clear of.
+    fn any(&self) -> impl Iterator<Item = &SegmentHeader> {
+        self.entries.values().filter_map(|entry| match &entry.parsed {
+            Parsed::Header(header) if header.database == self.database => Some(header),
+            _ => None,
+        })
+    }
+
+    /// Above every generation that was ever begun.
+    pub fn next_generation(&self) -> u64 {
+        self.any().map(|header| header.generation).max().unwrap_or(0) + 1
+    }
+
+    /// At or above every LSN that a segment had room for.
+    pub fn next_lsn(&self) -> Lsn {
+        let limit = self.any().map(|header| header.limit_lsn().0).max().unwrap_or(0);
+        Lsn(limit.next_multiple_of(ALIGN_BYTES))
+    }
+
+    /// The files that are none of `live`.
+    pub fn spares(&self, live: &[SegmentHeader]) -> Vec<Spare> {
+        let is_live = |number: u64| live.iter().any(|header| header.number == number);
+        let spares = self.entries.iter().filter(|(number, _)| !is_live(**number));
+        spares
+            .map(|(&number, entry)| Spare { name: segment_name(number), len_bytes: entry.len_bytes })
+            .collect()
+    }
+}
+
+fn newer_format(name: &str, format: u32) -> Error {
+    Error::new(ErrorKind::Foreign, format!("{name} has log format {format}; this program knows format 1"))
+}

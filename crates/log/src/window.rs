@@ -1,0 +1,102 @@
+//! Reading a segment through one buffer that slides over it.
+
+use crate::format::{
+    BLOCK_HEADER_BYTES, BlockHeader, Place, SegmentHeader, block_bytes, block_checksum, stored_checksum,
+};
+use base::{Error, Lsn, Result};
+use io::File;
+use std::sync::Arc;
+
+/// Read at once at least, where the file has it.
+const READ_BYTES: u64 = 256 << 10;
+
+/// A segment's file, as long as its header says. Memory: 256 KiB, or the longest block if that is more.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub header: SegmentHeader,
+    file: Arc<dyn File>,
+    buffer: Vec<u8>,
+    start: u64,
+}
+
+/// What lies at an LSN.
+pub(crate) enum Found<'a> {
+    /// A block whose checksum is right.
+    Block { header: BlockHeader, checksum: u64, payload: &'a [u8] },
+    /// Something else: what was expected, and what was found.
+    Bad(String),
+}
+
+impl Window {
+    /// A window over the file of `header`. `Corruption` if the file is shorter than it was made.
+    pub fn open(dir: &Arc<dyn io::Dir>, header: SegmentHeader) -> Result<Window> {
+        let file = dir.open(&header.name())?;
+        let len = file.len()?;
+        if len < header.len_bytes {
+            let name = header.name();
+            return Err(Error::corruption(format!(
+                "{name}: expected {} bytes, found {len}",
+                header.len_bytes
+            )));
+        }
+        Ok(Window { header, file, buffer: Vec::new(), start: 0 })
+    }
+
+    /// `bytes` bytes at `offset`; `None` where the segment ends before.
+    pub fn bytes(&mut self, offset: u64, bytes: usize) -> Result<Option<&[u8]>> {
+        let end = offset.checked_add(bytes as u64).filter(|&end| end <= self.header.len_bytes);
+        let Some(end) = end else { return Ok(None) };
+        if offset < self.start || end > self.start + self.buffer.len() as u64 {
+            let wanted = READ_BYTES.max(bytes as u64).min(self.header.len_bytes - offset);
+            self.buffer.resize(wanted as usize, 0);
+            self.start = offset;
+            let read = self.file.read_exact_at(&mut self.buffer, offset);
+            if read.is_err() {
+                self.buffer.clear();
+            }
+            read?;
+        }
+        let from = (offset - self.start) as usize;
+        Ok(Some(&self.buffer[from..from + bytes]))
+    }
+
+    /// The header at `lsn`, if what lies there has the form of one.
+    #[inline]
+    pub fn block_header(&mut self, lsn: Lsn) -> Result<Option<BlockHeader>> {
+        let Some(bytes) = self.bytes(self.header.offset_of(lsn), BLOCK_HEADER_BYTES)? else {
+            return Ok(None);
+        };
+        Ok(BlockHeader::decode(bytes.try_into().expect("as many as asked for")))
+    }
+
+    /// What lies at `lsn`.
+    pub fn block(&mut self, lsn: Lsn) -> Result<Found<'_>> {
+        let (offset, place) = (self.header.offset_of(lsn), self.header.place(lsn));
+        let room = self.header.len_bytes - offset.min(self.header.len_bytes);
+        let Some(header) = self.block_header(lsn)? else {
+            return Ok(Found::Bad("expected a block header, found none".into()));
+        };
+        let bytes = block_bytes(header.payload_bytes as usize);
+        match self.bytes(offset, bytes as usize)? {
+            Some(block) => Ok(judge(header, place, block)),
+            None => Ok(Found::Bad(format!("expected a block of at most {room} bytes, found one of {bytes}"))),
+        }
+    }
+
+    /// Whether the bytes of the block header at `lsn` are all zero.
+    pub fn is_blank(&mut self, lsn: Lsn) -> Result<bool> {
+        let bytes = self.bytes(self.header.offset_of(lsn), BLOCK_HEADER_BYTES)?;
+        Ok(bytes.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0)))
+    }
+}
+
+fn judge(header: BlockHeader, place: Place, block: &[u8]) -> Found<'_> {
+    let (head, rest) = block.split_first_chunk().expect("a block has a header");
+    let payload = &rest[..header.payload_bytes as usize];
+    let (expected, found) = (block_checksum(place, head, payload), stored_checksum(head));
+    if expected == found {
+        Found::Block { header, checksum: found, payload }
+    } else {
+        Found::Bad(format!("expected checksum {expected:016x}, found {found:016x}"))
+    }
+}
