@@ -1,1 +1,3 @@
 //! Pando, floor 4: views, catalog, commit, checkpoint and recovery as resumable steps.
+
+pub mod write_set;

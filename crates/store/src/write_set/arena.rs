@@ -1,0 +1,125 @@
+//! Bytes that are appended and never move.
+//!
+//! Chunks double from 4 KiB to 1 MiB, so that a small transaction owns little and a huge one copies nothing when it
+//! grows. What is longer than a quarter of a chunk gets one of its own size.
+
+/// The first chunk: a transaction of a few dozen small records fits.
+const FIRST_CHUNK_BYTES: usize = 4 << 10;
+const MAX_CHUNK_BYTES: usize = 1 << 20;
+/// What is kept of an emptied arena.
+const KEPT_BYTES: usize = 256 << 10;
+
+/// Where some bytes begin: the chunk in the high half, the offset in the low half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(u64);
+
+impl Place {
+    fn new(chunk: usize, offset: usize) -> Self {
+        Place((chunk as u64) << 32 | offset as u64)
+    }
+
+    /// The place `bytes` further on, in the same chunk.
+    #[inline]
+    pub(super) fn plus(self, bytes: usize) -> Self {
+        Place(self.0 + bytes as u64)
+    }
+}
+
+/// See the module. An empty one owns no memory.
+#[derive(Debug, Default)]
+pub(super) struct Arena {
+    chunks: Vec<Vec<u8>>,
+    /// The chunk that is being filled.
+    filling: usize,
+    used_bytes: usize,
+}
+
+impl Arena {
+    /// Appends `first` and `second` next to each other and returns where `first` begins.
+    #[inline]
+    pub(super) fn append(&mut self, first: &[u8], second: &[u8]) -> Place {
+        let bytes = first.len() + second.len();
+        self.used_bytes += bytes;
+        let fits = |chunk: &Vec<u8>| chunk.capacity() - chunk.len() >= bytes;
+        let at = match self.chunks.get(self.filling) {
+            Some(chunk) if fits(chunk) => self.filling,
+            _ => self.make_room(bytes),
+        };
+        let chunk = &mut self.chunks[at];
+        let place = Place::new(at, chunk.len());
+        chunk.extend_from_slice(first);
+        chunk.extend_from_slice(second);
+        place
+    }
+
+    /// A chunk with room for `bytes`: the next one to fill, or one of its own for what is long.
+    #[cold]
+    fn make_room(&mut self, bytes: usize) -> usize {
+        if bytes > MAX_CHUNK_BYTES / 4 {
+            self.chunks.push(Vec::with_capacity(bytes));
+            return self.chunks.len() - 1;
+        }
+        // A kept, emptied chunk may follow; a long value's own chunk has no room and is passed over.
+        let empty = |chunk: &Vec<u8>| chunk.is_empty() && chunk.capacity() >= bytes;
+        let kept = (self.filling + 1..self.chunks.len()).find(|&at| empty(&self.chunks[at]));
+        self.filling = kept.unwrap_or_else(|| {
+            let size = FIRST_CHUNK_BYTES << self.chunks.len().min(8);
+            self.chunks.push(Vec::with_capacity(size.min(MAX_CHUNK_BYTES).max(bytes)));
+            self.chunks.len() - 1
+        });
+        self.filling
+    }
+
+    /// The `len` bytes that begin at `place`.
+    #[inline]
+    pub(super) fn get(&self, place: Place, len: usize) -> &[u8] {
+        let (chunk, offset) = ((place.0 >> 32) as usize, place.0 as u32 as usize);
+        &self.chunks[chunk][offset..offset + len]
+    }
+
+    /// Overwrites what begins at `place`.
+    #[inline]
+    pub(super) fn overwrite(&mut self, place: Place, bytes: &[u8]) {
+        let (chunk, offset) = ((place.0 >> 32) as usize, place.0 as u32 as usize);
+        self.chunks[chunk][offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Bytes appended since the last [`Arena::clear`].
+    pub(super) fn used_bytes(&self) -> usize {
+        self.used_bytes
+    }
+
+    /// Forgets all bytes; keeps the first chunks, a quarter of a MiB at most.
+    pub(super) fn clear(&mut self) {
+        self.used_bytes = 0;
+        self.filling = 0;
+        let mut kept_bytes = 0;
+        self.chunks.retain_mut(|chunk| {
+            chunk.clear();
+            kept_bytes += chunk.capacity();
+            kept_bytes <= KEPT_BYTES
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_stay_where_they_were_put() {
+        let mut arena = Arena::default();
+        for round in 0..3 {
+            let sizes = (0..400).map(|n| if n % 50 == 49 { 300 << 10 } else { n * 7 });
+            let places: Vec<_> = sizes
+                .enumerate()
+                .map(|(n, size)| (arena.append(&[n as u8], &vec![n as u8; size]), size))
+                .collect();
+            for (n, &(place, size)) in places.iter().enumerate() {
+                assert!(arena.get(place, size + 1).iter().all(|&byte| byte == n as u8), "round {round}");
+            }
+            arena.clear();
+            assert!(arena.chunks.iter().map(Vec::capacity).sum::<usize>() <= KEPT_BYTES);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A cursor over one table's own writes, in key order, deletes included.
+
+use super::arena::Arena;
+use super::order::{Order, Position};
+use super::table::TableSet;
+use super::{Own, ranges::Span};
+
+/// See the module. Borrows the write set: after a write a new cursor is sought to where the old one stood, which
+/// costs O(log n).
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
+    set: &'a TableSet,
+    order: &'a Order,
+    arena: &'a Arena,
+    at: Option<Position>,
+}
+
+impl<'a> Cursor<'a> {
+    /// Panics if the table was not sorted.
+    pub(super) fn new(set: &'a TableSet, arena: &'a Arena) -> Self {
+        let order = set.order().expect("a cursor is asked for after sorting");
+        Cursor { set, order, arena, at: None }
+    }
+
+    /// To the first write at or after `key`.
+    pub fn seek(&mut self, key: &[u8]) {
+        self.at = Some(self.order.seek(key, self.set.keys(self.arena)).0);
+    }
+
+    /// To the last write before `key`.
+    pub fn seek_before(&mut self, key: &[u8]) {
+        self.at = self.order.before(self.order.seek(key, self.set.keys(self.arena)).0);
+    }
+
+    /// To the first write.
+    pub fn seek_first(&mut self) {
+        self.at = Some(self.order.first());
+    }
+
+    /// To the last write.
+    pub fn seek_last(&mut self) {
+        self.at = self.order.before(self.order.end());
+    }
+
+    /// To the next write. Without an entry, stays without.
+    #[inline]
+    pub fn next(&mut self) {
+        self.at = self.at.filter(|&at| self.order.entry(at).is_some()).map(|at| self.order.after(at));
+    }
+
+    /// To the write before. Without an entry, stays without.
+    #[inline]
+    pub fn prev(&mut self) {
+        self.at = self.at.filter(|&at| self.order.entry(at).is_some()).and_then(|at| self.order.before(at));
+    }
+
+    /// The key and what was written, unless the cursor ran off an end.
+    #[inline]
+    pub fn entry(&self) -> Option<(&'a [u8], Own<'a>)> {
+        let entry = self.set.entry(self.order.entry(self.at?)?);
+        let own = entry.value(self.arena).map_or(Own::Deleted, Own::Value);
+        Some((entry.key(self.arena), own))
+    }
+
+    /// Whether the transaction deleted any range of this table.
+    pub fn has_ranges(&self) -> bool {
+        !self.set.ranges.spans().is_empty()
+    }
+
+    /// The range delete that covers `key`, as `[start, end)`.
+    pub fn covering(&self, key: &[u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+        let set = self.set;
+        set.ranges.covering(key).map(|Span { start, end }| (&start[..], end.as_deref()))
+    }
+}

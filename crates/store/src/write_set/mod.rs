@@ -1,0 +1,368 @@
+//! What a transaction has written and not committed: private, in memory, gone when the transaction is.
+//!
+//! 1. A write set says one of three things about a key: a value, deleted, or nothing (then the snapshot decides).
+//!    The last write to the key decides; a range delete counts as a write to every key in it.
+//! 2. What is committed is the *final* state: per table the union of the range deletes, then one put or delete per
+//!    key in key order. That is the same state, as puts that a later range delete covered are not among them.
+//! 3. Bytes are appended to one arena and never move while the set lives. A value that fits where the key's last
+//!    value lies is written over it, unless a savepoint may want the old one back.
+//! 4. Savepoints nest. While one is live every change is logged with what it replaced; rolling back undoes from the
+//!    end. That a key was *read* before it was written is remembered through a rollback: the transaction has seen it.
+//! 5. An empty set owns no memory, and [`WriteSet::clear`] keeps small buffers: a transaction of a few writes
+//!    allocates nothing once its set has been used before.
+//!
+//! ```
+//! use base::TableId;
+//! use store::write_set::{Own, Prior, WriteSet};
+//! let t = TableId(16);
+//! let mut writes = WriteSet::new();
+//! writes.put(t, b"a", b"1", Prior::Unread);
+//! let savepoint = writes.savepoint();
+//! writes.delete_range(t, b"a", None);
+//! assert_eq!(writes.get(t, b"a"), Some(Own::Deleted));
+//! writes.rollback_to(savepoint).unwrap();
+//! assert_eq!(writes.get(t, b"a"), Some(Own::Value(b"1")));
+//! assert_eq!(writes.get(t, b"b"), None);
+//! ```
+//!
+//! Reading order: [`table`] (entries), [`index`] and [`order`] (two ways to find them), [`ranges`], [`arena`],
+//! [`cursor`].
+
+mod arena;
+mod cursor;
+mod index;
+mod order;
+mod ranges;
+mod table;
+
+pub use cursor::Cursor;
+
+use arena::Arena;
+use base::op::Op;
+use base::{Error, Result, TableId};
+use ranges::Replaced;
+use table::{Content, State, TableSet};
+use txn::WrittenKey;
+
+/// Tables whose buffers an emptied set keeps.
+const KEPT_TABLES: usize = 4;
+
+/// What a transaction's own writes say about a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own<'a> {
+    /// It has this value.
+    Value(&'a [u8]),
+    /// It is deleted, whatever the snapshot says.
+    Deleted,
+}
+
+/// Whether the transaction looked a key up in its snapshot before it writes it. An insert that answers duplicates
+/// has, and needs no entry in the read set then: the flag is validated instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prior {
+    /// A blind write.
+    Unread,
+    /// Found, or found absent.
+    Read,
+}
+
+/// Where [`WriteSet::rollback_to`] goes back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    serial: u64,
+}
+
+/// One change, with what it replaced.
+#[derive(Debug)]
+enum Undo {
+    Entry { table: TableId, number: u32, old: Content },
+    Range { table: TableId, change: Replaced },
+}
+
+#[derive(Debug)]
+struct LiveSavepoint {
+    serial: u64,
+    undo_len: usize,
+}
+
+/// See the module. Not shared between threads; may be sent.
+#[derive(Debug, Default)]
+pub struct WriteSet {
+    /// The first `used` are this transaction's, in the order of their ids; the rest are buffers kept for more.
+    tables: Vec<TableSet>,
+    used: usize,
+    /// The table written or looked up last.
+    last: usize,
+    arena: Arena,
+    undo: Vec<Undo>,
+    savepoints: Vec<LiveSavepoint>,
+    next_serial: u64,
+}
+
+impl WriteSet {
+    /// An empty set. Allocates nothing.
+    pub fn new() -> Self {
+        WriteSet::default()
+    }
+
+    /// What this transaction wrote to `key`, if anything. O(1), and O(log n) in the table's range deletes.
+    #[inline]
+    pub fn get(&self, table: TableId, key: &[u8]) -> Option<Own<'_>> {
+        let set = self.table(table)?;
+        if let Some(number) = set.find(key, &self.arena) {
+            let entry = set.entry(number);
+            if entry.state() != State::Gone {
+                return Some(entry.value(&self.arena).map_or(Own::Deleted, Own::Value));
+            }
+        }
+        set.ranges.covering(key).map(|_| Own::Deleted)
+    }
+
+    /// Sets `key` to `value`. Both are copied. O(1) amortised; O(log n) more once an order was asked for.
+    #[inline]
+    pub fn put(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) {
+        let at = self.table_index(table);
+        let set = &mut self.tables[at];
+        let (number, place) = match set.find(key, &self.arena) {
+            None => {
+                let number = set.add(key, value, &mut self.arena);
+                (number, set.added_place(number))
+            }
+            Some(number) => {
+                let old_place = set.value_place(number, value.len()).filter(|_| self.savepoints.is_empty());
+                let place = match old_place {
+                    Some(place) => {
+                        self.arena.overwrite(place, value);
+                        place
+                    }
+                    None => self.arena.append(value, &[]),
+                };
+                (number, place)
+            }
+        };
+        self.change(at, number, TableSet::put_content(place, value), prior);
+    }
+
+    /// Deletes `key`, present or not. Costs what [`WriteSet::put`] does.
+    #[inline]
+    pub fn delete(&mut self, table: TableId, key: &[u8], prior: Prior) {
+        let at = self.table_index(table);
+        let set = &mut self.tables[at];
+        let number = match set.find(key, &self.arena) {
+            Some(number) => number,
+            None => set.add(key, &[], &mut self.arena),
+        };
+        self.change(at, number, self.tables[at].content_as(number, State::Deleted), prior);
+    }
+
+    /// Deletes every key in `[start, end)`; no `end` means to the end of the table. O(own writes inside), and the
+    /// table's order is made if it has own writes.
+    pub fn delete_range(&mut self, table: TableId, start: &[u8], end: Option<&[u8]>) {
+        if end.is_some_and(|end| end <= start) {
+            return;
+        }
+        let at = self.table_index(table);
+        for number in self.tables[at].live_in(start, end, &self.arena) {
+            self.change(at, number, self.tables[at].content_as(number, State::Gone), Prior::Unread);
+        }
+        let change = self.tables[at].ranges.insert(start, end);
+        if !self.savepoints.is_empty() {
+            self.undo.push(Undo::Range { table, change });
+        }
+    }
+
+    /// Changes an entry, and logs what was there while a savepoint is live.
+    #[inline]
+    fn change(&mut self, at: usize, number: u32, content: Content, prior: Prior) {
+        let set = &mut self.tables[at];
+        let old = set.set(number, content, &self.arena);
+        if prior == Prior::Read {
+            set.mark_read(number);
+        }
+        if !self.savepoints.is_empty() {
+            self.undo.push(Undo::Entry { table: set.table, number, old });
+        }
+    }
+
+    /// Remembers the present state until the savepoint is released, or an earlier one is gone back to. O(1).
+    pub fn savepoint(&mut self) -> Savepoint {
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.savepoints.push(LiveSavepoint { serial, undo_len: self.undo.len() });
+        Savepoint { serial }
+    }
+
+    /// Goes back to what was when `savepoint` was made. It stays live; those made after it do not. O(changes since).
+    /// [`base::ErrorKind::Invalid`] if it is not live any more; nothing is changed then.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let level = self.level(savepoint)?;
+        self.savepoints.truncate(level + 1);
+        while self.undo.len() > self.savepoints[level].undo_len {
+            match self.undo.pop().expect("longer than a length") {
+                Undo::Entry { table, number, old } => {
+                    let at = self.table_index(table);
+                    self.tables[at].set(number, old, &self.arena);
+                }
+                Undo::Range { table, change } => {
+                    let at = self.table_index(table);
+                    self.tables[at].ranges.undo(change);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up `savepoint` and those made after it; what was written stays. [`base::ErrorKind::Invalid`] if it is
+    /// not live any more.
+    pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        let level = self.level(savepoint)?;
+        self.savepoints.truncate(level);
+        if level == 0 {
+            self.undo.clear();
+        }
+        Ok(())
+    }
+
+    fn level(&self, savepoint: Savepoint) -> Result<usize> {
+        let live = self.savepoints.iter().rposition(|live| live.serial == savepoint.serial);
+        live.ok_or_else(|| Error::invalid("the savepoint was released, or an earlier one was rolled back to"))
+    }
+
+    /// Whether there is nothing to commit.
+    pub fn is_empty(&self) -> bool {
+        self.sets().iter().all(|set| set.operations() == 0)
+    }
+
+    /// Puts, deletes and range deletes to commit.
+    pub fn operations(&self) -> u64 {
+        self.sets().iter().map(|set| set.operations() as u64).sum()
+    }
+
+    /// Bytes of memory in use, for the memory budget; about the bytes that the commit will take in the log, and more.
+    pub fn bytes(&self) -> usize {
+        self.arena.used_bytes() + self.sets().iter().map(TableSet::bytes).sum::<usize>()
+    }
+
+    /// The tables with something to commit, in the order of their ids.
+    pub fn tables(&self) -> impl Iterator<Item = TableId> {
+        self.sets().iter().filter(|set| set.operations() > 0).map(|set| set.table)
+    }
+
+    /// Puts one table's writes in key order and keeps them so from now on. O(n log n) the first time, O(1) after.
+    pub fn sort(&mut self, table: TableId) {
+        if let Some(at) = self.position(table) {
+            self.tables[at].ensure_order(&self.arena);
+        }
+    }
+
+    /// [`WriteSet::sort`] for every table: what a commit does first, outside the critical section.
+    pub fn sort_all(&mut self) {
+        for set in &mut self.tables[..self.used] {
+            set.ensure_order(&self.arena);
+        }
+    }
+
+    /// A cursor over the writes to `table`, which must have been sorted; `None` if there are none, so that a scan
+    /// need not merge anything. Range deletes count: the merged cursor must know what they hide.
+    pub fn cursor(&self, table: TableId) -> Option<Cursor<'_>> {
+        let set = self.table(table).filter(|set| set.operations() > 0)?;
+        Some(Cursor::new(set, &self.arena))
+    }
+
+    /// The range deletes of `table` in key order: disjoint `[start, end)`, to be applied before the records.
+    pub fn ranges(&self, table: TableId) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let spans = self.table(table).into_iter().flat_map(|set| set.ranges.spans());
+        spans.map(|span| (&span.start[..], span.end.as_deref()))
+    }
+
+    /// The puts (`Some` value) and deletes (`None`) of `table`, which must have been sorted, strictly ascending.
+    pub fn records(&self, table: TableId) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.table(table).into_iter().flat_map(|set| {
+            let order = set.order().expect("records are asked for after sorting");
+            order.iter().map(|number| {
+                let entry = set.entry(number);
+                (entry.key(&self.arena), entry.value(&self.arena))
+            })
+        })
+    }
+
+    /// Everything to commit in `table`, which must have been sorted, in the order in which the log has it.
+    pub fn ops(&self, table: TableId) -> impl Iterator<Item = Op<'_>> {
+        let ranges = self.ranges(table).map(|(start, end)| Op::DeleteRange { start, end });
+        let records = self.records(table).map(|(key, value)| match value {
+            Some(value) => Op::Put { key, value },
+            None => Op::Delete { key },
+        });
+        ranges.chain(records)
+    }
+
+    /// What validation must know, table by table, for the tables that `changed` says yes to. In key order where the
+    /// table was sorted, which is kinder to the history's caches.
+    pub fn written(
+        &self,
+        mut changed: impl FnMut(TableId) -> bool,
+    ) -> impl Iterator<Item = (TableId, WrittenKey<'_>)> {
+        self.sets().iter().filter(move |set| changed(set.table)).flat_map(|set| {
+            let ranges = set.ranges.spans().iter();
+            let ranges =
+                ranges.map(|span| WrittenKey::Range { start: &span.start, end: span.end.as_deref() });
+            let keys = set.to_validate().map(|entry| {
+                let (key, read) = (entry.key(&self.arena), entry.read());
+                if entry.state() == State::Gone {
+                    WrittenKey::Read { key }
+                } else {
+                    WrittenKey::Key { key, read }
+                }
+            });
+            ranges.chain(keys).map(|written| (set.table, written))
+        })
+    }
+
+    /// Forgets everything, savepoints included. Keeps small buffers for the next transaction.
+    pub fn clear(&mut self) {
+        self.tables.truncate(KEPT_TABLES);
+        let used = self.used.min(KEPT_TABLES);
+        self.tables[..used].iter_mut().for_each(TableSet::clear);
+        self.used = 0;
+        self.arena.clear();
+        self.undo = Vec::new();
+        self.savepoints.clear();
+    }
+
+    fn sets(&self) -> &[TableSet] {
+        &self.tables[..self.used]
+    }
+
+    #[inline]
+    fn position(&self, table: TableId) -> Option<usize> {
+        match self.sets().get(self.last) {
+            Some(set) if set.table == table => Some(self.last),
+            _ => self.sets().binary_search_by_key(&table, |set| set.table).ok(),
+        }
+    }
+
+    #[inline]
+    fn table(&self, table: TableId) -> Option<&TableSet> {
+        self.position(table).map(|at| &self.tables[at])
+    }
+
+    #[inline]
+    fn table_index(&mut self, table: TableId) -> usize {
+        self.last = match self.position(table) {
+            Some(at) => at,
+            None => self.add_table(table),
+        };
+        self.last
+    }
+
+    fn add_table(&mut self, table: TableId) -> usize {
+        match self.tables.get_mut(self.used) {
+            Some(kept) => kept.table = table,
+            None => self.tables.push(TableSet::new(table)),
+        }
+        let at = self.sets().partition_point(|set| set.table < table);
+        self.tables[at..=self.used].rotate_right(1);
+        self.used += 1;
+        at
+    }
+}

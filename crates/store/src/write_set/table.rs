@@ -1,0 +1,267 @@
+//! One table's share of a write set.
+//!
+//! 1. Each key that was ever written has one entry for as long as the write set lives; a write that was taken back
+//!    (by a range delete, or by a rollback) leaves a *gone* entry, which says nothing about the key.
+//! 2. An entry is found by a scan while there are few, and through the index from then on.
+//! 3. The order, once made, holds exactly the entries that are not gone. [`TableSet::set`] is the one place where an
+//!    entry's content changes, and keeps that so.
+
+use super::arena::{Arena, Place};
+use super::index::{self, Index};
+use super::order::{Keys, Order};
+use super::ranges::Ranges;
+use base::TableId;
+use base::keys::head8;
+
+/// Up to so many entries a scan over their heads is faster than hashing.
+const SCANNED: usize = 16;
+/// Entries that an emptied table keeps room for: 256 KiB.
+const KEPT_ENTRIES: usize = 8192;
+
+/// What a transaction's own writes say about a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Value,
+    Deleted,
+    Gone,
+}
+
+/// What a write changes in an entry, and what undoing it puts back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Content {
+    value: Place,
+    value_len: u32,
+    state: State,
+}
+
+/// A key and what was last written to it. 32 bytes: two fit a cache line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    head: u64,
+    key: Place,
+    value: Place,
+    value_len: u32,
+    key_len: u16,
+    state: State,
+    /// The key was looked up in the snapshot before it was written. Stays when a write is rolled back.
+    read: bool,
+}
+
+impl Entry {
+    #[inline]
+    pub(super) fn key<'a>(&self, arena: &'a Arena) -> &'a [u8] {
+        arena.get(self.key, self.key_len())
+    }
+    #[inline]
+    pub(super) fn key_len(&self) -> usize {
+        usize::from(self.key_len)
+    }
+    #[inline]
+    pub(super) fn head(&self) -> u64 {
+        self.head
+    }
+    #[inline]
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+    pub(super) fn read(&self) -> bool {
+        self.read
+    }
+    /// The value, or `None` for a delete.
+    #[inline]
+    pub(super) fn value<'a>(&self, arena: &'a Arena) -> Option<&'a [u8]> {
+        (self.state == State::Value).then(|| arena.get(self.value, self.value_len as usize))
+    }
+    /// Whether this is the entry of `key`. Keys of up to eight bytes are their heads and lengths.
+    #[inline]
+    fn is(&self, key: &[u8], head: u64, arena: &Arena) -> bool {
+        self.head == head
+            && self.key_len() == key.len()
+            && (key.len() <= 8 || self.key(arena)[8..] == key[8..])
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct TableSet {
+    pub(super) table: TableId,
+    entries: Vec<Entry>,
+    index: Index,
+    order: Option<Order>,
+    pub(super) ranges: Ranges,
+    /// Entries that are not gone.
+    live: usize,
+    seed: u64,
+}
+
+impl TableSet {
+    pub(super) fn new(table: TableId) -> Self {
+        let (entries, index, ranges) = (Vec::new(), Index::default(), Ranges::default());
+        TableSet { table, entries, index, order: None, ranges, live: 0, seed: index::process_seed() }
+    }
+
+    /// The number of `key`'s entry.
+    #[inline]
+    pub(super) fn find(&self, key: &[u8], arena: &Arena) -> Option<u32> {
+        let head = head8(key);
+        if self.entries.len() <= SCANNED {
+            return self.entries.iter().position(|entry| entry.is(key, head, arena)).map(|at| at as u32);
+        }
+        let hash = index::hash(self.seed, head, key);
+        self.index.find(hash, |entry| self.entries[entry as usize].is(key, head, arena))
+    }
+
+    /// Adds a gone entry for `key`, which has none, with its bytes already followed by those of `value`.
+    #[inline]
+    pub(super) fn add(&mut self, key: &[u8], value: &[u8], arena: &mut Arena) -> u32 {
+        let number = u32::try_from(self.entries.len()).expect("fewer than 2^32 keys in a transaction");
+        let key_len = u16::try_from(key.len()).expect("keys are shorter than 64 KiB");
+        let place = arena.append(key, value);
+        self.entries.push(Entry {
+            head: head8(key),
+            key: place,
+            value: place.plus(key.len()),
+            value_len: 0,
+            key_len,
+            state: State::Gone,
+            read: false,
+        });
+        match self.entries.len() {
+            0..=SCANNED => {}
+            len if len == SCANNED + 1 => (0..=number).for_each(|entry| self.add_to_index(entry, arena)),
+            _ => self.add_to_index(number, arena),
+        }
+        number
+    }
+
+    #[inline]
+    fn add_to_index(&mut self, number: u32, arena: &Arena) {
+        let entry = &self.entries[number as usize];
+        self.index.insert(index::hash(self.seed, entry.head, entry.key(arena)), number);
+    }
+
+    #[inline]
+    pub(super) fn entry(&self, number: u32) -> &Entry {
+        &self.entries[number as usize]
+    }
+
+    #[inline]
+    pub(super) fn mark_read(&mut self, number: u32) {
+        self.entries[number as usize].read = true;
+    }
+
+    /// What a put of `value` makes of an entry whose new value's bytes are at `place`.
+    #[inline]
+    pub(super) fn put_content(place: Place, value: &[u8]) -> Content {
+        let value_len = u32::try_from(value.len()).expect("values are shorter than 4 GiB");
+        Content { value: place, value_len, state: State::Value }
+    }
+
+    /// Where an entry's value lies, as long as there is room for `bytes` there.
+    #[inline]
+    pub(super) fn value_place(&self, number: u32, bytes: usize) -> Option<Place> {
+        let entry = self.entry(number);
+        (entry.state == State::Value && bytes <= entry.value_len as usize).then_some(entry.value)
+    }
+
+    /// Where the value of an entry just added lies.
+    #[inline]
+    pub(super) fn added_place(&self, number: u32) -> Place {
+        self.entry(number).value
+    }
+
+    /// The entry's content with another state.
+    pub(super) fn content_as(&self, number: u32, state: State) -> Content {
+        let entry = self.entry(number);
+        Content { value: entry.value, value_len: entry.value_len, state }
+    }
+
+    /// Changes an entry's content and returns what it was.
+    #[inline]
+    pub(super) fn set(&mut self, number: u32, content: Content, arena: &Arena) -> Content {
+        let entry = &mut self.entries[number as usize];
+        let old = Content { value: entry.value, value_len: entry.value_len, state: entry.state };
+        (entry.value, entry.value_len, entry.state) = (content.value, content.value_len, content.state);
+        let (was_live, is_live) = (old.state != State::Gone, content.state != State::Gone);
+        if was_live != is_live {
+            self.live = if is_live { self.live + 1 } else { self.live - 1 };
+            if let Some(order) = &mut self.order {
+                let keys = Keys { entries: &self.entries, arena };
+                if is_live { order.insert(number, keys) } else { order.remove(number, keys) }
+            }
+        }
+        old
+    }
+
+    /// Makes the order, unless it is there. O(n log n) once.
+    pub(super) fn ensure_order(&mut self, arena: &Arena) -> &Order {
+        let keys = Keys { entries: &self.entries, arena };
+        self.order.get_or_insert_with(|| {
+            let is_live = |&number: &u32| keys.entries[number as usize].state() != State::Gone;
+            Order::build((0..keys.entries.len() as u32).filter(is_live), keys)
+        })
+    }
+
+    /// The order, if it was made.
+    #[inline]
+    pub(super) fn order(&self) -> Option<&Order> {
+        self.order.as_ref()
+    }
+
+    /// What the order needs to look at keys.
+    #[inline]
+    pub(super) fn keys<'a>(&'a self, arena: &'a Arena) -> Keys<'a> {
+        Keys { entries: &self.entries, arena }
+    }
+
+    /// The live entries in `[start, end)`, in key order.
+    pub(super) fn live_in(&mut self, start: &[u8], end: Option<&[u8]>, arena: &Arena) -> Vec<u32> {
+        if self.live == 0 {
+            return Vec::new();
+        }
+        self.ensure_order(arena);
+        let (keys, order) = (self.keys(arena), self.order.as_ref().expect("just made"));
+        let past = end.map_or(order.end(), |end| order.seek(end, keys).0);
+        let mut found = Vec::new();
+        let mut at = order.seek(start, keys).0;
+        while at != past {
+            found.extend(order.entry(at));
+            at = order.after(at);
+        }
+        found
+    }
+
+    /// The entries that validation must know: in key order if that is known, then those that are gone but were read.
+    pub(super) fn to_validate(&self) -> impl Iterator<Item = &Entry> {
+        let ordered = self.order.iter().flat_map(Order::iter).map(|number| self.entry(number));
+        let rest =
+            if self.order.is_none() || self.live < self.entries.len() { &self.entries[..] } else { &[] };
+        let is_known = |entry: &&Entry| self.order.is_some() && entry.state() != State::Gone;
+        let matters = |entry: &&Entry| entry.read || entry.state() != State::Gone;
+        ordered.chain(rest.iter().filter(move |entry| !is_known(entry)).filter(matters))
+    }
+
+    /// Puts and deletes, and range deletes.
+    pub(super) fn operations(&self) -> usize {
+        self.live + self.ranges.spans().len()
+    }
+
+    /// Bytes of memory in use besides the arena.
+    pub(super) fn bytes(&self) -> usize {
+        /// An entry, two index slots, its place in the order.
+        const PER_ENTRY_BYTES: usize = size_of::<Entry>() + 16 + 16;
+        self.entries.len() * PER_ENTRY_BYTES + self.ranges.bytes()
+    }
+
+    /// Forgets everything; keeps small buffers.
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+        self.entries.shrink_to(KEPT_ENTRIES);
+        self.index.clear();
+        self.order = None;
+        self.ranges.clear();
+        self.live = 0;
+    }
+}
+
+const _: () = assert!(size_of::<Entry>() == 32);

@@ -1,0 +1,80 @@
+//! The two moments that matter: what is applied, and what may be shown.
+//!
+//! 1. `applied` is the newest commit whose writes are all in the memtable. Read-write transactions begin there.
+//! 2. `visible` is the newest commit at or below which every commit is as durable as it was promised to be.
+//!    Read-only snapshots begin there, so that they never show what a power loss may take back.
+//! 3. Both only grow, and `visible` <= `applied` always.
+//! 4. A commit is applied before its timestamp is stored, and the store is `SeqCst`: whoever loads the timestamp
+//!    sees the writes.
+//!
+//! Each lies on cache lines of its own. A reader's begin loads one word that changes once per group of commits.
+
+use base::CommitTs;
+use base::sync::atomic::{AtomicU64, Ordering};
+
+/// Two cache lines, as neighbouring lines are fetched in pairs.
+#[repr(align(128))]
+#[derive(Debug)]
+struct Line(AtomicU64);
+
+/// The database's clocks. All calls are wait-free.
+///
+/// ```
+/// use base::CommitTs;
+/// let clocks = txn::Clocks::new(CommitTs(7));
+/// clocks.advance_applied(CommitTs(9));
+/// assert_eq!((clocks.begin_writer(), clocks.begin_reader()), (CommitTs(9), CommitTs(7)));
+/// clocks.publish(CommitTs(9));
+/// assert_eq!(clocks.begin_reader(), CommitTs(9));
+/// ```
+#[derive(Debug)]
+pub struct Clocks {
+    applied: Line,
+    visible: Line,
+}
+
+impl Clocks {
+    /// Both clocks at `start`: the newest commit that recovery found, or 0 for a new database.
+    pub fn new(start: CommitTs) -> Self {
+        Clocks { applied: Line(AtomicU64::new(start.0)), visible: Line(AtomicU64::new(start.0)) }
+    }
+
+    /// The newest commit whose writes are in the memtable.
+    #[inline]
+    pub fn applied(&self) -> CommitTs {
+        CommitTs(self.applied.0.load(Ordering::SeqCst))
+    }
+
+    /// The newest commit that may be shown to anybody outside.
+    #[inline]
+    pub fn visible(&self) -> CommitTs {
+        CommitTs(self.visible.0.load(Ordering::SeqCst))
+    }
+
+    /// Where a read-only snapshot begins: `visible`.
+    #[inline]
+    pub fn begin_reader(&self) -> CommitTs {
+        self.visible()
+    }
+
+    /// Where a read-write transaction begins: `applied`. What it read may not be durable yet, which is why its own
+    /// commit waits until `visible` has reached this.
+    #[inline]
+    pub fn begin_writer(&self) -> CommitTs {
+        self.applied()
+    }
+
+    /// Everything up to `ts` is in the memtable. Called by the one thread that applies, in commit order.
+    #[inline]
+    pub fn advance_applied(&self, ts: CommitTs) {
+        debug_assert!(ts >= self.applied(), "applied went back from {:?} to {ts:?}", self.applied());
+        self.applied.0.store(ts.0, Ordering::SeqCst);
+    }
+
+    /// Everything up to `ts` may be shown. Any thread may call it, in any order: an older `ts` changes nothing.
+    #[inline]
+    pub fn publish(&self, ts: CommitTs) {
+        debug_assert!(ts <= self.applied(), "{ts:?} is published but not applied");
+        self.visible.0.fetch_max(ts.0, Ordering::SeqCst);
+    }
+}

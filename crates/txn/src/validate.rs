@@ -1,0 +1,203 @@
+//! May this transaction commit? Backward validation: nobody committed a change to what it depends on since it began.
+//!
+//! 1. A table whose newest change is not after the snapshot is passed over whole.
+//! 2. *Serializable*: every key read, every range read and every written key that was read before must be
+//!    unchanged. Blind writes depend on nothing. A range was read from its start to the last key returned, absent
+//!    keys included, so a key that appeared in between is found: there are no phantoms.
+//! 3. *Snapshot*: every key written, and every range deleted, must be unchanged (first committer wins).
+//!
+//! Validation may be repeated with a later `since`: what was found unchanged up to some commit needs to be checked
+//! only against what came after it. So the long part runs before the critical section and the rest inside it.
+
+use crate::{Isolation, ReadSet};
+use base::{CommitTs, Error, ErrorKind, TableId};
+use std::fmt;
+use std::ops::Bound;
+
+/// What has been committed lately. The store implements it over the active and the sealed memtables, which reach
+/// back at least to the oldest read-write transaction's snapshot.
+pub trait History {
+    /// The newest change of `key`, by a put, a delete or a range delete, if it came after `since`.
+    fn newest_in(&self, table: TableId, key: &[u8], since: CommitTs) -> Option<CommitTs>;
+
+    /// Some key in `start..end` that changed after `since`; for a range delete that reaches into the range, any
+    /// key of that range delete.
+    fn changed_in(&self, table: TableId, start: &[u8], end: Bound<&[u8]>, since: CommitTs)
+    -> Option<Vec<u8>>;
+
+    /// At or after the newest change of `table`; 0 if the history holds none.
+    fn table_newest(&self, table: TableId) -> CommitTs;
+}
+
+/// One thing that a transaction wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrittenKey<'a> {
+    /// A put or a delete of one key.
+    Key {
+        /// Which.
+        key: &'a [u8],
+        /// Whether the transaction looked the key up in its snapshot before it wrote it.
+        read: bool,
+    },
+    /// A key that was read, then written, and whose write was rolled back to a savepoint: only the read counts.
+    Read {
+        /// Which.
+        key: &'a [u8],
+    },
+    /// A range delete of `[start, end)`; no `end` means to the end of the table.
+    Range {
+        /// The first key deleted.
+        start: &'a [u8],
+        /// The first key kept.
+        end: Option<&'a [u8]>,
+    },
+}
+
+/// Why a transaction may not commit: somebody else changed this key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The key's table.
+    pub table: TableId,
+    /// The key. For a change by a range delete, some key that it covers or begins with.
+    pub key: Vec<u8>,
+}
+
+/// Whether nothing that the transaction depends on was changed after `since`. O(reads) look-ups in the history for
+/// the tables that changed at all, and O(1) for those that did not. `writes` may leave out tables whose
+/// [`History::table_newest`] is at or before `since`.
+///
+/// ```
+/// # use std::ops::Bound;
+/// use base::{CommitTs, TableId};
+/// use txn::{History, Isolation, ReadSet, validate};
+///
+/// /// A history in which key `k` of table 16 changed at 5.
+/// struct One;
+/// impl History for One {
+///     fn newest_in(&self, _: TableId, key: &[u8], since: CommitTs) -> Option<CommitTs> {
+///         (key == b"k" && since < CommitTs(5)).then_some(CommitTs(5))
+///     }
+///     fn changed_in(&self, _: TableId, start: &[u8], _: Bound<&[u8]>, since: CommitTs) -> Option<Vec<u8>> {
+///         (start <= &b"k"[..] && since < CommitTs(5)).then(|| b"k".to_vec())
+///     }
+///     fn table_newest(&self, _: TableId) -> CommitTs {
+///         CommitTs(5)
+///     }
+/// }
+///
+/// let mut reads = ReadSet::new();
+/// reads.key(TableId(16), b"k");
+/// let check = |since| validate(&reads, &mut std::iter::empty(), Isolation::Serializable, since, &One);
+/// assert!(check(CommitTs(5)).is_ok());
+/// assert_eq!(check(CommitTs(4)).unwrap_err().key, b"k");
+/// ```
+pub fn validate(
+    reads: &ReadSet,
+    writes: &mut dyn Iterator<Item = (TableId, WrittenKey<'_>)>,
+    isolation: Isolation,
+    since: CommitTs,
+    history: &dyn History,
+) -> Result<(), Conflict> {
+    if isolation == Isolation::Serializable {
+        for table in reads.tables().filter(|&table| history.table_newest(table) > since) {
+            validate_reads(reads, table, since, history)?;
+        }
+    }
+    // Writes come grouped by table, so the answer for the last one is all the memory needed.
+    let mut last = None;
+    for (table, written) in writes {
+        let changed = match last {
+            Some((known, changed)) if known == table => changed,
+            _ => history.table_newest(table) > since,
+        };
+        last = Some((table, changed));
+        if changed && let Some(key) = conflicting(written, table, isolation, since, history) {
+            return Err(Conflict { table, key });
+        }
+    }
+    Ok(())
+}
+
+fn validate_reads(
+    reads: &ReadSet,
+    table: TableId,
+    since: CommitTs,
+    history: &dyn History,
+) -> Result<(), Conflict> {
+    for key in reads.keys_of(table) {
+        if history.newest_in(table, key, since).is_some() {
+            return Err(Conflict { table, key: key.to_vec() });
+        }
+    }
+    for (start, end) in reads.ranges_of(table) {
+        if let Some(key) = history.changed_in(table, start, end, since) {
+            return Err(Conflict { table, key });
+        }
+    }
+    Ok(())
+}
+
+/// The key over which this write loses, if it does.
+fn conflicting(
+    written: WrittenKey<'_>,
+    table: TableId,
+    isolation: Isolation,
+    since: CommitTs,
+    history: &dyn History,
+) -> Option<Vec<u8>> {
+    let serializable = isolation == Isolation::Serializable;
+    match written {
+        WrittenKey::Key { key, read } if read || !serializable => {
+            history.newest_in(table, key, since).map(|_| key.to_vec())
+        }
+        WrittenKey::Read { key } if serializable => {
+            history.newest_in(table, key, since).map(|_| key.to_vec())
+        }
+        WrittenKey::Range { start, end } if !serializable => {
+            history.changed_in(table, start, end.map_or(Bound::Unbounded, Bound::Excluded), since)
+        }
+        _ => None,
+    }
+}
+
+/// Keys longer than this are cut in messages.
+const SHOWN_KEY_BYTES: usize = 48;
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "conflict in {} at key ", self.table)?;
+        let shown = &self.key[..self.key.len().min(SHOWN_KEY_BYTES)];
+        if shown.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+            write!(f, "\"{}\"", shown.escape_ascii())?;
+        } else {
+            write!(f, "0x")?;
+            shown.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        }
+        if shown.len() < self.key.len() {
+            write!(f, "... ({} bytes)", self.key.len())?;
+        }
+        write!(f, ": another transaction changed it after this one began")
+    }
+}
+
+impl std::error::Error for Conflict {}
+
+impl From<Conflict> for Error {
+    fn from(conflict: Conflict) -> Error {
+        Error::new(ErrorKind::Conflict, conflict.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_names_its_key() {
+        let shown = |key: &[u8]| Error::from(Conflict { table: TableId(17), key: key.to_vec() });
+        assert!(shown(b"user 1").message().starts_with("conflict in table 17 at key \"user 1\": "));
+        assert!(shown(&[0, 0xab]).message().contains("at key 0x00ab: "));
+        assert!(shown(&[b'x'; 100]).message().contains("x\"... (100 bytes): "));
+        assert!(shown(b"").is_retryable());
+    }
+}
