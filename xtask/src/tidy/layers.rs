@@ -1,0 +1,145 @@
+//! The floors. A crate depends on lower floors only; siblings do not know each other.
+//!
+//! Cargo keeps dependencies free of circles, and no more: that `page` may not know `pool` is said here. Crates beside
+//! the house (benchmarks, simulation, checks) may look into every floor and into each other; of the floors, only
+//! the command may look at them, as it runs them.
+
+use super::{Finding, Tree};
+
+/// Every crate and its floor.
+const FLOORS: &[(&str, u8)] = &[
+    ("base", 0),
+    ("io", 1),
+    ("page", 1),
+    ("log", 2),
+    ("space", 2),
+    ("pool", 2),
+    ("memtable", 3),
+    ("run", 3),
+    ("txn", 3),
+    ("store", 4),
+    ("pando", 5),
+    ("rows", 6),
+    ("profile", 6),
+    ("sql", 7),
+    ("server", 7),
+    ("python", 8),
+    ("cli", 9),
+    ("bench", BESIDE),
+    ("rivals", BESIDE),
+    ("sim", BESIDE),
+    ("fuzz", BESIDE),
+    ("xtask", BESIDE),
+];
+
+/// The command's floor: the highest.
+const COMMAND: u8 = 9;
+/// No floor at all.
+const BESIDE: u8 = u8::MAX;
+
+/// The floor of a crate in the house; `None` for crates beside it and unknown ones.
+pub(super) fn floor(name: &str) -> Option<u8> {
+    known(name).filter(|&floor| floor != BESIDE)
+}
+
+fn known(name: &str) -> Option<u8> {
+    FLOORS.iter().find(|(known, _)| *known == name).map(|&(_, floor)| floor)
+}
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for name in tree.crates() {
+        let path = format!("crates/{name}/Cargo.toml");
+        let Some(manifest) = tree.text(&path) else { continue };
+        let Some(from) = known(name) else {
+            let message = format!("crate `{name}` has no floor: give it one in xtask/src/tidy/layers.rs");
+            findings.push(Finding::error(&path, 1, message));
+            continue;
+        };
+        for (line, dependency) in dependencies(manifest) {
+            let Some(to) = known(dependency) else { continue };
+            if dependency != name && !may_depend(from, to) {
+                let message = format!(
+                    "`{name}` ({}) may not depend on `{dependency}` ({}): move what is needed down, or \
+                     define a trait here that the higher floor implements",
+                    describe(from),
+                    describe(to)
+                );
+                findings.push(Finding::error(&path, line, message));
+            }
+        }
+    }
+    findings
+}
+
+fn may_depend(from: u8, to: u8) -> bool {
+    match (from, to) {
+        (BESIDE, _) | (COMMAND, BESIDE) => true,
+        (_, BESIDE) => false,
+        (from, to) => to < from,
+    }
+}
+
+fn describe(floor: u8) -> String {
+    if floor == BESIDE { "beside the floors".to_string() } else { format!("floor {floor}") }
+}
+
+/// The names in every dependency table of a manifest, development ones included, each with its line. The project's
+/// prefix is taken off.
+fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut inside = false;
+    for (index, line) in manifest.lines().enumerate() {
+        let line = line.trim();
+        if let Some(table) = line.strip_prefix('[') {
+            let table = table.trim_end_matches(']');
+            inside = table.ends_with("dependencies");
+            // `[dependencies.name]` is a table of one dependency.
+            if let Some((_, name)) = table.rsplit_once("dependencies.") {
+                found.push((index + 1, own_name(name)));
+            }
+        } else if inside && !line.starts_with('#') {
+            let end = line.find(['.', '=', ' ']).unwrap_or(0);
+            found.extend((end > 0).then(|| (index + 1, own_name(&line[..end]))));
+        }
+    }
+    found
+}
+
+fn own_name(name: &str) -> &str {
+    let name = name.trim_matches('"');
+    name.strip_prefix("pando-").unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::planted::found;
+    use super::*;
+
+    #[test]
+    fn a_higher_floor_and_a_sibling_are_refused() {
+        let up = "[dependencies]\nbase.workspace = true\nstore.workspace = true\n";
+        assert_eq!(found(check, "crates/io/Cargo.toml", up), ["crates/io/Cargo.toml:3"]);
+        let sibling = "[package]\nname = \"pando-log\"\n[dependencies]\nspace = { workspace = true }\n";
+        assert_eq!(found(check, "crates/log/Cargo.toml", sibling), ["crates/log/Cargo.toml:4"]);
+        let prefixed = "[dev-dependencies.pando-run]\nworkspace = true\n";
+        assert_eq!(found(check, "crates/txn/Cargo.toml", prefixed), ["crates/txn/Cargo.toml:1"]);
+        let target = "[target.'cfg(loom)'.dependencies]\npando = \"1\"\n";
+        assert_eq!(found(check, "crates/base/Cargo.toml", target), ["crates/base/Cargo.toml:2"]);
+    }
+
+    #[test]
+    fn lower_floors_and_what_lies_beside_are_allowed() {
+        let down = "[dependencies]\nbase.workspace = true\nio.workspace = true\npage.workspace = true\n";
+        assert!(found(check, "crates/pool/Cargo.toml", down).is_empty());
+        let bench = "[dependencies]\nbench.workspace = true\n";
+        assert!(found(check, "crates/cli/Cargo.toml", bench).is_empty());
+        assert_eq!(found(check, "crates/pando/Cargo.toml", bench).len(), 1);
+        assert!(found(check, "crates/sim/Cargo.toml", "[dependencies]\nstore.workspace = true\n").is_empty());
+    }
+
+    #[test]
+    fn a_new_crate_needs_a_floor() {
+        assert_eq!(found(check, "crates/cellar/Cargo.toml", "[package]\n").len(), 1);
+    }
+}

@@ -1,0 +1,148 @@
+//! Soundness: where `unsafe` may live and how it is argued for, and orderings weaker than SeqCst.
+
+use super::{Finding, Tree};
+use crate::source::{Line, Source, find_word};
+
+/// The files that may hold `unsafe`, each with the reason why it cannot do without.
+const UNSAFE_FILES: &[(&str, &str)] = &[
+    ("crates/base/src/slots.rs", "chunks of slots that live as long as the database, behind atomic pointers"),
+    ("crates/io/src/map.rs", "a log segment that is already written, reached through a shared mapping"),
+];
+
+/// How far above a weaker ordering the comment that argues for it may begin.
+const ORDERING_REACH_LINES: usize = 6;
+const WEAKER: [&str; 4] = ["Relaxed", "Acquire", "Release", "AcqRel"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in &tree.sources {
+        unsafe_code(source, &mut findings);
+        if !source.is_test_file() {
+            orderings(source, &mut findings);
+        }
+    }
+    findings
+}
+
+fn unsafe_code(source: &Source, findings: &mut Vec<Finding>) {
+    let allowed = UNSAFE_FILES.iter().any(|(path, _)| *path == source.path);
+    let mut any = false;
+    for (index, line) in source.lines.iter().enumerate() {
+        let Some(at) = find_word(&line.code, "unsafe", 0) else { continue };
+        any = true;
+        if !allowed {
+            let message = "`unsafe` outside the files that may hold it: do without, or add the file and its \
+                           reason to xtask/src/tidy/sound.rs";
+            findings.push(Finding::error(&source.path, index + 1, message));
+        }
+        let wanted = contract(&line.code[at + "unsafe".len()..]);
+        if wanted.is_some_and(|wanted| !argued(&source.lines, index, wanted)) {
+            let message =
+                format!("`unsafe` without its `{}` comment right above", wanted.unwrap_or_default());
+            findings.push(Finding::error(&source.path, index + 1, message));
+        }
+    }
+    if allowed && !any {
+        let message =
+            "listed in xtask/src/tidy/sound.rs as holding `unsafe`, and does not: take it off the list";
+        findings.push(Finding::error(&source.path, 1, message));
+    }
+}
+
+/// What must stand above `unsafe`, by what follows it: a block or an `impl` is argued for, a function or a trait
+/// states what its callers owe; `unsafe fn(...)` is a type and `#[unsafe(...)]` an attribute.
+fn contract(after: &str) -> Option<&'static str> {
+    let after = after.trim_start();
+    if after.starts_with('(') || after.starts_with("fn(") {
+        return None;
+    }
+    let declares = find_word(after, "fn", 0).is_some() && !after.starts_with('{');
+    Some(if declares || after.starts_with("trait") { "# Safety" } else { "SAFETY:" })
+}
+
+/// Whether a comment that holds `wanted` stands on the line or right above the statement that the line belongs to.
+fn argued(lines: &[Line], index: usize, wanted: &str) -> bool {
+    if lines[index].comment.contains(wanted) {
+        return true;
+    }
+    for line in lines[..index].iter().rev() {
+        if line.comment.contains(wanted) {
+            return true;
+        }
+        let code = line.code.trim();
+        let only_comment = code.is_empty() && !line.comment.is_empty();
+        let attribute = code.starts_with("#[");
+        let continues = !code.is_empty() && !code.ends_with([';', '{', '}', ',']);
+        if !(only_comment || attribute || continues) {
+            return false;
+        }
+    }
+    false
+}
+
+fn orderings(source: &Source, findings: &mut Vec<Finding>) {
+    for (index, line) in source.lines.iter().enumerate().filter(|(_, line)| !line.test) {
+        let weaker = WEAKER.iter().find(|name| line.code.contains(&format!("Ordering::{name}")));
+        let Some(ordering) = weaker else { continue };
+        let above = &source.lines[index.saturating_sub(ORDERING_REACH_LINES)..=index];
+        if !above.iter().any(|line| names_an_ordering(&line.comment)) {
+            let message = format!(
+                "`{ordering}` without a reason: within the {ORDERING_REACH_LINES} lines above, a comment \
+                 says \"{ordering}\", names the partner and why it is enough; or use SeqCst"
+            );
+            findings.push(Finding::error(&source.path, index + 1, message));
+        }
+    }
+}
+
+fn names_an_ordering(comment: &str) -> bool {
+    let comment = comment.to_lowercase();
+    WEAKER.iter().any(|name| comment.contains(&name.to_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::planted::found;
+    use super::*;
+
+    const ALLOWED: &str = "crates/base/src/slots.rs";
+    const OTHER: &str = "crates/store/src/a.rs";
+
+    #[test]
+    fn unsafe_lives_in_listed_files_only() {
+        let good = "fn f() {\n    // SAFETY: it is.\n    unsafe { g() }\n}\n";
+        assert!(found(check, ALLOWED, good).is_empty());
+        assert_eq!(found(check, OTHER, good), ["crates/store/src/a.rs:3"]);
+        assert!(found(check, OTHER, "// unsafe\nlet a = \"unsafe\";\n").is_empty());
+        assert_eq!(found(check, ALLOWED, "fn f() {}\n").len(), 1, "a dead exception");
+    }
+
+    #[test]
+    fn every_unsafe_is_argued_for() {
+        let bare = |text: &str| found(check, ALLOWED, text);
+        assert_eq!(bare("fn f() {\n    unsafe { g() }\n}\n"), ["crates/base/src/slots.rs:2"]);
+        assert_eq!(bare("// SAFETY: it is.\na();\nunsafe { g() }\n"), ["crates/base/src/slots.rs:3"]);
+        assert_eq!(bare("// because\nunsafe impl Send for A {}\n"), ["crates/base/src/slots.rs:2"]);
+        assert_eq!(bare("/// Does.\npub unsafe fn f() {}\n"), ["crates/base/src/slots.rs:2"]);
+        assert!(bare("// SAFETY: it\n// is.\nlet a =\n    unsafe { g() };\n").is_empty());
+        assert!(bare("/// # Safety\n/// Never.\n#[inline]\npub unsafe fn f() {}\n").is_empty());
+        assert!(bare("type F = unsafe fn(u8);\n").is_empty());
+    }
+
+    #[test]
+    fn a_weaker_ordering_names_its_reason() {
+        let plain = "fn f() {\n    a.load(Ordering::Acquire);\n}\n";
+        assert_eq!(found(check, OTHER, plain), ["crates/store/src/a.rs:2"]);
+        let unrelated = "// The newest.\na.load(Ordering::Relaxed);\n";
+        assert_eq!(found(check, OTHER, unrelated), ["crates/store/src/a.rs:2"]);
+        let far = format!("// Acquire: f.\n{}a.load(Ordering::Acquire);\n", "b();\n".repeat(6));
+        assert_eq!(found(check, OTHER, &far), ["crates/store/src/a.rs:8"]);
+        assert!(
+            found(check, OTHER, "// Acquire, whose partner is f.\na.load(Ordering::Acquire);\n").is_empty()
+        );
+        assert!(found(check, OTHER, "a.load(Ordering::Relaxed); // Relaxed: a hint only.\n").is_empty());
+        assert!(found(check, OTHER, "a.load(Ordering::SeqCst);\n").is_empty());
+        assert!(found(check, OTHER, "a.cmp(b) == Ordering::Less\n").is_empty());
+        assert!(found(check, "crates/store/tests/a.rs", plain).is_empty());
+    }
+}
