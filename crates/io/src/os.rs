@@ -168,7 +168,7 @@ impl OsLock {
             .write(true)
             .create(true)
             .truncate(false)
-            .open(&path)
+            .open(path)
             .map_err(failed)?;
         match handle.try_lock() {
             Ok(()) => {}
