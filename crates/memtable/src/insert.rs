@@ -129,21 +129,23 @@ impl<'m> Tree<'m, '_> {
         let inserted_left = full.place < left.len();
         let left_leaf = self.leaf(left, newest(inserted_left));
         let right_leaf = self.leaf(right, newest(!inserted_left));
-        self.add_child(path, Some(left_leaf), Entry { child: Some(right_leaf), ..right[0] });
+        let left = Entry { child: Some(left_leaf), ..left[0] };
+        self.add_child(path, Some(left), Entry { child: Some(right_leaf), ..right[0] });
     }
 
     /// Steps 3 and 4 for the levels above the leaf: the node below `path`'s frame at level 1 was split. `left` takes its
     /// place (`None`: it stays), `right` comes behind it.
-    fn add_child(&mut self, path: &Path<'m>, mut left: Option<NodePtr<'m>>, mut right: Entry<'m>) {
+    fn add_child(&mut self, path: &Path<'m>, mut left: Option<Entry<'m>>, mut right: Entry<'m>) {
         for level in 1..=path.root_level() {
             let frame = path.frame(level);
-            if add_in_place(frame, left, &right) {
+            let halved = left.map(|left| with_separator(frame, left));
+            if add_in_place(frame, halved.as_ref(), &right) {
                 return;
             }
             let newest = frame.node().newest();
             let mut entries = crowd(frame, frame.place + 1, &right);
-            if left.is_some() {
-                entries[frame.place].child = left;
+            if let Some(halved) = halved {
+                entries[frame.place] = halved;
             }
             let count = frame.permutation.len() + 1;
             if count <= COPY_AT_MOST {
@@ -152,16 +154,18 @@ impl<'m> Tree<'m, '_> {
             }
             let at_end = left.is_none() && frame.place + 1 == SLOTS;
             let middle = if at_end { SLOTS } else { count / 2 };
-            left = (!at_end).then(|| self.inner(&entries[..middle], level, newest));
-            let behind = self.inner(&entries[middle..count], level, newest);
-            right = Entry { child: Some(behind), ..entries[middle] };
+            let mut half = |entries: &[Entry<'m>]| {
+                let child = self.inner(entries, level, newest);
+                Entry { child: Some(child), ..entries[0] }
+            };
+            left = (!at_end).then(|| half(&entries[..middle]));
+            right = half(&entries[middle..count]);
         }
         let old = path.frame(path.root_level());
-        let first = Entry {
-            head: old.node().head(old.permutation.slot(0)),
-            record: old.node().record(old.permutation.slot(0)),
-            child: Some(left.unwrap_or(old.at)),
-        };
+        let lowest = old.permutation.slot(0);
+        let whole =
+            Entry { head: old.node().head(lowest), record: old.node().record(lowest), child: Some(old.at) };
+        let first = left.unwrap_or(whole);
         let newest = old.node().newest().max(right.record.ts());
         let root = self.inner(&[first, right], path.root_level() + 1, newest);
         self.root.store(root);
@@ -191,20 +195,26 @@ impl<'m> Tree<'m, '_> {
     }
 }
 
-/// Steps 3 for a parent that has slots for it.
-fn add_in_place<'m>(frame: &Frame<'m>, left: Option<NodePtr<'m>>, right: &Entry<'m>) -> bool {
-    let (inner, node) = (frame.inner(), frame.node());
-    let needed = 1 + usize::from(left.is_some());
-    if inner.room() < needed {
+/// The entry that takes the place of `frame`'s: `left`, below the same separator. A first child has keys below its
+/// separator, and so its right half may begin below it; there `left`'s own first key separates.
+fn with_separator<'m>(frame: &Frame<'m>, left: Entry<'m>) -> Entry<'m> {
+    if frame.place == 0 {
+        return left;
+    }
+    Entry { head: frame.node().head(frame.slot()), record: frame.node().record(frame.slot()), ..left }
+}
+
+/// Step 3 for a parent that has slots for it.
+fn add_in_place<'m>(frame: &Frame<'m>, left: Option<&Entry<'m>>, right: &Entry<'m>) -> bool {
+    let inner = frame.inner();
+    if inner.room() < 1 + usize::from(left.is_some()) {
         return false;
     }
     let mut permutation = frame.permutation;
-    if left.is_some() {
-        let old = frame.slot();
-        let halved = Entry { head: node.head(old), record: node.record(old), child: left };
-        permutation = permutation.replace(frame.place, inner.append(&halved));
+    if let Some(left) = left {
+        permutation = permutation.replace(frame.place, inner.append(left));
     }
-    node.publish(permutation.insert(frame.place + 1, inner.append(right)));
+    frame.node().publish(permutation.insert(frame.place + 1, inner.append(right)));
     true
 }
 
