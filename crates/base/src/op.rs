@@ -1,8 +1,9 @@
 //! What a transaction does to a table, and the one encoding of it, which the log holds.
 //!
-//! A commit record in the log is `commit timestamp varint · operation count varint · operations`. An operation is
+//! A commit record in the log is `commit timestamp u64 · operation count varint · operations`. An operation is
 //! one kind byte and its parts; the table is named once and stands for all operations until the next
-//! [`Op`] of another table (`docs/format.md` has the table and a worked example).
+//! [`Op`] of another table (`docs/format.md` has the table and a worked example). The timestamp has a fixed length,
+//! so that a record can be encoded before its place in the order of commits is known ([`stamp`]).
 
 use crate::codec::{Reader, Writer};
 use crate::{CommitTs, TableId};
@@ -53,7 +54,7 @@ impl<'a, W: Writer> Encoder<'a, W> {
     /// Begins a commit record of `count` operations.
     #[inline]
     pub fn begin(out: &'a mut W, ts: CommitTs, count: u64) -> Self {
-        out.put_varint(ts.0);
+        out.put_u64(ts.0);
         out.put_varint(count);
         Encoder { out, table: None }
     }
@@ -89,6 +90,12 @@ impl<'a, W: Writer> Encoder<'a, W> {
     }
 }
 
+/// Sets the timestamp of an encoded commit record.
+#[inline]
+pub fn stamp(record: &mut [u8], ts: CommitTs) {
+    record[..8].copy_from_slice(&ts.0.to_le_bytes());
+}
+
 /// Reads one commit record back: an iterator over its operations, each with its table.
 ///
 /// `None` ends the record; whether it ended well is what [`Decoder::finish`] says.
@@ -117,7 +124,7 @@ impl<'a> Decoder<'a> {
     /// Reads the head of the record at the front of `bytes`.
     pub fn begin(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
-        let ts = CommitTs(reader.varint()?);
+        let ts = CommitTs(reader.u64()?);
         let left = reader.varint()?;
         Some(Decoder { reader, ts, left, table: None, bad: false })
     }

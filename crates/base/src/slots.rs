@@ -102,8 +102,14 @@ impl Slots {
     /// The lowest view number that a reader holds; `Some(0)` while a reader has not made up its mind (so that
     /// nothing may be freed), `None` when nobody holds a view. Scans all slots.
     pub fn oldest_view(&self) -> Option<u64> {
+        self.oldest_view_where(|_| true)
+    }
+
+    /// [`Slots::oldest_view`] among the view numbers that `counts` names (a caller may keep marks in the numbers'
+    /// low bits). A reader that has not made up its mind always counts.
+    pub fn oldest_view_where(&self, counts: impl Fn(u64) -> bool) -> Option<u64> {
         let held = self.all().map(|slot| slot.view.load(Ordering::SeqCst)).filter(|&view| view != IDLE);
-        held.map(|view| if view == PENDING { 0 } else { view }).min()
+        held.filter(|&view| view == PENDING || counts(view)).map(|view| if view == PENDING { 0 } else { view }).min()
     }
 
     /// How many readers hold a view. Scans all slots.
@@ -218,6 +224,7 @@ impl EpochGuard<'_> {
     /// Leaves the epoch, runs `wait` (I/O, most likely), and enters the epoch that is current then. `&mut`: no
     /// reference obtained under the guard can outlive this.
     pub fn outside<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        // Release: every read under the guard comes before it, for the evictor whose scan sees it.
         self.reader.slot.epoch.store(0, Ordering::Release);
         let result = wait();
         self.reader.announce();

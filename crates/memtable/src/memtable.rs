@@ -120,6 +120,11 @@ impl Memtable {
         changed::changed_since(table, start, end, since).map(<[u8]>::to_vec)
     }
 
+    /// At or after the newest change of `table`; 0 if there is none. O(1).
+    pub fn newest(&self, table: TableId) -> CommitTs {
+        self.directory.find(table).map_or(CommitTs(0), Table::newest)
+    }
+
     /// The tables that were written, in ascending order.
     pub fn tables(&self) -> Vec<TableId> {
         let mut ids: Vec<_> = self.directory.all().map(|table| table.id).collect();

@@ -1,1 +1,46 @@
 //! Pando: an embedded transactional storage engine.
+//!
+//! ```
+//! # fn main() -> pando::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path();
+//! let db = pando::Database::create(path)?;
+//! let fruit = db.table("fruit")?;
+//! db.write(|tx| {
+//!     tx.put(&fruit, b"apple", b"red")?;
+//!     tx.put(&fruit, b"lemon", b"yellow")
+//! })?;
+//! let snapshot = db.snapshot()?;
+//! assert_eq!(snapshot.get(&fruit, b"apple")?.as_deref(), Some(&b"red"[..]));
+//! for record in snapshot.range(&fruit, "a".."b")? {
+//!     let (key, value) = record?;
+//!     assert_eq!((&key[..], &value[..]), (&b"apple"[..], &b"red"[..]));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Reading order: [`Database`] (open, tables, retries), [`Snapshot`] (reads), [`Transaction`] (reads and writes),
+//! [`Cursor`] and [`Range`] (in order), [`Builder`] (options), [`Error`] and [`ErrorKind`].
+//!
+//! What a commit survives is its [`Durability`], what it is protected from its [`Isolation`]. The defaults are the
+//! strongest of both: serializable, and on the disk when the call returns.
+#![deny(missing_docs, unsafe_code)]
+
+mod builder;
+mod cursor;
+mod database;
+mod snapshot;
+mod transaction;
+mod workers;
+
+pub use base::{Error, ErrorKind, Result, keys, limits};
+pub use builder::Builder;
+pub use cursor::{Cursor, Range, Span};
+pub use database::{Database, TableOptions};
+pub use snapshot::Snapshot;
+pub use store::stats::Stats;
+pub use store::check::Report as CheckReport;
+pub use store::{Savepoint, Table, TransactionOptions, WantedLayout as Layout};
+pub use transaction::Transaction;
+pub use txn::{Durability, Isolation};

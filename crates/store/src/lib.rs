@@ -1,3 +1,40 @@
-//! Pando, floor 4: views, catalog, commit, checkpoint and recovery as resumable steps.
+//! Floor 4: the database itself, as resumable steps without threads of their own.
+//!
+//! Reading order:
+//! * [`view`]: what a reader sees and when the old may go; [`snapshot`]: a read; `lease`: why it costs nothing.
+//! * [`transaction`]: reads and writes of one's own, over [`write_set`] and [`merge`].
+//! * [`commit`]: the one path in, in eight steps.
+//! * [`checkpoint`]: from memtables to runs, in eleven steps; [`tables`] knows the layouts.
+//! * [`recovery`]: opening and creating; [`superblock`]: where it begins.
+//! * [`catalog`]: names of tables; [`check`]: whether everything is as it should be; [`stats`]: how much of it.
+#![deny(missing_docs)]
 
+pub mod catalog;
+pub mod check;
+pub mod checkpoint;
+pub mod commit;
+mod handle;
+pub mod latch;
+mod lease;
+pub mod merge;
+pub mod options;
+pub mod recovery;
+pub mod scan;
+pub mod snapshot;
+pub mod stats;
+pub mod store;
+pub mod superblock;
+pub mod tables;
+pub mod transaction;
+pub mod view;
 pub mod write_set;
+
+pub use catalog::WantedLayout;
+pub use handle::Table;
+pub use options::Options;
+pub use recovery::{open, open_or_create};
+pub use scan::{Cursor, Span};
+pub use snapshot::Snapshot;
+pub use store::Store;
+pub use transaction::{Transaction, TransactionOptions};
+pub use write_set::Savepoint;

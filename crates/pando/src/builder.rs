@@ -1,0 +1,143 @@
+//! Options of a database.
+
+use crate::database::Database;
+use base::{Error, Result, limits};
+use io::{Dir, MemDir, OsDir};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Options, TransactionOptions};
+use txn::{Durability, Isolation};
+
+/// Opens or creates a database with options. Those that are stored with it must agree with what is stored.
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = pando::Database::builder().page_bytes(4096).memory_bytes(32 << 20).create(dir.path())?;
+/// drop(db);
+/// let other = pando::Database::builder().page_bytes(8192).open(dir.path());
+/// assert_eq!(other.unwrap_err().kind(), pando::ErrorKind::Mismatch);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Builder {
+    options: Options,
+    lazy_interval: Duration,
+    transactions: TransactionOptions,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            options: Options { memory_bytes: default_memory_bytes(), ..Options::default() },
+            lazy_interval: Duration::from_millis(200),
+            transactions: TransactionOptions::default(),
+        }
+    }
+}
+
+impl Builder {
+    /// Bytes of a page: 4096 to 65536, a power of two; default 16384, or what an existing database has. Stored.
+    /// Too small costs depth and space for long keys, too large costs write volume for scattered changes.
+    pub fn page_bytes(mut self, bytes: usize) -> Self {
+        self.options.page_bytes = Some(bytes);
+        self
+    }
+
+    /// The ceiling on the memory of page pool, memtables and checkpoints, in bytes; at least 1 MiB, default a
+    /// quarter of the machine's memory or of the control group's limit. Nothing is taken before it is used. Too
+    /// little costs disk reads and frequent checkpoints, too much costs the rest of the machine.
+    pub fn memory_bytes(mut self, bytes: usize) -> Self {
+        self.options.memory_bytes = bytes;
+        self
+    }
+
+    /// The longest log segment, in bytes; default 64 MiB. Small segments give space back sooner, at more syncs.
+    pub fn max_segment_bytes(mut self, bytes: u64) -> Self {
+        self.options.max_segment_bytes = bytes;
+        self
+    }
+
+    /// A checkpoint begins when this many bytes were written to memory; default an eighth of the memory ceiling,
+    /// at most 128 MiB. Small costs write volume, large costs recovery time.
+    pub fn checkpoint_bytes(mut self, bytes: usize) -> Self {
+        self.options.seal_bytes = Some(bytes);
+        self
+    }
+
+    /// A checkpoint begins when this many records were written; default 4,000,000. Bounds recovery time.
+    pub fn checkpoint_records(mut self, records: u64) -> Self {
+        self.options.seal_records = records;
+        self
+    }
+
+    /// The durability of transactions that name none; default [`Durability::Sync`].
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.transactions.durability = durability;
+        self
+    }
+
+    /// The isolation of transactions that name none; default [`Isolation::Serializable`].
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.transactions.isolation = isolation;
+        self
+    }
+
+    /// How long a `Lazy` commit may wait for its sync; default 200 ms. That much can be lost.
+    pub fn lazy_interval(mut self, interval: Duration) -> Self {
+        self.lazy_interval = interval;
+        self
+    }
+
+    /// Opens the database in the directory `path`, or creates it, parents included.
+    ///
+    /// # Errors
+    /// `Locked` if another process (or this one) has it open; `Mismatch` if an option contradicts what is stored;
+    /// `Foreign` or `Corruption` if the files are not what they should be.
+    pub fn create(self, path: impl AsRef<Path>) -> Result<Database> {
+        self.start(Arc::new(OsDir::create(path.as_ref())?), true)
+    }
+
+    /// Opens the database in the directory `path`.
+    ///
+    /// # Errors
+    /// `Missing` if there is none; else as [`Builder::create`].
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
+        self.start(Arc::new(OsDir::open(path.as_ref())?), false)
+    }
+
+    /// A database that lives in memory alone and is gone when the last handle is.
+    pub fn in_memory(self) -> Result<Database> {
+        self.start(Arc::new(MemDir::new()), true)
+    }
+
+    /// A database in any directory that the `io` traits describe: how the engine is tested.
+    #[doc(hidden)]
+    pub fn create_in(self, dir: Arc<dyn Dir>) -> Result<Database> {
+        self.start(dir, true)
+    }
+
+    fn start(self, dir: Arc<dyn Dir>, create: bool) -> Result<Database> {
+        if self.lazy_interval.is_zero() {
+            return Err(Error::invalid("the lazy interval is longer than 0; for no delay use Durability::Sync"));
+        }
+        let open = if create { store::open_or_create } else { store::open };
+        Database::start(open(dir, &self.options)?, self.transactions, self.lazy_interval)
+    }
+}
+
+/// A quarter of the memory that this process may use: the machine's or its control group's, whichever is less.
+fn default_memory_bytes() -> usize {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let machine = read("/proc/meminfo").and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?.to_owned();
+        line.split_whitespace().nth(1)?.parse::<usize>().ok()?.checked_mul(1024)
+    });
+    let group = read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse::<usize>().ok());
+    const UNKNOWN: usize = 1 << 30;
+    let available = machine.unwrap_or(UNKNOWN).min(group.unwrap_or(usize::MAX));
+    (available / 4).max(limits::MAX_PAGE_BYTES * 64)
+}

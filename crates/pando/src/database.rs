@@ -1,0 +1,322 @@
+//! A database: opened, shared by its clones, closed once.
+
+use crate::builder::Builder;
+use crate::snapshot::Snapshot;
+use store::stats::Stats;
+use crate::transaction::Transaction;
+use crate::workers::{Signals, Workers};
+use base::seams::Random;
+use base::sync::lock;
+use base::{Error, ErrorKind, Result};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use store::check::Report;
+use store::{Store, Table, TransactionOptions, WantedLayout};
+
+/// Options of a table. All are stored; opening a table with others is an error, never silence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableOptions {
+    /// How the table is laid out.
+    pub layout: WantedLayout,
+}
+
+/// An open database. A clone is another handle on the same one; when the last is dropped, it closes.
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// let db = pando::Database::builder().in_memory()?;
+/// let counts = db.table("counts")?;
+/// db.put(&counts, b"visits", b"1")?;
+/// assert_eq!(db.get(&counts, b"visits")?, Some(b"1".to_vec()));
+/// db.close()?;
+/// assert_eq!(db.snapshot().unwrap_err().kind(), pando::ErrorKind::Closed);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Database {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What the handles share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub store: Arc<Store>,
+    pub signals: Arc<Signals>,
+    workers: Mutex<Option<Workers>>,
+    transactions: TransactionOptions,
+    gate: Gate,
+}
+
+/// The attempts of [`Database::write`] before the one that holds the gate.
+const OPEN_ATTEMPTS: u32 = 7;
+/// Attempts with the gate held: only commits that were past it already can still conflict.
+const GATED_ATTEMPTS: u32 = 4;
+
+impl Database {
+    /// Opens the database in the directory `path` with the default options, or creates it.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self> {
+        Builder::default().create(path)
+    }
+
+    /// Opens the database in the directory `path` with the default options.
+    ///
+    /// # Errors
+    /// `Missing` if there is none.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Builder::default().open(path)
+    }
+
+    /// Options first.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn start(store: Arc<Store>, transactions: TransactionOptions, lazy: Duration) -> Result<Self> {
+        let signals = Arc::new(Signals::new(lazy));
+        let workers = Workers::start(&store, &signals)?;
+        let (workers, gate) = (Mutex::new(Some(workers)), Gate::default());
+        Ok(Database { shared: Arc::new(Shared { store, signals, workers, transactions, gate }) })
+    }
+
+    /// A read-only snapshot of everything acknowledged so far. Costs nanoseconds: no allocation, no lock.
+    #[inline]
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.shared.store.snapshot().map(Snapshot::new)
+    }
+
+    /// Begins a read-write transaction with the database's default isolation and durability.
+    pub fn begin(&self) -> Result<Transaction> {
+        self.begin_with(self.shared.transactions)
+    }
+
+    /// Begins a read-write transaction.
+    ///
+    /// ```
+    /// # use pando::{Database, Durability, TransactionOptions};
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// let options = TransactionOptions { durability: Durability::Buffered, ..db.transaction_options() };
+    /// let mut tx = db.begin_with(options)?;
+    /// tx.put(&table, b"k", b"v")?;
+    /// tx.commit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
+        self.shared.signals.wait_for_room();
+        Transaction::begin(&self.shared, options, false)
+    }
+
+    /// The isolation and durability of transactions that name none.
+    pub fn transaction_options(&self) -> TransactionOptions {
+        self.shared.transactions
+    }
+
+    /// Runs `work` in a transaction and commits it; on a conflict runs it again, after a short random pause, at
+    /// most 7 times, and then with other commits held back, so that it ends.
+    ///
+    /// `work` may run several times: its effects outside the transaction must bear that.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let accounts = db.table("accounts")?;
+    /// let total = db.write(|tx| {
+    ///     let before = tx.get(&accounts, b"a")?.map_or(0, |bytes| bytes[0]);
+    ///     tx.put(&accounts, b"a", &[before + 1])?;
+    ///     Ok(before + 1)
+    /// })?;
+    /// assert_eq!(total, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What `work` or the commit answers. A conflict that even the last attempt met is returned as such.
+    pub fn write<T>(&self, mut work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        for attempt in 0..OPEN_ATTEMPTS {
+            match self.attempt(&mut work, false) {
+                Err(error) if error.is_retryable() => pause(attempt),
+                done => return done,
+            }
+        }
+        let _held = self.shared.gate.hold();
+        for _ in 1..GATED_ATTEMPTS {
+            match self.attempt(&mut work, true) {
+                Err(error) if error.is_retryable() => {}
+                done => return done,
+            }
+        }
+        self.attempt(&mut work, true)
+    }
+
+    fn attempt<T>(&self, work: &mut impl FnMut(&mut Transaction) -> Result<T>, gated: bool) -> Result<T> {
+        self.shared.signals.wait_for_room();
+        let mut tx = Transaction::begin(&self.shared, self.shared.transactions, gated)?;
+        let result = work(&mut tx)?;
+        tx.commit()?;
+        Ok(result)
+    }
+
+    /// The table named `name`, made with default options if it does not exist.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        match self.snapshot()?.table(name)? {
+            Some(table) => Ok(table),
+            None => self.write(|tx| match tx.table(name)? {
+                Some(table) => Ok(table),
+                None => tx.create_table(name, &TableOptions::default()),
+            }),
+        }
+    }
+
+    /// The table named `name`, which must exist and have these options.
+    ///
+    /// # Errors
+    /// `Missing` if it does not exist, `Mismatch` if it has other options.
+    pub fn open_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
+        let missing = || Error::new(ErrorKind::Missing, format!("there is no table {name:?}; create it first"));
+        let table = self.snapshot()?.table(name)?.ok_or_else(missing)?;
+        check_options(&table, options)?;
+        Ok(table)
+    }
+
+    /// Makes a table.
+    ///
+    /// # Errors
+    /// `Exists` if there is one of that name.
+    pub fn create_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
+        self.write(|tx| tx.create_table(name, options))
+    }
+
+    /// Drops a table with all it holds. Snapshots that see it go on seeing it; its space comes back as they end.
+    ///
+    /// # Errors
+    /// `Missing` if it does not exist.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.write(|tx| match tx.table(name)? {
+            Some(table) => tx.drop_table(&table),
+            None => Err(Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))),
+        })
+    }
+
+    /// All tables, by name.
+    pub fn tables(&self) -> Result<Vec<Table>> {
+        self.snapshot()?.tables()
+    }
+
+    /// A copy of the value of `key`, through a snapshot of its own.
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.snapshot()?.get(table, key)
+    }
+
+    /// Sets `key` to `value` in a transaction of its own.
+    pub fn put(&self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(|tx| tx.put(table, key, value))
+    }
+
+    /// Removes `key` in a transaction of its own.
+    pub fn delete(&self, table: &Table, key: &[u8]) -> Result<()> {
+        self.write(|tx| tx.delete(table, key))
+    }
+
+    /// Merges everything committed so far into the trees, now. Never needed for correctness; it makes the next
+    /// opening and the next scan quicker.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.shared.store.checkpoint()?;
+        self.shared.signals.set_full(self.shared.store.pressure().is_full());
+        Ok(())
+    }
+
+    /// Makes everything committed so far durable, `Buffered` and `Lazy` commits included.
+    pub fn sync(&self) -> Result<()> {
+        self.shared.store.sync()
+    }
+
+    /// Reads every page, large value and space map entry that the newest view reaches, and checks every checksum
+    /// and structural rule. Commits wait for nothing, checkpoints do.
+    ///
+    /// # Errors
+    /// `Corruption` with the first thing found wrong.
+    pub fn check(&self) -> Result<Report> {
+        self.shared.store.check()
+    }
+
+    /// Counts and sizes.
+    pub fn stats(&self) -> Result<Stats> {
+        self.shared.store.stats()
+    }
+
+    /// Syncs the log, stops the workers and lets go of the directory. Every later call on any handle fails with
+    /// `Closed`, except that snapshots which still live go on reading. Closing twice does nothing.
+    pub fn close(&self) -> Result<()> {
+        self.shared.close()
+    }
+}
+
+fn check_options(table: &Table, options: &TableOptions) -> Result<()> {
+    if table.layout() == options.layout {
+        return Ok(());
+    }
+    let (name, stored, asked) = (table.name(), table.layout(), options.layout);
+    let message = format!("table {name:?} has layout {stored:?}, {asked:?} was asked for");
+    Err(Error::new(ErrorKind::Mismatch, message))
+}
+
+/// Exponential backoff with full jitter: up to 2^attempt * 20 microseconds.
+fn pause(attempt: u32) {
+    let most_us = 20 << attempt;
+    std::thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));
+}
+
+impl Shared {
+    fn close(&self) -> Result<()> {
+        drop(lock(&self.workers).take());
+        self.store.close()
+    }
+
+    /// Waits while another transaction holds the gate. One load when none does.
+    #[inline]
+    pub fn pass_gate(&self) {
+        self.gate.pass();
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Nobody is left to be told; whoever wants to know calls `close`.
+        let _ = self.close();
+    }
+}
+
+/// Holds back all commits but its holder's.
+#[derive(Debug, Default)]
+struct Gate {
+    held: Mutex<()>,
+    is_held: AtomicBool,
+}
+
+impl Gate {
+    fn hold(&self) -> impl Drop {
+        struct Held<'a>(&'a Gate, #[allow(dead_code)] std::sync::MutexGuard<'a, ()>);
+        impl Drop for Held<'_> {
+            fn drop(&mut self) {
+                self.0.is_held.store(false, Ordering::SeqCst);
+            }
+        }
+        let guard = lock(&self.held);
+        self.is_held.store(true, Ordering::SeqCst);
+        Held(self, guard)
+    }
+
+    #[inline]
+    fn pass(&self) {
+        if self.is_held.load(Ordering::SeqCst) {
+            drop(lock(&self.held));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Reads of one moment.
+
+use crate::cursor::{Cursor, Range, Span};
+use base::Result;
+use store::Table;
+
+/// Everything that was acknowledged at one moment, for as long as this lives. `Send`, not `Sync`: for another
+/// thread make another with [`Snapshot::try_clone`].
+///
+/// A snapshot keeps what it sees from being freed: memory and disk space that was overwritten or deleted since
+/// comes back when it is dropped.
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// # let db = pando::Database::builder().in_memory()?;
+/// # let table = db.table("t")?;
+/// db.put(&table, b"k", b"before")?;
+/// let snapshot = db.snapshot()?;
+/// db.put(&table, b"k", b"after")?;
+/// assert_eq!(snapshot.get(&table, b"k")?, Some(b"before".to_vec()));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Snapshot {
+    inner: store::Snapshot,
+}
+
+impl Snapshot {
+    #[inline]
+    pub(crate) fn new(inner: store::Snapshot) -> Self {
+        Snapshot { inner }
+    }
+
+    /// A copy of the value of `key`.
+    ///
+    /// # Errors
+    /// `Missing` if the table does not exist at this moment; `Io` and `Corruption` from the disk.
+    #[inline]
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.inner.get(table, key)
+    }
+
+    /// Runs `with` on the value of `key` where it lies, without a copy. `None` if the key is absent.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// # db.put(&table, b"k", b"value")?;
+    /// assert_eq!(db.snapshot()?.get_with(&table, b"k", |value| value.len())?, Some(5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        self.inner.get_with(table, key, with)
+    }
+
+    /// The values of many keys, in the order of the keys.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(table, key.as_ref())).collect()
+    }
+
+    /// Whether `key` is present.
+    #[inline]
+    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        self.inner.contains(table, key)
+    }
+
+    /// The records of `span` in order, each copied; forwards, or backwards with `.rev()`. For no copies use
+    /// [`Snapshot::cursor`].
+    pub fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_>> {
+        Range::new(|span| self.inner.cursor(table, span), span.into())
+    }
+
+    /// The records whose keys begin with `prefix`.
+    pub fn prefix(&self, table: &Table, prefix: &[u8]) -> Result<Range<'_>> {
+        self.range(table, Span::prefix(prefix))
+    }
+
+    /// A cursor over `span`, before its first record.
+    pub fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<Cursor<'_>> {
+        self.inner.cursor(table, span.into())
+    }
+
+    /// The table named `name`, if it exists at this moment.
+    pub fn table(&self, name: &str) -> Result<Option<Table>> {
+        self.inner.table(name)
+    }
+
+    /// All tables that exist at this moment, by name.
+    pub fn tables(&self) -> Result<Vec<Table>> {
+        self.inner.tables()
+    }
+
+    /// About how many records the table has, at the cost of a look-up: what a checkpoint absorbed is exact (but
+    /// for ranges that it dropped unread), and what is still in memory counts every write.
+    pub fn approximate_len(&self, table: &Table) -> Result<u64> {
+        self.inner.approximate_len(table)
+    }
+
+    /// The number of the last commit that it sees. Commits are numbered from 1.
+    pub fn commit(&self) -> u64 {
+        self.inner.ts().0
+    }
+
+    /// A second snapshot of the same moment, for another thread.
+    pub fn try_clone(&self) -> Result<Self> {
+        self.inner.try_clone().map(Snapshot::new)
+    }
+}

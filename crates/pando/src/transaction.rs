@@ -1,0 +1,254 @@
+//! Reads and writes of one transaction.
+
+use crate::cursor::{Cursor, CursorMut, Range, Span};
+use crate::database::{Shared, TableOptions};
+use base::Result;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::{Savepoint, Table, TransactionOptions};
+use txn::Durability;
+
+/// A read-write transaction. It sees the database as of its beginning, and its own writes. Dropped without
+/// [`Transaction::commit`], it leaves nothing behind. `Send`, not `Sync`.
+///
+/// Many run at once and none waits for another: whether they can all have happened one after the other is found
+/// out at commit, and one that cannot gets a `Conflict`. [`crate::Database::write`] runs it again then.
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// # let db = pando::Database::builder().in_memory()?;
+/// # let table = db.table("t")?;
+/// let mut first = db.begin()?;
+/// let mut second = db.begin()?;
+/// first.insert(&table, b"k", b"1")?;
+/// second.insert(&table, b"k", b"2")?;
+/// first.commit()?;
+/// assert_eq!(second.commit().unwrap_err().kind(), pando::ErrorKind::Conflict);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Transaction {
+    inner: store::Transaction,
+    shared: Arc<Shared>,
+    /// Whether the caller holds the gate that other commits wait at.
+    gated: bool,
+}
+
+impl Transaction {
+    pub(crate) fn begin(shared: &Arc<Shared>, options: TransactionOptions, gated: bool) -> Result<Self> {
+        let inner = store::Transaction::begin(&shared.store, options)?;
+        Ok(Transaction { inner, shared: Arc::clone(shared), gated })
+    }
+
+    /// A copy of the value of `key`.
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.inner.get(table, key)
+    }
+
+    /// Runs `with` on the value of `key` where it lies, without a copy. `None` if the key is absent.
+    pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        self.inner.get_with(table, key, with)
+    }
+
+    /// The values of many keys, in the order of the keys.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(table, key.as_ref())).collect()
+    }
+
+    /// Whether `key` is present.
+    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        self.inner.contains(table, key)
+    }
+
+    /// Sets `key` to `value`, whatever it was. Reads nothing: two transactions that put the same key do not
+    /// conflict under serializable isolation, the later commit's value stays.
+    ///
+    /// # Errors
+    /// `Invalid` if key or value are over their limits ([`crate::limits`]).
+    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.inner.put(table, key, value)
+    }
+
+    /// Sets `key` to `value` if it is absent.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.insert(&table, b"k", b"1")?;
+    /// assert_eq!(tx.insert(&table, b"k", b"2").unwrap_err().kind(), pando::ErrorKind::Exists);
+    /// tx.commit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Exists` if it is present; the transaction goes on.
+    pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.inner.insert(table, key, value)
+    }
+
+    /// Removes `key`, present or not. Reads nothing.
+    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
+        self.inner.delete(table, key)
+    }
+
+    /// Removes `key` and returns the value it had.
+    pub fn remove(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.inner.remove(table, key)
+    }
+
+    /// Removes every key in `span`, unread: the cost does not depend on how many there are.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// db.write(|tx| {
+    ///     for key in ["a", "b", "c"] {
+    ///         tx.put(&table, key.as_bytes(), b"")?;
+    ///     }
+    ///     tx.delete_range(&table, "a".."c")
+    /// })?;
+    /// assert_eq!(db.snapshot()?.range(&table, ..)?.count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn delete_range(&mut self, table: &Table, span: impl Into<Span>) -> Result<()> {
+        self.inner.delete_range(table, &span.into())
+    }
+
+    /// Sets `key` to `new` if its value is `expected`, `None` standing for absent in both. Answers whether it did.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// let mut tx = db.begin()?;
+    /// assert!(tx.compare_and_swap(&table, b"k", None, Some(b"1"))?);
+    /// assert!(!tx.compare_and_swap(&table, b"k", Some(b"2"), None)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compare_and_swap(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        self.inner.compare_and_swap(table, key, expected, new)
+    }
+
+    /// The records of `span` in order, each copied, own writes included; backwards with `.rev()`.
+    pub fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_>> {
+        Range::new(|span| self.inner.cursor(table, span), span.into())
+    }
+
+    /// The records whose keys begin with `prefix`.
+    pub fn prefix(&self, table: &Table, prefix: &[u8]) -> Result<Range<'_>> {
+        self.range(table, Span::prefix(prefix))
+    }
+
+    /// A cursor over `span`, before its first record.
+    pub fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<Cursor<'_>> {
+        self.inner.cursor(table, span.into())
+    }
+
+    /// A cursor that can also write: put and delete while scanning.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// let mut tx = db.begin()?;
+    /// for key in 0..10u8 {
+    ///     tx.put(&table, &[key], b"")?;
+    /// }
+    /// let mut cursor = tx.cursor_mut(&table, ..)?;
+    /// while let Some((key, _)) = cursor.next()? {
+    ///     if key[0] % 2 == 1 {
+    ///         cursor.delete()?;
+    ///     }
+    /// }
+    /// assert_eq!(tx.range(&table, ..)?.count(), 5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cursor_mut(&mut self, table: &Table, span: impl Into<Span>) -> Result<CursorMut<'_>> {
+        self.inner.cursor_mut(table, span.into())
+    }
+
+    /// Marks a point to which [`Transaction::rollback_to`] can return. Savepoints nest.
+    pub fn savepoint(&mut self) -> Savepoint {
+        self.inner.savepoint()
+    }
+
+    /// Undoes every write since `savepoint`. What was read stays read.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"kept", b"")?;
+    /// let savepoint = tx.savepoint();
+    /// tx.put(&table, b"undone", b"")?;
+    /// tx.rollback_to(&savepoint)?;
+    /// assert_eq!(tx.range(&table, ..)?.count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        self.inner.rollback_to(savepoint)
+    }
+
+    /// The table named `name`, as this transaction sees it.
+    pub fn table(&self, name: &str) -> Result<Option<Table>> {
+        self.inner.table(name)
+    }
+
+    /// Makes a table. Like everything else here, it is there for others once the transaction commits.
+    ///
+    /// # Errors
+    /// `Exists` if there is one of that name.
+    pub fn create_table(&mut self, name: &str, options: &TableOptions) -> Result<Table> {
+        self.inner.create_table(name, options.layout)
+    }
+
+    /// Drops a table with all it holds.
+    pub fn drop_table(&mut self, table: &Table) -> Result<()> {
+        self.inner.drop_table(table)
+    }
+
+    /// Commits: everything or nothing, as durable as the transaction's [`Durability`] says when this returns.
+    /// Answers the commit's number.
+    ///
+    /// # Errors
+    /// `Conflict` and `SnapshotTooOld`: nothing was written, run it again. `Full`: nothing was written.
+    /// `Indeterminate`: written, but its sync failed. `Latched`: an earlier failure stopped all writing.
+    pub fn commit(self) -> Result<u64> {
+        let Transaction { inner, shared, gated } = self;
+        if !gated {
+            shared.pass_gate();
+        }
+        let durability = inner.options().durability;
+        let applied = inner.apply()?;
+        if applied.sealed() {
+            shared.signals.set_full(shared.store.pressure().is_full());
+            shared.signals.checkpoint.ring();
+        }
+        if durability == Durability::Lazy && !shared.signals.lazy_waits.swap(true, Ordering::SeqCst) {
+            shared.signals.log.ring();
+        }
+        if applied.wants_segment() {
+            shared.signals.log.ring();
+        }
+        shared.store.acknowledge(applied).map(|ts| ts.0)
+    }
+
+    /// Gives up: the same as dropping, said aloud.
+    pub fn abort(self) {}
+}

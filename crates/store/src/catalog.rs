@@ -1,0 +1,72 @@
+//! The logical catalog: table name to id and options, as rows of table 0.
+//!
+//! Logged and isolated like any other rows: a table is created and dropped in a transaction, and a transaction
+//! that writes to a table has read its row, so that a concurrent drop conflicts.
+//!
+//! A row's value:
+//!
+//! | offset | bytes | field |
+//! |---:|---:|---|
+//! | 0 | 4 | table id |
+//! | 4 | 1 | wanted layout: 1 B+tree |
+//! | 5 | - | reserved for further options: none in format 1 |
+
+use base::codec::{Reader, Writer};
+use base::limits::MAX_TABLE_NAME_BYTES;
+use base::{Error, Result, TableId};
+
+/// The layout that a table's owner asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WantedLayout {
+    /// One B+tree, edited in place by each checkpoint: fast reads and scans.
+    #[default]
+    BTree,
+}
+
+/// A row of the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableRow {
+    /// The table's id.
+    pub id: TableId,
+    /// Its layout.
+    pub layout: WantedLayout,
+}
+
+const BTREE_TAG: u8 = 1;
+
+impl TableRow {
+    /// The row's value.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(5);
+        out.put_u32(self.id.0);
+        out.put_u8(match self.layout {
+            WantedLayout::BTree => BTREE_TAG,
+        });
+        out
+    }
+
+    /// Reads a row's value.
+    pub fn decode(name: &[u8], value: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(value);
+        let row = (|| {
+            let id = TableId(reader.u32()?);
+            let layout = match reader.u8()? {
+                BTREE_TAG => WantedLayout::BTree,
+                _ => return None,
+            };
+            (id >= TableId::FIRST_USER && reader.is_empty()).then_some(TableRow { id, layout })
+        })();
+        let name = String::from_utf8_lossy(name);
+        row.ok_or_else(|| Error::corruption(format!("catalog row of table {name:?}: {value:02x?} is no row")))
+    }
+}
+
+/// Refuses a name that is empty or too long.
+pub fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > MAX_TABLE_NAME_BYTES {
+        let length = name.len();
+        return Err(Error::invalid(format!("a table name has 1 to {MAX_TABLE_NAME_BYTES} bytes, not {length}")));
+    }
+    Ok(())
+}

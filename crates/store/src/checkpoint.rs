@@ -1,0 +1,322 @@
+//! Checkpoint: sealed memtables become part of the runs, in steps that leave the database whole in between.
+//!
+//! 1. *Seal* the open memtable, so that everything committed so far is in sealed ones.
+//! 2. *Sync the log* through the seal: a memtable is merged only when all of it is visible and durable
+//!    (invariant 5).
+//! 3. *Absorb*, a table a step: the layout says how. New pages go to free places only (invariant 3).
+//! 4. *Physical rows* of the changed tables, in their own tree.
+//! 5. *Space map*: its changed chunks, copy-on-write like the pages.
+//! 6. *Sync the data file*: a superblock names only what is on the disk (invariant 2).
+//! 7. *Superblock* into the slot that the previous one does not lie in. 8. *Sync it.*
+//! 9. *Switch* to a view with the new runs and without the absorbed memtables.
+//! 10. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
+//! 11. *Free*: the retired pages that no view reads, the log before the seal.
+//!
+//! A failure before 7 leaves nothing behind but unreachable pages: the space map is turned back and the next
+//! checkpoint starts over. From 7 on it is unknown which superblock the disk holds, so a failure latches.
+
+use crate::commit::Committer;
+use crate::store::Store;
+use crate::superblock::Superblock;
+use crate::tables::{Layout, Tables, row_key};
+use crate::view::SealedMemtable;
+use base::slots::Reader;
+use base::sync::lock;
+use base::{CheckpointNo, ErrorKind, Result, TableId};
+use memtable::Found;
+use run::{Editor, Run};
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+
+/// Where a checkpoint stands: the step that comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // The head of this file says what each is.
+pub enum Step {
+    SyncLog,
+    Absorb,
+    PhysicalRows,
+    SpaceMap,
+    SyncData,
+    Superblock,
+    SyncSuperblock,
+    Switch,
+    Note,
+    Free,
+    Done,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Step::SyncLog => "sync log",
+            Step::Absorb => "absorb",
+            Step::PhysicalRows => "physical rows",
+            Step::SpaceMap => "space map",
+            Step::SyncData => "sync data",
+            Step::Superblock => "superblock",
+            Step::SyncSuperblock => "sync superblock",
+            Step::Switch => "switch",
+            Step::Note => "note in log",
+            Step::Free => "free",
+            Step::Done => "done",
+        })
+    }
+}
+
+/// A checkpoint under way. Dropped before it is done, it leaves the database as it was.
+#[derive(Debug)]
+pub struct Checkpoint<'s> {
+    store: &'s Store,
+    /// The last superblock; there is one checkpoint at a time because this is held.
+    last: MutexGuard<'s, Superblock>,
+    next: Superblock,
+    /// What is absorbed, oldest first.
+    sealed: Vec<SealedMemtable>,
+    tables: Tables,
+    to_absorb: VecDeque<TableId>,
+    changed: BTreeSet<TableId>,
+    step: Step,
+    slot: usize,
+}
+
+impl Store {
+    /// Seals, and begins a checkpoint of everything committed so far. `None`: there is nothing to absorb.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
+    pub fn begin_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
+        let last = lock(&self.checkpoint);
+        self.check_open()?;
+        self.latch.check()?;
+        self.seal(&mut lock(&self.committer));
+        self.checkpoint_of_sealed(last)
+    }
+
+    /// Begins a checkpoint of what is sealed already. `None`: nothing is.
+    pub fn begin_pending_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
+        let last = lock(&self.checkpoint);
+        self.check_open()?;
+        self.latch.check()?;
+        self.checkpoint_of_sealed(last)
+    }
+
+    fn checkpoint_of_sealed<'s>(&'s self, last: MutexGuard<'s, Superblock>) -> Result<Option<Checkpoint<'s>>> {
+        let (mut sealed, tables) = self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
+        let Some(newest) = sealed.first() else { return Ok(None) };
+        let next = Superblock {
+            checkpoint: CheckpointNo(last.checkpoint.0 + 1),
+            absorbed: newest.sealed_at,
+            replay_from: newest.log_end,
+            ..*last
+        };
+        sealed.reverse();
+        let written: BTreeSet<_> = sealed.iter().flat_map(|sealed| sealed.memtable.tables()).collect();
+        let full = || base::Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
+        let slot = self.slots.claim().ok_or_else(full)?;
+        Ok(Some(Checkpoint {
+            store: self,
+            last,
+            next,
+            sealed,
+            tables: Tables::clone(&tables),
+            to_absorb: written.into_iter().collect(),
+            changed: BTreeSet::new(),
+            step: Step::SyncLog,
+            slot,
+        }))
+    }
+
+    /// A whole checkpoint. Answers whether there was anything to do.
+    pub fn checkpoint(&self) -> Result<bool> {
+        match self.begin_checkpoint()? {
+            Some(checkpoint) => checkpoint.finish().map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Frees what only ended readers needed: old views with their memtables, conflict history, retired pages. A
+    /// checkpoint does it as its last step; after a long reader has ended it is worth doing between checkpoints.
+    pub fn reclaim(&self) {
+        let last = lock(&self.checkpoint);
+        self.free_unneeded(last.checkpoint);
+    }
+
+    /// `noted`: the newest checkpoint that a durable log block names.
+    fn free_unneeded(&self, noted: CheckpointNo) {
+        let forgotten = self.prune_history(&mut lock(&self.committer));
+        drop(forgotten);
+        let oldest_read = self.views.reclaim(&self.slots);
+        lock(&self.space).release(oldest_read.min(noted));
+    }
+}
+
+impl Checkpoint<'_> {
+    /// The step that [`Checkpoint::step`] takes next.
+    pub fn next_step(&self) -> Step {
+        self.step
+    }
+
+    /// The checkpoint's number.
+    pub fn number(&self) -> CheckpointNo {
+        self.next.checkpoint
+    }
+
+    /// All steps that are left.
+    pub fn finish(mut self) -> Result<()> {
+        while self.step != Step::Done {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Takes one step and answers what comes next.
+    ///
+    /// # Errors
+    /// Up to [`Step::SpaceMap`] the failure costs this checkpoint only; later ones latch the database.
+    pub fn step(&mut self) -> Result<Step> {
+        let store = self.store;
+        let latching = |cause| store.latch.set(cause);
+        match self.step {
+            Step::SyncLog => self.sync_log()?,
+            Step::Absorb => match self.to_absorb.pop_front() {
+                Some(table) => {
+                    self.absorb(table)?;
+                    return Ok(self.step);
+                }
+                None => {}
+            },
+            Step::PhysicalRows => self.write_physical_rows()?,
+            Step::SpaceMap => self.next.space = lock(&store.space).save(self.next.checkpoint)?,
+            Step::SyncData => store.data.sync().map_err(latching)?,
+            Step::Superblock => {
+                self.next.log_synced = store.log.synced();
+                self.next.next_table = TableId(store.next_table.load(Ordering::SeqCst));
+                self.next.write(&*store.data).map_err(latching)?;
+            }
+            Step::SyncSuperblock => store.data.sync().map_err(latching)?,
+            Step::Switch => self.switch(),
+            Step::Note => self.note()?,
+            Step::Free => {
+                store.free_unneeded(self.next.checkpoint);
+                store.log.drop_before(self.next.replay_from)?;
+            }
+            Step::Done => {}
+        }
+        self.step = self.step.next();
+        Ok(self.step)
+    }
+
+    fn sync_log(&self) -> Result<()> {
+        self.store.sync_log(self.next.replay_from.lsn)?;
+        assert!(self.store.clocks.visible() >= self.next.absorbed, "a memtable to merge holds an invisible commit");
+        Ok(())
+    }
+
+    fn absorb(&mut self, table: TableId) -> Result<()> {
+        let layout = self.tables.get(table).copied().unwrap_or(Layout::BTree(Run::EMPTY));
+        let absorbed = match layout {
+            Layout::BTree(run) => Layout::BTree(self.edit(run, |editor, sealed| {
+                for memtable in sealed.iter().map(|sealed| &sealed.memtable) {
+                    for tombstone in memtable.range_tombstones(table) {
+                        editor.remove_range(tombstone.start(), tombstone.end())?;
+                    }
+                    let mut cursor = memtable.cursor(table, base::CommitTs::MAX);
+                    cursor.seek_first();
+                    while let Some((key, found)) = cursor.entry() {
+                        match found {
+                            Found::Value(value) => editor.put(key, value)?,
+                            Found::Deleted => editor.remove(key)?,
+                        };
+                        cursor.next();
+                    }
+                }
+                Ok(())
+            })?),
+        };
+        let is_empty = matches!(absorbed, Layout::BTree(run) if run.root.is_none());
+        self.tables.set(table, (!is_empty).then_some(absorbed));
+        self.changed.insert(table);
+        Ok(())
+    }
+
+    /// Opens an editor on `run`, lets `edit` work, and writes what changed.
+    fn edit(
+        &self,
+        run: Run,
+        edit: impl FnOnce(&mut Editor<'_>, &[SealedMemtable]) -> Result<()>,
+    ) -> Result<Run> {
+        let store = self.store;
+        let reader = Reader::new(&store.slots, store.slots.get(self.slot));
+        let mut space = lock(&store.space);
+        let birth = self.next.checkpoint;
+        let mut editor = Editor::open(run, &store.pool, &reader, &mut space, birth, store.shares.dirty_bytes);
+        edit(&mut editor, &self.sealed)?;
+        let (run, counters) = editor.finish()?;
+        lock(&store.tallies.edits).add(&counters);
+        Ok(run)
+    }
+
+    fn write_physical_rows(&mut self) -> Result<()> {
+        self.next.physical = self.edit(self.last.physical, |editor, _| {
+            for &table in &self.changed {
+                match self.tables.get(table) {
+                    Some(layout) => editor.put(&row_key(table), &layout.encode())?,
+                    None => editor.remove(&row_key(table))?,
+                };
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    fn switch(&mut self) {
+        let store = self.store;
+        let _committer: MutexGuard<'_, Committer> = lock(&store.committer);
+        store.views.switch(self.next.absorbed, Arc::new(std::mem::take(&mut self.tables)), self.next.checkpoint);
+        *self.last = self.next;
+        store.log.set_checkpoint(self.next.checkpoint);
+        store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        let records: u64 = self.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
+        store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // A tally likewise.
+    }
+
+    /// An empty block, which names the checkpoint as every block does, and its flush.
+    fn note(&self) -> Result<()> {
+        let store = self.store;
+        let end = {
+            let _committer = lock(&store.committer);
+            store.log.reserve(0)?;
+            store.log.append(&[]).map_err(|cause| store.latch.set(cause))?
+        };
+        store.sync_log(end)
+    }
+}
+
+impl Step {
+    fn next(self) -> Step {
+        use Step::*;
+        match self {
+            SyncLog => Absorb,
+            Absorb => PhysicalRows,
+            PhysicalRows => SpaceMap,
+            SpaceMap => SyncData,
+            SyncData => Superblock,
+            Superblock => SyncSuperblock,
+            SyncSuperblock => Switch,
+            Switch => Note,
+            Note => Free,
+            Free | Done => Done,
+        }
+    }
+}
+
+impl Drop for Checkpoint<'_> {
+    fn drop(&mut self) {
+        if self.step <= Step::SyncSuperblock {
+            lock(&self.store.space).revert();
+        }
+        self.store.slots.release(self.slot);
+    }
+}

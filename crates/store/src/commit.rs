@@ -1,0 +1,301 @@
+//! Commit: the one path by which anything enters the database.
+//!
+//! In order, under the commit lock but for 1, 7 and 8:
+//! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts this transaction and nothing else.
+//! 2. *Validate* what was read (or, under snapshot isolation, written) against the commits since its snapshot.
+//! 3. *Stamp*: the next timestamp is its place in the order of commits.
+//! 4. *Append* to the log: from here on the commit survives a killed process.
+//! 5. *Apply* to the open memtable, through the function that recovery uses.
+//! 6. *Publish* to writers: `applied` moves on. If no `Sync` commit at or before it waits for the disk, `visible`
+//!    moves on too.
+//! 7. *Sync*, where the durability asks for it: one flush for all who wait (the log's group commit).
+//! 8. *Acknowledge* once `visible` has reached it.
+//!
+//! A failure from 4 on latches the database. In 7 it leaves the commit [`ErrorKind::Indeterminate`].
+
+use crate::handle::Table;
+use crate::store::Store;
+use crate::view::{SealedMemtable, oldest_writing_view};
+use crate::write_set::WriteSet;
+use base::op::{Encoder, stamp};
+use base::sync::lock;
+use base::{CommitTs, Error, ErrorKind, Lsn, Result, TableId};
+use memtable::{Memtable, Writer};
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use txn::{Durability, History, Isolation, ReadSet};
+
+/// What the commit lock guards.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    /// The right to write to the open memtable.
+    pub writer: Writer,
+    /// The open memtable.
+    pub open: Arc<Memtable>,
+    /// The last timestamp given.
+    pub last: CommitTs,
+    /// Sealed memtables that a read-write transaction may still have to be validated against, newest first.
+    pub history: Vec<SealedMemtable>,
+    /// Transactions that began before this can no longer be validated.
+    pub history_floor: CommitTs,
+    /// `Sync` commits whose flush has not come yet, oldest first, each with the log's end behind it.
+    pub unsynced: VecDeque<(CommitTs, Lsn)>,
+}
+
+impl Committer {
+    /// A committer that goes on from `last`.
+    pub fn new(open: Arc<Memtable>, writer: Writer, last: CommitTs, history: Vec<SealedMemtable>) -> Self {
+        Committer { writer, open, last, history, history_floor: CommitTs(0), unsynced: VecDeque::new() }
+    }
+}
+
+/// A transaction as the commit path needs it.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The timestamp of its snapshot.
+    pub begin: CommitTs,
+    /// What it read.
+    pub reads: &'a ReadSet,
+    /// What it wrote.
+    pub writes: &'a mut WriteSet,
+    /// An empty buffer for the commit record.
+    pub record: &'a mut Vec<u8>,
+    /// The tables it used, whose catalog rows must be unchanged if it wrote anything.
+    pub tables: &'a [Table],
+    /// How it is isolated.
+    pub isolation: Isolation,
+    /// How durable it asks to be.
+    pub durability: Durability,
+}
+
+/// A commit that is in the log and the memtable, and not acknowledged yet.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a commit is acknowledged by Store::acknowledge"]
+pub struct Applied {
+    ts: CommitTs,
+    durable_at: Lsn,
+    durability: Durability,
+    sealed: bool,
+}
+
+impl Applied {
+    /// Whether it filled the memtable, so that there is something to checkpoint.
+    pub fn sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// Its place in the order of commits.
+    pub fn ts(&self) -> CommitTs {
+        self.ts
+    }
+}
+
+impl Store {
+    /// Steps 1 to 6. The first of the two resumable halves of a commit.
+    pub fn apply(&self, request: &mut Request<'_>) -> Result<Applied> {
+        self.check_open()?;
+        self.latch.check()?;
+        let Request { begin, durability, .. } = *request;
+        if request.writes.is_empty() {
+            let durable_at = self.durable_point_of(begin);
+            return Ok(Applied { ts: begin, durable_at, durability: Durability::Buffered, sealed: false });
+        }
+        encode(request.writes, request.record);
+        self.log.reserve(request.record.len() as u64)?;
+        let mut committer = lock(&self.committer);
+        let committer = &mut *committer;
+        // Closing takes the lock that we hold: checked again, so that nothing is appended behind a closing block.
+        self.check_open()?;
+        self.validate(committer, request)?;
+        let ts = CommitTs(committer.last.0 + 1);
+        stamp(request.record, ts);
+        let end = self.log.append(request.record).map_err(|cause| self.latch.set(cause))?;
+        committer.last = ts;
+        apply_writes(request.writes, &mut committer.writer, ts);
+        if request.writes.tables().next() == Some(TableId::CATALOG) {
+            self.catalog_changed.store(ts.0, Ordering::SeqCst);
+        }
+        self.clocks.publish_applied(ts);
+        if durability == Durability::Sync {
+            committer.unsynced.push_back((ts, end));
+        } else if committer.unsynced.is_empty() {
+            self.clocks.publish_visible(ts);
+        }
+        self.tallies.commits.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        let sealed = self.seal_if_full(committer);
+        Ok(Applied { ts, durable_at: end, durability, sealed })
+    }
+
+    /// Steps 7 and 8: returns when the commit is as durable as it asked to be and every reader sees it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Indeterminate`] if the flush failed: the commit may or may not survive.
+    pub fn acknowledge(&self, applied: Applied) -> Result<CommitTs> {
+        if self.clocks.visible() >= applied.ts && applied.durability != Durability::Sync {
+            return Ok(applied.ts);
+        }
+        let through = match applied.durability {
+            Durability::Sync => applied.durable_at,
+            Durability::Buffered | Durability::Lazy => self.durable_point_of(applied.ts),
+        };
+        self.sync_log(through).map_err(|cause| {
+            let message = "the commit was written but its sync failed; whether it survives shows when the database \
+                           is opened again";
+            Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
+        })?;
+        debug_assert!(self.clocks.visible() >= applied.ts);
+        Ok(applied.ts)
+    }
+
+    /// All eight steps.
+    pub fn commit(&self, request: &mut Request<'_>) -> Result<CommitTs> {
+        let applied = self.apply(request)?;
+        self.acknowledge(applied)
+    }
+
+    /// Where the log must be durable for everything through `ts` to be visible: behind the last `Sync` commit at
+    /// or before it.
+    fn durable_point_of(&self, ts: CommitTs) -> Lsn {
+        if self.clocks.visible() >= ts {
+            return Lsn(0);
+        }
+        let committer = lock(&self.committer);
+        committer.unsynced.iter().rev().find(|(at, _)| *at <= ts).map_or(Lsn(0), |(_, lsn)| *lsn)
+    }
+
+    /// Moves `visible` as far as the log's synced point allows.
+    pub(crate) fn publish_synced(&self) {
+        let synced = self.log.synced();
+        let mut committer = lock(&self.committer);
+        while committer.unsynced.front().is_some_and(|(_, lsn)| *lsn <= synced) {
+            committer.unsynced.pop_front();
+        }
+        let visible = committer.unsynced.front().map_or(committer.last, |(ts, _)| CommitTs(ts.0 - 1));
+        self.clocks.publish_visible(visible);
+    }
+
+    /// Step 2.
+    fn validate(&self, committer: &Committer, request: &Request<'_>) -> Result<()> {
+        let Request { begin, reads, writes, isolation, .. } = request;
+        if committer.last == *begin {
+            return Ok(());
+        }
+        if *begin < committer.history_floor && !reads.is_empty() {
+            let message = "the transaction began too long ago to be checked against what was committed since; run \
+                           it again, or make it shorter";
+            return Err(Error::new(ErrorKind::SnapshotTooOld, message));
+        }
+        self.validate_tables(committer, request)?;
+        let recent = Recent { open: &committer.open, history: &committer.history };
+        let mut written = writes.written(|table| recent.table_newest(table) > *begin);
+        txn::validate(reads, &mut written, *isolation, *begin, &recent).map_err(|conflict| {
+            self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+            conflict.into()
+        })
+    }
+
+    /// A dropped table conflicts with every transaction that writes while it used it, whatever its isolation.
+    fn validate_tables(&self, committer: &Committer, request: &Request<'_>) -> Result<()> {
+        if self.catalog_changed.load(Ordering::SeqCst) <= request.begin.0 {
+            return Ok(());
+        }
+        let recent = Recent { open: &committer.open, history: &committer.history };
+        let changed = |table: &&Table| {
+            recent.newest_in(TableId::CATALOG, table.name().as_bytes(), request.begin).is_some()
+        };
+        match request.tables.iter().find(changed) {
+            None => Ok(()),
+            Some(table) => {
+                let message = format!("table {:?} was made or dropped since the transaction began", table.name());
+                Err(Error::new(ErrorKind::Conflict, message))
+            }
+        }
+    }
+
+    fn seal_if_full(&self, committer: &mut Committer) -> bool {
+        let full = committer.open.bytes() >= self.shares.seal_bytes || committer.open.records() >= self.seal_records;
+        if full {
+            self.seal(committer);
+        }
+        full
+    }
+
+    /// Closes the open memtable and opens a new one. Does nothing if it is empty.
+    pub(crate) fn seal(&self, committer: &mut Committer) {
+        if committer.open.is_empty() {
+            return;
+        }
+        let (open, writer) = Memtable::new();
+        let sealed = self.views.seal(committer.last, self.log.end(), Arc::clone(&open));
+        committer.history.insert(0, sealed);
+        committer.open = open;
+        committer.writer = writer;
+        self.tallies.seals.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+    }
+
+    /// Forgets the sealed memtables that every living read-write transaction began after, and, past this share of
+    /// the memory, the oldest ones that a transaction would still need: it gets [`ErrorKind::SnapshotTooOld`].
+    /// They are freed once no view holds them either, by the caller and outside the lock.
+    pub(crate) fn prune_history(&self, committer: &mut Committer) -> Vec<SealedMemtable> {
+        let oldest = oldest_writing_view(&self.slots);
+        let mut forgotten: Vec<_> =
+            committer.history.extract_if(.., |sealed| sealed.first_view <= oldest).collect();
+        let held = |history: &[SealedMemtable]| history.iter().map(|sealed| sealed.memtable.bytes()).sum::<usize>();
+        while held(&committer.history) > self.shares.memtables_bytes {
+            let sealed = committer.history.pop().expect("what holds bytes is not empty");
+            committer.history_floor = sealed.sealed_at;
+            forgotten.push(sealed);
+        }
+        forgotten
+    }
+}
+
+/// Step 1: the commit record, its timestamp still open.
+fn encode(writes: &mut WriteSet, record: &mut Vec<u8>) {
+    writes.sort_all();
+    let mut encoder = Encoder::begin(record, CommitTs(0), writes.operations());
+    for table in writes.tables() {
+        for op in writes.ops(table) {
+            encoder.push(table, op);
+        }
+    }
+}
+
+/// Step 5, with the work for a large transaction done in one sorted pass.
+fn apply_writes(writes: &WriteSet, writer: &mut Writer, ts: CommitTs) {
+    for table in writes.tables() {
+        for (start, end) in writes.ranges(table) {
+            writer.delete_range(table, start, end, ts);
+        }
+        writer.extend_sorted(table, ts, &mut writes.records(table));
+    }
+}
+
+/// The commits since a timestamp, as validation asks for them.
+struct Recent<'a> {
+    open: &'a Memtable,
+    history: &'a [SealedMemtable],
+}
+
+impl Recent<'_> {
+    fn since(&self, since: CommitTs) -> impl Iterator<Item = &Memtable> {
+        let sealed = self.history.iter().take_while(move |sealed| sealed.sealed_at > since);
+        std::iter::once(self.open).chain(sealed.map(|sealed| &*sealed.memtable))
+    }
+}
+
+impl History for Recent<'_> {
+    fn newest_in(&self, table: TableId, key: &[u8], since: CommitTs) -> Option<CommitTs> {
+        self.since(since).find_map(|memtable| memtable.newest_in(table, key).filter(|ts| *ts > since))
+    }
+
+    fn changed_in(&self, table: TableId, start: &[u8], end: Bound<&[u8]>, since: CommitTs) -> Option<Vec<u8>> {
+        self.since(since).find_map(|memtable| memtable.changed_since(table, start, end, since))
+    }
+
+    fn table_newest(&self, table: TableId) -> CommitTs {
+        self.since(CommitTs(0)).map(|memtable| memtable.newest(table)).max().unwrap_or(CommitTs(0))
+    }
+}

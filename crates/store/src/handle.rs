@@ -1,0 +1,98 @@
+//! A handle on a table, and how it is known to be good still.
+
+use crate::catalog::{TableRow, WantedLayout};
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+use base::{CommitTs, DatabaseId, Error, ErrorKind, Result, TableId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A table of one database. Cheap to clone; good until the table is dropped.
+#[derive(Clone, Debug)]
+pub struct Table {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    database: DatabaseId,
+    name: String,
+    row: TableRow,
+    /// A commit as of which the row is known to be in the catalog; 0 for a table that is not committed yet.
+    known_at: AtomicU64,
+}
+
+impl Table {
+    fn new(store: &Store, name: &str, row: TableRow, known_at: CommitTs) -> Self {
+        let known_at = AtomicU64::new(known_at.0);
+        Table { inner: Arc::new(Inner { database: store.database, name: name.to_owned(), row, known_at }) }
+    }
+
+    /// A handle on a table that `snapshot` sees.
+    pub(crate) fn committed(snapshot: &Snapshot, name: &str, row: TableRow) -> Self {
+        Table::new(snapshot.store(), name, row, snapshot.ts())
+    }
+
+    /// A handle on a table that only its own transaction sees so far.
+    pub(crate) fn uncommitted(store: &Store, name: &str, row: TableRow) -> Self {
+        Table::new(store, name, row, CommitTs(0))
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The table's id, never reused.
+    #[inline]
+    pub fn id(&self) -> TableId {
+        self.inner.row.id
+    }
+
+    /// The layout that was asked for when it was made.
+    pub fn layout(&self) -> WantedLayout {
+        self.inner.row.layout
+    }
+
+    /// Checks that the table is in the catalog as `snapshot` sees it. If no commit touched the catalog since this
+    /// handle was last checked, that is two comparisons; else a look-up. `own` tells what the caller's own
+    /// transaction wrote to a catalog row: `None` nothing, `Some(None)` that it is gone.
+    #[inline]
+    pub(crate) fn check(
+        &self,
+        snapshot: &Snapshot,
+        own: impl FnOnce(&[u8]) -> Option<Option<Vec<u8>>>,
+    ) -> Result<()> {
+        let store = snapshot.store();
+        // SeqCst, partner the commit's store: a catalog commit at or before `snapshot.ts()` is seen here.
+        let changed = store.catalog_changed.load(Ordering::SeqCst);
+        // Relaxed: the value alone matters; it only ever moves to later points at which the row was found.
+        let known_at = self.inner.known_at.load(Ordering::Relaxed);
+        let same_database = self.inner.database == store.database;
+        if same_database && known_at != 0 && changed <= known_at && known_at <= snapshot.ts().0 {
+            return Ok(());
+        }
+        self.look_up(snapshot, own(self.name().as_bytes()))
+    }
+
+    #[cold]
+    fn look_up(&self, snapshot: &Snapshot, own: Option<Option<Vec<u8>>>) -> Result<()> {
+        if self.inner.database != snapshot.store().database {
+            return Err(Error::invalid(format!("table {:?} belongs to another database", self.name())));
+        }
+        let committed = own.is_none();
+        let row = match own {
+            Some(row) => row,
+            None => snapshot.get_in(TableId::CATALOG, self.name().as_bytes())?,
+        };
+        let found = row.map(|row| TableRow::decode(self.name().as_bytes(), &row)).transpose()?;
+        if found.is_none_or(|found| found.id != self.id()) {
+            let message = format!("table {:?} does not exist (dropped, or not made yet)", self.name());
+            return Err(Error::new(ErrorKind::Missing, message));
+        }
+        if committed && snapshot.store().catalog_changed.load(Ordering::SeqCst) <= snapshot.ts().0 {
+            self.inner.known_at.store(snapshot.ts().0, Ordering::Relaxed); // As above.
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! The latch: after a failure that leaves memory and disk possibly apart, nothing is written any more.
+//!
+//! It is set once, by a failed append, a failed sync or a failed superblock write, and never cleared: whether the
+//! disk holds what was asked of it is then unknown (Linux marks pages clean after a failed fsync, so that asking
+//! again would answer "yes" falsely; Rebello et al., ATC 2020). Reads go on. Opening again finds out.
+
+use base::{Error, ErrorKind, Result};
+use std::sync::OnceLock;
+
+/// Set once, with the cause.
+#[derive(Debug, Default)]
+pub struct Latch {
+    cause: OnceLock<Error>,
+}
+
+impl Latch {
+    /// Latches, unless it already is, and returns `cause` for the caller that met it.
+    #[cold]
+    pub fn set(&self, cause: Error) -> Error {
+        let copy = cause.duplicate();
+        // A second cause changes nothing: the first one is what everybody is told.
+        let _ = self.cause.set(cause);
+        copy
+    }
+
+    /// An error if latched.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        match self.cause.get() {
+            None => Ok(()),
+            Some(cause) => Err(Self::refusal(cause)),
+        }
+    }
+
+    /// The failure that latched it.
+    pub fn cause(&self) -> Option<&Error> {
+        self.cause.get()
+    }
+
+    #[cold]
+    fn refusal(cause: &Error) -> Error {
+        let message = "writing stopped after an earlier failure; close the database, mend the cause and open it again";
+        Error::new(ErrorKind::Latched, message).caused_by(cause.to_string())
+    }
+}

@@ -1,0 +1,137 @@
+//! Reader slots at hand: each thread keeps a few, so that beginning a read takes no lock and touches no counter.
+//!
+//! A lease is a slot and a reference to its store, moved in and out of a thread-local list. The reference is
+//! counted once, when the lease is made, not once a read.
+
+use crate::store::Store;
+use crate::write_set::WriteSet;
+use base::slots::Slot;
+use base::{Error, ErrorKind, Result};
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use txn::ReadSet;
+
+/// Leases that a thread keeps, over all databases. More live readers than this work as well; they pay a lock.
+const KEPT_PER_THREAD: usize = 16;
+
+/// Buffers of ended transactions that a thread keeps.
+const KEPT_BUFFERS: usize = 4;
+
+thread_local! {
+    static BUFFERS: RefCell<Vec<Buffers>> = const { RefCell::new(Vec::new()) };
+    static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a transaction gathers, emptied and used again by the thread's next one, so that a small transaction
+/// allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    pub writes: WriteSet,
+    pub reads: ReadSet,
+    /// The commit record.
+    pub record: Vec<u8>,
+}
+
+/// A record buffer larger than this is not kept.
+const KEPT_RECORD_BYTES: usize = 64 << 10;
+
+impl Buffers {
+    /// This thread's last ones, or new and empty ones.
+    pub fn take() -> Self {
+        BUFFERS.try_with(|kept| kept.try_borrow_mut().ok()?.pop()).ok().flatten().unwrap_or_default()
+    }
+
+    /// Empties them and keeps them.
+    pub fn keep(mut self) {
+        self.writes.clear();
+        self.reads.clear();
+        self.record.clear();
+        self.record.shrink_to(KEPT_RECORD_BYTES);
+        let mut buffers = Some(self);
+        let _ = BUFFERS.try_with(|kept| {
+            if let Ok(mut kept) = kept.try_borrow_mut()
+                && kept.len() < KEPT_BUFFERS
+            {
+                kept.extend(buffers.take());
+            }
+        });
+    }
+}
+
+/// The right to use one slot.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    store: Arc<Store>,
+    slot: NonNull<Slot>,
+    index: usize,
+}
+
+// SAFETY: `slot` points into `store.slots`, whose slots live as long as the store does and are Sync; the lease is
+// their only user at a time.
+unsafe impl Send for Lease {}
+
+impl Lease {
+    /// A slot of `store`: this thread's last one if there is one.
+    #[inline]
+    pub fn take(store: &Arc<Store>) -> Result<Self> {
+        let kept = LEASES.try_with(|leases| {
+            let mut leases = leases.try_borrow_mut().ok()?;
+            let at = leases.iter().rposition(|lease| Arc::ptr_eq(&lease.store, store))?;
+            Some(leases.swap_remove(at))
+        });
+        match kept {
+            Ok(Some(lease)) => Ok(lease),
+            _ => Self::claim(store),
+        }
+    }
+
+    #[cold]
+    fn claim(store: &Arc<Store>) -> Result<Self> {
+        let full = || Error::new(ErrorKind::Full, "65,536 snapshots and transactions are open; drop some");
+        let index = store.slots.claim().ok_or_else(full)?;
+        let slot = NonNull::from(store.slots.get(index));
+        Ok(Lease { store: Arc::clone(store), slot, index })
+    }
+
+    /// The store.
+    #[inline]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The slot.
+    #[inline]
+    pub fn slot(&self) -> &Slot {
+        // SAFETY: the slot lives as long as `self.store`.
+        unsafe { self.slot.as_ref() }
+    }
+
+    /// Keeps the idle slot for this thread's next reader, or gives it back to the store.
+    #[inline]
+    pub fn keep(self) {
+        let mut lease = Some(self);
+        let _ = LEASES.try_with(|leases| {
+            if let Ok(mut leases) = leases.try_borrow_mut()
+                && leases.len() < KEPT_PER_THREAD
+            {
+                leases.extend(lease.take());
+            }
+        });
+        // What was not kept goes back to the store when `lease` is dropped here, outside the borrow.
+    }
+
+    /// Gives back every slot that this thread keeps of `store`.
+    pub fn forget_all(store: &Arc<Store>) {
+        let mut dropped = Vec::new();
+        let _ = LEASES.try_with(|leases| {
+            dropped.extend(leases.borrow_mut().extract_if(.., |lease| Arc::ptr_eq(&lease.store, store)));
+        });
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.store.slots.release(self.index);
+    }
+}

@@ -1,0 +1,63 @@
+//! What a database is opened with.
+
+use base::limits;
+
+/// Options of a [`crate::Store`]; the ones stored with the database are checked against it when it is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of a page: a power of two, 4-64 KiB. `None`: 16 KiB for a new database, as stored for an old one.
+    pub page_bytes: Option<usize>,
+    /// The ceiling on memory: pool, memtables and the checkpoint's dirty pages, in bytes.
+    pub memory_bytes: usize,
+    /// The longest log segment, in bytes.
+    pub max_segment_bytes: u64,
+    /// A memtable is sealed when it holds this many records, so that recovery time is bounded as well as memory.
+    pub seal_records: u64,
+    /// A memtable is sealed at this many bytes; `None`: an eighth of the memory, at most 128 MiB.
+    pub seal_bytes: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            page_bytes: None,
+            memory_bytes: 256 << 20,
+            max_segment_bytes: 64 << 20,
+            seal_records: 4_000_000,
+            seal_bytes: None,
+        }
+    }
+}
+
+/// How [`Options::memory_bytes`] is shared out.
+#[derive(Clone, Copy, Debug)]
+pub struct Shares {
+    /// A memtable is sealed when it is this large.
+    pub seal_bytes: usize,
+    /// Writers wait for the checkpoint when all memtables together are this large.
+    pub memtables_bytes: usize,
+    /// Dirty pages that a checkpoint holds before it writes some out.
+    pub dirty_bytes: usize,
+    /// The page pool.
+    pub pool_bytes: usize,
+}
+
+impl Options {
+    /// Half for pages, a quarter and a half for memtables (one filling, two being absorbed), the rest for the
+    /// checkpoint.
+    pub fn shares(&self) -> Shares {
+        let memory = self.memory_bytes;
+        let seal_bytes = self.seal_bytes.unwrap_or((memory / 8).clamp(64 << 10, 128 << 20));
+        Shares {
+            seal_bytes,
+            memtables_bytes: (memory / 8 * 3).max(seal_bytes * 3),
+            dirty_bytes: (memory / 8).clamp(256 << 10, 64 << 20),
+            pool_bytes: memory / 2,
+        }
+    }
+
+    /// The page size of a new database.
+    pub fn page_bytes_or_default(&self) -> usize {
+        self.page_bytes.unwrap_or(limits::DEFAULT_PAGE_BYTES)
+    }
+}

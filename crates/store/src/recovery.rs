@@ -1,0 +1,299 @@
+//! Opening: a read-only half that finds out, then a mutating half that repairs.
+//!
+//! Read-only: 1. lock the directory; 2. read the superblock; 3. load the space map and the physical rows;
+//! 4. walk the log from where the superblock says to its valid end, applying each commit through the function
+//! that commit used (invariant 4). Mutating: 5. write the log's tail anew and begin a new generation, unless it
+//! was closed cleanly; then the database is open.
+//!
+//! A cleanly closed database is opened without a write and without a sync.
+//!
+//! # Creation
+//! The data file is written as `data.new` and renamed when everything else is in place, so that a directory with
+//! a `data` file is a database, one with `data.new` alone is an interrupted creation and starts over, and one with
+//! log segments alone has lost its data file and is refused.
+
+use crate::commit::Committer;
+use crate::latch::Latch;
+use crate::options::Options;
+use crate::store::{Store, Tallies};
+use crate::superblock::{RESERVED_UNITS, Superblock};
+use crate::tables::{Layout, Tables, table_of_key};
+use crate::view::{OpenMemtable, SealedMemtable, View, Views};
+use crate::catalog::TableRow;
+use base::budget::Budget;
+use base::op::{Decoder, Op};
+use base::seams::Random;
+use base::slots::{Reader, Slots};
+use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, TableId, limits};
+use io::{Dir, File};
+use log::{Block, Log};
+use memtable::{Memtable, Writer};
+use page::Value;
+use pool::Pool;
+use run::Run;
+use space::{Space, SpaceRoot};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
+use txn::Clocks;
+
+const DATA: &str = "data";
+const NEW_DATA: &str = "data.new";
+const LOCK: &str = "lock";
+const LOG_PREFIX: &str = "log-";
+
+/// Opens the database in `dir`.
+///
+/// # Errors
+/// [`ErrorKind::Missing`] if there is none, [`ErrorKind::Locked`] if another process has it open,
+/// [`ErrorKind::Mismatch`] if `options` contradict what is stored, [`ErrorKind::Foreign`] and
+/// [`ErrorKind::Corruption`] if the files are not what they should be.
+pub fn open(dir: Arc<dyn Dir>, options: &Options) -> Result<Arc<Store>> {
+    check(options)?;
+    let describe = dir.describe();
+    open_locked(dir, options, false).map_err(|error| error.within(format!("opening {describe}")))
+}
+
+/// Opens the database in `dir`, or creates one if there is none.
+pub fn open_or_create(dir: Arc<dyn Dir>, options: &Options) -> Result<Arc<Store>> {
+    check(options)?;
+    let describe = dir.describe();
+    open_locked(dir, options, true).map_err(|error| error.within(format!("opening {describe}")))
+}
+
+fn check(options: &Options) -> Result<()> {
+    let page_bytes = options.page_bytes_or_default();
+    if !limits::is_page_size(page_bytes) {
+        let message = format!("a page has 4096, 8192, 16384, 32768 or 65536 bytes, not {page_bytes}");
+        return Err(Error::invalid(message));
+    }
+    const LEAST: usize = 1 << 20;
+    if options.memory_bytes < LEAST {
+        return Err(Error::invalid(format!("the memory ceiling is at least {LEAST} bytes")));
+    }
+    Ok(())
+}
+
+fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Result<Arc<Store>> {
+    let lock = dir.lock(LOCK)?;
+    let names = dir.list()?;
+    let exists = |wanted: &str| names.iter().any(|name| name == wanted);
+    if !exists(DATA) {
+        let has_log = names.iter().any(|name| name.starts_with(LOG_PREFIX));
+        if has_log && !exists(NEW_DATA) {
+            return Err(Error::corruption("the directory has log segments, but its data file is missing"));
+        }
+        if !create_missing {
+            return Err(Error::new(ErrorKind::Missing, "there is no database; create one first"));
+        }
+        create(&dir, options, &names)?;
+    }
+    let data = dir.open(DATA)?;
+    let superblock = Superblock::read(&*data)?;
+    check_stored(options, &superblock)?;
+    let parts = Parts::read(dir, data, superblock, options)?;
+    parts.recover(options, lock)
+}
+
+/// Leaves a directory with an empty database, or, after any crash, something that creation starts over from.
+fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()> {
+    for name in names.iter().filter(|name| *name == NEW_DATA) {
+        dir.remove(name)?;
+    }
+    let database = DatabaseId(Random::from_entropy().next_u64());
+    let data = dir.create(NEW_DATA)?;
+    dir.sync()?;
+    for name in names.iter().filter(|name| name.starts_with(LOG_PREFIX)) {
+        dir.remove(name)?;
+    }
+    let first = Log::create(Arc::clone(dir), database, options.log())?;
+    let superblock = Superblock {
+        page_bytes: options.page_bytes_or_default(),
+        database,
+        checkpoint: CheckpointNo(0),
+        absorbed: CommitTs(0),
+        replay_from: first.end(),
+        log_synced: first.synced(),
+        next_table: TableId::FIRST_USER,
+        space: SpaceRoot { map: None, units: RESERVED_UNITS },
+        physical: Run::EMPTY,
+    };
+    data.set_len(RESERVED_UNITS * limits::UNIT_BYTES as u64)?;
+    superblock.write(&*data)?;
+    data.sync()?;
+    first.close()?;
+    dir.rename(NEW_DATA, DATA)?;
+    dir.sync()
+}
+
+fn check_stored(options: &Options, superblock: &Superblock) -> Result<()> {
+    match options.page_bytes {
+        Some(asked) if asked != superblock.page_bytes => {
+            let stored = superblock.page_bytes;
+            let message = format!("the database has pages of {stored} bytes, {asked} were asked for");
+            Err(Error::new(ErrorKind::Mismatch, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the read-only half gathers.
+struct Parts {
+    dir: Arc<dyn Dir>,
+    data: Arc<dyn File>,
+    superblock: Superblock,
+    slots: Arc<Slots>,
+    pool: Pool,
+    space: Space,
+    tables: Tables,
+}
+
+impl Parts {
+    fn read(dir: Arc<dyn Dir>, data: Arc<dyn File>, superblock: Superblock, options: &Options) -> Result<Self> {
+        let Superblock { database, page_bytes, .. } = superblock;
+        let shares = options.shares();
+        let slots = Arc::new(Slots::new());
+        let budget = Arc::new(Budget::new(options.memory_bytes));
+        let pool =
+            Pool::new(Arc::clone(&data), database, page_bytes, budget, shares.pool_bytes, Arc::clone(&slots));
+        let space = Space::load(Arc::clone(&data), database, RESERVED_UNITS, &superblock.space)?;
+        let tables = read_physical_rows(&superblock.physical, &pool, &slots)?;
+        Ok(Parts { dir, data, superblock, slots, pool, space, tables })
+    }
+
+    /// Steps 4 and 5.
+    fn recover(self, options: &Options, lock: Box<dyn io::Lock>) -> Result<Arc<Store>> {
+        let superblock = self.superblock;
+        let mut replay = Replay::new(superblock, options);
+        let from = superblock.replay_from;
+        let synced = superblock.log_synced;
+        let tail = Log::scan(&self.dir, superblock.database, from, synced, &mut |block| replay.block(&block))?;
+        if tail.newest_checkpoint() > superblock.checkpoint.0 as u32 {
+            return Err(Error::corruption(format!(
+                "the log names checkpoint {}, but the newest superblock that can be read is of checkpoint {}: a \
+                 superblock was lost",
+                tail.newest_checkpoint(),
+                superblock.checkpoint.0
+            )));
+        }
+        let log = Log::resume(self.dir.clone(), tail, superblock.checkpoint, options.log())?;
+        Ok(Arc::new(self.assemble(replay, log, options, lock)))
+    }
+
+    fn assemble(self, replay: Replay, log: Log, options: &Options, lock: Box<dyn io::Lock>) -> Store {
+        let Replay { open, writer, sealed, last, next_table, .. } = replay;
+        let view = View {
+            number: 0,
+            open: OpenMemtable::new(Arc::clone(&open)),
+            sealed: sealed.clone(),
+            tables: Arc::new(self.tables),
+            checkpoint: self.superblock.checkpoint,
+        };
+        let clocks = Clocks::new(last);
+        Store {
+            dir: self.dir,
+            data: self.data,
+            database: self.superblock.database,
+            page_bytes: self.superblock.page_bytes,
+            shares: options.shares(),
+            seal_records: options.seal_records,
+            slots: self.slots,
+            pool: self.pool,
+            log,
+            views: Views::new(view),
+            clocks,
+            latch: Latch::default(),
+            space: Mutex::new(self.space),
+            committer: Mutex::new(Committer::new(open, writer, last, sealed)),
+            checkpoint: Mutex::new(self.superblock),
+            catalog_changed: AtomicU64::new(last.0),
+            next_table: AtomicU32::new(next_table.0),
+            closed: AtomicBool::new(false),
+            tallies: Tallies::default(),
+            lock: Mutex::new(Some(lock)),
+        }
+    }
+}
+
+fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Slots) -> Result<Tables> {
+    let slot = slots.claim().expect("a new database has free slots");
+    let reader = Reader::new(slots, slots.get(slot));
+    let mut rows = Vec::new();
+    let mut cursor = physical.cursor();
+    cursor.seek_first(pool, &reader)?;
+    while let Some((key, value)) = cursor.entry() {
+        let table = table_of_key(key)?;
+        let Value::Inline(value) = value else {
+            return Err(Error::corruption(format!("physical row of {table} is a large value")));
+        };
+        rows.push((table, Layout::decode(table, value)?));
+        cursor.next(pool, &reader)?;
+    }
+    slots.release(slot);
+    Ok(Tables::from_rows(rows))
+}
+
+/// The log's commits, as they are applied to memtables again, sealed at the same thresholds as while they came.
+struct Replay {
+    open: Arc<Memtable>,
+    writer: Writer,
+    sealed: Vec<SealedMemtable>,
+    last: CommitTs,
+    next_table: TableId,
+    seal_bytes: usize,
+    seal_records: u64,
+}
+
+impl Replay {
+    fn new(superblock: Superblock, options: &Options) -> Self {
+        let (open, writer) = Memtable::new();
+        Replay {
+            open,
+            writer,
+            sealed: Vec::new(),
+            last: superblock.absorbed,
+            next_table: superblock.next_table,
+            seal_bytes: options.shares().seal_bytes,
+            seal_records: options.seal_records,
+        }
+    }
+
+    fn block(&mut self, block: &Block<'_>) -> Result<()> {
+        if block.payload.is_empty() {
+            return Ok(());
+        }
+        self.commit(block.payload).map_err(|error| error.within(format!("log block at LSN {}", block.lsn)))?;
+        if self.open.bytes() >= self.seal_bytes || self.open.records() >= self.seal_records {
+            self.seal(block.end);
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, record: &[u8]) -> Result<()> {
+        let no_record = || Error::corruption("its checksum is good, but it is no commit record");
+        let mut decoder = Decoder::begin(record).ok_or_else(no_record)?;
+        let ts = decoder.ts();
+        if ts.0 != self.last.0 + 1 {
+            return Err(Error::corruption(format!("commit {} follows commit {}", ts.0, self.last.0)));
+        }
+        for (table, op) in &mut decoder {
+            if table == TableId::CATALOG
+                && let Op::Put { key, value } = op
+            {
+                let row = TableRow::decode(key, value)?;
+                self.next_table = self.next_table.max(TableId(row.id.0 + 1));
+            }
+            self.writer.apply(ts, table, op);
+        }
+        decoder.finish().filter(|rest| rest.is_empty()).ok_or_else(no_record)?;
+        self.last = ts;
+        Ok(())
+    }
+
+    fn seal(&mut self, log_end: log::Position) {
+        let (open, writer) = Memtable::new();
+        let memtable = std::mem::replace(&mut self.open, open);
+        self.writer = writer;
+        let sealed = SealedMemtable { memtable, sealed_at: self.last, log_end, first_view: 1 };
+        self.sealed.insert(0, sealed);
+    }
+}

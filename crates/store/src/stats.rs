@@ -1,0 +1,103 @@
+//! How much of everything there is.
+
+use crate::store::Store;
+use base::Result;
+use base::limits::UNIT_BYTES;
+use base::sync::lock;
+use std::sync::atomic::Ordering;
+
+/// Counts since the database was opened, and sizes as they are now.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The number of the last commit.
+    pub last_commit: u64,
+    /// The number of the last commit that every reader sees.
+    pub visible_commit: u64,
+    /// Commits that wrote something.
+    pub commits: u64,
+    /// Transactions refused because of another's commit.
+    pub conflicts: u64,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// The last checkpoint's number.
+    pub checkpoint: u64,
+    /// Checkpoints made.
+    pub checkpoints: u64,
+    /// Memtables sealed.
+    pub seals: u64,
+    /// Records that checkpoints merged.
+    pub absorbed_records: u64,
+    /// Snapshots and transactions that are open.
+    pub readers: u64,
+    /// Views that are kept for them, the current one included.
+    pub views: u64,
+    /// Memory of the memtables that are not absorbed, in bytes.
+    pub memtable_bytes: u64,
+    /// Sealed memtables that wait for a checkpoint.
+    pub sealed_memtables: u64,
+    /// Memory of the page pool, in bytes.
+    pub pool_bytes: u64,
+    /// Pages read from disk.
+    pub pool_faults: u64,
+    /// Pages that left the pool.
+    pub pool_evictions: u64,
+    /// Blocks appended to the log.
+    pub log_appends: u64,
+    /// Bytes appended to the log.
+    pub log_appended_bytes: u64,
+    /// Flushes of the log.
+    pub log_flushes: u64,
+    /// Calls that waited for a flush.
+    pub log_flushes_asked: u64,
+    /// Bytes of the log's files, spares included.
+    pub log_file_bytes: u64,
+    /// Bytes of the data file.
+    pub data_file_bytes: u64,
+    /// Of those, in use.
+    pub data_used_bytes: u64,
+    /// Of those, waiting for readers to end.
+    pub data_retired_bytes: u64,
+    /// What checkpoints did inside pages.
+    pub edits: page::EditCounters,
+}
+
+impl Store {
+    /// Gathers [`Stats`]. Waits for a checkpoint's current step at most.
+    pub fn stats(&self) -> Result<Stats> {
+        self.check_open()?;
+        let tallies = &self.tallies;
+        // Relaxed throughout: tallies order nothing.
+        let tally = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let (pool, log, space) = (self.pool.stats(), self.log.stats(), lock(&self.space).stats());
+        let pressure = self.pressure();
+        let checkpoint = self.views.with_current(|view| view.checkpoint);
+        Ok(Stats {
+            last_commit: self.clocks.applied().0,
+            visible_commit: self.clocks.visible().0,
+            commits: tally(&tallies.commits),
+            conflicts: tally(&tallies.conflicts),
+            page_bytes: self.page_bytes as u64,
+            checkpoint: checkpoint.0,
+            checkpoints: tally(&tallies.checkpoints),
+            seals: tally(&tallies.seals),
+            absorbed_records: tally(&tallies.absorbed_records),
+            readers: self.slots.held() as u64,
+            views: self.views.count() as u64,
+            memtable_bytes: pressure.memtables_bytes as u64,
+            sealed_memtables: pressure.sealed as u64,
+            pool_bytes: pool.bytes as u64,
+            pool_faults: pool.faults,
+            pool_evictions: pool.evictions,
+            log_appends: log.appends,
+            log_appended_bytes: log.appended_bytes,
+            log_flushes: log.syncs,
+            log_flushes_asked: log.syncs_asked,
+            log_file_bytes: log.live_bytes + log.spare_bytes,
+            data_file_bytes: space.total_units * UNIT_BYTES as u64,
+            data_used_bytes: space.used_units * UNIT_BYTES as u64,
+            data_retired_bytes: space.retired_units * UNIT_BYTES as u64,
+            edits: *lock(&tallies.edits),
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! The store: everything that one open database consists of, and nothing that runs by itself.
+//!
+//! Lock order, outermost first: `checkpoint` → `space` → `committer` → the views' list → the log's own locks. A
+//! thread that holds one takes only later ones.
+
+use crate::commit::Committer;
+use crate::latch::Latch;
+use crate::options::{Options, Shares};
+use crate::snapshot::Snapshot;
+use crate::superblock::Superblock;
+use crate::view::{Purpose, Views};
+use base::slots::Slots;
+use base::{DatabaseId, Error, ErrorKind, Lsn, Result, TableId};
+use io::{Dir, File, Lock};
+use log::Log;
+use pool::Pool;
+use space::Space;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use txn::Clocks;
+
+/// An open database. Made by [`crate::recovery::open`] or [`crate::recovery::create`]; its background work is
+/// done by whoever calls [`Store::checkpoint`] and its siblings: a worker thread, or a simulation.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) dir: Arc<dyn Dir>,
+    pub(crate) data: Arc<dyn File>,
+    pub(crate) database: DatabaseId,
+    pub(crate) page_bytes: usize,
+    pub(crate) shares: Shares,
+    pub(crate) seal_records: u64,
+    pub(crate) slots: Arc<Slots>,
+    pub(crate) pool: Pool,
+    pub(crate) log: Log,
+    pub(crate) views: Views,
+    pub(crate) clocks: Clocks,
+    pub(crate) latch: Latch,
+    pub(crate) space: Mutex<Space>,
+    pub(crate) committer: Mutex<Committer>,
+    /// The superblock of the last checkpoint. Held for the length of a checkpoint: there is one at a time.
+    pub(crate) checkpoint: Mutex<Superblock>,
+    /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.
+    pub(crate) catalog_changed: AtomicU64,
+    pub(crate) next_table: AtomicU32,
+    pub(crate) closed: AtomicBool,
+    pub(crate) tallies: Tallies,
+    /// Released by closing, so that the directory can be opened again although snapshots still live.
+    pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+/// Counts of what happened since the database was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies {
+    pub commits: AtomicU64,
+    pub conflicts: AtomicU64,
+    pub checkpoints: AtomicU64,
+    pub seals: AtomicU64,
+    pub absorbed_records: AtomicU64,
+    pub written_pages_bytes: AtomicU64,
+    pub edits: Mutex<page::EditCounters>,
+}
+
+impl Store {
+    /// A read-only snapshot of everything acknowledged so far. Allocates nothing and takes no lock.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`]; [`ErrorKind::Full`] with 65,536 of them open.
+    #[inline]
+    pub fn snapshot(self: &Arc<Self>) -> Result<Snapshot> {
+        self.check_open()?;
+        Snapshot::begin(self, Purpose::Read)
+    }
+
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::SeqCst) { Err(Self::closed()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn closed() -> Error {
+        Error::new(ErrorKind::Closed, "the database was closed")
+    }
+
+    /// The id of the next new table. Never given twice, also not when the transaction that asked aborts.
+    pub(crate) fn claim_table_id(&self) -> TableId {
+        TableId(self.next_table.fetch_add(1, Ordering::SeqCst))
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// The directory, for messages.
+    pub fn describe(&self) -> String {
+        self.dir.describe()
+    }
+
+    /// The failure that stopped all writing, if there was one.
+    pub fn latched(&self) -> Option<&Error> {
+        self.latch.cause()
+    }
+
+    /// Makes everything committed so far durable, `Buffered` and `Lazy` commits included.
+    pub fn sync(&self) -> Result<()> {
+        self.check_open()?;
+        self.sync_log(self.log.end().lsn)
+    }
+
+    /// Syncs the log through `lsn` and publishes what that made visible. A failure latches.
+    pub(crate) fn sync_log(&self, lsn: Lsn) -> Result<()> {
+        self.latch.check()?;
+        self.log.sync(lsn).map_err(|cause| self.latch.set(cause))?;
+        self.publish_synced();
+        Ok(())
+    }
+
+    /// How full the memtables are, for whoever decides to wait or to work.
+    pub fn pressure(&self) -> Pressure {
+        let (memtables_bytes, sealed) = self.views.with_current(|view| {
+            (view.memtables().map(memtable::Memtable::bytes).sum(), view.sealed.len())
+        });
+        Pressure { memtables_bytes, limit_bytes: self.shares.memtables_bytes, sealed }
+    }
+
+    /// Syncs the log, writes its closing block, and lets go of the directory. Every later call fails with
+    /// [`ErrorKind::Closed`]; snapshots that still live go on reading. The caller has stopped its workers.
+    /// Closing twice does nothing.
+    pub fn close(self: &Arc<Self>) -> Result<()> {
+        if self.closed.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        crate::lease::Lease::forget_all(self);
+        // Whoever is inside a checkpoint or a commit finishes first.
+        let _checkpoint = base::sync::lock(&self.checkpoint);
+        let _committer = base::sync::lock(&self.committer);
+        let result = match self.latch.cause() {
+            None => self.log.close(),
+            Some(_) => Ok(()),
+        };
+        base::sync::lock(&self.lock).take();
+        result
+    }
+}
+
+/// What [`Store::pressure`] says.
+#[derive(Clone, Copy, Debug)]
+pub struct Pressure {
+    /// Bytes of all memtables that are not absorbed yet.
+    pub memtables_bytes: usize,
+    /// Their share of the memory.
+    pub limit_bytes: usize,
+    /// How many are sealed and wait for a checkpoint.
+    pub sealed: usize,
+}
+
+impl Pressure {
+    /// Whether a writer should wait for the checkpoint before it adds more.
+    pub fn is_full(&self) -> bool {
+        self.memtables_bytes > self.limit_bytes && self.sealed > 0
+    }
+}
+
+impl Options {
+    pub(crate) fn log(&self) -> log::Options {
+        log::Options { first_segment_bytes: 16 << 10, max_segment_bytes: self.max_segment_bytes }
+    }
+}

@@ -1,0 +1,210 @@
+//! The superblock: the one place from which everything else is found.
+//!
+//! Two slots, one unit each, at units 0 and 1 of the data file; checkpoint *n* is written to slot *n* mod 2, so
+//! that a torn write leaves the previous one whole. A superblock is written only after everything that it names
+//! was synced (invariant 2), and is itself synced before anything that the previous one needs may be freed.
+//!
+//! | offset | bytes | field |
+//! |---:|---:|---|
+//! | 0 | 8 | magic, `PANDO\x00\x0d\x0a` |
+//! | 8 | 4 | format version, 1 |
+//! | 12 | 4 | page size in bytes |
+//! | 16 | 8 | database id |
+//! | 24 | 8 | checkpoint number |
+//! | 32 | 8 | commit timestamp absorbed: the trees hold exactly the commits up to it |
+//! | 40 | 24 | log position where replay begins: segment, generation, LSN |
+//! | 64 | 8 | LSN through which the log was synced when this was written |
+//! | 72 | 4 | next table id |
+//! | 76 | 4 | reserved, 0 |
+//! | 80 | 24 | root of the space map |
+//! | 104 | 48 | run of the physical catalog |
+//! | 152 | 8 | checksum of bytes 0-151 |
+//!
+//! The rest of the unit is zero.
+
+use base::codec::{Reader, Writer};
+use base::limits::{UNIT_BYTES, is_page_size};
+use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Lsn, Result, TableId, checksum};
+use io::File;
+use run::Run;
+use space::SpaceRoot;
+
+const MAGIC: [u8; 8] = *b"PANDO\x00\x0d\x0a";
+/// The one version of everything on disk that this program reads and writes.
+pub const FORMAT: u32 = 1;
+/// Units at the front of the data file that the space map never hands out.
+pub const RESERVED_UNITS: u64 = 2;
+const BODY_BYTES: usize = 152;
+
+/// What a checkpoint leaves behind for whoever opens the database next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Superblock {
+    /// Bytes of every tree page.
+    pub page_bytes: usize,
+    /// Which database this is.
+    pub database: DatabaseId,
+    /// The checkpoint that wrote this.
+    pub checkpoint: CheckpointNo,
+    /// The last commit that is in the trees.
+    pub absorbed: CommitTs,
+    /// Where in the log replay begins.
+    pub replay_from: log::Position,
+    /// The log was durable at least through here.
+    pub log_synced: Lsn,
+    /// The id that the next new table gets.
+    pub next_table: TableId,
+    /// The space map.
+    pub space: SpaceRoot,
+    /// Table id to run, for every table.
+    pub physical: Run,
+}
+
+impl Superblock {
+    /// The unit-sized slot as it lies on disk.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(UNIT_BYTES);
+        out.put(&MAGIC);
+        out.put_u32(FORMAT);
+        out.put_u32(self.page_bytes as u32);
+        out.put_u64(self.database.0);
+        out.put_u64(self.checkpoint.0);
+        out.put_u64(self.absorbed.0);
+        out.put(&self.replay_from.encode());
+        out.put_u64(self.log_synced.0);
+        out.put_u32(self.next_table.0);
+        out.put_u32(0);
+        out.put(&self.space.encode());
+        out.put(&self.physical.encode());
+        debug_assert_eq!(out.len(), BODY_BYTES);
+        out.put_u64(checksum::header(&out));
+        out.resize(UNIT_BYTES, 0);
+        out
+    }
+
+    /// Reads a slot. `Ok(None)`: it holds no whole superblock (never written, or torn).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Foreign`] if the slot is whole but of a version that this program does not know.
+    fn decode(slot: &[u8]) -> Result<Option<Self>> {
+        let mut reader = Reader::new(slot);
+        let Some(found) = Self::read_fields(&mut reader) else { return Ok(None) };
+        let (format, superblock) = found;
+        if format != FORMAT {
+            let message = format!("the database has format {format}, this program reads format {FORMAT} only");
+            return Err(Error::new(ErrorKind::Foreign, message));
+        }
+        Ok(superblock)
+    }
+
+    fn read_fields(reader: &mut Reader<'_>) -> Option<(u32, Option<Self>)> {
+        let body = reader.rest().get(..BODY_BYTES)?;
+        if reader.array()? != MAGIC {
+            return None;
+        }
+        let stored = Reader::new(&reader.rest()[BODY_BYTES - MAGIC.len()..]).u64()?;
+        let format = reader.u32()?;
+        if stored != checksum::header(body) {
+            return None;
+        }
+        if format != FORMAT {
+            return Some((format, None));
+        }
+        let superblock = Superblock {
+            page_bytes: reader.u32()? as usize,
+            database: DatabaseId(reader.u64()?),
+            checkpoint: CheckpointNo(reader.u64()?),
+            absorbed: CommitTs(reader.u64()?),
+            replay_from: log::Position::decode(&reader.array()?),
+            log_synced: Lsn(reader.u64()?),
+            next_table: TableId(reader.u32()?),
+            space: {
+                reader.u32()?;
+                SpaceRoot::decode(&reader.array()?)
+            },
+            physical: Run::decode(&reader.array()?),
+        };
+        Some((format, Some(superblock).filter(|found| is_page_size(found.page_bytes))))
+    }
+
+    /// Writes this superblock to its slot. The caller syncs before and after.
+    pub fn write(&self, file: &dyn File) -> Result<()> {
+        let slot = self.checkpoint.0 % RESERVED_UNITS;
+        file.write_at(&self.encode(), slot * UNIT_BYTES as u64)
+    }
+
+    /// The newer whole superblock of the two slots.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Foreign`] if no slot even begins like one of ours, or the version is unknown;
+    /// [`ErrorKind::Corruption`] if neither slot is whole or the two are of different databases.
+    pub fn read(file: &dyn File) -> Result<Self> {
+        let mut slots = vec![0u8; RESERVED_UNITS as usize * UNIT_BYTES];
+        let read = file.read_at(&mut slots, 0)?;
+        let (first, second) = slots.split_at(UNIT_BYTES);
+        match (Self::decode(first)?, Self::decode(second)?) {
+            (Some(a), Some(b)) if a.database != b.database => {
+                Err(Error::corruption(format!("{}: its two superblocks are of different databases", file.name())))
+            }
+            (Some(a), Some(b)) => Ok(if a.checkpoint > b.checkpoint { a } else { b }),
+            (Some(one), None) | (None, Some(one)) => Ok(one),
+            (None, None) => Err(Self::unreadable(file, &slots[..read])),
+        }
+    }
+
+    fn unreadable(file: &dyn File, slots: &[u8]) -> Error {
+        let ours = slots.starts_with(&MAGIC) || slots.get(UNIT_BYTES..).is_some_and(|slot| slot.starts_with(&MAGIC));
+        if ours {
+            return Error::corruption(format!("{}: neither superblock is whole; restore from a backup", file.name()));
+        }
+        let message = format!("{} is not the data file of a Pando database (no magic number in it)", file.name());
+        Error::new(ErrorKind::Foreign, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io::{Dir, MemDir};
+
+    fn sample(checkpoint: u64) -> Superblock {
+        Superblock {
+            page_bytes: 4096,
+            database: DatabaseId(7),
+            checkpoint: CheckpointNo(checkpoint),
+            absorbed: CommitTs(12),
+            replay_from: log::Position { segment: 3, generation: 1, lsn: Lsn(99) },
+            log_synced: Lsn(120),
+            next_table: TableId(17),
+            space: SpaceRoot { map: None, units: 2 },
+            physical: Run::EMPTY,
+        }
+    }
+
+    #[test]
+    fn the_newer_whole_slot_wins() {
+        let dir = MemDir::new();
+        let file = dir.create("data").unwrap();
+        sample(4).write(&*file).unwrap();
+        sample(5).write(&*file).unwrap();
+        assert_eq!(Superblock::read(&*file).unwrap(), sample(5));
+        file.write_at(&[0xff], UNIT_BYTES as u64 + 40).unwrap();
+        assert_eq!(Superblock::read(&*file).unwrap(), sample(4));
+    }
+
+    #[test]
+    fn foreign_newer_and_broken_files_are_told_apart() {
+        let dir = MemDir::new();
+        let file = dir.create("data").unwrap();
+        file.write_at(b"SQLite format 3\0", 0).unwrap();
+        assert_eq!(Superblock::read(&*file).unwrap_err().kind(), ErrorKind::Foreign);
+        let mut newer = sample(0).encode();
+        newer[8] = 2;
+        let sum = checksum::header(&newer[..BODY_BYTES]);
+        newer[BODY_BYTES..BODY_BYTES + 8].copy_from_slice(&sum.to_le_bytes());
+        file.write_at(&newer, 0).unwrap();
+        assert_eq!(Superblock::read(&*file).unwrap_err().kind(), ErrorKind::Foreign);
+        newer[9] = 9;
+        file.write_at(&newer, 0).unwrap();
+        assert_eq!(Superblock::read(&*file).unwrap_err().kind(), ErrorKind::Corruption);
+    }
+}

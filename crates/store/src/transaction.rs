@@ -1,0 +1,321 @@
+//! A read-write transaction: a snapshot, the private writes over it, and what was read on the way.
+
+use crate::catalog::{TableRow, WantedLayout, check_name};
+use crate::commit::{Applied, Request};
+use crate::handle::Table;
+use crate::scan::{Cursor, Span};
+use crate::snapshot::Snapshot;
+use crate::store::Store;
+use crate::view::Purpose;
+use crate::lease::Buffers;
+use crate::write_set::{Own, Prior, Savepoint, WriteSet};
+use base::{Error, ErrorKind, Result, TableId, limits};
+use std::cell::RefCell;
+use std::mem;
+use std::sync::Arc;
+use txn::{Durability, Isolation, ReadSet};
+
+/// How a transaction runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// What other transactions' commits may do to it.
+    pub isolation: Isolation,
+    /// What its own commit survives.
+    pub durability: Durability,
+}
+
+/// A read-write transaction. Dropped without a commit, it leaves nothing behind. `Send` but not `Sync`.
+#[derive(Debug)]
+pub struct Transaction {
+    snapshot: Snapshot,
+    writes: WriteSet,
+    reads: RefCell<ReadSet>,
+    record: Vec<u8>,
+    options: TransactionOptions,
+    /// Tables whose row was found good in this transaction. Few: searched linearly.
+    known: RefCell<Vec<Table>>,
+}
+
+impl Transaction {
+    /// Begins at the newest commit applied.
+    pub fn begin(store: &Arc<Store>, options: TransactionOptions) -> Result<Self> {
+        store.check_open()?;
+        store.latch.check()?;
+        let snapshot = Snapshot::begin(store, Purpose::Write)?;
+        let Buffers { writes, reads, record } = Buffers::take();
+        let (reads, known) = (RefCell::new(reads), RefCell::default());
+        Ok(Transaction { snapshot, writes, reads, record, options, known })
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<Store> {
+        self.snapshot.store()
+    }
+
+    /// How it runs.
+    pub fn options(&self) -> TransactionOptions {
+        self.options
+    }
+
+    fn is_serializable(&self) -> bool {
+        self.options.isolation == Isolation::Serializable
+    }
+
+    fn note_read(&self, table: TableId, key: &[u8]) {
+        if self.is_serializable() {
+            self.reads.borrow_mut().key(table, key);
+        }
+    }
+
+    /// Checks, once a table, that the handle's row is in the catalog as this transaction sees it.
+    fn admit(&self, table: &Table) -> Result<TableId> {
+        let id = table.id();
+        if self.known.borrow().iter().any(|known| known.id() == id) {
+            return Ok(id);
+        }
+        table.check(&self.snapshot, |name| match self.writes.get(TableId::CATALOG, name) {
+            Some(Own::Value(row)) => Some(Some(row.to_vec())),
+            Some(Own::Deleted) => Some(None),
+            None => None,
+        })?;
+        self.known.borrow_mut().push(table.clone());
+        Ok(id)
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<()> {
+        let most = limits::max_key_bytes(self.store().page_bytes);
+        if key.len() > most {
+            let message = format!("a key has {} bytes; pages of this database hold at most {most}", key.len());
+            return Err(Error::invalid(message));
+        }
+        Ok(())
+    }
+
+    fn check_record(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_key(key)?;
+        if value.len() > limits::MAX_VALUE_BYTES {
+            let (length, most) = (value.len(), limits::MAX_VALUE_BYTES);
+            return Err(Error::invalid(format!("a value has {length} bytes; at most {most} are possible")));
+        }
+        Ok(())
+    }
+
+    /// A copy of the value of `key`, own writes included.
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let id = self.admit(table)?;
+        match self.writes.get(id, key) {
+            Some(Own::Value(value)) => Ok(Some(value.to_vec())),
+            Some(Own::Deleted) => Ok(None),
+            None => {
+                self.note_read(id, key);
+                self.snapshot.get_in(id, key)
+            }
+        }
+    }
+
+    /// Runs `with` on the value of `key` where it lies.
+    pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        let id = self.admit(table)?;
+        match self.writes.get(id, key) {
+            Some(Own::Value(value)) => Ok(Some(with(value))),
+            Some(Own::Deleted) => Ok(None),
+            None => {
+                self.note_read(id, key);
+                self.snapshot.get_with_in(id, key, with)
+            }
+        }
+    }
+
+    /// Whether `key` is present.
+    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        let id = self.admit(table)?;
+        match self.writes.get(id, key) {
+            Some(own) => Ok(matches!(own, Own::Value(_))),
+            None => {
+                self.note_read(id, key);
+                self.snapshot.contains_in(id, key)
+            }
+        }
+    }
+
+    /// Sets `key` to `value`, whatever it was.
+    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        let id = self.admit(table)?;
+        self.check_record(key, value)?;
+        self.writes.put(id, key, value, Prior::Unread);
+        Ok(())
+    }
+
+    /// Sets `key` to `value` if it is absent.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if it is present; the transaction goes on.
+    pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        let id = self.admit(table)?;
+        self.check_record(key, value)?;
+        // That the key was read is remembered with its write; a duplicate writes nothing, so its read is noted.
+        let (present, prior) = match self.writes.get(id, key) {
+            Some(own) => (matches!(own, Own::Value(_)), Prior::Unread),
+            None => (self.snapshot.contains_in(id, key)?, Prior::Read),
+        };
+        if present {
+            if prior == Prior::Read {
+                self.note_read(id, key);
+            }
+            return Err(exists(table, key));
+        }
+        self.writes.put(id, key, value, prior);
+        Ok(())
+    }
+
+    /// Removes `key`, present or not; reads nothing and so conflicts with nobody.
+    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
+        let id = self.admit(table)?;
+        self.check_key(key)?;
+        self.writes.delete(id, key, Prior::Unread);
+        Ok(())
+    }
+
+    /// Removes `key` and returns its value.
+    pub fn remove(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let old = self.get(table, key)?;
+        if old.is_some() {
+            self.writes.delete(table.id(), key, Prior::Unread);
+        }
+        Ok(old)
+    }
+
+    /// Removes every key in `span`, unread: the cost does not depend on how many there are.
+    pub fn delete_range(&mut self, table: &Table, span: &Span) -> Result<()> {
+        let id = self.admit(table)?;
+        let (start, end) = (span.start(), span.end());
+        self.check_key(start)?;
+        end.map_or(Ok(()), |end| self.check_key(end))?;
+        if end.is_none_or(|end| start < end) {
+            self.writes.delete_range(id, start, end);
+        }
+        Ok(())
+    }
+
+    /// Sets `key` to `new` (`None`: removes it) if its value is `expected` (`None`: absent). Answers whether it did.
+    pub fn compare_and_swap(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        let same = self.get_with(table, key, |value| expected == Some(value))?.unwrap_or(expected.is_none());
+        if same {
+            match new {
+                Some(value) => self.put(table, key, value)?,
+                None => self.delete(table, key)?,
+            }
+        }
+        Ok(same)
+    }
+
+    /// A cursor over the keys in `span`, own writes included. What it passes is part of what was read.
+    pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
+        let id = self.admit(table)?;
+        let reads = self.is_serializable().then_some(&self.reads);
+        Ok(Cursor::over_transaction(&self.snapshot, &self.writes, reads, id, span))
+    }
+
+    /// Marks a point to which [`Transaction::rollback_to`] can return. Savepoints nest.
+    pub fn savepoint(&mut self) -> Savepoint {
+        self.writes.savepoint()
+    }
+
+    /// Undoes every write since `savepoint`. What was read stays read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if an earlier savepoint was rolled back to since.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        self.writes.rollback_to(*savepoint)?;
+        // A table made since the savepoint is unknown again.
+        self.known.borrow_mut().clear();
+        Ok(())
+    }
+
+    /// The table named `name`, as this transaction sees it.
+    pub fn table(&self, name: &str) -> Result<Option<Table>> {
+        check_name(name)?;
+        let row = match self.writes.get(TableId::CATALOG, name.as_bytes()) {
+            Some(Own::Value(row)) => Some(row.to_vec()),
+            Some(Own::Deleted) => None,
+            None => {
+                self.note_read(TableId::CATALOG, name.as_bytes());
+                return self.snapshot.table(name);
+            }
+        };
+        row.map(|row| Ok(Table::uncommitted(self.store(), name, TableRow::decode(name.as_bytes(), &row)?))).transpose()
+    }
+
+    /// Makes a table.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if there is one of that name.
+    pub fn create_table(&mut self, name: &str, layout: WantedLayout) -> Result<Table> {
+        if self.table(name)?.is_some() {
+            return Err(Error::new(ErrorKind::Exists, format!("table {name:?} exists already")));
+        }
+        let row = TableRow { id: self.store().claim_table_id(), layout };
+        self.writes.put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
+        let table = Table::uncommitted(self.store(), name, row);
+        self.known.borrow_mut().push(table.clone());
+        Ok(table)
+    }
+
+    /// Drops a table with all it holds, unread.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if it does not exist.
+    pub fn drop_table(&mut self, table: &Table) -> Result<()> {
+        let id = self.admit(table)?;
+        self.note_read(TableId::CATALOG, table.name().as_bytes());
+        self.writes.delete_range(id, &[], None);
+        self.writes.delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
+        self.known.borrow_mut().retain(|known| known.id() != id);
+        Ok(())
+    }
+
+    /// Bytes that its writes hold in memory.
+    pub fn bytes(&self) -> usize {
+        self.writes.bytes()
+    }
+
+    /// Whether it wrote nothing so far.
+    pub fn is_read_only(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// Steps 1 to 6 of the commit; [`Store::acknowledge`] takes the rest.
+    pub fn apply(mut self) -> Result<Applied> {
+        let store = Arc::clone(self.store());
+        let known = self.known.borrow();
+        let mut request = Request {
+            begin: self.snapshot.ts(),
+            reads: &self.reads.borrow(),
+            writes: &mut self.writes,
+            record: &mut self.record,
+            tables: &known,
+            isolation: self.options.isolation,
+            durability: self.options.durability,
+        };
+        store.apply(&mut request)
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        let (writes, record) = (mem::take(&mut self.writes), mem::take(&mut self.record));
+        Buffers { writes, record, reads: mem::take(self.reads.get_mut()) }.keep();
+    }
+}
+
+#[cold]
+fn exists(table: &Table, key: &[u8]) -> Error {
+    let (name, key) = (table.name(), key.escape_ascii());
+    Error::new(ErrorKind::Exists, format!("table {name:?} has the key \"{key}\" already"))
+}

@@ -1,0 +1,215 @@
+//! Views: what a reader sees besides its timestamp, and when the old ones may go.
+//!
+//! A view is one consistent set of parts: the open memtable, the sealed ones that no checkpoint has absorbed yet,
+//! and the runs. A snapshot is (view, timestamp). Views are replaced, under the commit lock, by two events only:
+//! a *seal* (the open memtable is closed and a new one opened) and a *switch* (a checkpoint's runs take the place
+//! of the memtables it absorbed).
+//!
+//! # Acquisition (invariant 7)
+//! 1. Mark the slot pending. 2. Load the current view. 3. Load the clock. 4. If the view's open memtable was
+//! sealed at a timestamp before the one just read, go back to 2. 5. Announce the view.
+//!
+//! Step 4 is what keeps a snapshot from tearing: commits after the seal lie in a memtable that this view does not
+//! have. The other order cannot go wrong: a view newer than the timestamp has everything up to it, because a seal
+//! and a switch happen at timestamps that are visible already. Steps 1 and 5 are `base::slots`' argument.
+
+use crate::tables::Tables;
+use base::slots::{Slot, Slots};
+use base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use base::sync::{Arc, Mutex, lock};
+use base::{CheckpointNo, CommitTs};
+use memtable::Memtable;
+use std::ptr;
+
+/// A memtable and when it was sealed; shared by all views that have it open.
+#[derive(Debug)]
+pub struct OpenMemtable {
+    /// The memtable.
+    pub memtable: Arc<Memtable>,
+    sealed_at: AtomicU64,
+}
+
+impl OpenMemtable {
+    /// An open one.
+    pub fn new(memtable: Arc<Memtable>) -> Arc<Self> {
+        Arc::new(OpenMemtable { memtable, sealed_at: AtomicU64::new(u64::MAX) })
+    }
+}
+
+/// A memtable that takes no more writes.
+#[derive(Clone, Debug)]
+pub struct SealedMemtable {
+    /// The memtable.
+    pub memtable: Arc<Memtable>,
+    /// The last commit before the seal; everything in it is at or before.
+    pub sealed_at: CommitTs,
+    /// The log position of the seal: everything before it is in this memtable, an older one, or the runs.
+    pub log_end: log::Position,
+    /// The first view in which it is sealed.
+    pub first_view: u64,
+}
+
+/// One consistent set of parts. Immutable, but for the open memtable's growth.
+#[derive(Debug)]
+pub struct View {
+    /// Views are numbered in the order of their publication, from 1.
+    pub number: u64,
+    /// Takes the writes of new commits.
+    pub open: Arc<OpenMemtable>,
+    /// Sealed and not yet absorbed, newest first.
+    pub sealed: Vec<SealedMemtable>,
+    /// The runs of every table.
+    pub tables: Arc<Tables>,
+    /// The checkpoint that wrote those runs.
+    pub checkpoint: CheckpointNo,
+}
+
+impl View {
+    /// The memtables, newest first.
+    pub fn memtables(&self) -> impl Iterator<Item = &Memtable> {
+        std::iter::once(&*self.open.memtable).chain(self.sealed.iter().map(|sealed| &*sealed.memtable))
+    }
+}
+
+/// Whether a slot holds its view to read only or to write later. Kept in the low bit of the slot's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A read-only snapshot.
+    Read,
+    /// A read-write transaction, whose validation needs the memtables since its view.
+    Write,
+}
+
+fn slot_number(view: u64, purpose: Purpose) -> u64 {
+    view << 1 | u64::from(purpose == Purpose::Write)
+}
+
+/// The current view and those that somebody may still hold.
+#[derive(Debug)]
+pub struct Views {
+    current: AtomicPtr<View>,
+    /// All views that are not freed, oldest first; the last one is current. Boxes, so that pointers to views stay
+    /// good while the list moves.
+    #[allow(clippy::vec_box)]
+    kept: Mutex<Vec<Box<View>>>,
+}
+
+impl Views {
+    /// The first view is current.
+    pub fn new(first: View) -> Self {
+        let views = Views { current: AtomicPtr::new(ptr::null_mut()), kept: Mutex::new(Vec::new()) };
+        views.publish(first);
+        views
+    }
+
+    /// Takes hold of the current view and a timestamp that belongs to it, as the head of this file argues.
+    #[inline]
+    pub fn acquire(&self, slot: &Slot, clock: impl Fn() -> CommitTs, purpose: Purpose) -> (HeldView, CommitTs) {
+        slot.pending();
+        loop {
+            let current = self.current.load(Ordering::SeqCst);
+            // SAFETY: published views are freed by `reclaim` alone, which frees none while a slot is pending, and
+            // ours has been since before the load.
+            let view = unsafe { &*current };
+            let ts = clock();
+            // SeqCst, partner `seal`: if `ts` is after the seal, its commit came after the seal's store.
+            if ts.0 > view.open.sealed_at.load(Ordering::SeqCst) {
+                base::sync::spin();
+                continue;
+            }
+            slot.hold(slot_number(view.number, purpose));
+            return (HeldView(current), ts);
+        }
+    }
+
+    /// Runs `with` on the current view. Takes the list's lock: for the few that change views, not for readers.
+    pub fn with_current<T>(&self, with: impl FnOnce(&View) -> T) -> T {
+        let kept = lock(&self.kept);
+        with(kept.last().expect("there is always a current view"))
+    }
+
+    /// Makes `view` the current one. The caller holds the commit lock.
+    pub fn publish(&self, mut view: View) {
+        let mut kept = lock(&self.kept);
+        view.number = kept.last().map_or(1, |last| last.number + 1);
+        kept.push(Box::new(view));
+        let newest: *const View = &**kept.last().expect("just pushed");
+        self.current.store(newest.cast_mut(), Ordering::SeqCst);
+    }
+
+    /// Closes the open memtable of the current view at `ts`, the newest commit applied, and opens `next`. The
+    /// caller holds the commit lock, so that no commit comes between.
+    pub fn seal(&self, ts: CommitTs, log_end: log::Position, next: Arc<Memtable>) -> SealedMemtable {
+        let (sealed, view) = self.with_current(|current| {
+            let memtable = Arc::clone(&current.open.memtable);
+            let sealed = SealedMemtable { memtable, sealed_at: ts, log_end, first_view: current.number + 1 };
+            let mut all = Vec::with_capacity(current.sealed.len() + 1);
+            all.push(sealed.clone());
+            all.extend(current.sealed.iter().cloned());
+            current.open.sealed_at.store(ts.0, Ordering::SeqCst);
+            let (tables, checkpoint) = (Arc::clone(&current.tables), current.checkpoint);
+            (sealed, View { number: 0, open: OpenMemtable::new(next), sealed: all, tables, checkpoint })
+        });
+        self.publish(view);
+        sealed
+    }
+
+    /// Puts the runs of `checkpoint` in the place of the memtables sealed at or before `absorbed`. The caller
+    /// holds the commit lock.
+    pub fn switch(&self, absorbed: CommitTs, tables: Arc<Tables>, checkpoint: CheckpointNo) {
+        let view = self.with_current(|current| {
+            let sealed = current.sealed.iter().filter(|sealed| sealed.sealed_at > absorbed).cloned().collect();
+            View { number: 0, open: Arc::clone(&current.open), sealed, tables, checkpoint }
+        });
+        self.publish(view);
+    }
+
+    /// Frees the views that nobody holds, and returns the oldest checkpoint that a kept view still reads.
+    pub fn reclaim(&self, slots: &Slots) -> CheckpointNo {
+        let mut kept = lock(&self.kept);
+        let held = slots.oldest_view().map_or(u64::MAX, |number| number >> 1);
+        let current = kept.last().expect("there is always a current view").number;
+        // A view between two held ones is kept as well; it goes with the older of them.
+        let freed: Vec<_> = kept.extract_if(.., |view| view.number < held.min(current)).collect();
+        let oldest = kept.first().expect("the current view is kept").checkpoint;
+        drop(kept);
+        drop(freed);
+        oldest
+    }
+
+    /// How many views are kept, the current one included.
+    pub fn count(&self) -> usize {
+        lock(&self.kept).len()
+    }
+}
+
+/// The oldest view that a read-write transaction holds, `u64::MAX` if there is none.
+pub fn oldest_writing_view(slots: &Slots) -> u64 {
+    slots.oldest_view_where(|number| number & 1 == 1).map_or(u64::MAX, |number| number >> 1)
+}
+
+/// A view that a slot announces. Whoever keeps this keeps the slot held.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldView(*const View);
+
+// SAFETY: a View is Sync, and the pointer is only ever dereferenced to a shared reference.
+unsafe impl Send for HeldView {}
+
+impl HeldView {
+    /// Announces the same view in another slot, to read only. `view` is borrowed from this holder, which proves
+    /// that it holds the view until the announcement is made.
+    pub fn hold_too(self, slot: &Slot, view: &View) {
+        debug_assert!(ptr::eq(self.0, view));
+        slot.hold(slot_number(view.number, Purpose::Read));
+    }
+
+    /// The view.
+    ///
+    /// # Safety
+    /// The slot that it was acquired through still holds it, for as long as the reference lives.
+    #[inline]
+    pub unsafe fn get<'a>(self) -> &'a View {
+        // SAFETY: the caller promises that the slot holds it, and `reclaim` frees no held view.
+        unsafe { &*self.0 }
+    }
+}
