@@ -7,6 +7,14 @@ use crate::source::{Line, Source, find_word};
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/base/src/slots.rs", "chunks of slots that live as long as the database, behind atomic pointers"),
     ("crates/io/src/map.rs", "a log segment that is already written, reached through a shared mapping"),
+    ("crates/memtable/src/arena.rs", "memory taken piece by piece and given back whole"),
+    ("crates/memtable/src/node.rs", "nodes that readers look at while the one writer adds to them"),
+    ("crates/memtable/src/record.rs", "records as they lie in the arena, reached by pointer"),
+    ("crates/memtable/src/table.rs", "directories and arrays in the arena that only grow by copies"),
+    (
+        "crates/pool/src/frames.rs",
+        "frames that are read without a lock and reused when no reader can see them",
+    ),
 ];
 
 /// How far above a weaker ordering the comment that argues for it may begin.
