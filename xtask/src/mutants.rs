@@ -154,10 +154,13 @@ fn chosen(root: &Path, only: Option<&str>) -> io::Result<Vec<Mutant>> {
     }
     mutants.retain(|mutant| only.is_none_or(|wanted| mutant.is_called(wanted)));
     mutants.sort_by(|a, b| a.name.cmp(&b.name));
-    match only {
-        Some(wanted) if mutants.is_empty() => Err(io::Error::other(format!("there is no mutant `{wanted}`"))),
-        _ => Ok(mutants),
+    if mutants.is_empty() {
+        let wanted = only.map_or("any name".to_string(), |name| format!("the name `{name}`"));
+        return Err(io::Error::other(format!(
+            "mutants/ holds no patch of {wanted}: nothing would be proved"
+        )));
     }
+    Ok(mutants)
 }
 
 /// The scratch copy of the tree that the patches are applied to.
@@ -172,7 +175,8 @@ impl Copy {
         fs::create_dir_all(&scratch)?;
         let copy = Copy { tree: scratch.join("tree"), build: scratch.join("build") };
         // A commit of the uncommitted changes that no branch holds; nothing if there are none.
-        let uncommitted = git(root, &["stash", "create"])?;
+        let nobody = ["-c", "user.name=mutants", "-c", "user.email=mutants@example.org"];
+        let uncommitted = git(root, &[&nobody[..], &["stash", "create"]].concat())?;
         let commit = if uncommitted.is_empty() { git(root, &["rev-parse", "HEAD"])? } else { uncommitted };
         if copy.tree.join(".git").exists() {
             copy.restore()?;

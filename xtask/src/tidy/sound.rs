@@ -7,6 +7,14 @@ use crate::source::{Line, Source, find_word};
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/base/src/slots.rs", "chunks of slots that live as long as the database, behind atomic pointers"),
     ("crates/io/src/map.rs", "a log segment that is already written, reached through a shared mapping"),
+    ("crates/memtable/src/arena.rs", "memory taken piece by piece and given back whole"),
+    ("crates/memtable/src/node.rs", "nodes that readers look at while the one writer adds to them"),
+    ("crates/memtable/src/record.rs", "records as they lie in the arena, reached by pointer"),
+    ("crates/memtable/src/table.rs", "directories and arrays in the arena that only grow by copies"),
+    (
+        "crates/pool/src/frames.rs",
+        "frames that are read without a lock and reused when no reader can see them",
+    ),
 ];
 
 /// How far above a weaker ordering the comment that argues for it may begin.
@@ -49,8 +57,9 @@ fn unsafe_code(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What must stand above `unsafe`, by what follows it: a block or an `impl` is argued for, a function or a trait
-/// states what its callers owe; `unsafe fn(...)` is a type and `#[unsafe(...)]` an attribute.
+/// What must stand above `unsafe`, by what follows it: a block or an `impl` is argued for; a function or a trait states
+/// what its callers owe or, implementing somebody's trait, argues that it passes that on. `unsafe fn(...)` is a type
+/// and `#[unsafe(...)]` an attribute.
 fn contract(after: &str) -> Option<&'static str> {
     let after = after.trim_start();
     if after.starts_with('(') || after.starts_with("fn(") {
@@ -62,11 +71,12 @@ fn contract(after: &str) -> Option<&'static str> {
 
 /// Whether a comment that holds `wanted` stands on the line or right above the statement that the line belongs to.
 fn argued(lines: &[Line], index: usize, wanted: &str) -> bool {
-    if lines[index].comment.contains(wanted) {
+    let states = |line: &Line| line.comment.contains(wanted) || line.comment.contains("SAFETY:");
+    if states(&lines[index]) {
         return true;
     }
     for line in lines[..index].iter().rev() {
-        if line.comment.contains(wanted) {
+        if states(line) {
             return true;
         }
         let code = line.code.trim();
@@ -82,8 +92,8 @@ fn argued(lines: &[Line], index: usize, wanted: &str) -> bool {
 
 fn orderings(source: &Source, findings: &mut Vec<Finding>) {
     for (index, line) in source.lines.iter().enumerate().filter(|(_, line)| !line.test) {
-        let weaker = WEAKER.iter().find(|name| line.code.contains(&format!("Ordering::{name}")));
-        let Some(ordering) = weaker else { continue };
+        let weaker = WEAKER.iter().find(|name| find_word(&line.code, name, 0).is_some());
+        let Some(ordering) = weaker.filter(|_| !line.code.trim_start().starts_with("use ")) else { continue };
         let above = &source.lines[index.saturating_sub(ORDERING_REACH_LINES)..=index];
         if !above.iter().any(|line| names_an_ordering(&line.comment)) {
             let message = format!(
@@ -126,6 +136,7 @@ mod tests {
         assert_eq!(bare("/// Does.\npub unsafe fn f() {}\n"), ["crates/base/src/slots.rs:2"]);
         assert!(bare("// SAFETY: it\n// is.\nlet a =\n    unsafe { g() };\n").is_empty());
         assert!(bare("/// # Safety\n/// Never.\n#[inline]\npub unsafe fn f() {}\n").is_empty());
+        assert!(bare("// SAFETY: passed on.\nunsafe fn alloc(&self) {}\n").is_empty());
         assert!(bare("type F = unsafe fn(u8);\n").is_empty());
     }
 
@@ -133,6 +144,7 @@ mod tests {
     fn a_weaker_ordering_names_its_reason() {
         let plain = "fn f() {\n    a.load(Ordering::Acquire);\n}\n";
         assert_eq!(found(check, OTHER, plain), ["crates/store/src/a.rs:2"]);
+        assert_eq!(found(check, OTHER, "a.load(Acquire);\n").len(), 1, "also without the path");
         let unrelated = "// The newest.\na.load(Ordering::Relaxed);\n";
         assert_eq!(found(check, OTHER, unrelated), ["crates/store/src/a.rs:2"]);
         let far = format!("// Acquire: f.\n{}a.load(Ordering::Acquire);\n", "b();\n".repeat(6));

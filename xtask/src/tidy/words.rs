@@ -20,7 +20,7 @@ const BANS: &[Ban] = &[
     Ban { call: "todo!", instead: "finish it, or leave it out", up_to: None },
     Ban { call: "unimplemented!", instead: "finish it, or leave it out", up_to: None },
     Ban { call: "dbg!", instead: "take it out", up_to: None },
-    Ban { call: "#[ignore", instead: "run the test, or delete it", up_to: None },
+    Ban { call: concat!("#[", "ignore"), instead: "run the test, or delete it", up_to: None },
     Ban { call: "println!", instead: "a library does not print: return it", up_to: LIBRARIES },
     Ban { call: "print!", instead: "a library does not print: return it", up_to: LIBRARIES },
     Ban { call: "eprintln!", instead: "a library does not print: return an error", up_to: LIBRARIES },
