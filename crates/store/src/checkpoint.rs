@@ -220,7 +220,7 @@ impl Checkpoint<'_> {
             Layout::BTree(run) => Layout::BTree(self.edit(run, |editor, sealed| {
                 for memtable in sealed.iter().map(|sealed| &sealed.memtable) {
                     for tombstone in memtable.range_tombstones(table) {
-                        editor.remove_range(tombstone.start(), tombstone.end())?;
+                        editor.remove_range(tombstone.start, tombstone.end)?;
                     }
                     let mut cursor = memtable.cursor(table, base::CommitTs::MAX);
                     cursor.seek_first();
@@ -254,7 +254,7 @@ impl Checkpoint<'_> {
         let mut editor = Editor::open(run, &store.pool, &reader, &mut space, birth, store.shares.dirty_bytes);
         edit(&mut editor, &self.sealed)?;
         let (run, counters) = editor.finish()?;
-        lock(&store.tallies.edits).add(&counters);
+        *lock(&store.tallies.edits) += counters;
         Ok(run)
     }
 

@@ -117,11 +117,11 @@ impl Store {
         if request.writes.tables().next() == Some(TableId::CATALOG) {
             self.catalog_changed.store(ts.0, Ordering::SeqCst);
         }
-        self.clocks.publish_applied(ts);
+        self.clocks.advance_applied(ts);
         if durability == Durability::Sync {
             committer.unsynced.push_back((ts, end));
         } else if committer.unsynced.is_empty() {
-            self.clocks.publish_visible(ts);
+            self.clocks.publish(ts);
         }
         self.tallies.commits.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
         let sealed = self.seal_if_full(committer);
@@ -173,7 +173,7 @@ impl Store {
             committer.unsynced.pop_front();
         }
         let visible = committer.unsynced.front().map_or(committer.last, |(ts, _)| CommitTs(ts.0 - 1));
-        self.clocks.publish_visible(visible);
+        self.clocks.publish(visible);
     }
 
     /// Step 2.

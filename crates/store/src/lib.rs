@@ -16,7 +16,6 @@ pub mod commit;
 mod handle;
 pub mod latch;
 mod lease;
-pub mod merge;
 pub mod options;
 pub mod recovery;
 pub mod scan;

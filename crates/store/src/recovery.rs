@@ -30,7 +30,7 @@ use log::{Block, Log};
 use memtable::{Memtable, Writer};
 use page::Value;
 use pool::Pool;
-use run::Run;
+use run::{Cursor, Run};
 use space::{Space, SpaceRoot};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -165,13 +165,18 @@ impl Parts {
         let superblock = self.superblock;
         let mut replay = Replay::new(superblock, options);
         let from = superblock.replay_from;
-        let synced = superblock.log_synced;
-        let tail = Log::scan(&self.dir, superblock.database, from, synced, &mut |block| replay.block(&block))?;
-        if tail.newest_checkpoint() > superblock.checkpoint.0 as u32 {
+        let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| replay.block(&block))?;
+        if tail.end.lsn < superblock.log_synced {
+            return Err(Error::corruption(format!(
+                "the log ends at LSN {}, but it was durable through {} when checkpoint {} was made: blocks were lost",
+                tail.end.lsn, superblock.log_synced, superblock.checkpoint.0
+            )));
+        }
+        if tail.newest_checkpoint > superblock.checkpoint {
             return Err(Error::corruption(format!(
                 "the log names checkpoint {}, but the newest superblock that can be read is of checkpoint {}: a \
                  superblock was lost",
-                tail.newest_checkpoint(),
+                tail.newest_checkpoint.0,
                 superblock.checkpoint.0
             )));
         }
@@ -218,7 +223,7 @@ fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Slots) -> Result<Tabl
     let slot = slots.claim().expect("a new database has free slots");
     let reader = Reader::new(slots, slots.get(slot));
     let mut rows = Vec::new();
-    let mut cursor = physical.cursor();
+    let mut cursor = Cursor::new(*physical);
     cursor.seek_first(pool, &reader)?;
     while let Some((key, value)) = cursor.entry() {
         let table = table_of_key(key)?;

@@ -121,7 +121,7 @@ impl Superblock {
                 reader.u32()?;
                 SpaceRoot::decode(&reader.array()?)
             },
-            physical: Run::decode(&reader.array()?),
+            physical: Run::decode(&reader.array()?).ok()?,
         };
         Some((format, Some(superblock).filter(|found| is_page_size(found.page_bytes))))
     }

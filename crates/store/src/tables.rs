@@ -33,7 +33,8 @@ impl Layout {
     pub fn decode(table: TableId, value: &[u8]) -> Result<Self> {
         match value.split_first() {
             Some((&BTREE_TAG, rest)) if rest.len() == Run::BYTES => {
-                Ok(Layout::BTree(Run::decode(rest.try_into().expect("length was just compared"))))
+                let run = Run::decode(rest.try_into().expect("length was just compared"))?;
+                Ok(Layout::BTree(run))
             }
             _ => Err(Error::corruption(format!(
                 "physical row of {table}: {} bytes with tag {:?} are no layout that this program knows",
