@@ -1,0 +1,169 @@
+//! Memory that is taken piece by piece and given back whole.
+//!
+//! 1. The writer alone allocates, through its [`Bump`]; the [`Arena`] owns the chunks and frees them when the
+//!    memtable goes. Nothing in a chunk is dropped: only plain data and atomics are placed there.
+//! 2. Records grow from a chunk's low end, nodes from its high end. Nodes are aligned to cache lines and records to
+//!    eight bytes, and neither pays for the other's alignment.
+//! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`], so that an idle table costs a page and a busy
+//!    one a system call each megabyte. What would fill a quarter of the largest chunk gets one of its own, and the
+//!    current chunk stays in use.
+
+use base::sync::atomic::{AtomicUsize, Ordering};
+use base::sync::{Mutex, lock};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr;
+
+/// The first chunk: what an empty memtable with one written table costs.
+const FIRST_CHUNK_BYTES: usize = 4 << 10;
+/// The largest shared chunk.
+const MAX_CHUNK_BYTES: usize = 1 << 20;
+/// Chunks begin on cache lines, as nodes do.
+const CHUNK_ALIGN: usize = 64;
+
+/// All chunks of a memtable.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    chunks: Mutex<Vec<Chunk>>,
+    bytes: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    start: *mut u8,
+    layout: Layout,
+}
+
+// SAFETY: a chunk owns its memory, which is as free to move between threads as a Box's.
+unsafe impl Send for Chunk {}
+
+impl Arena {
+    pub fn new() -> Arena {
+        Arena { chunks: Mutex::new(Vec::new()), bytes: AtomicUsize::new(0) }
+    }
+
+    /// Bytes of all chunks.
+    pub fn bytes(&self) -> usize {
+        // Relaxed: a statistic, which orders nothing.
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, size: usize) -> *mut u8 {
+        let layout = Layout::from_size_align(size, CHUNK_ALIGN).expect("a chunk fits memory");
+        // SAFETY: the layout has a size above zero: callers ask for a chunk's size or for a piece's.
+        let start = unsafe { alloc(layout) };
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
+        lock(&self.chunks).push(Chunk { start, layout });
+        self.bytes.store(self.bytes() + size, Ordering::Relaxed);
+        start
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for chunk in lock(&self.chunks).drain(..) {
+            // SAFETY: it came from `alloc` with this layout, and whoever borrowed from it borrowed the memtable too.
+            unsafe { dealloc(chunk.start, chunk.layout) };
+        }
+    }
+}
+
+/// The free middle of the current chunk. Belongs to the writer.
+#[derive(Debug)]
+pub(crate) struct Bump {
+    low: *mut u8,
+    room: usize,
+    next_chunk_bytes: usize,
+}
+
+// SAFETY: the free middle is reachable through nothing but this Bump, which is as free to move as a `&mut [u8]`.
+unsafe impl Send for Bump {}
+
+impl Bump {
+    pub fn new() -> Bump {
+        Bump { low: ptr::null_mut(), room: 0, next_chunk_bytes: FIRST_CHUNK_BYTES }
+    }
+
+    /// Fresh, uninitialised memory for a record, from the low end.
+    #[inline]
+    pub fn low(&mut self, arena: &Arena, layout: Layout) -> *mut u8 {
+        debug_assert!(layout.align() <= RECORD_ALIGN && layout.size() > 0);
+        let size = layout.size().next_multiple_of(RECORD_ALIGN);
+        if size > self.room {
+            if let Some(own) = self.refill(arena, size) {
+                return own;
+            }
+        }
+        let at = self.low;
+        // SAFETY: `size <= room` bytes from `low` on belong to the chunk.
+        self.low = unsafe { at.add(size) };
+        self.room -= size;
+        at
+    }
+
+    /// Places `value` at the high end, and lends it for as long as the memtable is borrowed.
+    #[inline]
+    pub fn place<'m, T>(&mut self, arena: &'m Arena, value: T) -> &'m T {
+        const { assert!(align_of::<T>() <= CHUNK_ALIGN && !std::mem::needs_drop::<T>()) };
+        let at = self.high(arena, Layout::new::<T>()).cast::<T>();
+        // SAFETY: fresh memory of T's layout; written here, shared from here on, freed only with the arena.
+        unsafe {
+            at.write(value);
+            &*at
+        }
+    }
+
+    /// Fresh, uninitialised memory for `count` values (more than none) side by side, from the high end.
+    pub fn room_for<T>(&mut self, arena: &Arena, count: usize) -> *mut T {
+        const { assert!(align_of::<T>() <= CHUNK_ALIGN && !std::mem::needs_drop::<T>()) };
+        self.high(arena, Layout::array::<T>(count).expect("an array fits memory")).cast()
+    }
+
+    #[inline]
+    fn high(&mut self, arena: &Arena, layout: Layout) -> *mut u8 {
+        // Where `low + room` is not aligned, up to `align - 1` bytes below it are skipped too.
+        let skipped =
+            |bump: &Bump| (bump.low.addr() + bump.room).wrapping_sub(layout.size()) % layout.align();
+        let mut taken = layout.size() + skipped(self);
+        if taken > self.room {
+            if let Some(own) = self.refill(arena, layout.size()) {
+                return own;
+            }
+            taken = layout.size() + skipped(self);
+        }
+        self.room -= taken;
+        // SAFETY: `taken <= room` held, so the place lies inside the chunk's free middle.
+        unsafe { self.low.add(self.room) }
+    }
+
+    /// Makes room for `size` bytes: begins a new chunk (the rest of the old one is given up), or returns memory of
+    /// its own for what is too large for that.
+    #[cold]
+    fn refill(&mut self, arena: &Arena, size: usize) -> Option<*mut u8> {
+        if size > MAX_CHUNK_BYTES / 4 {
+            return Some(arena.add(size));
+        }
+        // The factor two leaves room for alignment.
+        let chunk_bytes = self.next_chunk_bytes.max((2 * size).next_power_of_two());
+        self.low = arena.add(chunk_bytes);
+        self.room = chunk_bytes;
+        self.next_chunk_bytes = (2 * chunk_bytes).min(MAX_CHUNK_BYTES);
+        None
+    }
+}
+
+/// What records and everything else at the low end is aligned to.
+const RECORD_ALIGN: usize = 8;
+
+/// Asks the processor to fetch the cache line at `at`, which may be any address.
+#[inline(always)]
+pub(crate) fn prefetch<T>(at: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch has no effect that a program could observe, at any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
+}

@@ -1,0 +1,79 @@
+//! Building a whole tree from sorted records: nodes are filled to the last slot from left to right, each finished node
+//! becomes an entry of the level above, and readers see nothing until the root is published.
+
+use crate::insert::{Change, Tree};
+use crate::node::{Entry, NodePtr, SLOTS};
+use base::CommitTs;
+use base::keys::head8;
+
+/// The unfinished nodes, one a level.
+struct Builder<'m, 'w, 't> {
+    tree: &'t mut Tree<'m, 'w>,
+    newest: CommitTs,
+    levels: Vec<Vec<Entry<'m>>>,
+}
+
+impl<'m> Tree<'m, '_> {
+    /// Fills an empty tree with `changes`, whose keys strictly ascend and which share the timestamp `ts`. Returns how
+    /// many there were.
+    pub fn build<'a>(&mut self, ts: CommitTs, changes: &mut dyn Iterator<Item = Change<'a>>) -> u64 {
+        let mut records = 0;
+        let mut builder = Builder { tree: self, newest: ts, levels: Vec::new() };
+        for change in changes {
+            let entry =
+                Entry { head: head8(change.key), record: builder.tree.record(change, None), child: None };
+            builder.push(0, entry);
+            records += 1;
+        }
+        if let Some(root) = builder.finish() {
+            self.root.store(root);
+        }
+        records
+    }
+}
+
+impl<'m> Builder<'m, '_, '_> {
+    #[inline]
+    fn push(&mut self, level: usize, entry: Entry<'m>) {
+        match self.levels.get_mut(level) {
+            Some(open) if open.len() < SLOTS => open.push(entry),
+            _ => self.turn(level, entry),
+        }
+    }
+
+    /// Finishes the full node at `level`, if there is one, and begins the next with `entry`.
+    fn turn(&mut self, level: usize, entry: Entry<'m>) {
+        if level == self.levels.len() {
+            self.levels.push(Vec::with_capacity(SLOTS));
+        } else {
+            let node = self.close(level);
+            let above = Entry { child: Some(node), ..self.levels[level][0] };
+            self.levels[level].clear();
+            self.push(level + 1, above);
+        }
+        self.levels[level].push(entry);
+    }
+
+    fn close(&mut self, level: usize) -> NodePtr<'m> {
+        let entries = &self.levels[level];
+        match level {
+            0 => self.tree.leaf(entries, self.newest),
+            _ => self.tree.inner(entries, level, self.newest),
+        }
+    }
+
+    /// Finishes the open nodes from the leaf up; the topmost is the root.
+    fn finish(mut self) -> Option<NodePtr<'m>> {
+        let mut level = 0;
+        while level < self.levels.len() {
+            let node = self.close(level);
+            if level + 1 == self.levels.len() {
+                return Some(node);
+            }
+            let above = Entry { child: Some(node), ..self.levels[level][0] };
+            self.push(level + 1, above);
+            level += 1;
+        }
+        None
+    }
+}

@@ -1,0 +1,145 @@
+//! A cursor: the keys of one table in order, each as of one timestamp.
+//!
+//! It keeps the way from the root to where it stands (see [`crate::node`] for why that stays good under a writer) and
+//! moves along it. Keys whose versions are all newer than its timestamp are passed over; a key that a range
+//! tombstone hides is reported as deleted.
+
+use crate::memtable::Found;
+use crate::record::Record;
+use crate::search::Path;
+use crate::table::Table;
+use base::CommitTs;
+use base::keys::head8;
+
+/// Moves over the keys of one table in both directions and shows each as of one timestamp. Made by
+/// [`Memtable::cursor`](crate::Memtable::cursor); stands nowhere at first.
+///
+/// It sees its snapshot however much the writer adds meanwhile, provided that all commits at or before its timestamp
+/// were applied when it was made. Moving costs no allocation and no lock.
+#[derive(Clone, Debug)]
+pub struct Cursor<'m> {
+    table: Option<&'m Table>,
+    at: CommitTs,
+    path: Option<Path<'m>>,
+    entry: Option<(&'m [u8], Found<'m>)>,
+}
+
+impl<'m> Cursor<'m> {
+    pub(crate) fn new(table: Option<&'m Table>, at: CommitTs) -> Cursor<'m> {
+        Cursor { table, at, path: None, entry: None }
+    }
+
+    /// The key that the cursor stands on, and what became of it; `None` where it stands nowhere: before the first
+    /// move, and after a move that found nothing. What it returns lives as long as the memtable is borrowed.
+    #[inline]
+    pub fn entry(&self) -> Option<(&'m [u8], Found<'m>)> {
+        self.entry
+    }
+
+    /// To the first key at or behind `key`. O(log n).
+    pub fn seek(&mut self, key: &[u8]) {
+        self.start(|root| Path::to(root, head8(key), key).0);
+        self.settle_forward();
+    }
+
+    /// To the first key.
+    pub fn seek_first(&mut self) {
+        self.start(Path::first);
+        self.settle_forward();
+    }
+
+    /// To the last key.
+    pub fn seek_last(&mut self) {
+        self.start(Path::last);
+        self.settle_backward();
+    }
+
+    /// To the last key before `key`. O(log n).
+    pub fn seek_before(&mut self, key: &[u8]) {
+        self.start(|root| Path::to(root, head8(key), key).0);
+        self.step_back();
+    }
+
+    /// To the next key; from the last key to nowhere, where it stays. Amortised O(1).
+    #[inline]
+    pub fn next(&mut self) {
+        if self.entry.is_none() {
+            return;
+        }
+        if let Some(path) = &mut self.path {
+            path.leaf_mut().place += 1;
+        }
+        self.settle_forward();
+    }
+
+    /// To the key before; from the first key to nowhere, where it stays. Amortised O(1).
+    #[inline]
+    pub fn prev(&mut self) {
+        if self.entry.is_some() {
+            self.step_back();
+        }
+    }
+
+    fn start(&mut self, to: impl FnOnce(crate::node::NodePtr<'m>) -> Path<'m>) {
+        self.path = self.table.and_then(|table| table.root.load()).map(to);
+    }
+
+    /// To the first entry from the path's place on that has a version in time.
+    #[inline]
+    fn settle_forward(&mut self) {
+        self.entry = None;
+        let Some(path) = &mut self.path else { return };
+        loop {
+            let leaf = path.leaf();
+            if leaf.place < leaf.permutation.len() {
+                let newest = leaf.node().record(leaf.slot());
+                if let Some(record) = newest.visible(self.at) {
+                    self.entry = Some((record.key(), self.found(record)));
+                    return;
+                }
+                path.leaf_mut().place += 1;
+            } else if !path.next_leaf() {
+                return;
+            }
+        }
+    }
+
+    /// To the last entry up to the path's place that has a version in time.
+    #[inline]
+    fn settle_backward(&mut self) {
+        self.entry = None;
+        let Some(path) = &self.path else { return };
+        let leaf = path.leaf();
+        match leaf.node().record(leaf.slot()).visible(self.at) {
+            Some(record) => self.entry = Some((record.key(), self.found(record))),
+            None => self.step_back(),
+        }
+    }
+
+    /// To the last entry before the path's place that has a version in time.
+    fn step_back(&mut self) {
+        self.entry = None;
+        let Some(path) = &mut self.path else { return };
+        loop {
+            if path.leaf().place > 0 {
+                path.leaf_mut().place -= 1;
+            } else if !path.prev_leaf() {
+                return;
+            }
+            let leaf = path.leaf();
+            if let Some(record) = leaf.node().record(leaf.slot()).visible(self.at) {
+                self.entry = Some((record.key(), self.found(record)));
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn found(&self, record: Record<'m>) -> Found<'m> {
+        let hidden = |table: &Table| table.hidden_since(record.key(), Some(record.ts()), self.at).is_some();
+        match record.value() {
+            Some(value) if !self.table.is_some_and(hidden) => Found::Value(value),
+            _ => Found::Deleted,
+        }
+    }
+}

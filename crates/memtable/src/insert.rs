@@ -1,0 +1,248 @@
+//! Inserting into a tree, by its one writer. See [`crate::node`] for what may be done to a node that is published.
+//!
+//! 1. The key is there: its slot gets the new record, which leads to the old ones.
+//! 2. The leaf has a free slot: fill it and publish the permutation.
+//! 3. The leaf is full: its entries and the new one are copied into two new leaves, which take its place in the
+//!    parent by one permutation. A leaf that grew at its end stays, and only the new entry goes into a leaf of its own
+//!    behind it: ascending keys fill nodes to the last slot and copy nothing.
+//! 4. The parent has no free slots: with few live entries it is copied into a node that has, which takes its place in a
+//!    slot of the grandparent; with many it is split as in (3), and so on up to a new root.
+
+use crate::arena::{Arena, Bump};
+use crate::node::{Entry, Inner, Node, NodePtr, NodeSlot, SLOTS};
+use crate::record::Record;
+use crate::search::{Frame, Path};
+use base::CommitTs;
+use base::keys::head8;
+
+/// An inner node whose slots are used up is copied rather than split if it then has at most this many entries: three
+/// quarters, so that the copy has slots for two splits below it.
+const COPY_AT_MOST: usize = SLOTS * 3 / 4;
+
+/// What is written about one key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change<'a> {
+    pub ts: CommitTs,
+    pub key: &'a [u8],
+    /// `None` deletes.
+    pub value: Option<&'a [u8]>,
+}
+
+/// The writer's hold on one tree.
+#[derive(Debug)]
+pub(crate) struct Tree<'m, 'w> {
+    pub arena: &'m Arena,
+    pub bump: &'w mut Bump,
+    pub root: &'m NodeSlot,
+}
+
+/// Where the last insert went: the next one goes to the same leaf without a search from the root, if its head lies
+/// strictly between those of the leaf's separators.
+#[derive(Debug)]
+pub(crate) struct Finger<'m> {
+    path: Path<'m>,
+    low: u64,
+    high: u64,
+}
+
+impl<'m> Tree<'m, '_> {
+    /// Inserts one version of one key.
+    #[inline]
+    pub fn insert(&mut self, change: Change<'_>) {
+        let head = head8(change.key);
+        let Some(root) = self.root.load() else {
+            return self.plant(head, change);
+        };
+        let (mut path, found) = Path::to(root, head, change.key);
+        self.insert_at(&mut path, found, head, change);
+    }
+
+    /// [`Tree::insert`] for keys that come in order: looks in the leaf of the last insert first.
+    pub fn insert_near(&mut self, finger: &mut Option<Finger<'m>>, change: Change<'_>) {
+        let head = head8(change.key);
+        let Some(root) = self.root.load() else {
+            return self.plant(head, change);
+        };
+        let near = finger.take().filter(|finger| finger.low < head && head < finger.high);
+        let (mut near, found) = match near {
+            Some(mut near) => {
+                let found = near.path.search_leaf(head, change.key);
+                (near, found)
+            }
+            None => {
+                let (path, found) = Path::to(root, head, change.key);
+                let (low, high) = fences(&path);
+                (Finger { path, low, high }, found)
+            }
+        };
+        if self.insert_at(&mut near.path, found, head, change) {
+            *finger = Some(near);
+        }
+    }
+
+    /// The first record of the tree.
+    #[cold]
+    fn plant(&mut self, head: u64, change: Change<'_>) {
+        let record = self.record(change, None);
+        let leaf = self.leaf(&[Entry { head, record, child: None }], change.ts);
+        self.root.store(leaf);
+    }
+
+    /// Inserts where `path` leads; false when nodes were replaced, so that the path is of no use to the writer now.
+    #[inline]
+    fn insert_at(&mut self, path: &mut Path<'m>, found: bool, head: u64, change: Change<'_>) -> bool {
+        if path.root_level() > 0 {
+            path.frame(1).node().stamp(change.ts);
+        }
+        let leaf = *path.leaf();
+        let node = leaf.node();
+        if found {
+            node.stamp(change.ts);
+            let older = node.record(leaf.slot());
+            node.set_record(leaf.slot(), self.record(change, Some(older)));
+            return true;
+        }
+        let entry = Entry { head, record: self.record(change, None), child: None };
+        let slot = leaf.permutation.len();
+        if slot == SLOTS {
+            self.split_leaf(path, &entry);
+            return false;
+        }
+        node.stamp(change.ts);
+        node.fill(slot, head, entry.record);
+        let permutation = leaf.permutation.insert(leaf.place, slot);
+        node.publish(permutation);
+        path.leaf_mut().permutation = permutation;
+        true
+    }
+
+    fn split_leaf(&mut self, path: &Path<'m>, entry: &Entry<'m>) {
+        let full = path.leaf();
+        let (ts, before) = (entry.record.ts(), full.node().newest());
+        if full.place == SLOTS && full.permutation.grew_at_its_end() {
+            let right = self.leaf(&[*entry], ts);
+            return self.add_child(path, None, Entry { child: Some(right), ..*entry });
+        }
+        let entries = crowd(full, full.place, entry);
+        let (left, right) = entries.split_at(entries.len() / 2);
+        let newest = |inserted: bool| if inserted { ts.max(before) } else { before };
+        let inserted_left = full.place < left.len();
+        let left_leaf = self.leaf(left, newest(inserted_left));
+        let right_leaf = self.leaf(right, newest(!inserted_left));
+        let left = Entry { child: Some(left_leaf), ..left[0] };
+        self.add_child(path, Some(left), Entry { child: Some(right_leaf), ..right[0] });
+    }
+
+    /// Steps 3 and 4 for the levels above the leaf: the node below `path`'s frame at level 1 was split. `left` takes its
+    /// place (`None`: it stays), `right` comes behind it.
+    fn add_child(&mut self, path: &Path<'m>, mut left: Option<Entry<'m>>, mut right: Entry<'m>) {
+        for level in 1..=path.root_level() {
+            let frame = path.frame(level);
+            let halved = left.map(|left| with_separator(frame, left));
+            if add_in_place(frame, halved.as_ref(), &right) {
+                return;
+            }
+            let newest = frame.node().newest();
+            let mut entries = crowd(frame, frame.place + 1, &right);
+            if let Some(halved) = halved {
+                entries[frame.place] = halved;
+            }
+            let count = frame.permutation.len() + 1;
+            if count <= COPY_AT_MOST {
+                let copy = self.inner(&entries[..count], level, newest);
+                return self.exchange(path, level, copy);
+            }
+            let at_end = left.is_none() && frame.place + 1 == SLOTS;
+            let middle = if at_end { SLOTS } else { count / 2 };
+            let mut half = |entries: &[Entry<'m>]| {
+                let child = self.inner(entries, level, newest);
+                Entry { child: Some(child), ..entries[0] }
+            };
+            left = (!at_end).then(|| half(&entries[..middle]));
+            right = half(&entries[middle..count]);
+        }
+        let old = path.frame(path.root_level());
+        let lowest = old.permutation.slot(0);
+        let whole =
+            Entry { head: old.node().head(lowest), record: old.node().record(lowest), child: Some(old.at) };
+        let first = left.unwrap_or(whole);
+        let newest = old.node().newest().max(right.record.ts());
+        let root = self.inner(&[first, right], path.root_level() + 1, newest);
+        self.root.store(root);
+    }
+
+    /// Publishes `copy` in the place of `path`'s node at `level`, whose entries it has.
+    fn exchange(&self, path: &Path<'m>, level: usize, copy: NodePtr<'m>) {
+        if level == path.root_level() {
+            self.root.store(copy);
+        } else {
+            let parent = path.frame(level + 1);
+            parent.inner().set_child(parent.slot(), copy);
+        }
+    }
+
+    #[inline]
+    pub fn record(&mut self, change: Change<'_>, older: Option<Record<'m>>) -> Record<'m> {
+        Record::create(self.bump, self.arena, change.ts, change.key, change.value, older)
+    }
+
+    pub fn leaf(&mut self, entries: &[Entry<'m>], newest: CommitTs) -> NodePtr<'m> {
+        NodePtr::leaf(self.bump.place(self.arena, Node::leaf(entries, newest)))
+    }
+
+    pub fn inner(&mut self, entries: &[Entry<'m>], level: usize, newest: CommitTs) -> NodePtr<'m> {
+        NodePtr::inner(self.bump.place(self.arena, Inner::with(entries, newest)), level)
+    }
+}
+
+/// The entry that takes the place of `frame`'s: `left`, below the same separator. A first child has keys below its
+/// separator, and so its right half may begin below it; there `left`'s own first key separates.
+fn with_separator<'m>(frame: &Frame<'m>, left: Entry<'m>) -> Entry<'m> {
+    if frame.place == 0 {
+        return left;
+    }
+    Entry { head: frame.node().head(frame.slot()), record: frame.node().record(frame.slot()), ..left }
+}
+
+/// Step 3 for a parent that has slots for it.
+fn add_in_place<'m>(frame: &Frame<'m>, left: Option<&Entry<'m>>, right: &Entry<'m>) -> bool {
+    let inner = frame.inner();
+    if inner.room() < 1 + usize::from(left.is_some()) {
+        return false;
+    }
+    let mut permutation = frame.permutation;
+    if let Some(left) = left {
+        permutation = permutation.replace(frame.place, inner.append(left));
+    }
+    frame.node().publish(permutation.insert(frame.place + 1, inner.append(right)));
+    true
+}
+
+/// The entries of `frame`'s node, with `entry` at `place`. A copy of `entry` fills the rest, behind the count.
+fn crowd<'m>(frame: &Frame<'m>, place: usize, entry: &Entry<'m>) -> [Entry<'m>; SLOTS + 1] {
+    let mut entries = [*entry; SLOTS + 1];
+    for from in 0..frame.permutation.len() {
+        let slot = frame.permutation.slot(from);
+        entries[from + usize::from(from >= place)] = Entry {
+            head: frame.node().head(slot),
+            record: frame.node().record(slot),
+            child: frame.at.as_inner().map(|inner| inner.child(slot)),
+        };
+    }
+    entries
+}
+
+/// The heads of the separators around the leaf that `path` ends in.
+fn fences(path: &Path<'_>) -> (u64, u64) {
+    let head = |level: usize, place: usize| {
+        let frame = path.frame(level);
+        frame.node().head(frame.permutation.slot(place))
+    };
+    let inner = 1..=path.root_level();
+    let low = inner.clone().find(|&level| path.frame(level).place > 0);
+    let high = inner.clone().find(|&level| path.frame(level).place + 1 < path.frame(level).permutation.len());
+    (
+        low.map_or(0, |level| head(level, path.frame(level).place)),
+        high.map_or(u64::MAX, |level| head(level, path.frame(level).place + 1)),
+    )
+}

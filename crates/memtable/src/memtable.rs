@@ -1,0 +1,145 @@
+//! The memtable as readers know it.
+
+use crate::arena::{Arena, Bump};
+use crate::changed;
+use crate::cursor::Cursor;
+use crate::search::find;
+use crate::table::{Directory, RangeTombstone, Table};
+use crate::writer::Writer;
+use base::sync::Arc;
+use base::sync::atomic::{AtomicU64, Ordering};
+use base::{CommitTs, TableId};
+use std::ops::Bound;
+
+/// What a memtable knows about a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'m> {
+    /// It has this value.
+    Value(&'m [u8]),
+    /// It was deleted, by itself or by a range tombstone.
+    Deleted,
+}
+
+/// The changes of many tables since the last seal, in memory, each with its commit timestamp.
+///
+/// Reads take no lock, never wait and write nothing; what they return is borrowed from the memtable. They see every
+/// commit at or before their timestamp, provided that those were applied before the read began. All memory is freed
+/// with the memtable.
+///
+/// ```
+/// use base::{CommitTs, TableId};
+/// use memtable::{Found, Memtable};
+/// let (memtable, mut writer) = Memtable::new();
+/// let table = TableId(16);
+/// writer.put(table, b"aspen", b"grove", CommitTs(1));
+/// writer.delete(table, b"aspen", CommitTs(2));
+/// assert_eq!(memtable.get(table, b"aspen", CommitTs(1)), Some(Found::Value(b"grove")));
+/// assert_eq!(memtable.get(table, b"aspen", CommitTs(2)), Some(Found::Deleted));
+/// assert_eq!(memtable.get(table, b"birch", CommitTs(2)), None);
+/// ```
+#[derive(Debug)]
+pub struct Memtable {
+    pub(crate) directory: Directory,
+    pub(crate) records: AtomicU64,
+    /// What everything above points into.
+    pub(crate) arena: Arena,
+}
+
+impl Memtable {
+    /// An empty memtable, which owns no memory yet, and the one right to write to it.
+    #[expect(clippy::new_ret_no_self, reason = "a memtable without its writer would be of no use")]
+    pub fn new() -> (Arc<Memtable>, Writer) {
+        let memtable = Arc::new(Memtable {
+            directory: Directory::new(),
+            records: AtomicU64::new(0),
+            arena: Arena::new(),
+        });
+        let writer = Writer { memtable: Arc::clone(&memtable), bump: Bump::new() };
+        (memtable, writer)
+    }
+
+    /// The newest change of `key` at or before `at`; `None` if this memtable knows of none. O(log n), plus the versions
+    /// newer than `at` and the range tombstones newer than the record.
+    #[inline]
+    pub fn get(&self, table: TableId, key: &[u8], at: CommitTs) -> Option<Found<'_>> {
+        let table = self.directory.find(table)?;
+        let record = table.root.load().and_then(|root| find(root, key)).and_then(|newest| newest.visible(at));
+        if table.hidden_since(key, record.map(|record| record.ts()), at).is_some() {
+            return Some(Found::Deleted);
+        }
+        record.map(|record| record.value().map_or(Found::Deleted, Found::Value))
+    }
+
+    /// A cursor over the keys of `table` as of `at`.
+    ///
+    /// ```
+    /// # use base::{CommitTs, TableId};
+    /// # use memtable::{Found, Memtable};
+    /// let (memtable, mut writer) = Memtable::new();
+    /// let (table, at) = (TableId(16), CommitTs(1));
+    /// writer.put(table, b"a", b"1", at);
+    /// writer.put(table, b"b", b"2", at);
+    /// let mut cursor = memtable.cursor(table, at);
+    /// cursor.seek(b"aa");
+    /// writer.delete(table, b"a", CommitTs(2));
+    /// assert_eq!(cursor.entry(), Some((&b"b"[..], Found::Value(b"2"))));
+    /// cursor.prev();
+    /// assert_eq!(cursor.entry(), Some((&b"a"[..], Found::Value(b"1"))));
+    /// ```
+    #[inline]
+    pub fn cursor(&self, table: TableId, at: CommitTs) -> Cursor<'_> {
+        Cursor::new(self.directory.find(table), at)
+    }
+
+    /// The range tombstones of `table` so far, in the order of their commits. One load each call; the slice does not
+    /// change.
+    #[inline]
+    pub fn range_tombstones(&self, table: TableId) -> &[RangeTombstone<'_>] {
+        self.directory.find(table).map_or(&[], Table::range_tombstones)
+    }
+
+    /// When `key` last changed, by a change of its own or by a range tombstone over it. O(log n), plus the range
+    /// tombstones newer than the record.
+    pub fn newest_in(&self, table: TableId, key: &[u8]) -> Option<CommitTs> {
+        let table = self.directory.find(table)?;
+        let own = table.root.load().and_then(|root| find(root, key)).map(|newest| newest.ts());
+        table.hidden_since(key, own, CommitTs::MAX).or(own)
+    }
+
+    /// Some key in the range that changed after `since`, or the start of a range tombstone after `since` that reaches
+    /// into the range; `None` if nothing did. O(1) when nothing in the table is newer; else leaves and parents of
+    /// leaves that are not newer are passed over.
+    pub fn changed_since(
+        &self,
+        table: TableId,
+        start: &[u8],
+        end: Bound<&[u8]>,
+        since: CommitTs,
+    ) -> Option<Vec<u8>> {
+        let table = self.directory.find(table)?;
+        changed::changed_since(table, start, end, since).map(<[u8]>::to_vec)
+    }
+
+    /// The tables that were written, in ascending order.
+    pub fn tables(&self) -> Vec<TableId> {
+        let mut ids: Vec<_> = self.directory.all().map(|table| table.id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// The memory allocated, in bytes, used or not.
+    pub fn bytes(&self) -> usize {
+        self.arena.bytes()
+    }
+
+    /// How many puts, deletes and range deletes it holds.
+    pub fn records(&self) -> u64 {
+        // Relaxed: a count, which orders nothing.
+        self.records.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.records() == 0
+    }
+}

@@ -1,0 +1,365 @@
+//! Nodes of append slots under a permutation (after Masstree; Mao, Kohler and Morris 2012), and why readers of them
+//! need neither locks nor retries.
+//!
+//! A node has [`SLOTS`] slots and one atomic word, the permutation, which says how many slots count and in which
+//! order. A leaf's slot is a key's head and its newest record; an inner node's slot has a child besides, and the
+//! record lends its key as the separator: the child holds the keys from its separator (the first child: from
+//! anything) up to the next one.
+//!
+//! What the one writer does to a node that readers may see:
+//! 1. **Append**: fill a slot that no permutation of this node ever named, then publish a permutation that names it.
+//! 2. **Replace by two** (inner only): fill two such slots with copies of a child's halves, then publish a permutation
+//!    that names both in the place of the child.
+//! 3. **Newer version** (leaf only): store a record of the same key, whose chain leads to the old one, into a slot.
+//! 4. **Newer copy** (inner only): store a child with the same keys or more, over the same range, into a slot.
+//!
+//! Nothing else: no slot is used twice, no permutation that was published is wrong about a slot's key, nodes that
+//! were split or copied stay as they were, and memory is not reused before the memtable goes.
+//!
+//! # What a reader sees
+//! A reader at timestamp `at` must find exactly the records with `ts <= at`, and all of those were applied before
+//! it began. Call what it holds, a set of (node, permutation) pairs on its way down, *stale* as soon as the writer goes
+//! on. Going down from a stale pair still finds every such record in its place:
+//! * the pair names each key that the node held when it was read, by (1) and (2) for ever;
+//! * the record in a leaf's slot is the one that was there or a newer version that leads to it (3);
+//! * the child in an inner slot is the one that was there or a copy that holds at least its keys (4); a child
+//!   that was replaced by two is not changed by that, and holds what it held.
+//!
+//! By induction over the levels the reader meets each key that was there when it began once, in order. It may meet
+//! more (keys that came later, in parts that it had not yet read), but these have `ts > at` in all their versions
+//! and are skipped. A cursor therefore keeps the pairs on its stack with an index into each and moves over those
+//! alone: it never follows a link between siblings, and never reads a permutation again that it stands on.
+//!
+//! # Orderings
+//! The writer stores permutations, records, children and roots with Release after everything that they lead to; the
+//! readers' Acquire loads of the same words are the partners. Heads are plain data that a permutation publishes:
+//! Relaxed. `newest` is stored before what it announces, and also published by that.
+
+use crate::arena::prefetch;
+use crate::record::{Header, Record, compare_behind_head};
+use base::CommitTs;
+use base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::array;
+use std::cmp::Ordering as Order;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+/// Slots of a node: as many four-bit numbers as one word holds besides their count. Under loom the smallest number
+/// that can split, so that every interleaving can be tried.
+pub(crate) const SLOTS: usize = if cfg!(loom) { 3 } else { 15 };
+
+/// More levels than can be: an inner node gains at least four entries (15 slots) between its making and its
+/// split, and 4^16 leaves exceed any memory.
+pub(crate) const MAX_LEVELS: usize = 16;
+
+/// Which slots of a node count, and their order: the count in the low four bits, then four bits a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Permutation(u64);
+
+impl Permutation {
+    /// Slots `0..count` in this order.
+    pub fn identity(count: usize) -> Permutation {
+        let order = 0xfedc_ba98_7654_3210_u64 & !u64::MAX.unbounded_shl(4 * count as u32);
+        Permutation(order << 4 | count as u64)
+    }
+
+    #[inline]
+    pub fn len(self) -> usize {
+        (self.0 & 15) as usize
+    }
+
+    /// The slot at `place`; 0 behind the last.
+    #[inline]
+    pub fn slot(self, place: usize) -> usize {
+        (self.0 >> (4 * place + 4)) as usize & 15
+    }
+
+    /// With `slot` at `place`, before what was there.
+    #[inline]
+    #[must_use]
+    pub fn insert(self, place: usize, slot: usize) -> Permutation {
+        let shift = 4 * place as u32 + 4;
+        let before = self.0 & !(u64::MAX << shift);
+        let behind = (self.0 >> shift).unbounded_shl(shift + 4);
+        Permutation((before | (slot as u64) << shift | behind) + 1)
+    }
+
+    /// With `slot` at `place` instead of what was there.
+    #[inline]
+    #[must_use]
+    pub fn replace(self, place: usize, slot: usize) -> Permutation {
+        let shift = 4 * place as u32 + 4;
+        Permutation(self.0 & !(15 << shift) | (slot as u64) << shift)
+    }
+
+    /// Whether a full leaf's last inserts all came at its end: slots are filled in the order of inserts, so the
+    /// last places then hold the last slots in their order.
+    pub fn grew_at_its_end(self) -> bool {
+        const LAST: usize = SLOTS / 3;
+        self.len() == SLOTS && (SLOTS - LAST..SLOTS).all(|place| self.slot(place) == place)
+    }
+}
+
+/// A leaf, or the front of an inner node. Four cache lines.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Node {
+    permutation: AtomicU64,
+    /// No record below is newer. Kept up in leaves and their parents only, so that commits leave the upper levels
+    /// alone in the readers' caches.
+    newest: AtomicU64,
+    heads: [AtomicU64; SLOTS],
+    records: [AtomicPtr<Header>; SLOTS],
+}
+
+/// An inner node. Six cache lines.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Inner {
+    node: Node,
+    /// How many slots were ever named. The writer's own; Relaxed throughout.
+    used: AtomicU64,
+    children: [NodeSlot; SLOTS],
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Node>() == 256 && size_of::<Inner>() == 384);
+
+/// Nodes have this many levels' worth of low pointer bits to spare.
+const LEVEL_MASK: usize = align_of::<Node>() - 1;
+const _: () = assert!(MAX_LEVELS <= LEVEL_MASK);
+
+/// What an entry of a node consists of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'m> {
+    pub head: u64,
+    pub record: Record<'m>,
+    /// In inner nodes only.
+    pub child: Option<NodePtr<'m>>,
+}
+
+impl Node {
+    fn with(entries: &[Entry<'_>], newest: CommitTs) -> Node {
+        let record = |i| entries.get(i).map_or(ptr::null_mut(), |entry: &Entry<'_>| entry.record.as_ptr());
+        Node {
+            permutation: AtomicU64::new(Permutation::identity(entries.len()).0),
+            newest: AtomicU64::new(newest.0),
+            heads: array::from_fn(|i| AtomicU64::new(entries.get(i).map_or(0, |entry| entry.head))),
+            records: array::from_fn(|i| AtomicPtr::new(record(i))),
+        }
+    }
+
+    /// A leaf of at most [`SLOTS`] entries, none newer than `newest`.
+    pub fn leaf(entries: &[Entry<'_>], newest: CommitTs) -> Node {
+        Node::with(entries, newest)
+    }
+
+    #[inline]
+    pub fn permutation(&self) -> Permutation {
+        Permutation(self.permutation.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub fn publish(&self, permutation: Permutation) {
+        self.permutation.store(permutation.0, Ordering::Release);
+    }
+
+    #[inline]
+    pub fn newest(&self) -> CommitTs {
+        CommitTs(self.newest.load(Ordering::Relaxed))
+    }
+
+    /// Notes that a record of `ts` is about to be published below. The writer alone calls it, so that the two steps
+    /// need not be one.
+    #[inline]
+    pub fn stamp(&self, ts: CommitTs) {
+        if self.newest() < ts {
+            self.newest.store(ts.0, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub fn head(&self, slot: usize) -> u64 {
+        self.heads[slot].load(Ordering::Relaxed)
+    }
+
+    /// The newest record of the key in `slot`, which a permutation of this node names.
+    #[inline]
+    pub fn record(&self, slot: usize) -> Record<'_> {
+        // SAFETY: slots are filled, from records of this memtable, before a permutation names them, and only ever
+        // with such (crate invariant: one writer holds the nodes and records of one memtable). Acquire: the record
+        // was written before this pointer to it.
+        let record = unsafe { Record::from_ptr(self.records[slot].load(Ordering::Acquire)) };
+        record.expect("a named slot is filled")
+    }
+
+    /// Fills a slot that was never named (or, with the same key's newer version, one that is).
+    #[inline]
+    pub fn fill(&self, slot: usize, head: u64, record: Record<'_>) {
+        self.heads[slot].store(head, Ordering::Relaxed);
+        self.set_record(slot, record);
+    }
+
+    #[inline]
+    pub fn set_record(&self, slot: usize, record: Record<'_>) {
+        self.records[slot].store(record.as_ptr(), Ordering::Release);
+    }
+
+    /// The place of `key` among the entries, or where it belongs. Four steps over heads, without a branch that
+    /// depends on them; keys are compared only where heads are equal.
+    #[inline]
+    pub fn search(&self, permutation: Permutation, head: u64, key: &[u8]) -> Result<usize, usize> {
+        let count = permutation.len();
+        let mut place = 0;
+        for step in [8, 4, 2, 1] {
+            let ahead = place + step;
+            // Behind the last place a permutation names slot 0, so that the load is harmless.
+            let less = self.head(permutation.slot((ahead - 1).min(SLOTS - 1))) < head;
+            place = if less & (ahead <= count) { ahead } else { place };
+        }
+        while place < count && self.head(permutation.slot(place)) == head {
+            match compare_behind_head(key, self.record(permutation.slot(place)).key()) {
+                Order::Greater => place += 1,
+                Order::Equal => return Ok(place),
+                Order::Less => break,
+            }
+        }
+        Err(place)
+    }
+
+    /// The place of the child that covers `key`, in an inner node.
+    #[inline]
+    pub fn covering(&self, permutation: Permutation, head: u64, key: &[u8]) -> usize {
+        match self.search(permutation, head, key) {
+            Ok(place) => place,
+            Err(place) => place.saturating_sub(1),
+        }
+    }
+
+    /// Fetches the records of all entries, for a reader that is about to visit them one by one.
+    #[inline]
+    pub fn prefetch_records(&self, permutation: Permutation) {
+        for place in 0..permutation.len() {
+            prefetch(self.records[permutation.slot(place)].load(Ordering::Relaxed));
+        }
+    }
+}
+
+impl Inner {
+    /// An inner node of at most [`SLOTS`] entries, each with its child.
+    pub fn with(entries: &[Entry<'_>], newest: CommitTs) -> Inner {
+        Inner {
+            node: Node::with(entries, newest),
+            used: AtomicU64::new(entries.len() as u64),
+            children: array::from_fn(|i| NodeSlot::new(entries.get(i).and_then(|entry| entry.child))),
+        }
+    }
+
+    #[inline]
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The child in `slot`, which a permutation of this node names.
+    #[inline]
+    pub fn child(&self, slot: usize) -> NodePtr<'_> {
+        self.children[slot].load().expect("a named slot is filled")
+    }
+
+    /// Stores a child with at least the keys of the one that is there.
+    pub fn set_child(&self, slot: usize, child: NodePtr<'_>) {
+        self.children[slot].store(child);
+    }
+
+    /// Fills a slot that was never named, and returns it. There must be one left.
+    pub fn append(&self, entry: &Entry<'_>) -> usize {
+        let slot = self.used.load(Ordering::Relaxed) as usize;
+        assert!(slot < SLOTS, "an inner node has a slot left");
+        self.used.store(slot as u64 + 1, Ordering::Relaxed);
+        self.set_child(slot, entry.child.expect("inner entries have children"));
+        self.node.fill(slot, entry.head, entry.record);
+        slot
+    }
+
+    /// How many slots [`Inner::append`] still has.
+    pub fn room(&self) -> usize {
+        SLOTS - self.used.load(Ordering::Relaxed) as usize
+    }
+}
+
+/// A node of a memtable that is borrowed for `'m`, and its level (leaves: 0) in the low bits of the address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodePtr<'m> {
+    tagged: NonNull<Node>,
+    memtable: PhantomData<&'m Node>,
+}
+
+impl<'m> NodePtr<'m> {
+    pub fn leaf(leaf: &'m Node) -> NodePtr<'m> {
+        NodePtr { tagged: NonNull::from(leaf), memtable: PhantomData }
+    }
+
+    /// An inner node at `level`, which is above 0.
+    pub fn inner(inner: &'m Inner, level: usize) -> NodePtr<'m> {
+        assert!(0 < level && level < MAX_LEVELS, "a tree of {level} levels");
+        let tagged = NonNull::from(inner).cast::<Node>().map_addr(|addr| addr | level);
+        NodePtr { tagged, memtable: PhantomData }
+    }
+
+    #[inline]
+    pub fn level(self) -> usize {
+        self.tagged.addr().get() & LEVEL_MASK
+    }
+
+    #[inline]
+    fn untagged(self) -> *const Node {
+        self.tagged.as_ptr().map_addr(|addr| addr & !LEVEL_MASK)
+    }
+
+    /// The node; of an inner one its front.
+    #[inline]
+    pub fn node(self) -> &'m Node {
+        // SAFETY: made from a reference that lived for 'm, plus the level, which is taken off again; a Node is the
+        // front of an Inner, which is repr(C).
+        unsafe { &*self.untagged() }
+    }
+
+    /// The inner node; `None` for a leaf.
+    #[inline]
+    pub fn as_inner(self) -> Option<&'m Inner> {
+        // SAFETY: a level above 0 says that it was made from an Inner, by `inner`; else as in `node`.
+        (self.level() > 0).then(|| unsafe { &*self.untagged().cast::<Inner>() })
+    }
+
+    /// Fetches the lines of a leaf, or those of an inner node that a search reads first.
+    #[inline]
+    pub fn prefetch(self) {
+        let line = self.untagged().cast::<[u8; 64]>();
+        for i in 0..4 {
+            prefetch(line.wrapping_add(i));
+        }
+    }
+}
+
+/// Where a [`NodePtr`] is published: an inner node's child, a table's root.
+#[derive(Debug)]
+pub(crate) struct NodeSlot(AtomicPtr<Node>);
+
+impl NodeSlot {
+    pub fn new(node: Option<NodePtr<'_>>) -> NodeSlot {
+        NodeSlot(AtomicPtr::new(node.map_or(ptr::null_mut(), |node| node.tagged.as_ptr())))
+    }
+
+    /// Acquire: what the node holds was written before it was published here.
+    #[inline]
+    pub fn load(&self) -> Option<NodePtr<'_>> {
+        // The lifetime is the slot's borrow: slots lie in the same memtable as the nodes that they lead to (crate
+        // invariant: one writer holds the nodes of one memtable).
+        let tagged = NonNull::new(self.0.load(Ordering::Acquire))?;
+        Some(NodePtr { tagged, memtable: PhantomData })
+    }
+
+    pub fn store(&self, node: NodePtr<'_>) {
+        self.0.store(node.tagged.as_ptr(), Ordering::Release);
+    }
+}

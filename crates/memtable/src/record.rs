@@ -1,0 +1,132 @@
+//! One version of one key, as it lies in the arena.
+//!
+//! ```text
+//!   commit timestamp u64 · older version *  · key length u32 · value length and tombstone bit u32 · key · value
+//! ```
+//!
+//! 1. A record is written whole before a pointer to it is published, and never changes after.
+//! 2. The versions of a key form a chain, newest first; timestamps never increase along it. Of two versions with
+//!    one timestamp the first in the chain was applied last, and counts.
+
+use crate::arena::{Arena, Bump};
+use base::CommitTs;
+use base::limits::MAX_VALUE_BYTES;
+use std::alloc::Layout;
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+use std::{mem, ptr, slice};
+
+/// The fixed part. The key and the value follow it.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Header {
+    ts: CommitTs,
+    older: *const Header,
+    key_bytes: u32,
+    /// Length of the value; [`TOMBSTONE`] for a deletion.
+    value_bytes: u32,
+}
+
+const TOMBSTONE: u32 = u32::MAX;
+const _: () = assert!((MAX_VALUE_BYTES as u64) < TOMBSTONE as u64);
+
+/// A record that lives as long as the memtable which is borrowed for `'m`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'m> {
+    header: *const Header,
+    memtable: PhantomData<&'m Arena>,
+}
+
+impl<'m> Record<'m> {
+    /// Writes a record; `value` is `None` for a deletion.
+    pub fn create(
+        bump: &mut Bump,
+        arena: &'m Arena,
+        ts: CommitTs,
+        key: &[u8],
+        value: Option<&[u8]>,
+        older: Option<Record<'m>>,
+    ) -> Record<'m> {
+        debug_assert!(older.is_none_or(|older| older.ts() <= ts), "commits are applied in their order");
+        let value_bytes = value.map_or(TOMBSTONE, |value| value.len() as u32);
+        let payload = value.unwrap_or_default();
+        let size = mem::size_of::<Header>() + key.len() + payload.len();
+        let layout = Layout::from_size_align(size, mem::align_of::<Header>()).expect("a record fits memory");
+        let at = bump.low(arena, layout);
+        let older = older.map_or(ptr::null(), |older| older.header);
+        // SAFETY: `at` is fresh memory of this layout, which nobody else knows yet: the header fits at its front
+        // and is aligned, and the two copies end where the layout ends.
+        unsafe {
+            at.cast::<Header>().write(Header { ts, older, key_bytes: key.len() as u32, value_bytes });
+            let bytes = at.add(mem::size_of::<Header>());
+            ptr::copy_nonoverlapping(key.as_ptr(), bytes, key.len());
+            ptr::copy_nonoverlapping(payload.as_ptr(), bytes.add(key.len()), payload.len());
+        }
+        Record { header: at.cast(), memtable: PhantomData }
+    }
+
+    /// The record at `header`; `None` for null.
+    ///
+    /// # Safety
+    /// `header` is null, or came from [`Record::as_ptr`] of a record of the memtable that `'m` borrows, and was
+    /// read so that the writing of the record happened before.
+    #[inline]
+    pub unsafe fn from_ptr(header: *const Header) -> Option<Record<'m>> {
+        (!header.is_null()).then_some(Record { header, memtable: PhantomData })
+    }
+
+    /// What a node's slot holds.
+    #[inline]
+    pub fn as_ptr(self) -> *mut Header {
+        self.header.cast_mut()
+    }
+
+    #[inline]
+    fn header(self) -> &'m Header {
+        // SAFETY: by `create` or the contract of `from_ptr` this is a written record, immutable, that lives for 'm.
+        unsafe { &*self.header }
+    }
+
+    #[inline]
+    pub fn ts(self) -> CommitTs {
+        self.header().ts
+    }
+
+    #[inline]
+    pub fn key(self) -> &'m [u8] {
+        // SAFETY: `create` wrote this many bytes right behind the header, in the same allocation.
+        unsafe { slice::from_raw_parts(self.header.add(1).cast(), self.header().key_bytes as usize) }
+    }
+
+    /// The value; `None` for a deletion.
+    #[inline]
+    pub fn value(self) -> Option<&'m [u8]> {
+        let header = self.header();
+        if header.value_bytes == TOMBSTONE {
+            return None;
+        }
+        // SAFETY: `create` wrote this many bytes right behind the key, in the same allocation.
+        Some(unsafe {
+            let key = self.header.add(1).cast::<u8>();
+            slice::from_raw_parts(key.add(header.key_bytes as usize), header.value_bytes as usize)
+        })
+    }
+
+    /// The newest version at or before `at`, from this one on. Costs one step for each newer version.
+    #[inline]
+    pub fn visible(self, at: CommitTs) -> Option<Record<'m>> {
+        let mut record = self;
+        while record.ts() > at {
+            // SAFETY: `older` was set by `create` from a record of the same memtable.
+            record = unsafe { Record::from_ptr(record.header().older) }?;
+        }
+        Some(record)
+    }
+}
+
+/// The order of `key` and a record's key whose heads (`base::keys::head8`) are equal. Where one of them is no longer than
+/// a head, it is a beginning of the other up to zeros, and the shorter comes first.
+#[inline]
+pub(crate) fn compare_behind_head(key: &[u8], other: &[u8]) -> Ordering {
+    if key.len() <= 8 || other.len() <= 8 { key.len().cmp(&other.len()) } else { key[8..].cmp(&other[8..]) }
+}

@@ -1,0 +1,201 @@
+//! The way down a tree: without a trace for a lookup, with a [`Path`] for what moves or changes from there.
+
+use crate::node::{Inner, MAX_LEVELS, Node, NodePtr, Permutation};
+use crate::record::Record;
+use base::keys::head8;
+
+/// The newest record of `key` in the tree under `root`.
+#[inline]
+pub(crate) fn find<'m>(root: NodePtr<'m>, key: &[u8]) -> Option<Record<'m>> {
+    let head = head8(key);
+    let mut at = root;
+    while let Some(inner) = at.as_inner() {
+        let node = inner.node();
+        let permutation = node.permutation();
+        at = inner.child(permutation.slot(node.covering(permutation, head, key)));
+        at.prefetch();
+    }
+    let leaf = at.node();
+    let permutation = leaf.permutation();
+    let place = leaf.search(permutation, head, key).ok()?;
+    Some(leaf.record(permutation.slot(place)))
+}
+
+/// A node as it was when the path came by, and a place in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<'m> {
+    pub at: NodePtr<'m>,
+    pub permutation: Permutation,
+    pub place: usize,
+}
+
+impl<'m> Frame<'m> {
+    #[inline]
+    fn new(at: NodePtr<'m>) -> Frame<'m> {
+        Frame { at, permutation: at.node().permutation(), place: 0 }
+    }
+
+    #[inline]
+    pub fn node(&self) -> &'m Node {
+        self.at.node()
+    }
+
+    #[inline]
+    pub fn inner(&self) -> &'m Inner {
+        self.at.as_inner().expect("frames above the leaf are inner nodes")
+    }
+
+    #[inline]
+    pub fn slot(&self) -> usize {
+        self.permutation.slot(self.place)
+    }
+}
+
+/// One (node, permutation, place) a level, from the leaf at 0 to the root. See [`crate::node`] for why it stays good
+/// for readers while the writer goes on.
+#[derive(Clone, Debug)]
+pub(crate) struct Path<'m> {
+    frames: [Frame<'m>; MAX_LEVELS],
+    root_level: usize,
+}
+
+impl<'m> Path<'m> {
+    fn at(root: NodePtr<'m>) -> Path<'m> {
+        Path { frames: [Frame::new(root); MAX_LEVELS], root_level: root.level() }
+    }
+
+    /// To the leaf that covers `key`; says whether the key is there. The leaf's place is its own, or where it
+    /// belongs (which may be behind the last entry).
+    #[inline]
+    pub fn to(root: NodePtr<'m>, head: u64, key: &[u8]) -> (Path<'m>, bool) {
+        let mut path = Path::at(root);
+        for level in (1..=path.root_level).rev() {
+            let frame = &mut path.frames[level];
+            frame.place = frame.node().covering(frame.permutation, head, key);
+            path.enter(level);
+        }
+        let found = path.search_leaf(head, key);
+        (path, found)
+    }
+
+    /// Searches the leaf that the path ends in, with the permutation that the path holds.
+    #[inline]
+    pub fn search_leaf(&mut self, head: u64, key: &[u8]) -> bool {
+        let leaf = &mut self.frames[0];
+        let found = leaf.node().search(leaf.permutation, head, key);
+        leaf.place = found.unwrap_or_else(|place| place);
+        found.is_ok()
+    }
+
+    /// To the first entry.
+    pub fn first(root: NodePtr<'m>) -> Path<'m> {
+        let mut path = Path::at(root);
+        path.descend_first(path.root_level);
+        path
+    }
+
+    /// To the last entry.
+    pub fn last(root: NodePtr<'m>) -> Path<'m> {
+        let mut path = Path::at(root);
+        path.descend_last(path.root_level);
+        path
+    }
+
+    #[inline]
+    pub fn leaf(&self) -> &Frame<'m> {
+        &self.frames[0]
+    }
+
+    #[inline]
+    pub fn leaf_mut(&mut self) -> &mut Frame<'m> {
+        &mut self.frames[0]
+    }
+
+    pub fn frame_mut(&mut self, level: usize) -> &mut Frame<'m> {
+        &mut self.frames[level]
+    }
+
+    pub fn frame(&self, level: usize) -> &Frame<'m> {
+        &self.frames[level]
+    }
+
+    pub fn root_level(&self) -> usize {
+        self.root_level
+    }
+
+    /// Reads the child that the frame at `level` stands on into the frame below, at its first place.
+    #[inline]
+    pub fn enter(&mut self, level: usize) {
+        let frame = &self.frames[level];
+        let child = frame.inner().child(frame.slot());
+        child.prefetch();
+        self.frames[level - 1] = Frame::new(child);
+    }
+
+    fn descend_first(&mut self, from: usize) {
+        for level in (0..=from).rev() {
+            self.frames[level].place = 0;
+            if level > 0 {
+                self.enter(level);
+            }
+        }
+        self.prefetch_around();
+    }
+
+    fn descend_last(&mut self, from: usize) {
+        for level in (0..=from).rev() {
+            self.frames[level].place = self.frames[level].permutation.len() - 1;
+            if level > 0 {
+                self.enter(level);
+            }
+        }
+        self.prefetch_around();
+    }
+
+    /// A leaf was entered to be walked through: fetch its records, and the leaf behind it.
+    fn prefetch_around(&self) {
+        let leaf = &self.frames[0];
+        leaf.node().prefetch_records(leaf.permutation);
+        let parent = &self.frames[1.min(self.root_level)];
+        if let Some(inner) = parent.at.as_inner()
+            && parent.place + 1 < parent.permutation.len()
+        {
+            inner.child(parent.permutation.slot(parent.place + 1)).prefetch();
+        }
+    }
+
+    /// To the first entry of the next leaf; false (and nothing moves) when this is the last.
+    pub fn next_leaf(&mut self) -> bool {
+        let moved = self.next_entry(1);
+        if moved {
+            self.enter(1);
+            self.descend_first(0);
+        }
+        moved
+    }
+
+    /// To the next entry of the frame at `level`, or to the first of the next node at that level; false (and nothing
+    /// moves) when there is none. The frames below stay where they were: [`Path::enter`] comes next, or another step.
+    pub fn next_entry(&mut self, level: usize) -> bool {
+        let behind = |frame: &Frame<'_>| frame.place + 1 < frame.permutation.len();
+        let Some(from) = (level..=self.root_level).find(|&from| behind(&self.frames[from])) else {
+            return false;
+        };
+        self.frames[from].place += 1;
+        for above in (level + 1..=from).rev() {
+            self.enter(above);
+        }
+        true
+    }
+
+    /// To the last entry of the leaf before; false (and nothing moves) when this is the first.
+    pub fn prev_leaf(&mut self) -> bool {
+        let Some(level) = (1..=self.root_level).find(|&level| self.frames[level].place > 0) else {
+            return false;
+        };
+        self.frames[level].place -= 1;
+        self.enter(level);
+        self.descend_last(level - 1);
+        true
+    }
+}

@@ -1,0 +1,243 @@
+//! Tables: their trees, their range tombstones, and the directory that finds them by id.
+//!
+//! 1. The directory is an open-addressed hash table of pointers, at most half full. The writer adds a table with one
+//!    store; when it grows, it fills a directory of twice the size first and publishes that with one store. A reader
+//!    in an old directory misses only tables that were first written after it began.
+//! 2. Range tombstones are kept in the order of their commits, in an array that is appended to in place: readers take
+//!    the part in front of the length that they read. A full array is copied into one of twice the size.
+//! 3. What a reader passed in either stays valid: old directories and arrays remain in the arena.
+
+use crate::arena::{Arena, Bump};
+use crate::node::NodeSlot;
+use crate::record::Record;
+use base::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use base::{CommitTs, TableId};
+use std::ops::Bound;
+use std::{ptr, slice};
+
+/// A deletion of every key in a range, as of one commit. It hides older versions only: what the same commit put is
+/// newer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeTombstone<'m> {
+    /// The first key deleted.
+    pub start: &'m [u8],
+    /// The first key kept; `None`: all to the end of the table.
+    pub end: Option<&'m [u8]>,
+    /// The commit that deleted it.
+    pub ts: CommitTs,
+}
+
+impl RangeTombstone<'_> {
+    /// Whether `key` lies in the range.
+    #[inline]
+    pub fn covers(&self, key: &[u8]) -> bool {
+        self.start <= key && self.end.is_none_or(|end| key < end)
+    }
+
+    /// Whether some key from `start` to `end` may lie in the range.
+    pub(crate) fn overlaps(&self, start: &[u8], end: Bound<&[u8]>) -> bool {
+        let begins_in_time = match end {
+            Bound::Unbounded => true,
+            Bound::Included(end) => self.start <= end,
+            Bound::Excluded(end) => self.start < end,
+        };
+        begins_in_time && self.end.is_none_or(|own_end| start < own_end)
+    }
+}
+
+/// One table's changes.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub id: TableId,
+    pub root: NodeSlot,
+    /// No record and no range tombstone is newer.
+    newest: AtomicU64,
+    tombstones: AtomicPtr<Tombstones>,
+}
+
+/// The array of range tombstones; the arena lends its items for as long as the memtable is borrowed.
+#[derive(Debug)]
+struct Tombstones {
+    items: *mut RangeTombstone<'static>,
+    capacity: usize,
+    len: AtomicUsize,
+}
+
+impl Table {
+    pub fn new(id: TableId) -> Table {
+        Table {
+            id,
+            root: NodeSlot::new(None),
+            newest: AtomicU64::new(0),
+            tombstones: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    #[inline]
+    pub fn newest(&self) -> CommitTs {
+        // Relaxed: stored before the change is published, which is what orders it for those who must see it.
+        CommitTs(self.newest.load(Ordering::Relaxed))
+    }
+
+    /// Notes that a change of `ts` is about to be published.
+    #[inline]
+    pub fn stamp(&self, ts: CommitTs) {
+        if self.newest() < ts {
+            self.newest.store(ts.0, Ordering::Relaxed);
+        }
+    }
+
+    /// All range tombstones so far, in commit order.
+    #[inline]
+    pub fn range_tombstones(&self) -> &[RangeTombstone<'_>] {
+        let list = self.tombstones.load(Ordering::Acquire);
+        // SAFETY: null or published by `push_tombstone` after it was written (Acquire meets its Release), in the arena
+        // that the borrow of this table borrows. The items in front of the length read with Acquire were written
+        // before it was stored and are never written again; what they borrow lies in the same arena.
+        unsafe {
+            let Some(list) = list.as_ref() else { return &[] };
+            slice::from_raw_parts(list.items, list.len.load(Ordering::Acquire))
+        }
+    }
+
+    /// The newest range tombstone over `key` that is newer than `above` (if any) and not newer than `at`. Looks at each
+    /// range tombstone that is newer than `above`.
+    #[inline]
+    pub fn hidden_since(&self, key: &[u8], above: Option<CommitTs>, at: CommitTs) -> Option<CommitTs> {
+        let newest_first = self.range_tombstones().iter().rev();
+        let mut newer = newest_first.take_while(|tombstone| above.is_none_or(|above| above < tombstone.ts));
+        newer.find(|tombstone| tombstone.ts <= at && tombstone.covers(key)).map(|tombstone| tombstone.ts)
+    }
+
+    /// Appends a range tombstone, which is no older than those before it.
+    pub fn push_tombstone(
+        &self,
+        arena: &Arena,
+        bump: &mut Bump,
+        start: &[u8],
+        end: Option<&[u8]>,
+        ts: CommitTs,
+    ) {
+        // A record serves as the copy of both keys.
+        let copy = Record::create(bump, arena, ts, start, end, None);
+        let tombstone = RangeTombstone { start: copy.key(), end: copy.value(), ts };
+        let len = self.range_tombstones().len();
+        // SAFETY: as in `range_tombstones`.
+        let list = unsafe { self.tombstones.load(Ordering::Acquire).as_ref() };
+        if let Some(list) = list.filter(|list| len < list.capacity) {
+            // SAFETY: inside the capacity, behind the length, so that no reader looks at it until the length is
+            // stored; the lifetime is widened to the arena's, which readers narrow to their borrow of it.
+            unsafe { list.items.add(len).cast::<RangeTombstone<'_>>().write(tombstone) };
+            list.len.store(len + 1, Ordering::Release);
+            return;
+        }
+        let capacity = (2 * len).max(4);
+        let items = bump.room_for::<RangeTombstone<'static>>(arena, capacity);
+        // SAFETY: fresh memory for more items than are written; the lifetimes as above.
+        unsafe {
+            ptr::copy_nonoverlapping(self.range_tombstones().as_ptr().cast(), items, len);
+            items.add(len).cast::<RangeTombstone<'_>>().write(tombstone);
+        }
+        let list = bump.place(arena, Tombstones { items, capacity, len: AtomicUsize::new(len + 1) });
+        self.tombstones.store(ptr::from_ref(list).cast_mut(), Ordering::Release);
+    }
+}
+
+/// Finds tables by id.
+#[derive(Debug)]
+pub(crate) struct Directory(AtomicPtr<Slots>);
+
+#[derive(Debug)]
+struct Slots {
+    /// Fibonacci hashing takes the topmost bits, as many as the number of slots has.
+    shift: u32,
+    tables: *const AtomicPtr<Table>,
+}
+
+const FIRST_SLOTS_LOG2: u32 = 3;
+
+impl Slots {
+    fn tables(&self) -> &[AtomicPtr<Table>] {
+        // SAFETY: `Directory::grow` placed that many in the arena, before it published this.
+        unsafe { slice::from_raw_parts(self.tables, 1 << (32 - self.shift)) }
+    }
+
+    /// The slots that may hold `id`, in the order of probing.
+    #[inline]
+    fn probe(&self, id: TableId) -> impl Iterator<Item = &AtomicPtr<Table>> {
+        let tables = self.tables();
+        let first = (id.0.wrapping_mul(0x9e37_79b9) >> self.shift) as usize;
+        (0..tables.len()).map(move |step| &tables[(first + step) & (tables.len() - 1)])
+    }
+}
+
+impl Directory {
+    pub fn new() -> Directory {
+        Directory(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    #[inline]
+    fn slots(&self) -> Option<&Slots> {
+        // SAFETY: null or published by `grow` after it was written, in the arena that our borrow borrows.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    #[inline]
+    fn load(slot: &AtomicPtr<Table>) -> Option<&Table> {
+        // SAFETY: null or published by `add` after it was written, in the arena that the slot's borrow borrows.
+        unsafe { slot.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The table `id`, if it was ever written.
+    #[inline]
+    pub fn find(&self, id: TableId) -> Option<&Table> {
+        self.slots()?.probe(id).map_while(Self::load).find(|table| table.id == id)
+    }
+
+    /// All tables, in no order.
+    pub fn all(&self) -> impl Iterator<Item = &Table> {
+        self.slots().into_iter().flat_map(Slots::tables).filter_map(Self::load)
+    }
+
+    /// The table `id`, made if need be. For the writer.
+    #[inline]
+    pub fn find_or_add<'m>(&'m self, arena: &'m Arena, bump: &mut Bump, id: TableId) -> &'m Table {
+        match self.find(id) {
+            Some(table) => table,
+            None => self.add(arena, bump, id),
+        }
+    }
+
+    #[cold]
+    fn add<'m>(&'m self, arena: &'m Arena, bump: &mut Bump, id: TableId) -> &'m Table {
+        let count = self.all().count();
+        if self.slots().is_none_or(|slots| 2 * count >= slots.tables().len()) {
+            self.grow(arena, bump);
+        }
+        let table = bump.place(arena, Table::new(id));
+        insert(self.slots().expect("a directory was just made"), table);
+        table
+    }
+
+    fn grow(&self, arena: &Arena, bump: &mut Bump) {
+        let shift = self.slots().map_or(32 - FIRST_SLOTS_LOG2, |slots| slots.shift - 1);
+        let count = 1 << (32 - shift);
+        let tables = bump.room_for::<AtomicPtr<Table>>(arena, count);
+        for i in 0..count {
+            // SAFETY: fresh memory for `count` pointers.
+            unsafe { tables.add(i).write(AtomicPtr::new(ptr::null_mut())) };
+        }
+        let slots = bump.place(arena, Slots { shift, tables });
+        for table in self.all() {
+            insert(slots, table);
+        }
+        self.0.store(ptr::from_ref(slots).cast_mut(), Ordering::Release);
+    }
+}
+
+/// Puts `table` into the first free slot of its probe sequence.
+fn insert(slots: &Slots, table: &Table) {
+    let free = slots.probe(table.id).find(|slot| Directory::load(slot).is_none());
+    let free = free.expect("a directory is at most half full");
+    free.store(ptr::from_ref(table).cast_mut(), Ordering::Release);
+}

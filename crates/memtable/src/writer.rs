@@ -1,0 +1,111 @@
+//! The one right to write to a memtable.
+
+use crate::arena::Bump;
+use crate::insert::{Change, Tree};
+use crate::memtable::Memtable;
+use crate::table::Table;
+use base::op::Op;
+use base::sync::Arc;
+use base::sync::atomic::Ordering;
+use base::{CommitTs, TableId};
+
+/// Writes to one memtable; there is one for each. Commits are applied in the order of their timestamps: no call may
+/// name an older one than a call before it on the same table.
+#[derive(Debug)]
+pub struct Writer {
+    pub(crate) memtable: Arc<Memtable>,
+    pub(crate) bump: Bump,
+}
+
+impl Writer {
+    /// What it writes to.
+    pub fn memtable(&self) -> &Arc<Memtable> {
+        &self.memtable
+    }
+
+    /// Sets `key` to `value`. O(log n).
+    #[inline]
+    pub fn put(&mut self, table: TableId, key: &[u8], value: &[u8], ts: CommitTs) {
+        self.insert(table, Change { ts, key, value: Some(value) });
+    }
+
+    /// Deletes `key`, present or not. O(log n).
+    #[inline]
+    pub fn delete(&mut self, table: TableId, key: &[u8], ts: CommitTs) {
+        self.insert(table, Change { ts, key, value: None });
+    }
+
+    /// Deletes every key from `start` up to, but without, `end` (`None`: to the table's end) as of before `ts`: what is
+    /// put with the same timestamp stays, in whichever order the two are applied. Amortised O(1).
+    pub fn delete_range(&mut self, table: TableId, start: &[u8], end: Option<&[u8]>, ts: CommitTs) {
+        let (table, Tree { arena, bump, .. }) = self.tree(table, ts);
+        table.push_tombstone(arena, bump, start, end, ts);
+        self.count(1);
+    }
+
+    /// Applies one operation of a commit.
+    #[inline]
+    pub fn apply(&mut self, ts: CommitTs, table: TableId, op: Op<'_>) {
+        match op {
+            Op::Put { key, value } => self.put(table, key, value, ts),
+            Op::Delete { key } => self.delete(table, key, ts),
+            Op::DeleteRange { start, end } => self.delete_range(table, start, end, ts),
+        }
+    }
+
+    /// Applies a commit's changes of `table` whose keys strictly ascend (`None` deletes). Builds the whole tree at once
+    /// where the table has none yet, to be seen when it is done; else inserts each near the one before.
+    ///
+    /// ```
+    /// # use base::{CommitTs, TableId};
+    /// # use memtable::{Found, Memtable};
+    /// let (memtable, mut writer) = Memtable::new();
+    /// let changes: [(&[u8], Option<&[u8]>); 2] = [(b"a", Some(b"1")), (b"b", None)];
+    /// writer.extend_sorted(TableId(16), CommitTs(1), &mut changes.into_iter());
+    /// assert_eq!(memtable.get(TableId(16), b"a", CommitTs(1)), Some(Found::Value(b"1")));
+    /// assert_eq!(memtable.get(TableId(16), b"b", CommitTs(1)), Some(Found::Deleted));
+    /// ```
+    pub fn extend_sorted<'a>(
+        &mut self,
+        table: TableId,
+        ts: CommitTs,
+        changes: &mut dyn Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) {
+        let mut changes = changes.map(|(key, value)| Change { ts, key, value });
+        let (_, mut tree) = self.tree(table, ts);
+        let mut records = 0;
+        if tree.root.load().is_none() {
+            records = tree.build(ts, &mut changes);
+        } else {
+            let mut finger = None;
+            for change in changes {
+                tree.insert_near(&mut finger, change);
+                records += 1;
+            }
+        }
+        self.count(records);
+    }
+
+    #[inline]
+    fn insert(&mut self, table: TableId, change: Change<'_>) {
+        let (_, mut tree) = self.tree(table, change.ts);
+        tree.insert(change);
+        self.count(1);
+    }
+
+    /// The table, which is about to get changes of `ts`, and its tree.
+    #[inline]
+    fn tree(&mut self, table: TableId, ts: CommitTs) -> (&Table, Tree<'_, '_>) {
+        let Memtable { directory, arena, .. } = &*self.memtable;
+        let table = directory.find_or_add(arena, &mut self.bump, table);
+        table.stamp(ts);
+        (table, Tree { arena, bump: &mut self.bump, root: &table.root })
+    }
+
+    /// Relaxed, in two steps: the writer alone changes the count.
+    #[inline]
+    fn count(&self, records: u64) {
+        let counter = &self.memtable.records;
+        counter.store(counter.load(Ordering::Relaxed) + records, Ordering::Relaxed);
+    }
+}

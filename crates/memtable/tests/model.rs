@@ -1,0 +1,348 @@
+//! The memtable against a `BTreeMap` of (key, newest first), at random timestamps, in both directions.
+
+use base::op::Op;
+use base::seams::Random;
+use base::sync::Arc;
+use base::{CommitTs, TableId};
+use memtable::{Cursor, Found, Memtable, Writer};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+const TABLE: TableId = TableId(16);
+
+type Range = (Vec<u8>, Option<Vec<u8>>, u64);
+
+#[derive(Default)]
+struct Model {
+    versions: BTreeMap<(Vec<u8>, Reverse<u64>), Option<Vec<u8>>>,
+    ranges: Vec<Range>,
+}
+
+fn covers((start, end, _): &Range, key: &[u8]) -> bool {
+    start.as_slice() <= key && end.as_deref().is_none_or(|end| key < end)
+}
+
+impl Model {
+    fn own(&self, key: &[u8], at: u64) -> Option<(u64, &Option<Vec<u8>>)> {
+        let from = (key.to_vec(), Reverse(at));
+        let next = self.versions.range(from..).next().filter(|((other, _), _)| other == key);
+        next.map(|((_, ts), value)| (ts.0, value))
+    }
+
+    fn range_ts(&self, key: &[u8], at: u64) -> Option<u64> {
+        self.ranges.iter().filter(|range| range.2 <= at && covers(range, key)).map(|range| range.2).max()
+    }
+
+    fn get(&self, key: &[u8], at: u64) -> Option<Found<'_>> {
+        let (own, range) = (self.own(key, at), self.range_ts(key, at));
+        match own {
+            Some((ts, Some(value))) if range.is_none_or(|range| range <= ts) => Some(Found::Value(value)),
+            None if range.is_none() => None,
+            _ => Some(Found::Deleted),
+        }
+    }
+
+    /// What a cursor shows.
+    fn entries(&self, at: u64) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        let mut keys: Vec<_> =
+            self.versions.keys().filter(|key| key.1.0 <= at).map(|key| key.0.clone()).collect();
+        keys.dedup();
+        let value = |key: &[u8]| match self.get(key, at) {
+            Some(Found::Value(value)) => Some(value.to_vec()),
+            _ => None,
+        };
+        keys.into_iter().map(|key| (key.clone(), value(&key))).collect()
+    }
+
+    fn changed(&self, start: &[u8], end: Bound<&[u8]>, since: u64) -> bool {
+        let inside = |key: &[u8]| match end {
+            Bound::Unbounded => true,
+            Bound::Included(end) => key <= end,
+            Bound::Excluded(end) => key < end,
+        };
+        let point = |((key, ts), _): (&(Vec<u8>, Reverse<u64>), _)| {
+            ts.0 > since && start <= key.as_slice() && inside(key)
+        };
+        let range = |range: &Range| {
+            range.2 > since
+                && inside(&range.0)
+                && range.1.as_deref().is_none_or(|range_end| start < range_end)
+        };
+        self.versions.iter().any(point) || self.ranges.iter().any(range)
+    }
+}
+
+fn owned((key, found): (&[u8], Found<'_>)) -> (Vec<u8>, Option<Vec<u8>>) {
+    match found {
+        Found::Value(value) => (key.to_vec(), Some(value.to_vec())),
+        Found::Deleted => (key.to_vec(), None),
+    }
+}
+
+fn forward(cursor: &mut Cursor<'_>) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    let mut seen = Vec::new();
+    cursor.seek_first();
+    while let Some(entry) = cursor.entry() {
+        seen.push(owned(entry));
+        cursor.next();
+    }
+    seen
+}
+
+fn backward(cursor: &mut Cursor<'_>) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+    let mut seen = Vec::new();
+    cursor.seek_last();
+    while let Some(entry) = cursor.entry() {
+        seen.push(owned(entry));
+        cursor.prev();
+    }
+    seen.reverse();
+    seen
+}
+
+/// How keys of one run of the test look. Heads are equal, zero-padded or plain, by kind.
+fn key(random: &mut Random, kind: u64, spread: u64) -> Vec<u8> {
+    let number = random.below(spread);
+    match kind {
+        0 => (number as u32).to_be_bytes().to_vec(),
+        1 => [&b"a prefix of 19 byte"[..], &(number as u16).to_be_bytes()].concat(),
+        2 => vec![0; number as usize % 24],
+        _ => (0..random.below(12)).map(|_| b"\0\x01a\xff"[random.below(4) as usize]).collect(),
+    }
+}
+
+fn step(random: &mut Random, kind: u64, spread: u64, ts: u64, writer: &mut Writer, model: &mut Model) {
+    let (table, at) = (TABLE, CommitTs(ts));
+    let one = key(random, kind, spread);
+    match random.below(40) {
+        0 => {
+            let other = random.chance(2, 3).then(|| key(random, kind, spread));
+            writer.apply(at, table, Op::DeleteRange { start: &one, end: other.as_deref() });
+            model.ranges.push((one, other, ts));
+        }
+        1..8 => {
+            writer.apply(at, table, Op::Delete { key: &one });
+            model.versions.insert((one, Reverse(ts)), None);
+        }
+        8 => {
+            let mut batch: Vec<_> = (0..random.below(60)).map(|_| key(random, kind, spread)).collect();
+            batch.sort();
+            batch.dedup();
+            let value = ts.to_be_bytes();
+            writer.extend_sorted(table, at, &mut batch.iter().map(|key| (&key[..], Some(&value[..]))));
+            model.versions.extend(batch.into_iter().map(|key| ((key, Reverse(ts)), Some(value.to_vec()))));
+        }
+        _ => {
+            let value = vec![b'v'; random.below(40) as usize];
+            writer.apply(at, table, Op::Put { key: &one, value: &value });
+            model.versions.insert((one, Reverse(ts)), Some(value));
+        }
+    }
+}
+
+fn check_points(random: &mut Random, kind: u64, spread: u64, ts: u64, memtable: &Memtable, model: &Model) {
+    for _ in 0..40 {
+        let (one, other) = (key(random, kind, spread), key(random, kind, spread));
+        let at = random.below(ts + 2);
+        assert_eq!(memtable.get(TABLE, &one, CommitTs(at)), model.get(&one, at), "{one:?} at {at}");
+        let newest = model.own(&one, u64::MAX).map(|own| own.0).max(model.range_ts(&one, u64::MAX));
+        assert_eq!(memtable.newest_in(TABLE, &one), newest.map(CommitTs));
+        let since = ts.saturating_sub(random.below(8));
+        for end in [Bound::Unbounded, Bound::Included(&other[..]), Bound::Excluded(&other[..])] {
+            if end != Bound::Unbounded && other <= one {
+                continue;
+            }
+            let changed = memtable.changed_since(TABLE, &one, end, CommitTs(since));
+            assert_eq!(changed.is_some(), model.changed(&one, end, since), "{one:?}..{end:?} since {since}");
+        }
+    }
+}
+
+fn check_cursors(random: &mut Random, kind: u64, spread: u64, ts: u64, memtable: &Memtable, model: &Model) {
+    let at = random.below(ts + 1);
+    let expected = model.entries(at);
+    let mut cursor = memtable.cursor(TABLE, CommitTs(at));
+    assert_eq!(forward(&mut cursor), expected);
+    assert_eq!(backward(&mut cursor), expected);
+    for _ in 0..20 {
+        let target = key(random, kind, spread);
+        let mut place = expected.partition_point(|entry| entry.0 < target);
+        if random.chance(1, 2) {
+            cursor.seek(&target);
+        } else {
+            cursor.seek_before(&target);
+            place = place.wrapping_sub(1);
+        }
+        for _ in 0..random.below(30) {
+            assert_eq!(cursor.entry().map(owned).as_ref(), expected.get(place), "from {target:?}");
+            if cursor.entry().is_none() {
+                break;
+            }
+            if random.chance(1, 2) {
+                cursor.next();
+                place += 1;
+            } else {
+                cursor.prev();
+                place = place.wrapping_sub(1);
+            }
+        }
+    }
+}
+
+#[test]
+fn agrees_with_a_map() {
+    for seed in 0..16 {
+        let mut random = Random::seeded(seed);
+        let (kind, spread) = (seed % 4, [60, 1000, 20_000][seed as usize % 3]);
+        let (memtable, mut writer) = Memtable::new();
+        let mut model = Model::default();
+        for ts in 1..1500 {
+            step(&mut random, kind, spread, ts, &mut writer, &mut model);
+            if random.chance(1, 60) {
+                check_points(&mut random, kind, spread, ts, &memtable, &model);
+                check_cursors(&mut random, kind, spread, ts, &memtable, &model);
+            }
+        }
+    }
+}
+
+#[test]
+fn cursors_keep_their_snapshot_while_the_writer_goes_on() {
+    for seed in 100..108 {
+        let mut random = Random::seeded(seed);
+        let (kind, spread) = (seed % 4, 3000);
+        let (memtable, mut writer) = Memtable::new();
+        let mut model = Model::default();
+        let mut held: Vec<(Cursor<'_>, Vec<_>, usize)> = Vec::new();
+        for ts in 1..2500 {
+            step(&mut random, kind, spread, ts, &mut writer, &mut model);
+            if random.chance(1, 40) {
+                let expected = model.entries(ts);
+                let mut cursor = memtable.cursor(TABLE, CommitTs(ts));
+                let target = key(&mut random, kind, spread);
+                cursor.seek(&target);
+                let place = expected.partition_point(|entry| entry.0 < target);
+                held.push((cursor, expected, place));
+            }
+            held.retain_mut(|(cursor, expected, place)| {
+                assert_eq!(cursor.entry().map(owned).as_ref(), expected.get(*place), "since {ts}");
+                if random.chance(1, 2) {
+                    cursor.next();
+                    *place += 1;
+                } else {
+                    cursor.prev();
+                    *place = place.wrapping_sub(1);
+                }
+                let on = cursor.entry().is_some();
+                assert_eq!(cursor.entry().map(owned).as_ref(), expected.get(*place), "since {ts}");
+                on
+            });
+        }
+    }
+}
+
+#[test]
+fn ten_thousand_tables_stay_apart() {
+    let (memtable, mut writer) = Memtable::new();
+    let mut ids: Vec<u32> = (0..10_000).map(|id| id * 7 + 3).collect();
+    Random::seeded(5).shuffle(&mut ids);
+    for &id in &ids {
+        writer.put(TableId(id), b"key", &id.to_be_bytes(), CommitTs(1));
+    }
+    ids.sort();
+    assert_eq!(memtable.tables(), ids.iter().copied().map(TableId).collect::<Vec<_>>());
+    for id in ids {
+        assert_eq!(memtable.get(TableId(id), b"key", CommitTs(1)), Some(Found::Value(&id.to_be_bytes()[..])));
+        assert_eq!(memtable.get(TableId(id + 1), b"key", CommitTs(1)), None);
+    }
+    assert!(memtable.bytes() < 10_000 * 512, "{} bytes", memtable.bytes());
+}
+
+#[test]
+fn sorted_loads_of_every_size_are_whole_and_can_grow() {
+    for records in (0..40_u32).chain([224, 225, 226, 240, 241, 3375, 3376, 5000]) {
+        let (memtable, mut writer) = Memtable::new();
+        let keys: Vec<_> = (0..records).map(|i| (2 * i).to_be_bytes()).collect();
+        writer.extend_sorted(TABLE, CommitTs(1), &mut keys.iter().map(|key| (&key[..], Some(&key[..]))));
+        assert_eq!(forward(&mut memtable.cursor(TABLE, CommitTs(1))).len() as u32, records);
+        let between: Vec<_> = (0..records).map(|i| (2 * i + 1).to_be_bytes()).collect();
+        writer.extend_sorted(TABLE, CommitTs(2), &mut between.iter().map(|key| (&key[..], None)));
+        assert_eq!(forward(&mut memtable.cursor(TABLE, CommitTs(1))).len() as u32, records);
+        assert_eq!(backward(&mut memtable.cursor(TABLE, CommitTs(2))).len() as u32, 2 * records);
+        assert_eq!(memtable.records(), u64::from(2 * records));
+    }
+}
+
+#[test]
+fn sizes_from_nothing_to_the_largest_value() {
+    let (memtable, mut writer) = Memtable::new();
+    assert!(memtable.is_empty() && memtable.bytes() < 10 << 10);
+    let large = vec![7; base::limits::MAX_VALUE_BYTES];
+    writer.put(TABLE, b"", b"", CommitTs(1));
+    assert!(memtable.bytes() < 10 << 10);
+    writer.put(TABLE, b"large", &large, CommitTs(2));
+    writer.put(TABLE, &large[..60_000], &large[..300_000], CommitTs(3));
+    writer.delete(TABLE, b"large", CommitTs(4));
+    assert_eq!(memtable.get(TABLE, b"", CommitTs(9)), Some(Found::Value(b"")));
+    assert_eq!(memtable.get(TABLE, b"large", CommitTs(3)), Some(Found::Value(&large[..])));
+    assert_eq!(memtable.get(TABLE, b"large", CommitTs(4)), Some(Found::Deleted));
+    assert_eq!(memtable.get(TABLE, &large[..60_000], CommitTs(3)), Some(Found::Value(&large[..300_000])));
+}
+
+#[test]
+fn the_last_of_two_puts_with_one_timestamp_counts() {
+    let (memtable, mut writer) = Memtable::new();
+    writer.put(TABLE, b"k", b"first", CommitTs(1));
+    writer.put(TABLE, b"k", b"last", CommitTs(1));
+    writer.delete_range(TABLE, b"", None, CommitTs(1));
+    assert_eq!(memtable.get(TABLE, b"k", CommitTs(1)), Some(Found::Value(b"last")));
+    assert_eq!(memtable.get(TABLE, b"other", CommitTs(1)), Some(Found::Deleted));
+    assert_eq!(memtable.range_tombstones(TABLE).len(), 1);
+}
+
+/// Readers take snapshots of what was applied and check that each commit is there whole, while the writer writes.
+#[test]
+fn readers_see_whole_commits_under_a_writer() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    const COMMITS: u64 = 4000;
+    const KEYS: u64 = 5;
+    let (memtable, mut writer) = Memtable::new();
+    let applied = AtomicU64::new(0);
+    let key = |commit: u64, i: u64| (commit.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ i << 60).to_be_bytes();
+    std::thread::scope(|scope| {
+        for seed in 0..3 {
+            let (memtable, applied) = (Arc::clone(&memtable), &applied);
+            scope.spawn(move || {
+                let mut random = Random::seeded(seed);
+                loop {
+                    let at = applied.load(Ordering::Acquire);
+                    let mut cursor = memtable.cursor(TABLE, CommitTs(at));
+                    cursor.seek_first();
+                    let mut seen = 0;
+                    while let Some((_, found)) = cursor.entry() {
+                        assert!(matches!(found, Found::Value(value) if value <= &at.to_be_bytes()[..]));
+                        seen += 1;
+                        cursor.next();
+                    }
+                    assert_eq!(seen, at * KEYS);
+                    for _ in 0..50.min(at) {
+                        let commit = 1 + random.below(at);
+                        let one = key(commit, random.below(KEYS));
+                        let value = commit.to_be_bytes();
+                        assert_eq!(memtable.get(TABLE, &one, CommitTs(at)), Some(Found::Value(&value)));
+                    }
+                    if at == COMMITS {
+                        break;
+                    }
+                }
+            });
+        }
+        for commit in 1..=COMMITS {
+            for i in 0..KEYS {
+                writer.put(TABLE, &key(commit, i), &commit.to_be_bytes(), CommitTs(commit));
+            }
+            applied.store(commit, Ordering::Release);
+        }
+    });
+}

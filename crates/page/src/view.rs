@@ -1,0 +1,222 @@
+//! Reading a page: plain slices into its bytes, no allocation, no check that [`Page::verify`] has made already.
+
+use crate::header::{HEADER_BYTES, Kind, LARGE_BIT, SLOT_BYTES, Slot, cell_bytes, field};
+use crate::{LargeRef, Value};
+use base::{CheckpointNo, PagePtr, checksum};
+
+/// A verified page. Copying it copies a reference.
+///
+/// ```
+/// use base::{CheckpointNo, DatabaseId, PagePtr};
+/// use page::{EditCounters, Kind, Page, PageMut, Value};
+///
+/// let mut bytes = vec![0; 4096];
+/// let mut counters = EditCounters::default();
+/// let mut leaf = PageMut::init(&mut bytes, Kind::Leaf, 0, CheckpointNo(1));
+/// leaf.insert(0, b"apple", Value::Inline(b"red"), &mut counters).unwrap();
+/// leaf.insert(1, b"apricot", Value::Inline(b"orange"), &mut counters).unwrap();
+/// let checksum = leaf.seal(DatabaseId(7), 3);
+///
+/// let page = Page::verify(&bytes, PagePtr::new(3, 1, checksum), DatabaseId(7)).unwrap();
+/// assert_eq!(page.prefix(), b"ap");
+/// assert_eq!(page.search(b"apricot"), Ok(1));
+/// assert_eq!(page.value(1), Value::Inline(b"orange"));
+/// ```
+#[derive(Clone, Copy)]
+pub struct Page<'a> {
+    pub(crate) bytes: &'a [u8],
+}
+
+/// The three parts of a cell, as they lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell<'a> {
+    /// A leaf's value length, or an inner page's child.
+    pub front: &'a [u8],
+    pub suffix: &'a [u8],
+    /// A leaf's value; nothing in an inner page.
+    pub back: &'a [u8],
+}
+
+impl Cell<'_> {
+    /// What the cell takes up in the page.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        cell_bytes(self.front.len() + self.suffix.len() + self.back.len())
+    }
+}
+
+impl<'a> Page<'a> {
+    /// A page that passed [`Page::verify`] before, or that [`PageMut`](crate::PageMut) built. Of other bytes the
+    /// accessors may panic.
+    #[inline]
+    pub fn trusted(bytes: &'a [u8]) -> Page<'a> {
+        Page { bytes }
+    }
+
+    /// Its bytes.
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Leaf or inner.
+    #[inline]
+    pub fn kind(self) -> Kind {
+        field::kind(self.bytes).expect("a verified page has a kind")
+    }
+
+    /// 0 for a leaf, else one more than its children's.
+    #[inline]
+    pub fn level(self) -> u8 {
+        field::level(self.bytes)
+    }
+
+    /// Entries.
+    #[inline]
+    pub fn count(self) -> usize {
+        usize::from(field::count(self.bytes))
+    }
+
+    /// The checkpoint that wrote it.
+    #[inline]
+    pub fn birth(self) -> CheckpointNo {
+        CheckpointNo(field::birth(self.bytes))
+    }
+
+    /// What all its keys begin with.
+    #[inline]
+    pub fn prefix(self) -> &'a [u8] {
+        let start = field::prefix_offset(self.bytes) as usize;
+        &self.bytes[start..start + usize::from(field::prefix_len(self.bytes))]
+    }
+
+    #[inline]
+    pub(crate) fn slots(self) -> &'a [[u8; SLOT_BYTES]] {
+        self.bytes[HEADER_BYTES..HEADER_BYTES + SLOT_BYTES * self.count()].as_chunks().0
+    }
+
+    #[inline]
+    pub(crate) fn slot(self, i: usize) -> Slot {
+        Slot::decode(self.slots()[i])
+    }
+
+    /// Entry `i`'s key without the prefix. Empty for entry 0 of an inner page, which has no key.
+    #[inline]
+    pub fn suffix(self, i: usize) -> &'a [u8] {
+        self.suffix_in(self.slot(i))
+    }
+
+    #[inline]
+    pub(crate) fn suffix_in(self, slot: Slot) -> &'a [u8] {
+        let start = slot.offset() + self.kind().front_bytes();
+        &self.bytes[start..start + slot.suffix_len()]
+    }
+
+    /// Puts entry `i`'s whole key into `into`, which is cleared first. Entry 0 of an inner page has no key:
+    /// `into` stays empty.
+    #[inline]
+    pub fn copy_key(self, i: usize, into: &mut Vec<u8>) {
+        into.clear();
+        if i >= self.kind().first_keyed() {
+            into.extend_from_slice(self.prefix());
+            into.extend_from_slice(self.suffix(i));
+        }
+    }
+
+    /// The pointer to child `i` of an inner page.
+    #[inline]
+    pub fn child(self, i: usize) -> PagePtr {
+        debug_assert_eq!(self.kind(), Kind::Inner);
+        let offset = self.slot(i).offset();
+        PagePtr::decode(self.bytes[offset..offset + PagePtr::BYTES].try_into().expect("16 bytes"))
+    }
+
+    /// What entry `i` of a leaf holds.
+    #[inline]
+    pub fn value(self, i: usize) -> Value<'a> {
+        debug_assert_eq!(self.kind(), Kind::Leaf);
+        let slot = self.slot(i);
+        let (length, large) = self.value_len(slot.offset());
+        let start = slot.offset() + Kind::Leaf.front_bytes() + slot.suffix_len();
+        let bytes = &self.bytes[start..start + length];
+        if large {
+            Value::Large(LargeRef::decode(bytes.try_into().expect("a large reference's bytes")))
+        } else {
+            Value::Inline(bytes)
+        }
+    }
+
+    /// The length in bytes of the payload of the leaf cell at `offset`, and whether it is a large reference.
+    #[inline]
+    pub(crate) fn value_len(self, offset: usize) -> (usize, bool) {
+        let field = u16::from_le_bytes(self.bytes[offset..offset + 2].try_into().expect("2 bytes"));
+        match field & LARGE_BIT {
+            0 => (usize::from(field), false),
+            _ => (LargeRef::BYTES, true),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn cell(self, i: usize) -> Cell<'a> {
+        let slot = self.slot(i);
+        let kind = self.kind();
+        let back_len = match kind {
+            Kind::Leaf => self.value_len(slot.offset()).0,
+            Kind::Inner => 0,
+        };
+        let (front, rest) = self.bytes[slot.offset()..].split_at(kind.front_bytes());
+        let (suffix, rest) = rest.split_at(slot.suffix_len());
+        Cell { front, suffix, back: &rest[..back_len] }
+    }
+
+    /// Whether an entry is a large reference, or a child's pointer says that one lies below it.
+    #[inline]
+    pub fn has_large(self) -> bool {
+        field::large_count(self.bytes) != 0
+    }
+
+    /// Bytes taken by header, slots, cells and prefix: the page's length less [`Page::free_bytes`].
+    #[inline]
+    pub fn used_bytes(self) -> usize {
+        self.bytes.len() - self.free_bytes()
+    }
+
+    /// Bytes in the gap and in freed cells. An entry takes 8 of them for its slot and, rounded up to 4, its cell.
+    #[inline]
+    pub fn free_bytes(self) -> usize {
+        self.gap_bytes() + field::free_bytes(self.bytes) as usize
+    }
+
+    /// The contiguous free bytes between slots and cells.
+    #[inline]
+    pub(crate) fn gap_bytes(self) -> usize {
+        field::cells_start(self.bytes) as usize - HEADER_BYTES - SLOT_BYTES * self.count()
+    }
+
+    /// The wrapping sum of `base::checksum::record` over a leaf's records, where a large value counts as its
+    /// encoded reference. What a merge must conserve. `buffer` is scratch for keys; reuse it from page to page.
+    pub fn record_sum(self, buffer: &mut Vec<u8>) -> u64 {
+        debug_assert_eq!(self.kind(), Kind::Leaf);
+        buffer.clear();
+        buffer.extend_from_slice(self.prefix());
+        let prefix_len = buffer.len();
+        (0..self.count()).fold(0u64, |sum, i| {
+            let cell = self.cell(i);
+            buffer.truncate(prefix_len);
+            buffer.extend_from_slice(cell.suffix);
+            sum.wrapping_add(checksum::record(buffer, cell.back))
+        })
+    }
+}
+
+impl std::fmt::Debug for Page<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Page")
+            .field("kind", &self.kind())
+            .field("level", &self.level())
+            .field("count", &self.count())
+            .field("prefix", &self.prefix().escape_ascii().to_string())
+            .field("free_bytes", &self.free_bytes())
+            .finish()
+    }
+}
