@@ -143,6 +143,11 @@ impl Memtable {
         self.records.load(Ordering::Relaxed)
     }
 
+    /// How many of those are of `table`. O(1).
+    pub fn records_of(&self, table: TableId) -> u64 {
+        self.directory.find(table).map_or(0, Table::records)
+    }
+
     /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.records() == 0

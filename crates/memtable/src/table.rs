@@ -52,6 +52,7 @@ pub(crate) struct Table {
     pub root: NodeSlot,
     /// No record and no range tombstone is newer.
     newest: AtomicU64,
+    records: AtomicU64,
     tombstones: AtomicPtr<Tombstones>,
 }
 
@@ -69,6 +70,7 @@ impl Table {
             id,
             root: NodeSlot::new(None),
             newest: AtomicU64::new(0),
+            records: AtomicU64::new(0),
             tombstones: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -85,6 +87,19 @@ impl Table {
         if self.newest() < ts {
             self.newest.store(ts.0, Ordering::Relaxed);
         }
+    }
+
+    /// How many changes it holds.
+    #[inline]
+    pub fn records(&self) -> u64 {
+        // Relaxed: a count, which orders nothing.
+        self.records.load(Ordering::Relaxed)
+    }
+
+    /// Counts changes. Relaxed, in two steps: the writer alone changes the count.
+    #[inline]
+    pub fn count(&self, records: u64) {
+        self.records.store(self.records() + records, Ordering::Relaxed);
     }
 
     /// All range tombstones so far, in commit order.

@@ -40,6 +40,7 @@ impl Writer {
     pub fn delete_range(&mut self, table: TableId, start: &[u8], end: Option<&[u8]>, ts: CommitTs) {
         let (table, Tree { arena, bump, .. }) = self.tree(table, ts);
         table.push_tombstone(arena, bump, start, end, ts);
+        table.count(1);
         self.count(1);
     }
 
@@ -72,7 +73,7 @@ impl Writer {
         changes: &mut dyn Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
     ) {
         let mut changes = changes.map(|(key, value)| Change { ts, key, value });
-        let (_, mut tree) = self.tree(table, ts);
+        let (table, mut tree) = self.tree(table, ts);
         let mut records = 0;
         if tree.root.load().is_none() {
             records = tree.build(ts, &mut changes);
@@ -83,13 +84,15 @@ impl Writer {
                 records += 1;
             }
         }
+        table.count(records);
         self.count(records);
     }
 
     #[inline]
     fn insert(&mut self, table: TableId, change: Change<'_>) {
-        let (_, mut tree) = self.tree(table, change.ts);
+        let (table, mut tree) = self.tree(table, change.ts);
         tree.insert(change);
+        table.count(1);
         self.count(1);
     }
 

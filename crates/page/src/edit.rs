@@ -34,6 +34,18 @@ pub struct EditCounters {
     pub borrows: u64,
 }
 
+impl std::ops::AddAssign for EditCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.key_decodes += other.key_decodes;
+        self.compactions += other.compactions;
+        self.allocator_failures += other.allocator_failures;
+        self.bytes_moved += other.bytes_moved;
+        self.splits += other.splits;
+        self.merges += other.merges;
+        self.borrows += other.borrows;
+    }
+}
+
 /// The page is too full: split it and try again, several times if need be; a page of one record always has room
 /// for a second. Nothing was changed but the order of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -78,9 +78,18 @@ pub struct Applied {
     durable_at: Lsn,
     durability: Durability,
     sealed: bool,
+    wants_segment: bool,
 }
 
+/// How often the log's next segment is looked after, in bytes appended.
+const SEGMENT_CARE_BYTES: u64 = 64 << 10;
+
 impl Applied {
+    /// Whether this is a good moment to call [`Store::prepare_log`], in the background.
+    pub fn wants_segment(&self) -> bool {
+        self.wants_segment
+    }
+
     /// Whether it filled the memtable, so that there is something to checkpoint.
     pub fn sealed(&self) -> bool {
         self.sealed
@@ -100,7 +109,8 @@ impl Store {
         let Request { begin, durability, .. } = *request;
         if request.writes.is_empty() {
             let durable_at = self.durable_point_of(begin);
-            return Ok(Applied { ts: begin, durable_at, durability: Durability::Buffered, sealed: false });
+            let durability = Durability::Buffered;
+            return Ok(Applied { ts: begin, durable_at, durability, sealed: false, wants_segment: false });
         }
         encode(request.writes, request.record);
         self.log.reserve(request.record.len() as u64)?;
@@ -124,8 +134,10 @@ impl Store {
             self.clocks.publish(ts);
         }
         self.tallies.commits.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        let begin = end.0.saturating_sub(request.record.len() as u64);
+        let wants_segment = begin / SEGMENT_CARE_BYTES != end.0 / SEGMENT_CARE_BYTES;
         let sealed = self.seal_if_full(committer);
-        Ok(Applied { ts, durable_at: end, durability, sealed })
+        Ok(Applied { ts, durable_at: end, durability, sealed, wants_segment })
     }
 
     /// Steps 7 and 8: returns when the commit is as durable as it asked to be and every reader sees it.

@@ -1,7 +1,17 @@
 //! Records in order: a span of keys, and a cursor over it.
 
-use base::keys;
+use crate::merge::layers::MemtableLayer;
+use crate::merge::{Item, Layer, Merged, Upper};
+use crate::snapshot::Snapshot;
+use crate::write_set::WriteSet;
+use base::slots::Reader;
+use base::{Result, TableId, keys};
+use page::Value;
+use pool::Pool;
+use std::cell::RefCell;
+use std::fmt;
 use std::ops::{Bound, RangeBounds};
+use txn::{RangeToken, ReadSet};
 
 /// A range of keys, from `start` on and below `end`. Made from any range of byte strings, or from a prefix.
 ///
@@ -55,6 +65,18 @@ impl Span {
         self.end.as_deref()
     }
 
+    /// The part of it from `start` on.
+    pub(crate) fn starting(&self, start: Bound<&[u8]>) -> Span {
+        let Span { start, .. } = Span::between(start, Bound::Unbounded);
+        Span { start: start.max(self.start.clone()), end: self.end.clone() }
+    }
+
+    /// The part of it before `end`.
+    pub(crate) fn until(&self, end: &[u8]) -> Span {
+        let earlier = self.end.as_deref().map_or(end, |own| own.min(end));
+        Span { start: self.start.clone(), end: Some(earlier.to_vec()) }
+    }
+
     /// Whether `key` lies before the end.
     #[inline]
     fn ends_after(&self, key: &[u8]) -> bool {
@@ -95,15 +117,244 @@ impl From<std::ops::RangeFull> for Span {
     }
 }
 
-/// Placeholder while merge is written.
-#[derive(Debug)]
-pub struct Cursor<'a>(std::marker::PhantomData<&'a ()>);
+/// The lowest layer: a run, with what its cursor needs to move.
+struct RunLayer<'a> {
+    cursor: run::Cursor,
+    pool: &'a Pool,
+    reader: Reader<'a>,
+}
+
+impl Layer for RunLayer<'_> {
+    fn seek_first(&mut self) -> Result<bool> {
+        self.cursor.seek_first(self.pool, &self.reader)
+    }
+    fn seek_last(&mut self) -> Result<bool> {
+        self.cursor.seek_last(self.pool, &self.reader)
+    }
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.cursor.seek(self.pool, &self.reader, key)
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
+        self.cursor.seek_before(self.pool, &self.reader, key)
+    }
+    #[inline]
+    fn next(&mut self) -> Result<bool> {
+        self.cursor.next(self.pool, &self.reader)
+    }
+    #[inline]
+    fn prev(&mut self) -> Result<bool> {
+        self.cursor.prev(self.pool, &self.reader)
+    }
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+        self.cursor.entry().map(|(key, value)| match value {
+            Value::Inline(value) => (key, Item::Value(value)),
+            Value::Large(large) => (key, Item::Large(large)),
+        })
+    }
+}
+
+/// Where a cursor is in its span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Not moved yet: `next` goes to the first record, `prev` to the last.
+    Fresh,
+    On,
+    BeforeFirst,
+    AfterLast,
+}
+
+/// Reports what a transaction's cursor passes.
+#[derive(Clone, Copy)]
+struct Track<'a> {
+    reads: &'a RefCell<ReadSet>,
+    table: TableId,
+    token: Option<RangeToken>,
+}
+
+/// A cursor over the records of a [`Span`], in either direction. What it shows is lent until it moves: no copies.
+///
+/// Between the records it can stand before the first and behind the last; a step off an end returns `None`, and a
+/// step back the record at that end again.
+pub struct Cursor<'a> {
+    merged: Merged<Upper<'a>, RunLayer<'a>>,
+    pool: &'a Pool,
+    span: Span,
+    place: Place,
+    track: Option<Track<'a>>,
+    /// The current value, if it had to be read from an extent.
+    large: Vec<u8>,
+}
+
+impl fmt::Debug for Cursor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor").field("span", &self.span).field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// A record, lent.
+type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
+
 impl<'a> Cursor<'a> {
-    pub(crate) fn over_snapshot(_s: &'a crate::Snapshot, _t: base::TableId, _sp: Span) -> Self { unimplemented!() }
-    pub(crate) fn over_transaction(_s: &'a crate::Snapshot, _w: &'a crate::write_set::WriteSet, _r: Option<&'a std::cell::RefCell<txn::ReadSet>>, _t: base::TableId, _sp: Span) -> Self { unimplemented!() }
-    #[allow(missing_docs)]
-    #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> base::Result<Option<(&[u8], &[u8])>> { unimplemented!() }
-    #[allow(missing_docs)]
-    pub fn prev(&mut self) -> base::Result<Option<(&[u8], &[u8])>> { unimplemented!() }
+    pub(crate) fn over_snapshot(snapshot: &'a Snapshot, table: TableId, span: Span) -> Self {
+        Self::new(snapshot, None, None, table, span)
+    }
+
+    pub(crate) fn over_transaction(
+        snapshot: &'a Snapshot,
+        writes: &'a WriteSet,
+        reads: Option<&'a RefCell<ReadSet>>,
+        table: TableId,
+        span: Span,
+    ) -> Self {
+        writes.sort(table);
+        let track = reads.map(|reads| Track { reads, table, token: None });
+        Self::new(snapshot, writes.cursor(table).map(Upper::from), track, table, span)
+    }
+
+    /// Layers that have nothing of the table are left out: a table that rests in its run costs what the run costs.
+    fn new(
+        snapshot: &'a Snapshot,
+        own: Option<Upper<'a>>,
+        track: Option<Track<'a>>,
+        table: TableId,
+        span: Span,
+    ) -> Self {
+        let view = snapshot.view();
+        let written = view.memtables().filter(|memtable| memtable.newest(table).0 > 0);
+        let memtables = written.map(|memtable| MemtableLayer::new(memtable, table, snapshot.ts()).into());
+        let uppers = own.into_iter().chain(memtables).collect();
+        let pool = &snapshot.store().pool;
+        let cursor = run::Cursor::new(view.tables.run(table));
+        let merged = Merged::new(uppers, RunLayer { cursor, pool, reader: snapshot.reader() });
+        Cursor { merged, pool, span, place: Place::Fresh, track, large: Vec::new() }
+    }
+
+    /// The current record; `None` before the first, behind the last, and before the first move.
+    pub fn current(&self) -> Lent<'_> {
+        if self.place != Place::On {
+            return None;
+        }
+        self.merged.entry().map(|(key, item)| match item {
+            Item::Value(value) => (key, value),
+            Item::Large(_) | Item::Deleted => (key, &self.large[..]),
+        })
+    }
+
+    /// To the next record.
+    #[inline]
+    #[allow(clippy::should_implement_trait)] // It lends, which `Iterator` cannot.
+    pub fn next(&mut self) -> Result<Lent<'_>> {
+        let fresh = self.place != Place::On;
+        let on = match self.place {
+            Place::On => self.merged.next(),
+            Place::Fresh | Place::BeforeFirst => self.merged.seek(&self.span.start),
+            Place::AfterLast => return Ok(None),
+        };
+        self.arrive_forward(on, fresh)
+    }
+
+    /// To the record before.
+    #[inline]
+    pub fn prev(&mut self) -> Result<Lent<'_>> {
+        let fresh = self.place != Place::On;
+        let on = match (self.place, &self.span.end) {
+            (Place::On, _) => self.merged.prev(),
+            (Place::Fresh | Place::AfterLast, Some(end)) => self.merged.seek_before(end),
+            (Place::Fresh | Place::AfterLast, None) => self.merged.seek_last(),
+            (Place::BeforeFirst, _) => return Ok(None),
+        };
+        self.arrive_backward(on, fresh)
+    }
+
+    /// To the first record at or after `key`, within the span.
+    pub fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
+        let from = if key < &self.span.start[..] { &self.span.start } else { key };
+        let on = self.merged.seek(from);
+        if let Some(track) = &mut self.track {
+            // What lies between the old place and the new one was not read.
+            track.token = Some(track.reads.borrow_mut().range(track.table, from, Bound::Excluded(from)));
+        }
+        self.arrive_forward(on, false)
+    }
+
+    #[inline]
+    fn arrive_forward(&mut self, moved: Result<bool>, fresh: bool) -> Result<Lent<'_>> {
+        let on = self.settle(moved)?;
+        self.place = match on.then(|| self.merged.entry()).flatten() {
+            Some((key, _)) if self.span.ends_after(key) => Place::On,
+            _ => Place::AfterLast,
+        };
+        if self.track.is_some() {
+            self.track_forward(fresh);
+        }
+        self.lend()
+    }
+
+    #[inline]
+    fn arrive_backward(&mut self, moved: Result<bool>, fresh: bool) -> Result<Lent<'_>> {
+        let on = self.settle(moved)?;
+        self.place = match on.then(|| self.merged.entry()).flatten() {
+            Some((key, _)) if key >= &self.span.start[..] => Place::On,
+            _ => Place::BeforeFirst,
+        };
+        if self.track.is_some() {
+            self.track_backward(fresh);
+        }
+        self.lend()
+    }
+
+    /// A failed move leaves the cursor fresh.
+    #[inline]
+    fn settle(&mut self, moved: Result<bool>) -> Result<bool> {
+        if moved.is_err() {
+            self.place = Place::Fresh;
+        }
+        moved
+    }
+
+    #[inline]
+    fn lend(&mut self) -> Result<Lent<'_>> {
+        if self.place != Place::On {
+            return Ok(None);
+        }
+        if let Some((_, Item::Large(large))) = self.merged.entry() {
+            self.large = self.pool.read_extent(large.ptr, large.len_bytes as usize)?;
+        }
+        Ok(self.current())
+    }
+
+    /// What was read: from where the cursor set out through the record it came to, or to the end of the span.
+    fn track_forward(&mut self, fresh: bool) {
+        let Some(track) = &mut self.track else { return };
+        let high = match self.merged.entry() {
+            Some((key, _)) if self.place == Place::On => Bound::Included(key),
+            _ => self.span.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
+        };
+        let mut reads = track.reads.borrow_mut();
+        match track.token {
+            Some(token) => reads.extend_high(token, high),
+            None => track.token = Some(reads.range(track.table, &self.span.start, high)),
+        }
+        if let (true, Some(token)) = (fresh, track.token) {
+            reads.extend_low(token, &self.span.start);
+        }
+    }
+
+    fn track_backward(&mut self, fresh: bool) {
+        let Some(track) = &mut self.track else { return };
+        let low = match self.merged.entry() {
+            Some((key, _)) if self.place == Place::On => key,
+            _ => &self.span.start,
+        };
+        let end = self.span.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut reads = track.reads.borrow_mut();
+        match track.token {
+            Some(token) => reads.extend_low(token, low),
+            None => track.token = Some(reads.range(track.table, low, end)),
+        }
+        if let (true, Some(token)) = (fresh, track.token) {
+            reads.extend_high(token, end);
+        }
+    }
 }

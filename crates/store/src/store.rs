@@ -115,6 +115,11 @@ impl Store {
         Ok(())
     }
 
+    /// Readies the log's next segment if it will be needed soon, so that no commit has to. Answers whether it did.
+    pub fn prepare_log(&self) -> Result<bool> {
+        self.log.prepare_next()
+    }
+
     /// How full the memtables are, for whoever decides to wait or to work.
     pub fn pressure(&self) -> Pressure {
         let (memtables_bytes, sealed) = self.views.with_current(|view| {

@@ -4,6 +4,7 @@ use crate::catalog::{TableRow, WantedLayout, check_name};
 use crate::commit::{Applied, Request};
 use crate::handle::Table;
 use crate::scan::{Cursor, Span};
+use crate::scan_mut::CursorMut;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::view::Purpose;
@@ -12,8 +13,9 @@ use crate::write_set::{Own, Prior, Savepoint, WriteSet};
 use base::{Error, ErrorKind, Result, TableId, limits};
 use std::cell::RefCell;
 use std::mem;
+use std::ops::Bound;
 use std::sync::Arc;
-use txn::{Durability, Isolation, ReadSet};
+use txn::{Durability, Isolation, RangeToken, ReadSet};
 
 /// How a transaction runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -220,6 +222,29 @@ impl Transaction {
         let id = self.admit(table)?;
         let reads = self.is_serializable().then_some(&self.reads);
         Ok(Cursor::over_transaction(&self.snapshot, &self.writes, reads, id, span))
+    }
+
+    /// A cursor over the keys in `span` that can also put and delete where it stands.
+    pub fn cursor_mut(&mut self, table: &Table, span: Span) -> Result<CursorMut<'_>> {
+        self.admit(table)?;
+        Ok(CursorMut::new(self, table.clone(), span))
+    }
+
+    /// A cursor whose user notes what was read itself.
+    pub(crate) fn cursor_untracked(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
+        Ok(Cursor::over_transaction(&self.snapshot, &self.writes, None, self.admit(table)?, span))
+    }
+
+    pub(crate) fn track_range(&self, table: &Table, low: &[u8], high: Bound<&[u8]>) -> Option<RangeToken> {
+        self.is_serializable().then(|| self.reads.borrow_mut().range(table.id(), low, high))
+    }
+
+    pub(crate) fn extend_range_high(&self, token: RangeToken, high: Bound<&[u8]>) {
+        self.reads.borrow_mut().extend_high(token, high);
+    }
+
+    pub(crate) fn extend_range_low(&self, token: RangeToken, low: &[u8]) {
+        self.reads.borrow_mut().extend_low(token, low);
     }
 
     /// Marks a point to which [`Transaction::rollback_to`] can return. Savepoints nest.

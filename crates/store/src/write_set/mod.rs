@@ -249,15 +249,15 @@ impl WriteSet {
     }
 
     /// Puts one table's writes in key order and keeps them so from now on. O(n log n) the first time, O(1) after.
-    pub fn sort(&mut self, table: TableId) {
+    pub fn sort(&self, table: TableId) {
         if let Some(at) = self.position(table) {
             self.tables[at].ensure_order(&self.arena);
         }
     }
 
     /// [`WriteSet::sort`] for every table: what a commit does first, outside the critical section.
-    pub fn sort_all(&mut self) {
-        for set in &mut self.tables[..self.used] {
+    pub fn sort_all(&self) {
+        for set in self.sets() {
             set.ensure_order(&self.arena);
         }
     }

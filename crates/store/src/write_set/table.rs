@@ -12,6 +12,7 @@ use super::order::{Keys, Order};
 use super::ranges::Ranges;
 use base::TableId;
 use base::keys::head8;
+use std::cell::OnceCell;
 
 /// Up to so many entries a scan over their heads is faster than hashing.
 const SCANNED: usize = 16;
@@ -87,7 +88,7 @@ pub(super) struct TableSet {
     pub(super) table: TableId,
     entries: Vec<Entry>,
     index: Index,
-    order: Option<Order>,
+    order: OnceCell<Order>,
     pub(super) ranges: Ranges,
     /// Entries that are not gone.
     live: usize,
@@ -97,7 +98,7 @@ pub(super) struct TableSet {
 impl TableSet {
     pub(super) fn new(table: TableId) -> Self {
         let (entries, index, ranges) = (Vec::new(), Index::default(), Ranges::default());
-        TableSet { table, entries, index, order: None, ranges, live: 0, seed: index::process_seed() }
+        TableSet { table, entries, index, order: OnceCell::new(), ranges, live: 0, seed: index::process_seed() }
     }
 
     /// The number of `key`'s entry.
@@ -185,7 +186,7 @@ impl TableSet {
         let (was_live, is_live) = (old.state != State::Gone, content.state != State::Gone);
         if was_live != is_live {
             self.live = if is_live { self.live + 1 } else { self.live - 1 };
-            if let Some(order) = &mut self.order {
+            if let Some(order) = self.order.get_mut() {
                 let keys = Keys { entries: &self.entries, arena };
                 if is_live { order.insert(number, keys) } else { order.remove(number, keys) }
             }
@@ -194,9 +195,9 @@ impl TableSet {
     }
 
     /// Makes the order, unless it is there. O(n log n) once.
-    pub(super) fn ensure_order(&mut self, arena: &Arena) -> &Order {
+    pub(super) fn ensure_order(&self, arena: &Arena) -> &Order {
         let keys = Keys { entries: &self.entries, arena };
-        self.order.get_or_insert_with(|| {
+        self.order.get_or_init(|| {
             let is_live = |&number: &u32| keys.entries[number as usize].state() != State::Gone;
             Order::build((0..keys.entries.len() as u32).filter(is_live), keys)
         })
@@ -205,7 +206,7 @@ impl TableSet {
     /// The order, if it was made.
     #[inline]
     pub(super) fn order(&self) -> Option<&Order> {
-        self.order.as_ref()
+        self.order.get()
     }
 
     /// What the order needs to look at keys.
@@ -220,7 +221,7 @@ impl TableSet {
             return Vec::new();
         }
         self.ensure_order(arena);
-        let (keys, order) = (self.keys(arena), self.order.as_ref().expect("just made"));
+        let (keys, order) = (self.keys(arena), self.order.get().expect("just made"));
         let past = end.map_or(order.end(), |end| order.seek(end, keys).0);
         let mut found = Vec::new();
         let mut at = order.seek(start, keys).0;
@@ -233,10 +234,10 @@ impl TableSet {
 
     /// The entries that validation must know: in key order if that is known, then those that are gone but were read.
     pub(super) fn to_validate(&self) -> impl Iterator<Item = &Entry> {
-        let ordered = self.order.iter().flat_map(Order::iter).map(|number| self.entry(number));
+        let ordered = self.order.get().into_iter().flat_map(Order::iter).map(|number| self.entry(number));
         let rest =
-            if self.order.is_none() || self.live < self.entries.len() { &self.entries[..] } else { &[] };
-        let is_known = |entry: &&Entry| self.order.is_some() && entry.state() != State::Gone;
+            if self.order.get().is_none() || self.live < self.entries.len() { &self.entries[..] } else { &[] };
+        let is_known = |entry: &&Entry| self.order.get().is_some() && entry.state() != State::Gone;
         let matters = |entry: &&Entry| entry.read || entry.state() != State::Gone;
         ordered.chain(rest.iter().filter(move |entry| !is_known(entry)).filter(matters))
     }
@@ -258,7 +259,7 @@ impl TableSet {
         self.entries.clear();
         self.entries.shrink_to(KEPT_ENTRIES);
         self.index.clear();
-        self.order = None;
+        self.order = OnceCell::new();
         self.ranges.clear();
         self.live = 0;
     }

@@ -1,0 +1,289 @@
+//! The merged cursor.
+//!
+//! 1. Moving forward, every layer stands on its first entry at or after the current key (backward: its last at or
+//!    before). Entries that are hidden, or deleted, are passed over by [`Merged::settle`].
+//! 2. The *front* is the entry of the upper layers that comes next, and the upper layers that stand on its key: the
+//!    newest of these is the one that counts. It changes only when it is passed, so that a step inside the lower layer
+//!    compares one cached word, and whole keys only where the words tie.
+//! 3. A step takes whichever comes first, the lower layer's entry or the front. On equal keys the front wins, and
+//!    passing it passes both.
+//! 4. Turning round repositions every layer by the current key. Off an end, turning round leads back to that end's
+//!    entry.
+//! 5. A lower entry that a range tombstone covers is stepped over; after [`PATIENCE`] of them in a row the lower layer
+//!    is sought behind the tombstone, so that a dropped range costs no walk through it.
+//!
+//! Both directions are one code, with the direction as a constant.
+
+use super::{Item, Layer};
+use base::Result;
+use base::keys::head8;
+use std::cmp::Ordering;
+
+/// A seek costs about this many steps.
+const PATIENCE: u32 = 16;
+
+/// Where the cursor stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// Never sought, or a move failed.
+    Nowhere,
+    BeforeFirst,
+    AfterLast,
+    Lower,
+    /// On the front. `tied`: the lower layer stands on the same key.
+    Front {
+        tied: bool,
+    },
+}
+
+/// The upper layers' next entry.
+#[derive(Clone, Copy, Debug)]
+struct Front {
+    /// The newest layer that has it.
+    layer: usize,
+    /// All upper layers on the same key, as bits.
+    layers: u64,
+    /// The key's first bytes, as a number.
+    head: u64,
+    /// It is a delete, or a newer layer's range tombstone covers it.
+    deleted: bool,
+}
+
+/// See the module and [`super`]. Every move answers whether it ended on an entry. After an error the cursor is on none;
+/// any seek, also `next` and `prev`, then begins anew.
+#[derive(Debug)]
+pub struct Merged<U, L> {
+    uppers: Vec<U>,
+    lower: L,
+    lower_on: bool,
+    front: Option<Front>,
+    at: At,
+    forward: bool,
+    has_ranges: bool,
+    /// Hidden entries passed since the last that was not.
+    hidden: u32,
+    /// Scratch: the key at which the cursor turns.
+    turning: Vec<u8>,
+}
+
+#[inline]
+fn step<const FORWARD: bool>(layer: &mut impl Layer) -> Result<bool> {
+    if FORWARD { layer.next() } else { layer.prev() }
+}
+
+/// `Less` if `a` comes first in the direction.
+#[inline]
+fn directed<const FORWARD: bool>(order: Ordering) -> Ordering {
+    if FORWARD { order } else { order.reverse() }
+}
+
+impl<U: Layer, L: Layer> Merged<U, L> {
+    /// A cursor over `uppers`, newest first (at most 64), and `lower`, on no entry yet.
+    pub fn new(uppers: Vec<U>, lower: L) -> Self {
+        assert!(uppers.len() <= 64, "{} layers above the run", uppers.len());
+        let has_ranges = uppers.iter().any(Layer::has_ranges);
+        Merged {
+            uppers,
+            lower,
+            lower_on: false,
+            front: None,
+            at: At::Nowhere,
+            forward: true,
+            has_ranges,
+            hidden: 0,
+            turning: Vec::new(),
+        }
+    }
+
+    /// The key and its newest value; `None` if the cursor is on no entry. Never [`Item::Deleted`].
+    #[inline]
+    pub fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+        match self.at {
+            At::Lower => self.lower.entry(),
+            At::Front { .. } => self.uppers[self.front?.layer].entry(),
+            _ => None,
+        }
+    }
+
+    /// To the first entry.
+    pub fn seek_first(&mut self) -> Result<bool> {
+        self.place::<true>(Layer::seek_first, Layer::seek_first)
+    }
+
+    /// To the last entry.
+    pub fn seek_last(&mut self) -> Result<bool> {
+        self.place::<false>(Layer::seek_last, Layer::seek_last)
+    }
+
+    /// To the first entry at or after `key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.place::<true>(|upper| upper.seek(key), |lower| lower.seek(key))
+    }
+
+    /// To the last entry before `key`.
+    pub fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
+        self.place::<false>(|upper| upper.seek_before(key), |lower| lower.seek_before(key))
+    }
+
+    /// To the next entry. From before the first, or if never sought: to the first.
+    #[inline]
+    pub fn next(&mut self) -> Result<bool> {
+        self.advance::<true>()
+    }
+
+    /// To the entry before. From behind the last, or if never sought: to the last.
+    #[inline]
+    pub fn prev(&mut self) -> Result<bool> {
+        self.advance::<false>()
+    }
+
+    /// Positions every layer anew.
+    fn place<const FORWARD: bool>(
+        &mut self,
+        mut upper: impl FnMut(&mut U) -> Result<bool>,
+        lower: impl FnOnce(&mut L) -> Result<bool>,
+    ) -> Result<bool> {
+        self.at = At::Nowhere;
+        self.forward = FORWARD;
+        self.hidden = 0;
+        for layer in &mut self.uppers {
+            upper(layer)?;
+        }
+        self.lower_on = lower(&mut self.lower)?;
+        self.front = self.find_front::<FORWARD>();
+        self.settle::<FORWARD>()
+    }
+
+    #[inline]
+    fn advance<const FORWARD: bool>(&mut self) -> Result<bool> {
+        if self.at != At::Lower || self.forward != FORWARD {
+            return self.advance_otherwise::<FORWARD>();
+        }
+        // Should the step fail, the cursor is nowhere.
+        self.at = At::Nowhere;
+        self.lower_on = step::<FORWARD>(&mut self.lower)?;
+        self.settle::<FORWARD>()
+    }
+
+    /// Every step but one inside the lower layer.
+    fn advance_otherwise<const FORWARD: bool>(&mut self) -> Result<bool> {
+        match self.at {
+            At::AfterLast if FORWARD => Ok(false),
+            At::BeforeFirst if !FORWARD => Ok(false),
+            At::Front { tied } if self.forward == FORWARD => {
+                self.at = At::Nowhere;
+                self.pass_front::<FORWARD>(tied)?;
+                self.settle::<FORWARD>()
+            }
+            At::Lower | At::Front { .. } => self.turn::<FORWARD>(),
+            _ if FORWARD => self.seek_first(),
+            _ => self.seek_last(),
+        }
+    }
+
+    /// The first step in the other direction.
+    fn turn<const FORWARD: bool>(&mut self) -> Result<bool> {
+        let mut key = std::mem::take(&mut self.turning);
+        key.clear();
+        key.extend_from_slice(self.entry().expect("the cursor turns on an entry").0);
+        let moved = if FORWARD {
+            self.place::<true>(|upper| seek_after(upper, &key), |lower| seek_after(lower, &key))
+        } else {
+            self.seek_before(&key)
+        };
+        self.turning = key;
+        moved
+    }
+
+    /// Passes over what is deleted or hidden, and comes to rest on what comes first.
+    #[inline]
+    fn settle<const FORWARD: bool>(&mut self) -> Result<bool> {
+        loop {
+            let lower_first = match self.front {
+                Some(front) if self.lower_on => directed::<FORWARD>(self.lower_against(front)),
+                Some(_) => Ordering::Greater,
+                None if self.lower_on => Ordering::Less,
+                None => {
+                    self.at = if FORWARD { At::AfterLast } else { At::BeforeFirst };
+                    return Ok(false);
+                }
+            };
+            if lower_first.is_lt() {
+                if self.has_ranges && self.pass_hidden::<FORWARD>()? {
+                    continue;
+                }
+                self.at = At::Lower;
+                return Ok(true);
+            }
+            let tied = lower_first.is_eq();
+            if self.front.is_some_and(|front| !front.deleted) {
+                self.at = At::Front { tied };
+                return Ok(true);
+            }
+            self.pass_front::<FORWARD>(tied)?;
+        }
+    }
+
+    /// The lower layer's key against the front's.
+    #[inline]
+    fn lower_against(&self, front: Front) -> Ordering {
+        let key = self.lower.key().expect("the lower layer is on an entry");
+        let by_head = head8(key).cmp(&front.head);
+        by_head.then_with(|| key.cmp(self.uppers[front.layer].key().expect("the front is an entry")))
+    }
+
+    fn find_front<const FORWARD: bool>(&self) -> Option<Front> {
+        let mut first: Option<(usize, &[u8], u64)> = None;
+        for (layer, upper) in self.uppers.iter().enumerate() {
+            let Some(key) = upper.key() else { continue };
+            let order = first.map_or(Ordering::Less, |first| directed::<FORWARD>(key.cmp(first.1)));
+            match (order, &mut first) {
+                (Ordering::Equal, Some((_, _, layers))) => *layers |= 1 << layer,
+                (Ordering::Less, first) => *first = Some((layer, key, 1 << layer)),
+                _ => {}
+            }
+        }
+        let (layer, key, layers) = first?;
+        let is_deleted = matches!(self.uppers[layer].entry(), Some((_, Item::Deleted)));
+        let is_hidden = || self.uppers[..layer].iter().any(|newer| newer.covering(key).is_some());
+        let deleted = is_deleted || (self.has_ranges && is_hidden());
+        Some(Front { layer, layers, head: head8(key), deleted })
+    }
+
+    /// Steps over the front in every layer that stands on its key, the lower one too if it is `tied`.
+    fn pass_front<const FORWARD: bool>(&mut self, tied: bool) -> Result<()> {
+        let mut layers = self.front.map_or(0, |front| front.layers);
+        while layers != 0 {
+            step::<FORWARD>(&mut self.uppers[layers.trailing_zeros() as usize])?;
+            layers &= layers - 1;
+        }
+        if tied {
+            self.lower_on = step::<FORWARD>(&mut self.lower)?;
+        }
+        self.front = self.find_front::<FORWARD>();
+        Ok(())
+    }
+
+    /// Moves the lower layer on if an upper layer's range tombstone hides its entry. Whether it did.
+    fn pass_hidden<const FORWARD: bool>(&mut self) -> Result<bool> {
+        let key = self.lower.key().expect("the lower layer is on an entry");
+        let Some((start, end)) = self.uppers.iter().find_map(|upper| upper.covering(key)) else {
+            self.hidden = 0;
+            return Ok(false);
+        };
+        self.hidden += 1;
+        self.lower_on = match end {
+            _ if self.hidden <= PATIENCE => step::<FORWARD>(&mut self.lower)?,
+            Some(end) if FORWARD => self.lower.seek(end)?,
+            None if FORWARD => false,
+            _ => self.lower.seek_before(start)?,
+        };
+        Ok(true)
+    }
+}
+
+/// To the first entry after `key`.
+fn seek_after(layer: &mut impl Layer, key: &[u8]) -> Result<bool> {
+    let on = layer.seek(key)?;
+    if on && layer.key() == Some(key) { layer.next() } else { Ok(on) }
+}
