@@ -127,7 +127,10 @@ fn reads_and_writes(dir: &dyn Dir) -> Result<()> {
     assert_eq!(file.read_at(&mut four, 8)?, 2);
     assert_eq!(&four[..2], b"ld");
     assert_eq!(file.read_at(&mut four, 10)?, 0);
-    assert_eq!(file.read_at(&mut four, 1 << 40)?, 0);
+    for beyond in [1 << 40, i64::MAX as u64, u64::MAX] {
+        assert_eq!(file.read_at(&mut four, beyond)?, 0);
+        assert_eq!(kind(file.read_exact_at(&mut four, beyond)), ErrorKind::Corruption);
+    }
     let short = file.read_exact_at(&mut four, 8).expect_err("two bytes are missing");
     assert_eq!(short.kind(), ErrorKind::Corruption);
     assert!(short.message().contains("data") && short.message().contains("10"), "{short}");
@@ -144,6 +147,7 @@ fn lengths(dir: &dyn Dir) -> Result<()> {
     assert!(bytes.len() == 9_000 && bytes[..5_000].iter().all(|&byte| byte == 7));
     assert!(bytes[5_000..].iter().all(|&byte| byte == 0), "what was cut does not come back");
     assert_eq!(kind(file.set_len(u64::MAX)), ErrorKind::Full);
+    assert_eq!(kind(file.set_len(i64::MAX as u64)), ErrorKind::Full, "longer than any file system allows");
     file.set_len(0)?;
     assert!(file.is_empty()?);
     Ok(())
@@ -210,6 +214,7 @@ fn discards(dir: &dyn Dir) -> Result<()> {
     file.discard(19_000, 100_000)?;
     file.discard(1 << 30, 4096)?;
     file.discard(0, 0)?;
+    assert_eq!(kind(file.discard(4096, u64::MAX)), ErrorKind::Full);
     let bytes = bytes_of(&*file);
     assert_eq!(bytes.len(), 20_000, "the length stays");
     assert!(bytes[..4096].iter().chain(&bytes[12_288..19_000]).all(|&byte| byte == 7));
