@@ -59,6 +59,7 @@ impl Dir for MemDir {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_name(from)?;
         check_name(to)?;
         let mut files = lock(&self.shared.files);
         let bytes = files.remove(from).ok_or_else(|| missing(from))?;
@@ -67,6 +68,7 @@ impl Dir for MemDir {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
+        check_name(name)?;
         lock(&self.shared.files).remove(name).map(drop).ok_or_else(|| missing(name))
     }
 
