@@ -176,7 +176,7 @@ struct Stamp {
 impl Log {
     /// Appends one block and returns the LSN behind it. When this returns, the block survives a killed process, but
     /// no power loss before a [`Log::sync`] through that LSN. Costs a checksum and a copy; every so often, where
-    /// [`Log::prepare_next`] did not run in time, also a new segment with two syncs.
+    /// [`Log::prepare_next`] did not run in time, also a new segment with three syncs.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for a payload over [`MAX_PAYLOAD_BYTES`]; [`ErrorKind::Closed`] after

@@ -41,8 +41,7 @@ pub(crate) fn of_durability(
             )));
         }
         if later.generation == here.generation && later.first_lsn > at {
-            // Made ready in full before it was named; if it is shorter it was never used.
-            let Ok(mut window) = Window::open(dir, later) else { continue };
+            let mut window = Window::open(dir, later)?;
             if let Some(proof) = in_segment(&mut window, later.first_lsn, at)? {
                 return Ok(Some(proof));
             }

@@ -69,7 +69,7 @@ pub struct LogStats {
 }
 
 impl Log {
-    /// Makes the log of a new database: its first segment, synced with its name. Two syncs.
+    /// Makes the log of a new database: its first segment, synced with its name. Three syncs.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if the directory has log segments: see [`Log::discard`].

@@ -31,7 +31,7 @@ use std::sync::Arc;
 const PIECE_BYTES: u64 = 256 << 10;
 
 impl Log {
-    /// The log that [`Log::scan`] found, ready for appends. `checkpoint` is the newest durable one. Three flushes
+    /// The log that [`Log::scan`] found, ready for appends. `checkpoint` is the newest durable one. Four flushes
     /// and a directory sync, and as many bytes as were not known to be durable; nothing if it was closed in order.
     /// The directory must not have changed since the scan.
     ///

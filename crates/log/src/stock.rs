@@ -1,9 +1,9 @@
 //! Segments made ready before they are needed, and old files kept to be used again.
 //!
-//! To make a segment ready: (1) take a spare file under its new name, or create one and write zeros all over it, so
-//! that later writes change no metadata and cannot run out of space; (2) write the header; (3) sync the file;
-//! (4) sync the directory. A crash in between leaves a file that nothing names. Its number is not used again, and it
-//! becomes a spare when the log is next opened.
+//! To make a segment ready: (1) take a spare file under its new name, or create one, write zeros all over it, so that
+//! later writes change no metadata and cannot run out of space, and sync it; (2) write the header; (3) sync the
+//! file; (4) sync the directory. The first sync makes a valid header a proof that the whole file was written. A crash
+//! in between leaves a file that nothing names; its number is not used again.
 
 use crate::format::{
     END_BLOCK_BYTES, MAX_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, block_bytes, segment_name,
@@ -24,6 +24,7 @@ const ZEROS_BYTES: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub name: String,
+    /// So many of its bytes are known to have been written once; 0 if nothing is known.
     pub len_bytes: u64,
 }
 
@@ -71,6 +72,7 @@ impl Stock {
         let file = if written_once { self.dir.open(name)? } else { self.dir.create(name)? };
         if !written_once {
             write_zeros(&*file, header.len_bytes)?;
+            file.sync()?;
         }
         file.write_at(&header.encode(), 0)?;
         file.sync()?;
@@ -85,8 +87,9 @@ impl Stock {
 
     /// Keeps the few longest spares of at most `max_bytes` and removes the rest.
     pub fn trim(&mut self, max_bytes: u64) -> Result<()> {
-        self.spares.sort_by_key(|spare| if spare.len_bytes > max_bytes { 0 } else { spare.len_bytes });
-        while self.spares.len() > MAX_SPARES || self.spares.first().is_some_and(|s| s.len_bytes > max_bytes) {
+        let worth = |spare: &Spare| if spare.len_bytes > max_bytes { 0 } else { spare.len_bytes };
+        self.spares.sort_by_key(worth);
+        while self.spares.len() > MAX_SPARES || self.spares.first().is_some_and(|spare| worth(spare) == 0) {
             self.dir.remove(&self.spares[0].name)?;
             self.spares.remove(0);
         }

@@ -155,13 +155,17 @@ impl Survey {
         Lsn(limit.next_multiple_of(ALIGN_BYTES))
     }
 
-    /// The files that are none of `live`.
+    /// The files that are none of `live`. Only one with a header is known to have been written in full.
     pub fn spares(&self, live: &[SegmentHeader]) -> Vec<Spare> {
         let is_live = |number: u64| live.iter().any(|header| header.number == number);
-        let spares = self.entries.iter().filter(|(number, _)| !is_live(**number));
-        spares
-            .map(|(&number, entry)| Spare { name: segment_name(number), len_bytes: entry.len_bytes })
-            .collect()
+        let spare = |(&number, entry): (&u64, &Entry)| {
+            let len_bytes = match &entry.parsed {
+                Parsed::Header(header) if header.len_bytes <= entry.len_bytes => header.len_bytes,
+                _ => 0,
+            };
+            Spare { name: segment_name(number), len_bytes }
+        };
+        self.entries.iter().filter(|(number, _)| !is_live(**number)).map(spare).collect()
     }
 }
 

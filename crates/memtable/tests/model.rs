@@ -1,5 +1,7 @@
 //! The memtable against a `BTreeMap` of (key, newest first), at random timestamps, in both directions.
 
+#![cfg(not(loom))]
+
 use base::op::Op;
 use base::seams::Random;
 use base::sync::Arc;

@@ -1,78 +1,23 @@
 //! Floor 2: the page pool.
-#![allow(unused_variables, missing_docs)]
+//!
+//! ```text
+//!   read(guard, ptr) ──► table: unit → frame ──► frame: checksum as in ptr? ──► PageRef (borrows the guard's epoch)
+//!                          │ miss                   │ no
+//!                          └────────► fault: one thread reads and verifies, others wait ──► PageRef (holds a Pin)
+//!                                       │ needs a frame
+//!                                       └─► free list, else grow by a chunk, else evict (S3-FIFO)
+//! ```
+//! Reading order: [`pool`] (hits, faults, admission), `table` (unit to frame, without locks), `frames` (memory, pins,
+//! and when a frame may be written again: the only `unsafe` here), `policy` (which page goes), `ledger` (what may be
+//! allocated).
+#![deny(missing_docs)]
 
-use base::budget::Budget;
-use base::slots::{EpochGuard, Reader, Slots};
-use base::{DatabaseId, PagePtr, Result};
-use io::File;
-use page::Page;
-use std::sync::Arc;
+mod fault;
+mod frames;
+mod ledger;
+mod policy;
+pub mod pool;
+mod table;
 
-#[derive(Debug)]
-pub struct Pool(Arc<dyn File>);
-#[derive(Debug)]
-pub struct PageRef<'g>(Page<'g>);
-#[derive(Clone, Debug)]
-pub struct Pin(Arc<[u8]>);
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PoolStats {
-    pub faults: u64,
-    pub evictions: u64,
-    pub frames: u64,
-    pub bytes: u64,
-}
-
-impl Pool {
-    pub fn new(
-        file: Arc<dyn File>,
-        database: DatabaseId,
-        page_bytes: usize,
-        budget: Arc<Budget>,
-        limit_bytes: usize,
-        slots: Arc<Slots>,
-    ) -> Pool {
-        unimplemented!()
-    }
-    pub fn read<'g>(&'g self, guard: &'g mut EpochGuard<'_>, ptr: PagePtr) -> Result<PageRef<'g>> {
-        unimplemented!()
-    }
-    pub fn pin(&self, reader: &Reader<'_>, ptr: PagePtr) -> Result<Pin> {
-        unimplemented!()
-    }
-    pub fn admit(&self, ptr: PagePtr, bytes: &[u8]) {
-        unimplemented!()
-    }
-    pub fn forget(&self, unit: u64) {
-        unimplemented!()
-    }
-    pub fn read_extent(&self, ptr: PagePtr, len_bytes: usize) -> Result<Vec<u8>> {
-        unimplemented!()
-    }
-    pub fn stats(&self) -> PoolStats {
-        unimplemented!()
-    }
-    pub fn page_bytes(&self) -> usize {
-        unimplemented!()
-    }
-    pub fn database(&self) -> DatabaseId {
-        unimplemented!()
-    }
-    pub fn file(&self) -> &Arc<dyn File> {
-        &self.0
-    }
-}
-
-impl PageRef<'_> {
-    pub fn page(&self) -> Page<'_> {
-        self.0
-    }
-    pub fn pin(self) -> Pin {
-        unimplemented!()
-    }
-}
-
-impl Pin {
-    pub fn page(&self) -> Page<'_> {
-        Page::trusted(&self.0)
-    }
-}
+pub use frames::Pin;
+pub use pool::{PageRef, Pool, PoolStats};

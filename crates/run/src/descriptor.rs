@@ -7,7 +7,7 @@
 //! | 17-23 | | zero |
 //! | 24-31 | records | how many, little-endian |
 //! | 32-39 | bytes | of keys and values, little-endian |
-//! | 40-47 | | zero |
+//! | 40-47 | leaves | pages of records, little-endian |
 
 use base::{Error, PagePtr, Result, codec};
 use page::{Kind, Page};
@@ -32,11 +32,13 @@ pub struct Run {
     pub records: u64,
     /// Bytes of keys and values; an estimate whenever `records` is one.
     pub bytes: u64,
+    /// Leaf pages, exactly.
+    pub leaves: u64,
 }
 
 impl Run {
     /// Nothing.
-    pub const EMPTY: Run = Run { root: None, height: 0, records: 0, bytes: 0 };
+    pub const EMPTY: Run = Run { root: None, height: 0, records: 0, bytes: 0, leaves: 0 };
     /// Bytes of the encoded form.
     pub const BYTES: usize = 48;
 
@@ -49,6 +51,7 @@ impl Run {
         out[16] = self.height;
         out[24..32].copy_from_slice(&self.records.to_le_bytes());
         out[32..40].copy_from_slice(&self.bytes.to_le_bytes());
+        out[40..].copy_from_slice(&self.leaves.to_le_bytes());
         out
     }
 
@@ -58,19 +61,19 @@ impl Run {
         let mut reader = codec::Reader::new(bytes);
         let mut parts =
             || Some((reader.array()?, reader.array::<8>()?, reader.u64()?, reader.u64()?, reader.u64()?));
-        let (root, [height, padding @ ..], records, size, reserved) =
+        let (root, [height, padding @ ..], records, size, leaves) =
             parts().expect("48 bytes hold the fields");
         let root: [u8; PagePtr::BYTES] = root;
-        if usize::from(height) > MAX_HEIGHT || padding != [0; 7] || reserved != 0 {
+        if usize::from(height) > MAX_HEIGHT || padding != [0; 7] {
             return Err(Error::corruption(format!(
-                "run descriptor: height {height} (at most {MAX_HEIGHT}), reserved bytes {padding:?} and {reserved}"
+                "run descriptor: height {height} (at most {MAX_HEIGHT}), reserved bytes {padding:?}"
             )));
         }
-        if height == 0 && (root != [0; PagePtr::BYTES] || records != 0 || size != 0) {
+        if height == 0 && (root != [0; PagePtr::BYTES] || records != 0 || size != 0 || leaves != 0) {
             return Err(Error::corruption("run descriptor: height 0, yet a root or records"));
         }
         let root = (height > 0).then(|| PagePtr::decode(&root));
-        Ok(Run { root, height, records, bytes: size })
+        Ok(Run { root, height, records, bytes: size, leaves })
     }
 
     /// The root and its level, or `None` when the run is empty.
@@ -107,14 +110,21 @@ mod tests {
 
     #[test]
     fn a_descriptor_comes_back() {
-        let run = Run { root: Some(PagePtr::new(9, 4, 7).with_flags(1)), height: 3, records: 10, bytes: 200 };
+        let run = Run {
+            root: Some(PagePtr::new(9, 4, 7).with_flags(1)),
+            height: 3,
+            records: 10,
+            bytes: 200,
+            leaves: 2,
+        };
         assert_eq!(Run::decode(&run.encode()).unwrap(), run);
     }
 
     #[test]
     fn bytes_that_fit_no_run_are_refused() {
-        let good = Run { root: Some(PagePtr::new(9, 4, 7)), height: 3, records: 10, bytes: 200 }.encode();
-        for (at, value) in [(16, 0), (16, 33), (17, 1), (23, 9), (40, 1), (47, 1)] {
+        let good =
+            Run { root: Some(PagePtr::new(9, 4, 7)), height: 3, records: 10, bytes: 200, leaves: 2 }.encode();
+        for (at, value) in [(16, 0), (16, 33), (17, 1), (23, 9)] {
             let mut bad = good;
             bad[at] = value;
             assert!(Run::decode(&bad).is_err(), "byte {at} = {value}");

@@ -56,6 +56,7 @@ pub struct Editor<'a> {
     height: u8,
     records: u64,
     bytes: u64,
+    leaves: u64,
     arena: Arena,
     path: Path,
     dirty_sum: u64,
@@ -96,6 +97,7 @@ impl<'a> Editor<'a> {
             height: run.height,
             records: run.records,
             bytes: run.bytes,
+            leaves: run.leaves,
             arena: Arena::new(page_bytes),
             path: Path::default(),
             dirty_sum: 0,
@@ -171,7 +173,8 @@ impl<'a> Editor<'a> {
                 self.dirty_sum
             )));
         }
-        let run = Run { root: self.root, height: self.height, records: self.records, bytes: self.bytes };
+        let Editor { root, height, records, bytes, leaves, .. } = self;
+        let run = Run { root, height, records, bytes, leaves };
         Ok((run, self.counters))
     }
 

@@ -121,6 +121,7 @@ impl Editor<'_> {
         let leaf = self.arena.take();
         PageMut::init(self.arena.bytes_mut(leaf), Kind::Leaf, 0, self.birth);
         (self.root, self.height) = (Some(link_to(leaf)), 1);
+        self.leaves = 1;
         self.end_path(leaf, true);
         Ok(leaf)
     }

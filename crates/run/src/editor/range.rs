@@ -27,7 +27,7 @@ impl Editor<'_> {
         if start.is_none() && end.is_none() {
             self.drop_subtree(root, level)?;
             self.root = None;
-            (self.height, self.records, self.bytes) = (0, 0, 0);
+            (self.height, self.records, self.bytes, self.leaves) = (0, 0, 0, 0);
             return Ok(());
         }
         let node = self.own_root(root, level)?;
@@ -91,7 +91,7 @@ impl Editor<'_> {
         self.trim(child, level, start, end)?;
         let empty = self.arena.page(child).count() == 0;
         if empty {
-            self.arena.give_back(child);
+            self.give_up(child);
         }
         Ok(empty)
     }
@@ -127,18 +127,19 @@ impl Editor<'_> {
                 self.drop_subtree(child, level - 1)?;
             }
         }
-        self.arena.give_back(node);
+        self.give_up(node);
         Ok(())
     }
 
-    /// Retires a subtree that is all on disk. How many records its leaves held is estimated: leaves are
-    /// two thirds full on average, and an average record takes ten bytes besides its key and value.
+    /// Retires a subtree that is all on disk. Its leaves are taken to have held as many records as the others do on
+    /// average.
     fn drop_clean(&mut self, ptr: PagePtr, level: u8) -> Result<()> {
-        let leaves = retire_subtree(self.pool, self.reader, self.space, self.birth, ptr, level)?;
-        let record_bytes = self.bytes / self.records.max(1);
-        let gone = leaves * (self.pool.page_bytes() as u64 * 2 / 3) / (record_bytes + 10);
-        self.records = self.records.saturating_sub(gone);
-        self.bytes = self.bytes.saturating_sub(gone * record_bytes);
+        let dropped = retire_subtree(self.pool, self.reader, self.space, self.birth, ptr, level)?;
+        let share = |of: u64| (u128::from(of) * u128::from(dropped) / u128::from(self.leaves.max(1))) as u64;
+        let (records, bytes) = (share(self.records), share(self.bytes));
+        self.records = self.records.saturating_sub(records);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.leaves = self.leaves.saturating_sub(dropped);
         Ok(())
     }
 }

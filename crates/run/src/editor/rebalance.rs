@@ -30,7 +30,7 @@ impl Editor<'_> {
             if self.arena.page(node).count() == 0 {
                 let Step { node: parent, slot } = self.path.step(depth - 1);
                 self.arena.page_mut(parent).remove(slot as usize, &mut self.counters);
-                self.arena.give_back(node);
+                self.give_up(node);
                 fewer = true;
             } else if self.is_underfull(node) {
                 fewer |= self.merge_or_borrow(depth)?;
@@ -38,6 +38,13 @@ impl Editor<'_> {
         }
         self.shrink();
         Ok(fewer)
+    }
+
+    /// Gives back dirty page `node`, which is no longer part of the tree.
+    pub(super) fn give_up(&mut self, node: u32) {
+        let is_leaf = self.arena.page(node).kind() == Kind::Leaf;
+        self.leaves = self.leaves.saturating_sub(u64::from(is_leaf));
+        self.arena.give_back(node);
     }
 
     /// Takes away roots with a single child, and an empty root.
@@ -48,7 +55,7 @@ impl Editor<'_> {
             match (page.count(), page.kind()) {
                 (0, _) => {
                     self.root = None;
-                    (self.height, self.records, self.bytes) = (0, 0, 0);
+                    (self.height, self.records, self.bytes, self.leaves) = (0, 0, 0, 0);
                 }
                 (1, Kind::Inner) => {
                     self.root = Some(page.child(0));
@@ -77,7 +84,7 @@ impl Editor<'_> {
         let merged = self.merge(left, right, &separator);
         if merged {
             self.arena.page_mut(parent).remove(at, &mut self.counters);
-            self.arena.give_back(right);
+            self.give_up(right);
         } else {
             self.borrow(parent, at, left, right, &separator);
         }

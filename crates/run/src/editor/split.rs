@@ -47,7 +47,7 @@ impl Editor<'_> {
             _ if count < 2 => return None,
             0 if sequential => 1,
             _ if sequential && at < count => at,
-            _ => page.split_position(at),
+            _ => page.split_position(at.min(count - 1)),
         };
         if cut == at && at >= count / 2 {
             page.copy_key(cut - 1, separator);
@@ -65,7 +65,11 @@ impl Editor<'_> {
         if count < 2 {
             return Err(too_long(depth));
         }
-        let cut = if at == count && self.path.rightmost { count - 1 } else { page.split_position(at) };
+        let cut = if at == count && self.path.rightmost {
+            count - 1
+        } else {
+            page.split_position(at.min(count - 1))
+        };
         let mut separator = Vec::new();
         page.separator(cut, &mut separator);
         self.split_page(depth, cut, &separator)
@@ -89,6 +93,7 @@ impl Editor<'_> {
         let mut left = PageMut::edit(left);
         let (kind, level) = (left.as_page().kind(), left.as_page().level());
         left.split(&mut PageMut::init(right, kind, level, self.birth), cut, &mut self.counters);
+        self.leaves += u64::from(level == 0);
         self.path.invalidate();
         Ok(())
     }

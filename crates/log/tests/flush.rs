@@ -1,0 +1,115 @@
+//! Many threads, few flushes.
+
+mod common;
+
+use base::sync::atomic::{AtomicU64, Ordering};
+use common::*;
+use io::{Dir, File, LogMap, MemDir};
+use log::{Log, Options};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A directory whose syncs take a while.
+#[derive(Debug)]
+struct Slow(MemDir, Arc<AtomicU64>);
+
+#[derive(Debug)]
+struct SlowFile(Arc<dyn File>, Arc<AtomicU64>);
+
+impl Dir for Slow {
+    fn create(&self, name: &str) -> base::Result<Arc<dyn File>> {
+        Ok(Arc::new(SlowFile(self.0.create(name)?, self.1.clone())))
+    }
+    fn open(&self, name: &str) -> base::Result<Arc<dyn File>> {
+        Ok(Arc::new(SlowFile(self.0.open(name)?, self.1.clone())))
+    }
+    fn rename(&self, from: &str, to: &str) -> base::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> base::Result<()> {
+        self.0.remove(name)
+    }
+    fn list(&self) -> base::Result<Vec<String>> {
+        self.0.list()
+    }
+    fn sync(&self) -> base::Result<()> {
+        self.0.sync()
+    }
+    fn lock(&self, name: &str) -> base::Result<Box<dyn io::Lock>> {
+        self.0.lock(name)
+    }
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+}
+
+impl File for SlowFile {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> base::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+    fn write_at(&self, bytes: &[u8], offset: u64) -> base::Result<()> {
+        self.0.write_at(bytes, offset)
+    }
+    fn len(&self) -> base::Result<u64> {
+        self.0.len()
+    }
+    fn set_len(&self, len: u64) -> base::Result<()> {
+        self.0.set_len(len)
+    }
+    fn sync(&self) -> base::Result<()> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(1));
+        self.0.sync()
+    }
+    fn map(&self, len: u64) -> base::Result<Option<Arc<dyn LogMap>>> {
+        self.0.map(len)
+    }
+    fn discard(&self, offset: u64, len: u64) -> base::Result<()> {
+        self.0.discard(offset, len)
+    }
+}
+
+#[test]
+fn one_flush_serves_all_who_wait() {
+    const THREADS: u64 = 8;
+    const EACH: u64 = 60;
+    let file_syncs = Arc::new(AtomicU64::new(0));
+    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), file_syncs.clone()));
+    let options = Options { first_segment_bytes: 16 << 10, ..SMALL };
+    let log = Log::create(dir.clone(), DATABASE, options).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let log = &log;
+            scope.spawn(move || {
+                for n in 0..EACH {
+                    let end = log.append(&payload(thread * EACH + n, 40)).unwrap();
+                    log.sync(end).unwrap();
+                    assert!(log.synced() >= end);
+                }
+            });
+        }
+    });
+    let stats = log.stats();
+    assert_eq!(stats.appends - (stats.segments - 1), THREADS * EACH, "end blocks aside");
+    assert!(stats.syncs * 2 < THREADS * EACH, "{stats:?}");
+    assert!(file_syncs.load(Ordering::SeqCst) <= stats.syncs + 3 * stats.segments);
+    let (mut found, _) = scan(&dir, START).unwrap();
+    found.sort_by_key(|bytes| u64::from_le_bytes(bytes[..8].try_into().unwrap()));
+    let wanted: Vec<_> = (0..THREADS * EACH).map(|n| payload(n, 40)).collect();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn what_lies_beyond_the_end_cannot_be_synced() {
+    let log = Log::create(memory(), DATABASE, SMALL).unwrap();
+    let end = log.append(b"x").unwrap();
+    let beyond = base::Lsn(end.0 + 8);
+    assert_eq!(log.sync(beyond).unwrap_err().kind(), base::ErrorKind::Invalid);
+    log.sync(end).unwrap();
+    assert_eq!(log.stats().syncs, 1);
+    log.sync(end).unwrap();
+    assert_eq!(log.stats().syncs, 1);
+}
