@@ -56,7 +56,6 @@ pub(crate) struct Tallies {
     pub checkpoints: AtomicU64,
     pub seals: AtomicU64,
     pub absorbed_records: AtomicU64,
-    pub written_pages_bytes: AtomicU64,
     pub edits: Mutex<page::EditCounters>,
 }
 
