@@ -99,7 +99,8 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
     for name in names.iter().filter(|name| *name == NEW_DATA) {
         dir.remove(name)?;
     }
-    let database = DatabaseId(Random::from_entropy().next_u64());
+    let drawn = || DatabaseId(Random::from_entropy().next_u64());
+    let database = options.database.unwrap_or_else(drawn);
     let data = dir.create(NEW_DATA)?;
     dir.sync()?;
     for name in names.iter().filter(|name| name.starts_with(LOG_PREFIX)) {
