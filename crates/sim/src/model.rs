@@ -65,7 +65,11 @@ impl State {
         &table.rows[place(start)..place(end).max(place(start))]
     }
 
-    fn apply(&mut self, change: &Change) -> Result<(), String> {
+    /// Makes one change.
+    ///
+    /// # Errors
+    /// If its table does not exist.
+    pub fn change(&mut self, change: &Change) -> Result<(), String> {
         let rows = |state: &mut Self, name: &str| match state.tables.get_mut(name) {
             Some(table) => Ok(Arc::clone(&table.rows)),
             None => Err(format!("a commit wrote to table {name}, which was dropped before it")),
@@ -190,7 +194,7 @@ impl Draft {
     /// # Panics
     /// If the draft does not see the table: its script asked for it first.
     pub fn write(&mut self, change: Change) {
-        self.state.apply(&change).expect("the script made the table first");
+        self.state.change(&change).expect("the script made the table first");
         self.changes.push(change);
     }
 
@@ -315,7 +319,7 @@ impl Model {
             return Err(format!("commit {} is not serializable: {read:?} changed since it began", ts.0));
         }
         let mut next = newest.clone();
-        draft.changes.iter().try_for_each(|change| next.apply(change))?;
+        draft.changes.iter().try_for_each(|change| next.change(change))?;
         self.states.push(next);
         self.durabilities.push(durability);
         let sync = if durability == Durability::Sync { ts.0 } else { *self.newest_sync.last().unwrap_or(&0) };
