@@ -109,7 +109,9 @@ impl Slots {
     /// low bits). A reader that has not made up its mind always counts.
     pub fn oldest_view_where(&self, counts: impl Fn(u64) -> bool) -> Option<u64> {
         let held = self.all().map(|slot| slot.view.load(Ordering::SeqCst)).filter(|&view| view != IDLE);
-        held.filter(|&view| view == PENDING || counts(view)).map(|view| if view == PENDING { 0 } else { view }).min()
+        held.filter(|&view| view == PENDING || counts(view))
+            .map(|view| if view == PENDING { 0 } else { view })
+            .min()
     }
 
     /// How many readers hold a view. Scans all slots.

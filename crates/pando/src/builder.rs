@@ -122,7 +122,9 @@ impl Builder {
 
     fn start(self, dir: Arc<dyn Dir>, create: bool) -> Result<Database> {
         if self.lazy_interval.is_zero() {
-            return Err(Error::invalid("the lazy interval is longer than 0; for no delay use Durability::Sync"));
+            return Err(Error::invalid(
+                "the lazy interval is longer than 0; for no delay use Durability::Sync",
+            ));
         }
         let open = if create { store::open_or_create } else { store::open };
         Database::start(open(dir, &self.options)?, self.transactions, self.lazy_interval)

@@ -2,7 +2,6 @@
 
 use crate::builder::Builder;
 use crate::snapshot::Snapshot;
-use store::stats::Stats;
 use crate::transaction::Transaction;
 use crate::workers::{Signals, Workers};
 use base::seams::Random;
@@ -13,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::check::Report;
+use store::stats::Stats;
 use store::{Store, Table, TransactionOptions, WantedLayout};
 
 /// Options of a table. All are stored; opening a table with others is an error, never silence.
@@ -179,7 +179,8 @@ impl Database {
     /// # Errors
     /// `Missing` if it does not exist, `Mismatch` if it has other options.
     pub fn open_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
-        let missing = || Error::new(ErrorKind::Missing, format!("there is no table {name:?}; create it first"));
+        let missing =
+            || Error::new(ErrorKind::Missing, format!("there is no table {name:?}; create it first"));
         let table = self.snapshot()?.table(name)?.ok_or_else(missing)?;
         check_options(&table, options)?;
         Ok(table)

@@ -124,7 +124,8 @@ impl Workers {
     fn spawn(&mut self, name: &str, store: &Arc<Store>, run: fn(&Store, &Signals)) -> Result<()> {
         let (store, signals) = (Arc::clone(store), Arc::clone(&self.signals));
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || run(&store, &signals));
-        self.threads.push(thread.map_err(|cause| base::Error::io(format!("start the thread {name}"), cause))?);
+        self.threads
+            .push(thread.map_err(|cause| base::Error::io(format!("start the thread {name}"), cause))?);
         Ok(())
     }
 }

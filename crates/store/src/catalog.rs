@@ -66,7 +66,9 @@ impl TableRow {
 pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_TABLE_NAME_BYTES {
         let length = name.len();
-        return Err(Error::invalid(format!("a table name has 1 to {MAX_TABLE_NAME_BYTES} bytes, not {length}")));
+        return Err(Error::invalid(format!(
+            "a table name has 1 to {MAX_TABLE_NAME_BYTES} bytes, not {length}"
+        )));
     }
     Ok(())
 }

@@ -52,11 +52,19 @@ impl Store {
         }
         let found = lock(&self.space).check(extents);
         let mut wrong = String::new();
-        let lists =
-            [("outside the file", &found.outside), ("used twice", &found.overlapping), ("free in the map", &found.unprotected)];
+        let lists = [
+            ("outside the file", &found.outside),
+            ("used twice", &found.overlapping),
+            ("free in the map", &found.unprotected),
+        ];
         for (what, list) in lists {
             if let Some(first) = list.first() {
-                let _ = write!(wrong, " {} reachable extents are {what}, the first at unit {};", list.len(), first.unit);
+                let _ = write!(
+                    wrong,
+                    " {} reachable extents are {what}, the first at unit {};",
+                    list.len(),
+                    first.unit
+                );
             }
         }
         if !wrong.is_empty() {
@@ -66,7 +74,13 @@ impl Store {
         Ok(report)
     }
 
-    fn check_run(&self, run: &Run, table: TableId, report: &mut Report, extents: &mut Vec<Extent>) -> Result<()> {
+    fn check_run(
+        &self,
+        run: &Run,
+        table: TableId,
+        report: &mut Report,
+        extents: &mut Vec<Extent>,
+    ) -> Result<()> {
         let mut visit = |ptr| {
             extents.push(Extent::from(ptr));
             Ok(())

@@ -102,8 +102,12 @@ impl Store {
         self.checkpoint_of_sealed(last)
     }
 
-    fn checkpoint_of_sealed<'s>(&'s self, last: MutexGuard<'s, Superblock>) -> Result<Option<Checkpoint<'s>>> {
-        let (mut sealed, tables) = self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
+    fn checkpoint_of_sealed<'s>(
+        &'s self,
+        last: MutexGuard<'s, Superblock>,
+    ) -> Result<Option<Checkpoint<'s>>> {
+        let (mut sealed, tables) =
+            self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
         let Some(newest) = sealed.first() else { return Ok(None) };
         let next = Superblock {
             checkpoint: CheckpointNo(last.checkpoint.0 + 1),
@@ -210,7 +214,10 @@ impl Checkpoint<'_> {
 
     fn sync_log(&self) -> Result<()> {
         self.store.sync_log(self.next.replay_from.lsn)?;
-        assert!(self.store.clocks.visible() >= self.next.absorbed, "a memtable to merge holds an invisible commit");
+        assert!(
+            self.store.clocks.visible() >= self.next.absorbed,
+            "a memtable to merge holds an invisible commit"
+        );
         Ok(())
     }
 
@@ -274,7 +281,11 @@ impl Checkpoint<'_> {
     fn switch(&mut self) {
         let store = self.store;
         let _committer: MutexGuard<'_, Committer> = lock(&store.committer);
-        store.views.switch(self.next.absorbed, Arc::new(std::mem::take(&mut self.tables)), self.next.checkpoint);
+        store.views.switch(
+            self.next.absorbed,
+            Arc::new(std::mem::take(&mut self.tables)),
+            self.next.checkpoint,
+        );
         *self.last = self.next;
         store.log.set_checkpoint(self.next.checkpoint);
         store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.

@@ -220,14 +220,16 @@ impl Store {
         match request.tables.iter().find(changed) {
             None => Ok(()),
             Some(table) => {
-                let message = format!("table {:?} was made or dropped since the transaction began", table.name());
+                let message =
+                    format!("table {:?} was made or dropped since the transaction began", table.name());
                 Err(Error::new(ErrorKind::Conflict, message))
             }
         }
     }
 
     fn seal_if_full(&self, committer: &mut Committer) -> bool {
-        let full = committer.open.bytes() >= self.shares.seal_bytes || committer.open.records() >= self.seal_records;
+        let full =
+            committer.open.bytes() >= self.shares.seal_bytes || committer.open.records() >= self.seal_records;
         if full {
             self.seal(committer);
         }
@@ -254,7 +256,8 @@ impl Store {
         let oldest = oldest_writing_view(&self.slots);
         let mut forgotten: Vec<_> =
             committer.history.extract_if(.., |sealed| sealed.first_view <= oldest).collect();
-        let held = |history: &[SealedMemtable]| history.iter().map(|sealed| sealed.memtable.bytes()).sum::<usize>();
+        let held =
+            |history: &[SealedMemtable]| history.iter().map(|sealed| sealed.memtable.bytes()).sum::<usize>();
         while held(&committer.history) > self.shares.memtables_bytes {
             let sealed = committer.history.pop().expect("what holds bytes is not empty");
             committer.history_floor = sealed.sealed_at;
@@ -303,7 +306,13 @@ impl History for Recent<'_> {
         self.since(since).find_map(|memtable| memtable.newest_in(table, key).filter(|ts| *ts > since))
     }
 
-    fn changed_in(&self, table: TableId, start: &[u8], end: Bound<&[u8]>, since: CommitTs) -> Option<Vec<u8>> {
+    fn changed_in(
+        &self,
+        table: TableId,
+        start: &[u8],
+        end: Bound<&[u8]>,
+        since: CommitTs,
+    ) -> Option<Vec<u8>> {
         self.since(since).find_map(|memtable| memtable.changed_since(table, start, end, since))
     }
 

@@ -39,7 +39,8 @@ impl Latch {
 
     #[cold]
     fn refusal(cause: &Error) -> Error {
-        let message = "writing stopped after an earlier failure; close the database, mend the cause and open it again";
+        let message =
+            "writing stopped after an earlier failure; close the database, mend the cause and open it again";
         Error::new(ErrorKind::Latched, message).caused_by(cause.to_string())
     }
 }

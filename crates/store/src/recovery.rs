@@ -12,6 +12,7 @@
 //! a `data` file is a database, one with `data.new` alone is an interrupted creation and starts over, and one with
 //! log segments alone has lost its data file and is refused.
 
+use crate::catalog::TableRow;
 use crate::commit::Committer;
 use crate::latch::Latch;
 use crate::options::Options;
@@ -19,7 +20,6 @@ use crate::store::{Store, Tallies};
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Layout, Tables, table_of_key};
 use crate::view::{OpenMemtable, SealedMemtable, View, Views};
-use crate::catalog::TableRow;
 use base::budget::Budget;
 use base::op::{Decoder, Op};
 use base::seams::Random;
@@ -149,14 +149,23 @@ struct Parts {
 }
 
 impl Parts {
-    fn read(dir: Arc<dyn Dir>, data: Arc<dyn File>, superblock: Superblock, options: &Options) -> Result<Self> {
+    fn read(
+        dir: Arc<dyn Dir>,
+        data: Arc<dyn File>,
+        superblock: Superblock,
+        options: &Options,
+    ) -> Result<Self> {
         let Superblock { database, page_bytes, .. } = superblock;
         let shares = options.shares();
         let slots = Arc::new(Slots::new());
         let budget = Arc::new(Budget::new(options.memory_bytes));
         let pool =
             Pool::new(Arc::clone(&data), database, page_bytes, budget, shares.pool_bytes, Arc::clone(&slots));
-        let space = Space::load(Arc::clone(&data), database, RESERVED_UNITS, &superblock.space)?;
+        let space = match superblock.checkpoint {
+            // Nothing was ever written, a map included.
+            CheckpointNo(0) => Space::create(Arc::clone(&data), database, RESERVED_UNITS),
+            _ => Space::load(Arc::clone(&data), database, RESERVED_UNITS, &superblock.space)?,
+        };
         let tables = read_physical_rows(&superblock.physical, &pool, &slots)?;
         Ok(Parts { dir, data, superblock, slots, pool, space, tables })
     }
@@ -177,8 +186,7 @@ impl Parts {
             return Err(Error::corruption(format!(
                 "the log names checkpoint {}, but the newest superblock that can be read is of checkpoint {}: a \
                  superblock was lost",
-                tail.newest_checkpoint.0,
-                superblock.checkpoint.0
+                tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
         }
         let log = Log::resume(self.dir.clone(), tail, superblock.checkpoint, options.log())?;
@@ -267,7 +275,8 @@ impl Replay {
         if block.payload.is_empty() {
             return Ok(());
         }
-        self.commit(block.payload).map_err(|error| error.within(format!("log block at LSN {}", block.lsn)))?;
+        self.commit(block.payload)
+            .map_err(|error| error.within(format!("log block at LSN {}", block.lsn)))?;
         if self.open.bytes() >= self.seal_bytes || self.open.records() >= self.seal_records {
             self.seal(block.end);
         }

@@ -170,7 +170,8 @@ impl Snapshot {
         let mut cursor = Cursor::over_snapshot(self, TableId::CATALOG, Span::all());
         while let Some((name, row)) = cursor.next()? {
             let row = TableRow::decode(name, row)?;
-            let name = std::str::from_utf8(name).map_err(|_| Error::corruption("a table's name is not UTF-8"))?;
+            let name =
+                std::str::from_utf8(name).map_err(|_| Error::corruption("a table's name is not UTF-8"))?;
             tables.push(Table::committed(self, name, row));
         }
         Ok(tables)

@@ -121,9 +121,9 @@ impl Store {
 
     /// How full the memtables are, for whoever decides to wait or to work.
     pub fn pressure(&self) -> Pressure {
-        let (memtables_bytes, sealed) = self.views.with_current(|view| {
-            (view.memtables().map(memtable::Memtable::bytes).sum(), view.sealed.len())
-        });
+        let (memtables_bytes, sealed) = self
+            .views
+            .with_current(|view| (view.memtables().map(memtable::Memtable::bytes).sum(), view.sealed.len()));
         Pressure { memtables_bytes, limit_bytes: self.shares.memtables_bytes, sealed }
     }
 

@@ -90,7 +90,8 @@ impl Superblock {
         let Some(found) = Self::read_fields(&mut reader) else { return Ok(None) };
         let (format, superblock) = found;
         if format != FORMAT {
-            let message = format!("the database has format {format}, this program reads format {FORMAT} only");
+            let message =
+                format!("the database has format {format}, this program reads format {FORMAT} only");
             return Err(Error::new(ErrorKind::Foreign, message));
         }
         Ok(superblock)
@@ -142,9 +143,10 @@ impl Superblock {
         let read = file.read_at(&mut slots, 0)?;
         let (first, second) = slots.split_at(UNIT_BYTES);
         match (Self::decode(first)?, Self::decode(second)?) {
-            (Some(a), Some(b)) if a.database != b.database => {
-                Err(Error::corruption(format!("{}: its two superblocks are of different databases", file.name())))
-            }
+            (Some(a), Some(b)) if a.database != b.database => Err(Error::corruption(format!(
+                "{}: its two superblocks are of different databases",
+                file.name()
+            ))),
             (Some(a), Some(b)) => Ok(if a.checkpoint > b.checkpoint { a } else { b }),
             (Some(one), None) | (None, Some(one)) => Ok(one),
             (None, None) => Err(Self::unreadable(file, &slots[..read])),
@@ -152,11 +154,16 @@ impl Superblock {
     }
 
     fn unreadable(file: &dyn File, slots: &[u8]) -> Error {
-        let ours = slots.starts_with(&MAGIC) || slots.get(UNIT_BYTES..).is_some_and(|slot| slot.starts_with(&MAGIC));
+        let ours =
+            slots.starts_with(&MAGIC) || slots.get(UNIT_BYTES..).is_some_and(|slot| slot.starts_with(&MAGIC));
         if ours {
-            return Error::corruption(format!("{}: neither superblock is whole; restore from a backup", file.name()));
+            return Error::corruption(format!(
+                "{}: neither superblock is whole; restore from a backup",
+                file.name()
+            ));
         }
-        let message = format!("{} is not the data file of a Pando database (no magic number in it)", file.name());
+        let message =
+            format!("{} is not the data file of a Pando database (no magic number in it)", file.name());
         Error::new(ErrorKind::Foreign, message)
     }
 }

@@ -97,6 +97,7 @@ pub fn row_key(table: TableId) -> [u8; 4] {
 
 /// The table that a row's key names.
 pub fn table_of_key(key: &[u8]) -> Result<TableId> {
-    let bytes = key.try_into().map_err(|_| Error::corruption("physical catalog: a key is not 4 bytes long"))?;
+    let bytes =
+        key.try_into().map_err(|_| Error::corruption("physical catalog: a key is not 4 bytes long"))?;
     Ok(TableId(u32::from_be_bytes(bytes)))
 }

@@ -3,12 +3,12 @@
 use crate::catalog::{TableRow, WantedLayout, check_name};
 use crate::commit::{Applied, Request};
 use crate::handle::Table;
+use crate::lease::Buffers;
 use crate::scan::{Cursor, Span};
 use crate::scan_mut::CursorMut;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::view::Purpose;
-use crate::lease::Buffers;
 use crate::write_set::{Own, Prior, Savepoint, WriteSet};
 use base::{Error, ErrorKind, Result, TableId, limits};
 use std::cell::RefCell;
@@ -87,7 +87,8 @@ impl Transaction {
     fn check_key(&self, key: &[u8]) -> Result<()> {
         let most = limits::max_key_bytes(self.store().page_bytes);
         if key.len() > most {
-            let message = format!("a key has {} bytes; pages of this database hold at most {most}", key.len());
+            let message =
+                format!("a key has {} bytes; pages of this database hold at most {most}", key.len());
             return Err(Error::invalid(message));
         }
         Ok(())
@@ -274,7 +275,8 @@ impl Transaction {
                 return self.snapshot.table(name);
             }
         };
-        row.map(|row| Ok(Table::uncommitted(self.store(), name, TableRow::decode(name.as_bytes(), &row)?))).transpose()
+        row.map(|row| Ok(Table::uncommitted(self.store(), name, TableRow::decode(name.as_bytes(), &row)?)))
+            .transpose()
     }
 
     /// Makes a table.

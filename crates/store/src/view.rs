@@ -104,7 +104,12 @@ impl Views {
 
     /// Takes hold of the current view and a timestamp that belongs to it, as the head of this file argues.
     #[inline]
-    pub fn acquire(&self, slot: &Slot, clock: impl Fn() -> CommitTs, purpose: Purpose) -> (HeldView, CommitTs) {
+    pub fn acquire(
+        &self,
+        slot: &Slot,
+        clock: impl Fn() -> CommitTs,
+        purpose: Purpose,
+    ) -> (HeldView, CommitTs) {
         slot.pending();
         loop {
             let current = self.current.load(Ordering::SeqCst);
@@ -158,7 +163,8 @@ impl Views {
     /// holds the commit lock.
     pub fn switch(&self, absorbed: CommitTs, tables: Arc<Tables>, checkpoint: CheckpointNo) {
         let view = self.with_current(|current| {
-            let sealed = current.sealed.iter().filter(|sealed| sealed.sealed_at > absorbed).cloned().collect();
+            let sealed =
+                current.sealed.iter().filter(|sealed| sealed.sealed_at > absorbed).cloned().collect();
             View { number: 0, open: Arc::clone(&current.open), sealed, tables, checkpoint }
         });
         self.publish(view);

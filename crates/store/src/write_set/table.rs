@@ -98,7 +98,15 @@ pub(super) struct TableSet {
 impl TableSet {
     pub(super) fn new(table: TableId) -> Self {
         let (entries, index, ranges) = (Vec::new(), Index::default(), Ranges::default());
-        TableSet { table, entries, index, order: OnceCell::new(), ranges, live: 0, seed: index::process_seed() }
+        TableSet {
+            table,
+            entries,
+            index,
+            order: OnceCell::new(),
+            ranges,
+            live: 0,
+            seed: index::process_seed(),
+        }
     }
 
     /// The number of `key`'s entry.
@@ -235,8 +243,11 @@ impl TableSet {
     /// The entries that validation must know: in key order if that is known, then those that are gone but were read.
     pub(super) fn to_validate(&self) -> impl Iterator<Item = &Entry> {
         let ordered = self.order.get().into_iter().flat_map(Order::iter).map(|number| self.entry(number));
-        let rest =
-            if self.order.get().is_none() || self.live < self.entries.len() { &self.entries[..] } else { &[] };
+        let rest = if self.order.get().is_none() || self.live < self.entries.len() {
+            &self.entries[..]
+        } else {
+            &[]
+        };
         let is_known = |entry: &&Entry| self.order.get().is_some() && entry.state() != State::Gone;
         let matters = |entry: &&Entry| entry.read || entry.state() != State::Gone;
         ordered.chain(rest.iter().filter(move |entry| !is_known(entry)).filter(matters))

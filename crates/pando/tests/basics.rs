@@ -1,0 +1,191 @@
+//! The library from outside: what a first user tries.
+
+use pando::{Database, Durability, ErrorKind, Isolation, TransactionOptions};
+
+type Outcome = pando::Result<()>;
+
+fn memory() -> Database {
+    Database::builder().page_bytes(4096).memory_bytes(8 << 20).in_memory().unwrap()
+}
+
+fn keys(db: &Database, table: &pando::Table) -> Vec<Vec<u8>> {
+    db.snapshot().unwrap().range(table, ..).unwrap().map(|record| record.unwrap().0).collect()
+}
+
+#[test]
+fn what_was_committed_is_there_after_reopening() -> Outcome {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let db = Database::create(dir.path())?;
+        let table = db.table("t")?;
+        for i in 0..1000u32 {
+            db.write(|tx| tx.put(&table, &i.to_be_bytes(), &[i as u8; 100]))?;
+            if i == 500 {
+                db.checkpoint()?;
+            }
+        }
+    }
+    let db = Database::open(dir.path())?;
+    let table = db.open_table("t", &Default::default())?;
+    assert_eq!(keys(&db, &table).len(), 1000);
+    assert_eq!(db.get(&table, &999u32.to_be_bytes())?, Some(vec![999u32 as u8; 100]));
+    db.check()?;
+    Ok(())
+}
+
+#[test]
+fn a_snapshot_stays_as_it_was_over_seals_and_checkpoints() -> Outcome {
+    let db = memory();
+    let table = db.table("t")?;
+    db.put(&table, b"k", b"1")?;
+    let before = db.snapshot()?;
+    db.put(&table, b"k", b"2")?;
+    db.checkpoint()?;
+    let between = db.snapshot()?;
+    db.delete(&table, b"k")?;
+    db.checkpoint()?;
+    assert_eq!(before.get(&table, b"k")?, Some(b"1".to_vec()));
+    assert_eq!(before.try_clone()?.get(&table, b"k")?, Some(b"1".to_vec()));
+    assert_eq!(between.get(&table, b"k")?, Some(b"2".to_vec()));
+    assert_eq!(db.get(&table, b"k")?, None);
+    Ok(())
+}
+
+#[test]
+fn ranges_go_both_ways_and_meet() -> Outcome {
+    let db = memory();
+    let table = db.table("t")?;
+    db.write(|tx| (0..100u8).try_for_each(|i| tx.put(&table, &[i], &[i])))?;
+    db.checkpoint()?;
+    db.write(|tx| {
+        tx.delete(&table, &[50])?;
+        tx.put(&table, &[200], &[200])
+    })?;
+    let snapshot = db.snapshot()?;
+    let forward: Vec<_> = snapshot.range(&table, ..)?.map(|record| record.unwrap().0[0]).collect();
+    let mut backward: Vec<_> = snapshot.range(&table, ..)?.rev().map(|record| record.unwrap().0[0]).collect();
+    backward.reverse();
+    assert_eq!(forward, backward);
+    assert_eq!(forward, (0..100).filter(|i| *i != 50).chain([200]).collect::<Vec<u8>>());
+    let mut both = snapshot.range(&table, [10u8]..=[14u8])?;
+    let mut seen = Vec::new();
+    while let Some(record) = both.next() {
+        seen.push(record?.0[0]);
+        seen.extend(both.next_back().map(|record| record.unwrap().0[0]));
+    }
+    assert_eq!(seen, [10, 14, 11, 13, 12]);
+    Ok(())
+}
+
+#[test]
+fn phantoms_and_write_skew_are_refused_under_serializable_only() -> Outcome {
+    for (isolation, refused) in [(Isolation::Serializable, true), (Isolation::Snapshot, false)] {
+        let db = memory();
+        let table = db.table("t")?;
+        db.write(|tx| (0..10u8).try_for_each(|i| tx.put(&table, &[i], b"on")))?;
+        let options = TransactionOptions { isolation, ..Default::default() };
+        let (mut a, mut b) = (db.begin_with(options)?, db.begin_with(options)?);
+        assert_eq!(a.range(&table, ..)?.count(), 10);
+        assert_eq!(b.range(&table, ..)?.count(), 10);
+        a.put(&table, &[100], b"a")?;
+        b.put(&table, &[101], b"b")?;
+        a.commit()?;
+        let second = b.commit();
+        assert_eq!(second.is_err(), refused);
+        if let Err(error) = second {
+            assert_eq!(error.kind(), ErrorKind::Conflict);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_dropped_table_is_gone_and_a_writer_to_it_conflicts() -> Outcome {
+    let db = memory();
+    let table = db.table("t")?;
+    db.put(&table, b"k", b"v")?;
+    db.checkpoint()?;
+    let old = db.snapshot()?;
+    let mut writer = db.begin()?;
+    writer.put(&table, b"other", b"v")?;
+    db.drop_table("t")?;
+    assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(db.get(&table, b"k").unwrap_err().kind(), ErrorKind::Missing);
+    assert_eq!(old.get(&table, b"k")?, Some(b"v".to_vec()));
+    let again = db.table("t")?;
+    assert_eq!(db.get(&again, b"k")?, None);
+    db.checkpoint()?;
+    drop(old);
+    db.checkpoint()?;
+    db.check()?;
+    Ok(())
+}
+
+#[test]
+fn large_values_come_back_whole() -> Outcome {
+    let db = memory();
+    let table = db.table("t")?;
+    let large: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7) as u8).collect();
+    db.put(&table, b"large", &large)?;
+    assert_eq!(db.get(&table, b"large")?.as_ref(), Some(&large));
+    db.checkpoint()?;
+    assert_eq!(db.get(&table, b"large")?.as_ref(), Some(&large));
+    assert_eq!(db.snapshot()?.get_with(&table, b"large", |value| value == large)?, Some(true));
+    let report = db.check()?;
+    assert_eq!(report.large_values, 1);
+    Ok(())
+}
+
+#[test]
+fn limits_are_errors_and_the_transaction_goes_on() -> Outcome {
+    let db = memory();
+    let table = db.table("t")?;
+    let mut tx = db.begin()?;
+    let too_long = vec![0; pando::limits::max_key_bytes(4096) + 1];
+    assert_eq!(tx.put(&table, &too_long, b"").unwrap_err().kind(), ErrorKind::Invalid);
+    tx.put(&table, &too_long[1..], b"")?;
+    tx.put(&table, b"", b"the empty key")?;
+    tx.commit()?;
+    db.checkpoint()?;
+    assert_eq!(db.get(&table, b"")?, Some(b"the empty key".to_vec()));
+    Ok(())
+}
+
+#[test]
+fn every_durability_is_visible_at_once_and_mixed() -> Outcome {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::create(dir.path())?;
+    let table = db.table("t")?;
+    for (i, durability) in
+        [Durability::Buffered, Durability::Sync, Durability::Lazy, Durability::Buffered].iter().enumerate()
+    {
+        let mut tx = db.begin_with(TransactionOptions { durability: *durability, ..Default::default() })?;
+        tx.put(&table, &[i as u8], b"")?;
+        tx.commit()?;
+        assert_eq!(keys(&db, &table).len(), i + 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_second_opener_is_told_who_has_it() -> Outcome {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::create(dir.path())?;
+    let error = Database::open(dir.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+    db.close()?;
+    db.close()?;
+    Database::open(dir.path())?;
+    Ok(())
+}
+
+#[test]
+fn an_empty_database_is_small() -> Outcome {
+    let dir = tempfile::tempdir().unwrap();
+    Database::create(dir.path())?.close()?;
+    let bytes: u64 =
+        std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+    assert!(bytes <= 64 << 10, "{bytes} bytes");
+    Ok(())
+}
