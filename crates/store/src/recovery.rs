@@ -115,7 +115,7 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
         replay_from: first.end(),
         log_synced: first.synced(),
         next_table: TableId::FIRST_USER,
-        space: SpaceRoot { map: None, units: RESERVED_UNITS },
+        space: SpaceRoot::EMPTY,
         physical: Run::EMPTY,
     };
     data.set_len(RESERVED_UNITS * limits::UNIT_BYTES as u64)?;
