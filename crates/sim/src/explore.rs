@@ -40,6 +40,9 @@ const GO_ON_ONE_IN: u64 = 12;
 /// One image in so many has its recovery explored.
 const NEST_ONE_IN: u64 = 24;
 
+/// How many events before a fatal crash are shown.
+const SHOWN_EVENTS: usize = 24;
+
 /// What was found wrong, and how to find it again.
 #[derive(Debug)]
 pub struct Failure {
@@ -56,7 +59,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Failure { seed, trail, what, settings } = self;
         writeln!(f, "seed {seed}: {what}")?;
-        trail.iter().try_for_each(|crash| writeln!(f, "  after a crash at {crash}"))?;
+        trail.iter().try_for_each(|crash| writeln!(f, "  {crash}"))?;
         let Settings { images_per_event, depth } = settings;
         write!(
             f,
@@ -87,6 +90,13 @@ pub fn seed(seed: u64, settings: Settings, tally: &mut Tally) -> Result<(), Box<
         },
     };
     Err(Box::new(Failure { seed, trail, what, settings }))
+}
+
+/// The events before a moment, for whoever reads about a failure.
+fn last_events(disk: &SimDisk, at: usize) -> impl Iterator<Item = String> {
+    let first = at.saturating_sub(SHOWN_EVENTS);
+    let events = disk.events_since(first).into_iter().take(at - first);
+    (first..).zip(events).map(|(number, event)| format!("  {number} {event:?}"))
 }
 
 struct Explorer<'a> {
@@ -145,8 +155,10 @@ impl Explorer<'_> {
                 continue;
             }
             let phase = course.at(at);
-            self.trail.push(format!("{session}event {at} ({}), image {}", phase.label(), image.fate()));
-            let commits = self.image(&image, promise.exists, required, depth)?;
+            self.trail.push(format!("after a crash at {session}event {at} ({}), image {}", phase.label(), image.fate()));
+            let commits = self.image(&image, promise.exists, required, depth).inspect_err(|_| {
+                self.trail.extend(last_events(disk, at));
+            })?;
             self.trail.pop();
             self.seen.insert(fingerprint, commits);
             self.tally.count(fingerprint, phase, image.fate(), depth);

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use store::checkpoint::{Checkpoint, Step};
 use store::commit::Applied;
 use store::{Options, Snapshot, Store, Table, Transaction, WantedLayout};
-use txn::Durability;
 
 /// Every run crosses at least so many seals, checkpoints and segment switches.
 const LEAST: Crossed = Crossed { seals: 3, checkpoints: 2, switches: 1 };
@@ -182,7 +181,8 @@ impl From<String> for Stop {
 enum Client {
     Idle,
     Active { tx: Box<Transaction>, draft: Box<Draft>, script: Script, next: usize },
-    Applied { applied: Applied, durability: Durability },
+    /// `synced`: what an acknowledgement promises.
+    Applied { applied: Applied, synced: u64 },
 }
 
 struct Driver<'s> {
@@ -328,7 +328,7 @@ impl<'s> Driver<'s> {
                 None if script.commits => self.apply(*tx, &draft, &script)?,
                 None => Client::Idle,
             },
-            Client::Applied { applied, durability } => self.acknowledge(applied, durability)?,
+            Client::Applied { applied, synced } => self.acknowledge(applied, synced)?,
         };
         Ok(())
     }
@@ -363,7 +363,9 @@ impl<'s> Driver<'s> {
             self.enter_marked(Phase::Seal);
         }
         self.promise_synced(0);
-        Ok(Client::Applied { applied, durability })
+        // Also for what was only read: no acknowledged transaction has seen a `Sync` commit that is lost.
+        let synced = self.model.newest_sync(applied.ts().0);
+        Ok(Client::Applied { applied, synced })
     }
 
     /// Whether the log made a segment ready since `start`.
@@ -372,14 +374,13 @@ impl<'s> Driver<'s> {
         events.iter().any(|event| matches!(event, Event::Create { .. } | Event::Rename { .. }))
     }
 
-    fn acknowledge(&mut self, applied: Applied, durability: Durability) -> Result<Client, Stop> {
+    fn acknowledge(&mut self, applied: Applied, synced: u64) -> Result<Client, Stop> {
         self.enter(Phase::GroupSync);
         let ts = self.store.acknowledge(applied).map_err(|error| self.explain("acknowledge", &error))?;
         let visible = self.store.snapshot().map_err(|error| self.explain("a snapshot", &error))?.ts();
         if visible < ts {
             return Err(Stop::Wrong(format!("commit {} was acknowledged, but readers see only {}", ts.0, visible.0)));
         }
-        let synced = if durability == Durability::Sync { ts.0 } else { self.model.newest_sync(ts.0) };
         self.promise_synced(synced);
         Ok(Client::Idle)
     }
@@ -443,6 +444,13 @@ impl<'s> Driver<'s> {
     }
 
     fn close(&mut self) -> Result<(), String> {
+        while self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.next_step() > Step::Superblock) {
+            match self.checkpoint() {
+                Ok(()) => {}
+                Err(Stop::Latched) => break,
+                Err(Stop::Wrong(wrong)) => return Err(wrong),
+            }
+        }
         self.checkpoint = None;
         self.snapshots.clear();
         self.clients.clear();

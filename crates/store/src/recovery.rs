@@ -189,6 +189,12 @@ impl Parts {
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
         }
+        // A superblock that no part of the log names may lie in the page cache alone: its writer was killed before the
+        // sync, or the sync failed. It is made durable before the log names it or gives up what its predecessor needs.
+        if tail.newest_checkpoint < superblock.checkpoint {
+            superblock.write(&*self.data)?;
+            self.data.sync()?;
+        }
         let log = Log::resume(self.dir.clone(), tail, superblock.checkpoint, options.log())?;
         Ok(Arc::new(self.assemble(replay, log, options, lock)))
     }
