@@ -65,7 +65,8 @@ impl fmt::Display for Step {
     }
 }
 
-/// A checkpoint under way. Dropped before it is done, it leaves the database as it was.
+/// A checkpoint under way. Dropped before the space map is written it leaves the database as it was; dropped after that
+/// and before it is noted it latches the database, as a failure there does.
 #[derive(Debug)]
 pub struct Checkpoint<'s> {
     store: &'s Store,
@@ -325,8 +326,13 @@ impl Step {
 
 impl Drop for Checkpoint<'_> {
     fn drop(&mut self) {
-        if self.step <= Step::SyncSuperblock {
-            lock(&self.store.space).revert();
+        match self.step {
+            step if step <= Step::SpaceMap => lock(&self.store.space).revert(),
+            Step::Free | Step::Done => {}
+            _ => {
+                let message = "a checkpoint was given up after it had changed the space map";
+                self.store.latch.set(base::Error::new(ErrorKind::Latched, message));
+            }
         }
         self.store.slots.release(self.slot);
     }
