@@ -450,7 +450,7 @@ impl<'s> Driver<'s> {
         while self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.next_step() > Step::SpaceMap) {
             match self.checkpoint() {
                 Ok(()) => {}
-                Err(Stop::Latched) => break,
+                Err(Stop::Latched) => return Ok(()),
                 Err(Stop::Wrong(wrong)) => return Err(wrong),
             }
         }
