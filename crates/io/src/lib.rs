@@ -25,6 +25,7 @@ mod file;
 mod map;
 mod mem;
 mod os;
+pub mod sim;
 
 pub use dir::{Dir, Lock};
 pub use file::{File, LogMap};

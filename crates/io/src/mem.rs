@@ -59,6 +59,7 @@ impl Dir for MemDir {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_name(from)?;
         check_name(to)?;
         let mut files = lock(&self.shared.files);
         let bytes = files.remove(from).ok_or_else(|| missing(from))?;
@@ -67,6 +68,7 @@ impl Dir for MemDir {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
+        check_name(name)?;
         lock(&self.shared.files).remove(name).map(drop).ok_or_else(|| missing(name))
     }
 
@@ -187,11 +189,10 @@ impl File for MemFile {
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        let end = checked_end(&self.name, offset, len)?;
         self.change(|bytes| {
-            let end = offset.saturating_add(len).min(bytes.len() as u64) as usize;
-            if let Some(range) = bytes.get_mut((offset.min(end as u64)) as usize..end) {
-                range.fill(0);
-            }
+            let end = end.min(bytes.len() as u64);
+            bytes[offset.min(end) as usize..end as usize].fill(0);
         });
         Ok(())
     }
