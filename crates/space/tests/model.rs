@@ -128,19 +128,18 @@ impl Model {
             self.file.allow(Some(self.random.below(3)));
             let result = self.space.save(CheckpointNo(self.checkpoint));
             self.file.allow(None);
-            if result.is_err() {
-                self.check();
-                let written = BTreeSet::from_iter(self.file.take_written());
-                assert!(before.is_disjoint(&written));
-            } else {
-                return self.saved(before, result.unwrap());
+            if let Ok(root) = result {
+                return self.saved(&before, root);
             }
+            self.check();
+            let written = BTreeSet::from_iter(self.file.take_written());
+            assert!(before.is_disjoint(&written));
         }
         let root = self.space.save(CheckpointNo(self.checkpoint)).unwrap();
-        self.saved(before, root);
+        self.saved(&before, root);
     }
 
-    fn saved(&mut self, untouchable: BTreeSet<u64>, root: SpaceRoot) {
+    fn saved(&mut self, untouchable: &BTreeSet<u64>, root: SpaceRoot) {
         let written = BTreeSet::from_iter(self.file.take_written());
         assert!(untouchable.is_disjoint(&written), "a save overwrote what a root reaches");
         self.load(&self.root, &self.saved);
