@@ -1,5 +1,6 @@
-//! Every interleaving (up to a bound on preemptions) of a writer that splits nodes and a reader that goes down them:
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p pando-memtable --test loom`. Nodes have three slots here.
+//! Every interleaving (up to a bound on preemptions) of a writer that splits nodes and a reader that goes
+//! down them: `RUSTFLAGS="--cfg loom" cargo test --release -p pando-memtable --test loom`. Nodes have three
+//! slots here.
 #![cfg(loom)]
 
 use base::sync::Arc;
@@ -12,8 +13,11 @@ const TABLE: TableId = TableId(16);
 /// Lets a writer put `later` at timestamp 2 over `sooner` at timestamp 1, while a reader at 1 does `read`.
 fn race(sooner: &'static [u8], later: &'static [u8], read: fn(&Memtable)) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
+    model.preemption_bound = Some(4);
+    let runs = std::sync::atomic::AtomicUsize::new(0);
+    let runs: &'static std::sync::atomic::AtomicUsize = Box::leak(Box::new(runs));
     model.check(move || {
+        println!("run {}", runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
         let (memtable, mut writer) = Memtable::new();
         for key in sooner {
             writer.put(TABLE, &[*key], b"old", CommitTs(1));
@@ -77,7 +81,7 @@ fn a_cursor_goes_back_over_its_keys_while_the_tree_grows() {
 #[test]
 fn a_new_table_and_a_range_tombstone_appear_whole() {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
+    model.preemption_bound = Some(4);
     model.check(|| {
         let (memtable, mut writer) = Memtable::new();
         let reader = {
