@@ -60,6 +60,11 @@ pub trait Layer {
     fn key(&self) -> Option<&[u8]> {
         self.entry().map(|(key, _)| key)
     }
+    /// A number of steps, `forward` or back, that are certain to succeed and to end before `key` in that direction. 0
+    /// is always right; more saves the merge as many comparisons. At most one search in what is at hand.
+    fn steps_before(&self, _key: &[u8], _forward: bool) -> u32 {
+        0
+    }
     /// Whether [`Layer::covering`] can ever answer: asked once per cursor.
     fn has_ranges(&self) -> bool {
         false
