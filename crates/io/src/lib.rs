@@ -1,1 +1,33 @@
 //! Pando, floor 1: files and directories behind traits, with a simulated disk that loses, reorders and tears.
+//!
+//! Everything above reaches the disk through [`Dir`] and [`File`] and through nothing else, so that the engine
+//! which is tested is the engine that ships: no hook, no flag, only another [`Dir`].
+//!
+//! ```text
+//!   log, space, pool, store
+//!            │  Dir, File, LogMap, Lock
+//!   ┌────────┼─────────────┐
+//!  OsDir   MemDir   sim::SimDisk ──> Image: one of the states that a power loss may leave
+//! ```
+//!
+//! Reading order: [`Dir`] and [`File`] say what may be relied upon; `os.rs` keeps it with Linux (and macOS) calls,
+//! `map.rs` holds the crate's only `unsafe`; `mem.rs` is the shortest implementation; [`sim`] is the adversary.
+#![deny(missing_docs)]
+
+#[cfg(not(unix))]
+compile_error!(
+    "Pando runs on Linux and macOS; other systems are refused until their durability rules are implemented"
+);
+
+mod dir;
+mod file;
+#[cfg(target_os = "linux")]
+mod map;
+mod mem;
+mod os;
+pub mod sim;
+
+pub use dir::{Dir, Lock};
+pub use file::{File, LogMap};
+pub use mem::MemDir;
+pub use os::OsDir;

@@ -1,8 +1,21 @@
-//! Insert, replace, remove.
-use crate::{Kind, Page, Value};
-use base::{CheckpointNo, DatabaseId, PagePtr};
+//! Insert, replace, remove, and the prefix that they have to mind.
+//!
+//! An insert is one slot move and one copy into the place that the allocator found. What is rare is the prefix:
+//! * The first key of a page becomes its prefix as a whole. A page thus starts with the longest prefix it can
+//!   have, and nobody has to know its fences. (Fences would give a prefix that never has to shrink, but a shorter
+//!   one: the leftmost pages of a tree of ascending integers would have none, and their heads would all be equal.)
+//! * A key that does not share the prefix shortens it to what they share: every cell grows by the difference.
+//!   That happens at most once per prefix byte, mostly while the page is nearly empty.
+//! * A split lengthens it again ([`split`](crate::split)).
 
-/// What edits cost.
+use crate::header::{HEADER_BYTES, Kind, LARGE_BIT, MAGIC, SLOT_BYTES, Slot, cell_bytes, field, head_of};
+use crate::split::{Piece, common_len, laid_out_bytes};
+use crate::view::Cell;
+use crate::{LargeRef, Page, Value};
+use base::limits::{is_page_size, max_inline_bytes, max_key_bytes};
+use base::{CheckpointNo, DatabaseId, PagePtr, checksum};
+
+/// What edits cost. Add the counters of several pages up by passing the same ones to all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EditCounters {
     /// Comparisons, in searches that precede an edit, that had to look into a cell because heads were equal.
@@ -11,7 +24,7 @@ pub struct EditCounters {
     pub compactions: u64,
     /// Allocations that failed although the page's free bytes sufficed; each led to a compaction.
     pub allocator_failures: u64,
-    /// Bytes of cells that were moved inside pages and between them.
+    /// Bytes of slots and cells that were moved inside pages and between them.
     pub bytes_moved: u64,
     /// Pages split.
     pub splits: u64,
@@ -21,7 +34,8 @@ pub struct EditCounters {
     pub borrows: u64,
 }
 
-/// The page is too full: split it and try again. Nothing was changed.
+/// The page is too full: split it and try again, several times if need be; a page of one record always has room
+/// for a second. Nothing was changed but the order of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
@@ -30,11 +44,51 @@ pub struct PageMut<'a> {
     pub(crate) bytes: &'a mut [u8],
 }
 
+/// A value as its cell holds it.
+struct Encoded<'v> {
+    front: [u8; 2],
+    large: [u8; LargeRef::BYTES],
+    inline: Option<&'v [u8]>,
+}
+
+impl<'v> Encoded<'v> {
+    #[inline]
+    fn new(value: Value<'v>, page_bytes: usize) -> Self {
+        match value {
+            Value::Inline(bytes) => {
+                assert!(
+                    bytes.len() <= max_inline_bytes(page_bytes),
+                    "a value this long lies outside the page"
+                );
+                let front = (bytes.len() as u16).to_le_bytes();
+                Encoded { front, large: [0; LargeRef::BYTES], inline: Some(bytes) }
+            }
+            Value::Large(large) => {
+                let front = (LARGE_BIT | LargeRef::BYTES as u16).to_le_bytes();
+                Encoded { front, large: large.encode(), inline: None }
+            }
+        }
+    }
+
+    #[inline]
+    fn cell<'c>(&'c self, suffix: &'c [u8]) -> Cell<'c> {
+        Cell { front: &self.front, suffix, back: self.inline.unwrap_or(&self.large) }
+    }
+}
+
 impl<'a> PageMut<'a> {
-    /// Makes an empty page of `bytes`.
+    /// Makes an empty page of `bytes`, whose length must be a page size. A leaf has level 0, an inner page another.
     pub fn init(bytes: &'a mut [u8], kind: Kind, level: u8, birth: CheckpointNo) -> PageMut<'a> {
-        let _ = (kind, level, birth);
-        PageMut { bytes }
+        assert!(is_page_size(bytes.len()), "{} is no page size", bytes.len());
+        assert_eq!(kind == Kind::Leaf, level == 0, "leaves, and only they, are at level 0");
+        bytes[..HEADER_BYTES].fill(0);
+        field::set_magic(bytes, MAGIC);
+        field::set_kind(bytes, kind);
+        field::set_level(bytes, level);
+        field::set_birth(bytes, birth.0);
+        let mut page = PageMut { bytes };
+        page.reset();
+        page
     }
 
     /// A trusted page (see [`Page::trusted`]) to edit.
@@ -50,7 +104,8 @@ impl<'a> PageMut<'a> {
     }
 
     /// Inserts into a leaf. `at` is what [`Page::search`] answered for `key`, as `Err`. The key need not share the
-    /// prefix.
+    /// prefix. Panics if key or value is longer than `base::limits` allows in this page.
+    #[inline]
     pub fn insert(
         &mut self,
         at: usize,
@@ -58,12 +113,15 @@ impl<'a> PageMut<'a> {
         value: Value<'_>,
         counters: &mut EditCounters,
     ) -> Result<(), NoRoom> {
-        let _ = (at, key, value, counters);
-        unimplemented!()
+        debug_assert_eq!(self.as_page().kind(), Kind::Leaf);
+        let encoded = Encoded::new(value, self.bytes.len());
+        self.fit_prefix(key, encoded.cell(&[]), counters)?;
+        let suffix = &key[usize::from(field::prefix_len(self.bytes))..];
+        self.put(at, &[], encoded.cell(suffix), counters)
     }
 
-    /// Inserts into an inner page, at 1 or behind; at 0 only into an empty page, and then `key` is not stored: entry
-    /// 0 has no key.
+    /// Inserts into an inner page, at 1 or behind; at 0 only into an empty page, and then `key` is not stored:
+    /// entry 0 has no key. Panics if the key is longer than `base::limits` allows in this page.
     pub fn insert_child(
         &mut self,
         at: usize,
@@ -71,42 +129,270 @@ impl<'a> PageMut<'a> {
         child: PagePtr,
         counters: &mut EditCounters,
     ) -> Result<(), NoRoom> {
-        let _ = (at, key, child, counters);
-        unimplemented!()
+        debug_assert_eq!(self.as_page().kind(), Kind::Inner);
+        let front = child.encode();
+        let cell = Cell { front: &front, suffix: &[], back: &[] };
+        if at == 0 {
+            assert_eq!(self.as_page().count(), 0, "nothing precedes entry 0 of an inner page");
+            return self.put(0, &[], cell, counters);
+        }
+        self.fit_prefix(key, cell, counters)?;
+        let suffix = &key[usize::from(field::prefix_len(self.bytes))..];
+        self.put(at, &[], Cell { suffix, ..cell }, counters)
     }
 
-    /// Gives entry `at` of a leaf another value.
+    /// Makes the prefix one that `key` shares, such that the cell still fits whose other parts are `keyless`'s.
+    #[inline]
+    fn fit_prefix(
+        &mut self,
+        key: &[u8],
+        keyless: Cell<'_>,
+        counters: &mut EditCounters,
+    ) -> Result<(), NoRoom> {
+        let page = self.as_page();
+        assert!(key.len() <= max_key_bytes(self.bytes.len()), "a key of {} bytes fits no page", key.len());
+        if page.count() <= page.kind().first_keyed() {
+            self.begin_prefix(key, counters);
+            return Ok(());
+        }
+        if key.starts_with(page.prefix()) {
+            return Ok(());
+        }
+        self.shorten_prefix(key, keyless, counters)
+    }
+
+    /// `key` becomes the first key of the page, and its prefix.
+    fn begin_prefix(&mut self, key: &[u8], counters: &mut EditCounters) {
+        let page = self.as_page();
+        let first_child = (page.count() > 0).then(|| page.child(0).encode());
+        self.reset();
+        self.set_prefix(key);
+        if let Some(front) = &first_child {
+            let cell = Cell { front, suffix: &[], back: &[] };
+            self.put(0, &[], cell, counters).expect("an empty page has room for a child");
+        }
+    }
+
+    #[cold]
+    fn shorten_prefix(
+        &mut self,
+        key: &[u8],
+        keyless: Cell<'_>,
+        counters: &mut EditCounters,
+    ) -> Result<(), NoRoom> {
+        let page = self.as_page();
+        let shared = common_len(page.prefix(), key);
+        let new_bytes =
+            SLOT_BYTES + cell_bytes(keyless.front.len() + key.len() - shared + keyless.back.len());
+        if laid_out_bytes(shared, &[page.into()]) + new_bytes > self.bytes.len() {
+            return Err(NoRoom);
+        }
+        let image = self.bytes.to_vec();
+        self.lay_out(&key[..shared], &[Page::trusted(&image).into()], counters);
+        Ok(())
+    }
+
+    /// Stores the prefix of a page without entries.
+    pub(crate) fn set_prefix(&mut self, prefix: &[u8]) {
+        if prefix.is_empty() {
+            return;
+        }
+        let offset =
+            self.allocate(cell_bytes(prefix.len()), 0).expect("an empty page has room for its prefix");
+        self.bytes[offset..offset + prefix.len()].copy_from_slice(prefix);
+        field::set_prefix_offset(self.bytes, offset as u32);
+        field::set_prefix_len(self.bytes, prefix.len() as u16);
+    }
+
+    /// Puts an entry at `at`: its suffix is `lead` and then `cell.suffix`. The one way for a cell into a page.
+    #[inline]
+    pub(crate) fn put(
+        &mut self,
+        at: usize,
+        lead: &[u8],
+        cell: Cell<'_>,
+        counters: &mut EditCounters,
+    ) -> Result<(), NoRoom> {
+        let Cell { front, suffix, back } = cell;
+        let len = cell_bytes(front.len() + lead.len() + suffix.len() + back.len());
+        let offset = self.allocate_entry(len, counters)?;
+        let (to_front, rest) = self.bytes[offset..].split_at_mut(front.len());
+        let (to_lead, rest) = rest.split_at_mut(lead.len());
+        let (to_suffix, rest) = rest.split_at_mut(suffix.len());
+        to_front.copy_from_slice(front);
+        to_lead.copy_from_slice(lead);
+        to_suffix.copy_from_slice(suffix);
+        rest[..back.len()].copy_from_slice(back);
+        let head = if lead.is_empty() {
+            head_of(suffix)
+        } else {
+            let start = offset + front.len();
+            head_of(&self.bytes[start..start + lead.len() + suffix.len()])
+        };
+        let slot = Slot::new(head, offset, lead.len() + suffix.len());
+        counters.bytes_moved += self.insert_slot(at, slot);
+        self.add_large(i32::from(is_large(front)));
+        Ok(())
+    }
+
+    /// Returns the bytes moved.
+    #[inline]
+    fn insert_slot(&mut self, at: usize, slot: Slot) -> u64 {
+        let count = self.as_page().count();
+        let start = HEADER_BYTES + SLOT_BYTES * at;
+        let end = HEADER_BYTES + SLOT_BYTES * count;
+        self.bytes.copy_within(start..end, start + SLOT_BYTES);
+        self.bytes[start..start + SLOT_BYTES].copy_from_slice(&slot.encode());
+        field::set_count(self.bytes, (count + 1) as u16);
+        (end - start) as u64
+    }
+
+    /// Returns the bytes moved.
+    fn remove_slot(&mut self, at: usize) -> u64 {
+        let count = self.as_page().count();
+        let start = HEADER_BYTES + SLOT_BYTES * at;
+        let end = HEADER_BYTES + SLOT_BYTES * count;
+        self.bytes.copy_within(start + SLOT_BYTES..end, start);
+        field::set_count(self.bytes, (count - 1) as u16);
+        (end - start - SLOT_BYTES) as u64
+    }
+
+    fn set_slot(&mut self, at: usize, slot: Slot) {
+        let start = HEADER_BYTES + SLOT_BYTES * at;
+        self.bytes[start..start + SLOT_BYTES].copy_from_slice(&slot.encode());
+    }
+
+    #[inline]
+    fn add_large(&mut self, change: i32) {
+        if change != 0 {
+            let count = i32::from(field::large_count(self.bytes)) + change;
+            field::set_large_count(self.bytes, u16::try_from(count).expect("as many as entries"));
+        }
+    }
+
+    /// Gives entry `at` of a leaf another value: in place where it fits its cell, else in a new cell. Panics if the
+    /// value is longer than `base::limits` allows in this page.
     pub fn replace(
         &mut self,
         at: usize,
         value: Value<'_>,
         counters: &mut EditCounters,
     ) -> Result<(), NoRoom> {
-        let _ = (at, value, counters);
-        unimplemented!()
+        let encoded = Encoded::new(value, self.bytes.len());
+        let slot = self.as_page().slot(at);
+        let old = self.as_page().cell(at);
+        let (old_len, old_large) = (old.bytes(), is_large(old.front));
+        let parts = encoded.cell(&[]);
+        let head_len = parts.front.len() + slot.suffix_len();
+        let len = cell_bytes(head_len + parts.back.len());
+        if len > old_len {
+            if self.as_page().free_bytes() + old_len < len {
+                return Err(NoRoom);
+            }
+            return self.replace_elsewhere(at, &encoded, len, counters);
+        }
+        self.release(slot.offset() + len, old_len - len);
+        self.bytes[slot.offset()..][..2].copy_from_slice(parts.front);
+        self.bytes[slot.offset() + head_len..][..parts.back.len()].copy_from_slice(parts.back);
+        self.add_large(i32::from(is_large(parts.front)) - i32::from(old_large));
+        Ok(())
+    }
+
+    /// The entry leaves its cell and comes back into one of `len` bytes, for which there is room.
+    fn replace_elsewhere(
+        &mut self,
+        at: usize,
+        encoded: &Encoded<'_>,
+        len: usize,
+        counters: &mut EditCounters,
+    ) -> Result<(), NoRoom> {
+        let slot = self.as_page().slot(at);
+        let old = self.as_page().cell(at);
+        let (old_len, old_large) = (old.bytes(), is_large(old.front));
+        let Some(offset) = self.allocate(len, 0) else {
+            let suffix = self.as_page().suffix(at).to_vec();
+            self.remove_entry(at, counters);
+            return self.put(at, &[], encoded.cell(&suffix), counters);
+        };
+        let parts = encoded.cell(&[]);
+        let suffix_start = slot.offset() + parts.front.len();
+        self.bytes[offset..][..2].copy_from_slice(parts.front);
+        self.bytes.copy_within(suffix_start..suffix_start + slot.suffix_len(), offset + parts.front.len());
+        let back_start = offset + parts.front.len() + slot.suffix_len();
+        self.bytes[back_start..][..parts.back.len()].copy_from_slice(parts.back);
+        self.set_slot(at, Slot::new(slot.head(), offset, slot.suffix_len()));
+        self.release(slot.offset(), old_len);
+        self.add_large(i32::from(is_large(parts.front)) - i32::from(old_large));
+        Ok(())
     }
 
     /// Points entry `at` of an inner page elsewhere.
     pub fn set_child(&mut self, at: usize, child: PagePtr) {
-        let _ = (at, child);
-        unimplemented!()
+        debug_assert_eq!(self.as_page().kind(), Kind::Inner);
+        let offset = self.as_page().slot(at).offset();
+        let front = child.encode();
+        let change =
+            i32::from(is_large(&front)) - i32::from(is_large(&self.bytes[offset..offset + front.len()]));
+        self.bytes[offset..offset + front.len()].copy_from_slice(&front);
+        self.add_large(change);
     }
 
-    /// Removes entry `at`. Of an inner page's entry 0: entry 1 takes its place and loses its key.
+    /// Removes entry `at`. Of an inner page's entry 0: entry 1, if there is one, takes its place and loses its key.
+    /// A page may become empty.
     pub fn remove(&mut self, at: usize, counters: &mut EditCounters) {
-        let _ = (at, counters);
-        unimplemented!()
+        self.remove_entry(at, counters);
+        if at == 0 && self.as_page().kind() == Kind::Inner && self.as_page().count() > 0 {
+            let slot = self.as_page().slot(0);
+            let len = self.as_page().cell(0).bytes();
+            self.set_slot(0, Slot::new(0, slot.offset(), 0));
+            self.release(slot.offset() + PagePtr::BYTES, len - PagePtr::BYTES);
+        }
+    }
+
+    fn remove_entry(&mut self, at: usize, counters: &mut EditCounters) {
+        let offset = self.as_page().slot(at).offset();
+        let cell = self.as_page().cell(at);
+        let (len, large) = (cell.bytes(), is_large(cell.front));
+        counters.bytes_moved += self.remove_slot(at);
+        self.release(offset, len);
+        self.add_large(-i32::from(large));
+    }
+
+    /// Appends the entries of `piece` under this page's prefix, which their keys must share.
+    pub(crate) fn append(&mut self, piece: &Piece<'_>, counters: &mut EditCounters) -> Result<(), NoRoom> {
+        let prefix_len = usize::from(field::prefix_len(self.bytes));
+        for i in piece.range.clone() {
+            let cell = piece.page.cell(i);
+            let at = self.as_page().count();
+            let [lead, suffix] = match at < piece.page.kind().first_keyed() {
+                true => [&[][..], &[]],
+                false => piece.key_behind(i, prefix_len),
+            };
+            self.put(at, lead, Cell { suffix, ..cell }, counters)?;
+            counters.bytes_moved += cell.bytes() as u64;
+        }
+        Ok(())
     }
 
     /// Sets the birth.
     pub fn set_birth(&mut self, birth: CheckpointNo) {
-        let _ = birth;
-        unimplemented!()
+        field::set_birth(self.bytes, birth.0);
     }
 
-    /// Computes, stores and returns the checksum of the page as it is to lie at `unit`. The last step before writing.
+    /// Computes, stores and returns the checksum of the page as it is to lie at `unit`. The last step before
+    /// writing.
     pub fn seal(&mut self, database: DatabaseId, unit: u64) -> u64 {
-        let _ = (database, unit);
-        unimplemented!()
+        let sum = checksum::extent(database, unit, &self.bytes[size_of::<u64>()..]);
+        field::set_checksum(self.bytes, sum);
+        sum
+    }
+}
+
+/// Whether a cell with this front is, or leads to, a large value.
+#[inline]
+pub(crate) fn is_large(front: &[u8]) -> bool {
+    match front.first_chunk::<{ PagePtr::BYTES }>() {
+        Some(child) => PagePtr::decode(child).flags() & PagePtr::HAS_LARGE != 0,
+        None => u16::from_le_bytes([front[0], front[1]]) & LARGE_BIT != 0,
     }
 }

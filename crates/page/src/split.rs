@@ -1,45 +1,169 @@
-//! Split, merge, borrow.
-use crate::{EditCounters, NoRoom, Page, PageMut};
+//! Split, merge and borrow: entries move between siblings, through the allocator of the page they move to.
+//!
+//! A page that gives entries away is laid out anew: its remaining cells are packed against its end, so that what
+//! it freed is one gap and later inserts find it there. This is part of the operation, costs one pass over a page
+//! that was gone through anyway, and is not counted as a compaction. A page that only receives entries keeps its
+//! cells, unless its prefix has to change.
+//!
+//! An inner page's entry 0 has no key. When it moves to where something precedes it, it takes the parent's key for
+//! its page, the `separator`; when an entry becomes entry 0, its key moves up to the parent.
+//!
+//! A page laid out anew takes the longest prefix that its first and last key share.
+
+use crate::header::{HEADER_BYTES, SLOT_BYTES, cell_bytes};
+use crate::{EditCounters, Kind, NoRoom, Page, PageMut};
+use std::ops::Range;
+
+/// Entries of one page that are to be laid out in another.
+#[derive(Clone)]
+pub(crate) struct Piece<'p> {
+    pub page: Page<'p>,
+    pub range: Range<usize>,
+    /// The key that entry 0 of an inner page takes if something precedes it.
+    pub separator: &'p [u8],
+}
+
+impl<'p> From<Page<'p>> for Piece<'p> {
+    fn from(page: Page<'p>) -> Self {
+        Piece { page, range: 0..page.count(), separator: &[] }
+    }
+}
+
+impl<'p> Piece<'p> {
+    /// Entry `i`'s key less its first `skip` bytes, in two parts.
+    #[inline]
+    pub fn key_behind(&self, i: usize, skip: usize) -> [&'p [u8]; 2] {
+        if i < self.page.kind().first_keyed() {
+            return [&[], &self.separator[skip..]];
+        }
+        let (prefix, suffix) = (self.page.prefix(), self.page.suffix(i));
+        match prefix.len() > skip {
+            true => [&prefix[skip..], suffix],
+            false => [&[], &suffix[skip - prefix.len()..]],
+        }
+    }
+}
+
+/// How many first bytes two keys share.
+pub(crate) fn common_len(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// The length that a page would have, gap left out, whose prefix has `prefix_len` bytes and whose entries are
+/// those of the pieces, one after the other.
+pub(crate) fn laid_out_bytes(prefix_len: usize, pieces: &[Piece<'_>]) -> usize {
+    let mut total = HEADER_BYTES + cell_bytes(prefix_len);
+    let mut at = 0;
+    for piece in pieces {
+        for i in piece.range.clone() {
+            let cell = piece.page.cell(i);
+            let suffix_len = match at < piece.page.kind().first_keyed() {
+                true => 0,
+                false => piece.key_behind(i, prefix_len).iter().map(|part| part.len()).sum(),
+            };
+            total += SLOT_BYTES + cell_bytes(cell.front.len() + suffix_len + cell.back.len());
+            at += 1;
+        }
+    }
+    total
+}
+
+/// The longest prefix that all keys of the pieces share, laid out one after the other: what the first and the last
+/// one share.
+fn common_prefix(pieces: &[Piece<'_>]) -> Vec<u8> {
+    let entries = || pieces.iter().flat_map(|piece| piece.range.clone().map(move |i| (piece, i)));
+    let unkeyed = pieces.first().map_or(0, |piece| piece.page.kind().first_keyed());
+    let last =
+        pieces.iter().rev().find(|piece| !piece.range.is_empty()).map(|piece| (piece, piece.range.end - 1));
+    let (Some((piece, i)), Some((last_piece, last_i))) = (entries().nth(unkeyed), last) else {
+        return Vec::new();
+    };
+    let mut first = piece.key_behind(i, 0).concat();
+    let shared = common_len(&first, &last_piece.key_behind(last_i, 0).concat());
+    first.truncate(shared);
+    first
+}
 
 impl Page<'_> {
-    /// Where to split so that both halves hold about as many bytes, when an entry is to be inserted at
-    /// `insert_at`: 1..count.
+    /// Where to split when an entry is to be inserted at `insert_at`: so that both halves hold about as many bytes,
+    /// or, if the entry comes behind all others, at the count: ascending inserts then leave full pages behind.
     pub fn split_position(self, insert_at: usize) -> usize {
-        let _ = insert_at;
-        unimplemented!()
+        let count = self.count();
+        if insert_at == count {
+            return count;
+        }
+        let total: usize = (0..count).map(|i| self.cell(i).bytes() + SLOT_BYTES).sum();
+        let mut left = 0;
+        let half = (0..count).take_while(|&i| {
+            left += self.cell(i).bytes() + SLOT_BYTES;
+            left <= total / 2
+        });
+        half.count().clamp(1, count.saturating_sub(1).max(1))
     }
 
-    /// The key that the parent must hold for a right page that begins with this page's entry `at` (1..count):
-    /// of an inner page entry `at`'s key; of a leaf the shortest one that is greater than key `at - 1` and not
-    /// greater than key `at`. Call it before [`PageMut::split`] or a borrow, on the page that gives entries away.
+    /// The key that the parent must hold for a right page that begins with this page's entry `at` (1..count): of
+    /// an inner page entry `at`'s key; of a leaf the shortest one that is greater than key `at - 1` and not greater
+    /// than key `at`. Call it before [`PageMut::split`] or a borrow, on the page that gives entries away.
     pub fn separator(self, at: usize, into: &mut Vec<u8>) {
-        let _ = (at, into);
-        unimplemented!()
+        self.copy_key(at, into);
+        if self.kind() == Kind::Leaf {
+            let shared = common_len(self.suffix(at - 1), self.suffix(at));
+            into.truncate(self.prefix().len() + shared + 1);
+        }
     }
 }
 
 impl PageMut<'_> {
-    /// Moves entries `at..` (`at` in 1..=count) to `right`, freshly initialised with this page's kind and level.
-    /// An inner `right` has no key for its entry 0: take [`Page::separator`] first. Both pages choose
-    /// their own prefixes.
+    /// Moves entries `at..` (`at` in 1..=count) to `right`, freshly initialised with this page's kind and level. An
+    /// inner `right` has no key for its entry 0: take [`Page::separator`] first. Both pages choose their own
+    /// prefixes. If `at` is the count, nothing moves and `right` stays empty; whatever key goes there next is then
+    /// the separator.
+    ///
+    /// ```
+    /// use base::CheckpointNo;
+    /// use page::{EditCounters, Kind, PageMut, Value};
+    /// let (mut a, mut b) = (vec![0; 4096], vec![0; 4096]);
+    /// let mut counters = EditCounters::default();
+    /// let mut left = PageMut::init(&mut a, Kind::Leaf, 0, CheckpointNo(1));
+    /// for (at, key) in ["plum", "prune", "quince"].iter().enumerate() {
+    ///     left.insert(at, key.as_bytes(), Value::Inline(b""), &mut counters).unwrap();
+    /// }
+    /// let mut separator = Vec::new();
+    /// left.as_page().separator(2, &mut separator);
+    /// assert_eq!(separator, b"q");
+    /// let mut right = PageMut::init(&mut b, Kind::Leaf, 0, CheckpointNo(1));
+    /// left.split(&mut right, 2, &mut counters);
+    /// assert_eq!((left.as_page().count(), right.as_page().count()), (2, 1));
+    /// assert_eq!(left.as_page().prefix(), b"p");
+    /// ```
     pub fn split(&mut self, right: &mut PageMut<'_>, at: usize, counters: &mut EditCounters) {
-        let _ = (right, at, counters);
-        unimplemented!()
+        let count = self.as_page().count();
+        assert!((1..=count).contains(&at), "a page of {count} entries cannot be split at {at}");
+        counters.splits += 1;
+        if at < count {
+            let image = self.bytes.to_vec();
+            let page = Page::trusted(&image);
+            right.keep(page, at..count, counters);
+            self.keep(page, 0..at, counters);
+        }
     }
 
-    /// Appends all entries of `right`, the next sibling. `separator` is the parent's key for `right`; leaves ignore it.
+    /// Appends all entries of `right`, the next sibling, which the caller then drops. `separator` is the parent's key
+    /// for `right`; leaves ignore it. `NoRoom` if they do not fit; nothing was changed then.
     pub fn merge(
         &mut self,
         right: Page<'_>,
         separator: &[u8],
         counters: &mut EditCounters,
     ) -> Result<(), NoRoom> {
-        let _ = (right, separator, counters);
-        unimplemented!()
+        self.receive_behind(Piece { separator, ..right.into() }, counters)?;
+        counters.merges += 1;
+        Ok(())
     }
 
     /// Moves the first `n` (fewer than all) entries of `right`, the next sibling, to this page's end. `separator` is
-    /// the parent's key for `right` up to now; the new one is `right.separator(n)`, to be taken before.
+    /// the parent's key for `right` up to now, which leaves ignore; the new one is `right.separator(n)`, to be taken
+    /// before. `NoRoom` if they do not fit; nothing was changed then.
     pub fn borrow_from_right(
         &mut self,
         right: &mut PageMut<'_>,
@@ -47,13 +171,18 @@ impl PageMut<'_> {
         separator: &[u8],
         counters: &mut EditCounters,
     ) -> Result<(), NoRoom> {
-        let _ = (right, n, separator, counters);
-        unimplemented!()
+        let image = right.bytes.to_vec();
+        let page = Page::trusted(&image);
+        assert!((1..page.count()).contains(&n), "{n} of {} entries cannot be borrowed", page.count());
+        self.receive_behind(Piece { page, range: 0..n, separator }, counters)?;
+        right.keep(page, n..page.count(), counters);
+        counters.borrows += 1;
+        Ok(())
     }
 
     /// Moves the last `n` (fewer than all) entries of `left`, the previous sibling, to this page's front. `separator`
-    /// is the parent's key for this page up to now; the new one is `left.separator(count - n)`, to be taken
-    /// before.
+    /// is the parent's key for this page up to now, which leaves ignore; the new one is `left.separator(count - n)`,
+    /// to be taken before. `NoRoom` if they do not fit; nothing was changed then.
     pub fn borrow_from_left(
         &mut self,
         left: &mut PageMut<'_>,
@@ -61,7 +190,57 @@ impl PageMut<'_> {
         separator: &[u8],
         counters: &mut EditCounters,
     ) -> Result<(), NoRoom> {
-        let _ = (left, n, separator, counters);
-        unimplemented!()
+        let (left_image, image) = (left.bytes.to_vec(), self.bytes.to_vec());
+        let (page, own) = (Page::trusted(&left_image), Page::trusted(&image));
+        let count = page.count();
+        assert!((1..count).contains(&n), "{n} of {count} entries cannot be borrowed");
+        let moved = Piece { page, range: count - n..count, separator: &[] };
+        let pieces = [moved, Piece { separator, ..own.into() }];
+        let prefix = common_prefix(&pieces);
+        if laid_out_bytes(prefix.len(), &pieces) > self.bytes.len() {
+            return Err(NoRoom);
+        }
+        self.lay_out(&prefix, &pieces, counters);
+        left.keep(page, 0..count - n, counters);
+        counters.borrows += 1;
+        Ok(())
+    }
+
+    /// Appends `piece`, under the own prefix if its keys share that, else under the longest one that all share.
+    fn receive_behind(&mut self, piece: Piece<'_>, counters: &mut EditCounters) -> Result<(), NoRoom> {
+        let own = self.as_page();
+        let pieces = [own.into(), piece.clone()];
+        let mut prefix = common_prefix(&pieces);
+        let keeps = prefix.starts_with(own.prefix());
+        if keeps {
+            prefix.truncate(own.prefix().len());
+        }
+        if laid_out_bytes(prefix.len(), &pieces) > self.bytes.len() {
+            return Err(NoRoom);
+        }
+        if keeps {
+            return self.append(&piece, counters);
+        }
+        let image = self.bytes.to_vec();
+        self.lay_out(&prefix, &[Page::trusted(&image).into(), piece], counters);
+        Ok(())
+    }
+
+    /// Makes this page hold just the entries `range` of `page`, under the longest prefix they share.
+    fn keep(&mut self, page: Page<'_>, range: Range<usize>, counters: &mut EditCounters) {
+        debug_assert_eq!(page.bytes.len(), self.bytes.len());
+        let pieces = [Piece { page, range, separator: &[] }];
+        self.lay_out(&common_prefix(&pieces), &pieces, counters);
+    }
+
+    /// Empties the page and puts the pieces' entries into it, one after the other. The caller knows that they fit
+    /// under this prefix: a page that gives away an entry has at least 12 bytes more than a longer prefix can cost,
+    /// which is one granule.
+    pub(crate) fn lay_out(&mut self, prefix: &[u8], pieces: &[Piece<'_>], counters: &mut EditCounters) {
+        self.reset();
+        self.set_prefix(prefix);
+        for piece in pieces {
+            self.append(piece, counters).expect("what is laid out was measured before");
+        }
     }
 }

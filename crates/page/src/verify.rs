@@ -1,11 +1,219 @@
-//! The full structural check.
-use crate::Page;
-use base::{DatabaseId, PagePtr, Result};
+//! The full structural check: after it no accessor panics and no edit goes astray, whatever the bytes were.
+//!
+//! 1. The length is a page's and the pointer's; the checksum is the pointer's and the bytes' own.
+//! 2. The header's fields are in their ranges and agree with each other.
+//! 3. Prefix, cells and freed cells lie between `cells start` and the end, each granule there belongs to exactly one
+//!    of them: a bitmap finds an overlap, a sum finds what belongs to none.
+//! 4. Every slot's head is its suffix's, keys ascend strictly, lengths are within the limits.
+//! 5. Pointers carry only flags that may lie on disk, and a large value fits its extent.
+//!
+//! One pass over slots and cells, without allocation; it runs on each page fault.
+
+use crate::alloc::FreeCell;
+use crate::edit::is_large;
+use crate::header::{
+    GRANULE_BYTES, HEADER_BYTES, Kind, LARGE_BIT, MAGIC, SLOT_BYTES, Slot, cell_bytes, field, head_of,
+};
+use crate::{LargeRef, Page};
+use base::limits::{MAX_PAGE_BYTES, is_page_size, max_inline_bytes, max_key_bytes};
+use base::{DatabaseId, Error, PagePtr, Result, checksum};
+use std::fmt::Display;
+
+/// One bit for every granule of the largest page.
+const MAP_WORDS: usize = MAX_PAGE_BYTES / GRANULE_BYTES / u64::BITS as usize;
+
+struct Check<'a> {
+    page: Page<'a>,
+    unit: u64,
+    /// Granules that belong to something.
+    taken: [u64; MAP_WORDS],
+    taken_bytes: usize,
+    large_count: usize,
+}
 
 impl<'a> Page<'a> {
-    /// Checks everything that the accessors rely on.
+    /// Checks that `bytes` are the page that `ptr` points to, and everything that the accessors and edits rely on.
+    /// [`ErrorKind::Corruption`](base::ErrorKind::Corruption) names the unit, what was expected and what was found.
     pub fn verify(bytes: &'a [u8], ptr: PagePtr, database: DatabaseId) -> Result<Page<'a>> {
-        let _ = (ptr, database);
-        Ok(Page { bytes })
+        let page = Page { bytes };
+        let unit = ptr.unit();
+        let mut check = Check { page, unit, taken: [0; MAP_WORDS], taken_bytes: 0, large_count: 0 };
+        check.identity(ptr, database)?;
+        let kind = check.header()?;
+        check.prefix()?;
+        for i in 0..page.count() {
+            check.entry(i, kind)?;
+        }
+        check.free_list()?;
+        check.totals()?;
+        Ok(page)
+    }
+}
+
+impl Check<'_> {
+    /// Refuses the page unless `holds`.
+    #[inline]
+    fn expect(&self, holds: bool, what: &str, expected: impl Display, found: impl Display) -> Result<()> {
+        if holds { Ok(()) } else { Err(self.refusal(what, &expected, &found)) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refusal(&self, what: &str, expected: &dyn Display, found: &dyn Display) -> Error {
+        Error::corruption(format!("page at unit {}: {what}: expected {expected}, found {found}", self.unit))
+    }
+
+    fn identity(&self, ptr: PagePtr, database: DatabaseId) -> Result<()> {
+        let bytes = self.page.bytes;
+        self.expect(is_page_size(bytes.len()), "length", "a page size", bytes.len())?;
+        self.expect(ptr.len_bytes() == bytes.len(), "length in the pointer", bytes.len(), ptr.len_bytes())?;
+        let sum = checksum::extent(database, ptr.unit(), &bytes[size_of::<u64>()..]);
+        self.expect(sum == ptr.checksum(), "checksum of the bytes", ptr.checksum(), sum)?;
+        let stored = field::checksum(bytes);
+        self.expect(stored == sum, "checksum in the header", sum, stored)
+    }
+
+    fn header(&self) -> Result<Kind> {
+        let bytes = self.page.bytes;
+        self.expect(field::magic(bytes) == MAGIC, "magic and format", MAGIC, field::magic(bytes))?;
+        let Some(kind) = field::kind(bytes) else {
+            return Err(self.refusal("kind", &"1 (leaf) or 2 (inner)", &bytes[10]));
+        };
+        let level = field::level(bytes);
+        self.expect((kind == Kind::Leaf) == (level == 0), "level", "0 in a leaf and only there", level)?;
+        let unused = &bytes[field::UNUSED..HEADER_BYTES];
+        self.expect(unused.iter().all(|&byte| byte == 0), "unused header bytes", "zeros", "others")?;
+        let count = self.page.count();
+        self.expect(kind == Kind::Leaf || count > 0, "entries of an inner page", "at least one", count)?;
+        let slots_end = HEADER_BYTES + SLOT_BYTES * count;
+        let start = field::cells_start(bytes) as usize;
+        let fits = slots_end <= start && start <= bytes.len() && start.is_multiple_of(GRANULE_BYTES);
+        self.expect(fits, "start of the cells", format_args!("{slots_end}..={}", bytes.len()), start)?;
+        Ok(kind)
+    }
+
+    fn prefix(&mut self) -> Result<()> {
+        let bytes = self.page.bytes;
+        let offset = field::prefix_offset(bytes) as usize;
+        match usize::from(field::prefix_len(bytes)) {
+            0 => self.expect(offset == bytes.len(), "offset of the empty prefix", bytes.len(), offset),
+            len => self.take(offset, cell_bytes(len), "prefix"),
+        }
+    }
+
+    /// Marks `len` bytes at `offset` as belonging to `what`.
+    fn take(&mut self, offset: usize, len: usize, what: &str) -> Result<()> {
+        let start = field::cells_start(self.page.bytes) as usize;
+        let end = self.page.bytes.len();
+        let inside =
+            offset >= start && offset.is_multiple_of(GRANULE_BYTES) && len <= end.saturating_sub(offset);
+        if !inside {
+            let expected = format!("{len} bytes at a multiple of {GRANULE_BYTES} in {start}..{end}");
+            return Err(self.refusal(what, &expected, &offset));
+        }
+        let (mut granule, last) = (offset / GRANULE_BYTES, (offset + len) / GRANULE_BYTES);
+        while granule < last {
+            let bit = granule % 64;
+            let run = (64 - bit).min(last - granule);
+            let mask = (u64::MAX >> (64 - run)) << bit;
+            let word = &mut self.taken[granule / 64];
+            if *word & mask != 0 {
+                return Err(self.refusal(what, &"bytes of its own", &format_args!("an overlap at {offset}")));
+            }
+            *word |= mask;
+            granule += run;
+        }
+        self.taken_bytes += len;
+        Ok(())
+    }
+
+    fn entry(&mut self, i: usize, kind: Kind) -> Result<()> {
+        let slot = self.page.slot(i);
+        let bytes = self.page.bytes;
+        let front_len = kind.front_bytes();
+        let longest = max_key_bytes(bytes.len());
+        let key_len = self.page.prefix().len() + slot.suffix_len();
+        self.expect(key_len <= longest, "key length", format_args!("at most {longest}"), key_len)?;
+        self.expect(
+            slot.offset() + front_len <= bytes.len(),
+            "cell offset",
+            "one inside the page",
+            slot.offset(),
+        )?;
+        let back_len = match kind {
+            Kind::Leaf => self.payload(slot)?,
+            Kind::Inner => 0,
+        };
+        self.take(slot.offset(), cell_bytes(front_len + slot.suffix_len() + back_len), "cell")?;
+        if kind == Kind::Inner {
+            self.child_pointer(i)?;
+        }
+        let head = head_of(self.page.suffix_in(slot));
+        self.expect(slot.head() == head, "head", head, slot.head())?;
+        if i < kind.first_keyed() {
+            self.expect(slot.suffix_len() == 0, "key length of entry 0", 0, slot.suffix_len())
+        } else {
+            let ascends = i == kind.first_keyed() || self.page.ascends_at(i);
+            self.expect(ascends, "key", "one greater than the key before", format_args!("entry {i}"))
+        }
+    }
+
+    /// The length of a leaf cell's payload, once it is known to be sound.
+    fn payload(&mut self, slot: Slot) -> Result<usize> {
+        let bytes = self.page.bytes;
+        let (len, large) = self.page.value_len(slot.offset());
+        if !large {
+            let longest = max_inline_bytes(bytes.len());
+            self.expect(len <= longest, "value length", format_args!("at most {longest}"), len)?;
+            return Ok(len);
+        }
+        self.large_count += 1;
+        let written = u16::from_le_bytes([bytes[slot.offset()], bytes[slot.offset() + 1]]);
+        let canonical = LARGE_BIT | LargeRef::BYTES as u16;
+        self.expect(written == canonical, "length of a large reference", canonical, written)?;
+        let start = slot.offset() + Kind::Leaf.front_bytes() + slot.suffix_len();
+        let Some(reference) = bytes.get(start..).and_then(|rest| rest.first_chunk()) else {
+            return Err(self.refusal("large reference", &"24 bytes inside the page", &start));
+        };
+        let LargeRef { ptr, len_bytes } = LargeRef::decode(reference);
+        let fits = len_bytes <= ptr.len_bytes() as u64;
+        self.expect(fits, "length of a large value", format_args!("at most {}", ptr.len_bytes()), len_bytes)?;
+        self.expect(ptr.flags() == 0, "flags of a large reference", 0, ptr.flags())?;
+        Ok(len)
+    }
+
+    fn child_pointer(&mut self, i: usize) -> Result<()> {
+        let child = self.page.child(i);
+        self.large_count += usize::from(is_large(&child.encode()));
+        let known = child.flags() & !PagePtr::HAS_LARGE == 0;
+        self.expect(known, "flags of a child pointer", "0 or 1", child.flags())
+    }
+
+    /// Ends because every cell takes bytes that no other has taken.
+    fn free_list(&mut self) -> Result<()> {
+        let bytes = self.page.bytes;
+        let mut offset = usize::from(field::free_head(bytes));
+        let before = self.taken_bytes;
+        while offset != 0 {
+            if offset + GRANULE_BYTES > bytes.len() {
+                return Err(self.refusal("freed cell", &"an offset inside the page", &offset));
+            }
+            let freed = FreeCell::read(bytes, offset);
+            let whole = freed.len > 0 && freed.len.is_multiple_of(GRANULE_BYTES);
+            self.expect(whole, "length of a freed cell", "a multiple of 4, not 0", freed.len)?;
+            self.take(offset, freed.len, "freed cell")?;
+            offset = freed.next;
+        }
+        let listed = self.taken_bytes - before;
+        let stated = field::free_bytes(bytes) as usize;
+        self.expect(stated == listed, "bytes of freed cells", listed, stated)
+    }
+
+    fn totals(&self) -> Result<()> {
+        let bytes = self.page.bytes;
+        let area = bytes.len() - field::cells_start(bytes) as usize;
+        self.expect(self.taken_bytes == area, "bytes of all cells", area, self.taken_bytes)?;
+        let large = usize::from(field::large_count(bytes));
+        self.expect(large == self.large_count, "large count", self.large_count, large)
     }
 }

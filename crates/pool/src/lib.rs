@@ -1,1 +1,23 @@
-//! Pando, floor 2: the page pool.
+//! Floor 2: the page pool.
+//!
+//! ```text
+//!   read(guard, ptr) ──► table: unit → frame ──► frame: checksum as in ptr? ──► PageRef (borrows the guard's epoch)
+//!                          │ miss                   │ no
+//!                          └────────► fault: one thread reads and verifies, others wait ──► PageRef (holds a Pin)
+//!                                       │ needs a frame
+//!                                       └─► free list, else grow by a chunk, else evict (S3-FIFO)
+//! ```
+//! Reading order: [`pool`] (hits, faults, admission), `table` (unit to frame, without locks), `frames` (memory, pins,
+//! and when a frame may be written again: the only `unsafe` here), `policy` (which page goes), `ledger` (what may be
+//! allocated).
+#![deny(missing_docs)]
+
+mod fault;
+mod frames;
+mod ledger;
+mod policy;
+pub mod pool;
+mod table;
+
+pub use frames::Pin;
+pub use pool::{PageRef, Pool, PoolStats};

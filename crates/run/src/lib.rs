@@ -1,1 +1,39 @@
-//! Pando, floor 3: a B+tree of immutable pages: search, cursor, editor, checker.
+//! Pando, floor 3: a *run* is a B+tree of immutable, checksummed pages.
+//!
+//! ```text
+//!   Run { root, height } ──► inner page ──► inner page ──► leaf: records in key order
+//!                            (16-byte PagePtr per child: unit, length, checksum, flags)
+//! ```
+//!
+//! Pages never change once written, so readers need no lock: whoever holds the descriptor of a run reads the same
+//! records for ever, until its pages are released. A changed run is another run that shares the pages that stayed
+//! the same.
+//!
+//! Reading order: [`Run`] (the descriptor), [`get`] (one key), [`cursor`] (many, both ways), [`editor`] (the one
+//! writer: shadows pages, edits them in place, writes them back in key order), [`drop_tree`], [`check`].
+//!
+//! # Rules
+//! 1. A child's level is its parent's less one; the root's level is the height less one. Every descent counts down,
+//!    so that no pointer in a hostile file leads round in a circle.
+//! 2. Entry `i` of an inner page covers the keys from its own key up to entry `i + 1`'s. Entry 0 has no key: its
+//!    lower bound is the parent's.
+//! 3. No page on disk is empty; an empty run has no root.
+//! 4. A pointer carries [`PagePtr::HAS_LARGE`](base::PagePtr::HAS_LARGE) exactly if a large value lies below.
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod cursor;
+mod descriptor;
+mod drop;
+pub mod editor;
+pub mod get;
+pub mod large;
+
+pub use check::CheckReport;
+pub use cursor::Cursor;
+pub use descriptor::{MAX_HEIGHT, Run};
+pub use drop::drop_tree;
+pub use editor::Editor;
+pub use get::{Leaf, PinnedRecord};
+pub use large::read_large;

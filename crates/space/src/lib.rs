@@ -1,1 +1,27 @@
-//! Pando, floor 2: the map of used and free extents of the data file.
+//! Floor 2: the map of used and free units of the data file.
+//!
+//! Reading order: [`root`] (what the superblock keeps), `chunk` (32,768 units as bits), [`map`] (allocate, retire,
+//! release, revert), `save` (the written form, copy-on-write), `trim` (giving room back), [`check`] (the map
+//! against what is reachable).
+//!
+//! A unit is in one of three states:
+//!
+//! ```text
+//!            allocate                    retire                    release
+//!   free ───────────────► used ──────────────────────► retired ───────────────► free
+//!     ▲                    │    (saved as free already,            (its checkpoint is safe
+//!     └────────────────────┘     but not handed out)                and nobody reads it)
+//!          free_unused
+//! ```
+#![deny(missing_docs)]
+
+pub mod check;
+mod chunk;
+pub mod map;
+pub mod root;
+mod save;
+mod trim;
+
+pub use check::CheckReport;
+pub use map::{Space, SpaceStats};
+pub use root::{Extent, SpaceRoot};

@@ -1,0 +1,57 @@
+//! The directory of a database: which files there are.
+//!
+//! What a caller may rely upon, whatever stands behind the trait:
+//!
+//! 1. The process sees every call at once. A power loss sees a create, rename or remove only if [`Dir::sync`]
+//!    returned after it; [`File::sync`] makes a file's bytes durable, never its name.
+//! 2. Creates, renames and removes since the last sync may be lost one by one, in any combination.
+//! 3. A rename replaces its target in one step: no crash leaves neither of the two.
+//! 4. Handles outlive names: a file that was removed or replaced stays readable and writable through its handles.
+
+use crate::File;
+use base::{Error, Result};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A flat directory of files. Names are plain: not empty, no separator, not `.` or `..`; others are
+/// [`ErrorKind::Invalid`](base::ErrorKind::Invalid).
+pub trait Dir: Send + Sync + Debug {
+    /// Creates an empty file, open for reading and writing. [`ErrorKind::Exists`](base::ErrorKind::Exists) if the
+    /// name is taken.
+    fn create(&self, name: &str) -> Result<Arc<dyn File>>;
+
+    /// Opens a file for reading and writing. [`ErrorKind::Missing`](base::ErrorKind::Missing) if there is none.
+    fn open(&self, name: &str) -> Result<Arc<dyn File>>;
+
+    /// Gives a file another name, replacing what had it. [`ErrorKind::Missing`](base::ErrorKind::Missing) if there
+    /// is no `from`. Handles go on calling the file by the name they were opened under.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Removes a name. [`ErrorKind::Missing`](base::ErrorKind::Missing) if there is none.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// The names of all files, sorted.
+    fn list(&self) -> Result<Vec<String>>;
+
+    /// Makes every create, rename and remove before this call durable.
+    fn sync(&self) -> Result<()>;
+
+    /// Takes the exclusive lock `name` without waiting. It ends with the [`Lock`] or with the process, whichever is
+    /// first. [`ErrorKind::Locked`](base::ErrorKind::Locked), naming the owner's process id, if somebody has it:
+    /// also if that is another handle in this process.
+    fn lock(&self, name: &str) -> Result<Box<dyn Lock>>;
+
+    /// What messages call this directory: its path.
+    fn describe(&self) -> String;
+}
+
+/// An exclusive lock, released when dropped.
+pub trait Lock: Send + Sync + Debug {}
+
+/// Refuses what is not a plain file name.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
+        return Err(Error::invalid(format!("{name:?} is not a plain file name")));
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! An open file, and a mapping to append through.
+//!
+//! What a caller may rely upon, whatever stands behind the traits:
+//!
+//! 1. A write is seen by every later read of the process, and survives a killed process.
+//! 2. A power loss leaves what was written before the last successful [`File::sync`], plus *any* part of what came
+//!    later: in any order, cut at any 512-byte sector, with the length old, new or between.
+//! 3. After a failed write any part of its range may have been written. After a failed sync, what was written
+//!    since the sync before may be lost at a power loss *even if a later sync succeeds*: Linux has marked those
+//!    pages clean (the "fsyncgate" of 2018). Only writing the bytes again and syncing those makes them durable.
+//! 4. Bytes that were never written, below the file's length, read as zeros.
+
+use base::{Error, Result};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// An open file. Positions and lengths are in bytes. Methods take `&self`, and may run in parallel; parallel writes
+/// to one range leave any mixture of them.
+pub trait File: Send + Sync + Debug {
+    /// The name that the file was opened under.
+    fn name(&self) -> &str;
+
+    /// Fills `buffer` from `offset` on, or as much of it as there is before the end of the file. Returns how many
+    /// bytes were read.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
+
+    /// Fills `buffer` from `offset` on. [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if the file ends
+    /// before that.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let read = self.read_at(buffer, offset)?;
+        if read < buffer.len() {
+            return Err(ends_early(self.name(), offset, buffer.len(), read));
+        }
+        Ok(())
+    }
+
+    /// Writes all of `bytes` at `offset`, extending the file if it ends before. After an error, any part of them
+    /// may have been written.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
+
+    /// The length in bytes.
+    fn len(&self) -> Result<u64>;
+
+    /// Whether the length is 0.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Cuts the file, or extends it by bytes that read as zeros and may have no room on the disk yet: writing them
+    /// can still fail with [`ErrorKind::Full`](base::ErrorKind::Full).
+    fn set_len(&self, len: u64) -> Result<()>;
+
+    /// Makes all writes before this call durable, and the length with them, but not the file's name
+    /// ([`Dir::sync`](crate::Dir::sync) does that). After an error nothing is known about those writes, whatever
+    /// later syncs return.
+    fn sync(&self) -> Result<()>;
+
+    /// Maps the first `len` bytes to append through, or `None` where that is not supported or not safe. Each of those
+    /// bytes must have been written once (not merely reserved by [`set_len`](File::set_len)), so that a store
+    /// needs no room on the disk; and the file must not become shorter than `len` while the mapping lives.
+    fn map(&self, len: u64) -> Result<Option<Arc<dyn LogMap>>>;
+
+    /// Gives the disk space of a range back to the file system. The range reads as zeros or as what was there. Best
+    /// effort: does nothing where the file system cannot.
+    fn discard(&self, offset: u64, len: u64) -> Result<()>;
+}
+
+/// A mapping of a file's beginning, for stores only.
+pub trait LogMap: Send + Sync + Debug {
+    /// Stores `bytes` at `offset` of the file, with the effect and the durability of [`File::write_at`], without a
+    /// system call.
+    ///
+    /// # Panics
+    /// If the range is not within the mapping.
+    fn write(&self, offset: u64, bytes: &[u8]);
+}
+
+#[cold]
+fn ends_early(name: &str, offset: u64, wanted: usize, read: usize) -> Error {
+    let end = offset.saturating_add(read as u64);
+    Error::corruption(format!("{name} ends at or before byte {end}: {wanted} bytes expected at {offset}"))
+}
+
+/// `offset..offset + len` as a range of a file, or [`ErrorKind::Full`](base::ErrorKind::Full) where no file can be
+/// that long.
+pub(crate) fn checked_end(name: &str, offset: u64, len: u64) -> Result<u64> {
+    const LONGEST_FILE_BYTES: u64 = i64::MAX as u64;
+    offset.checked_add(len).filter(|&end| end <= LONGEST_FILE_BYTES).ok_or_else(|| {
+        Error::new(base::ErrorKind::Full, format!("no file is as long as {len} bytes at {offset} of {name}"))
+    })
+}
+
+/// The place of `bytes` in a mapping of `mapped` bytes. Panics if it is not within.
+pub(crate) fn place_in_map(offset: u64, bytes: &[u8], mapped: u64) -> usize {
+    let end = offset.checked_add(bytes.len() as u64);
+    assert!(
+        end.is_some_and(|end| end <= mapped),
+        "store of {} bytes at {offset} of a mapping of {mapped} bytes",
+        bytes.len()
+    );
+    offset as usize
+}

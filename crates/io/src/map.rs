@@ -1,0 +1,83 @@
+//! The one place of this crate that is `unsafe`: a shared mapping of a log segment, for stores.
+//!
+//! Why it is sound:
+//!
+//! 1. No reference to the mapped memory ever exists, and nothing is read through it. Other processes and the kernel
+//!    may change it at any time without Rust noticing.
+//! 2. Stores go through one mutex. There is one appender anyway; the mutex makes the safe
+//!    [`LogMap::write`] sound for any caller, for some 10 ns.
+//! 3. Each store is checked against the mapped length, which never changes; the mapping lives as long as its owner.
+//!
+//! What is not undefined but fatal: a store gets SIGBUS if the file was cut below it, or if the file system needs
+//! room for it and has none. The first needs someone who tampers with an open database. The second cannot happen
+//! where bytes that were written once are overwritten in place, and [`is_safe_on`] admits no other file system.
+//! On XFS and Btrfs-like systems a file whose blocks were cloned (`cp --reflink`) while it was mapped is the
+//! exception that remains.
+//!
+//! Durability: a stored page is dirty in the page cache, as after `write`. It survives a killed process, and
+//! `fdatasync` of the file writes it.
+
+use crate::LogMap;
+use crate::file::place_in_map;
+use base::sync::{Mutex, lock};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::ptr::{NonNull, copy_nonoverlapping, null_mut};
+
+/// Whether a store to bytes that were written once never needs new room: true of file systems that overwrite in
+/// place. Copy-on-write and network file systems are refused, and whatever is not known.
+pub(crate) fn is_safe_on(file: &File) -> io::Result<bool> {
+    /// ext2 to ext4, XFS and tmpfs, from `linux/magic.h`.
+    const OVERWRITE_IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+    let kind = rustix::fs::fstatfs(file)?.f_type as u64;
+    Ok(OVERWRITE_IN_PLACE.contains(&kind))
+}
+
+/// A shared, writable mapping of the first bytes of a file.
+#[derive(Debug)]
+pub(crate) struct SharedMap {
+    start: Mutex<Start>,
+    len: usize,
+}
+
+/// The address of the mapping, which only the holder of the lock dereferences.
+#[derive(Debug)]
+struct Start(NonNull<u8>);
+
+// SAFETY: the mapping belongs to the process, not to a thread: any thread may store to it and unmap it.
+unsafe impl Send for Start {}
+
+impl SharedMap {
+    /// Maps the first `len` bytes of `file`, which must be that long, and `len` not 0.
+    pub(crate) fn new(file: &File, len: u64) -> io::Result<SharedMap> {
+        let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let flags = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: with a null hint and without MAP_FIXED the kernel picks an address range that nothing else uses.
+        let start = unsafe { mmap(null_mut(), len, flags.0, flags.1, file, 0)? };
+        let start = NonNull::new(start.cast::<u8>()).expect("mmap never succeeds at address 0");
+        Ok(SharedMap { start: Mutex::new(Start(start)), len })
+    }
+}
+
+impl LogMap for SharedMap {
+    #[inline]
+    fn write(&self, offset: u64, bytes: &[u8]) {
+        let at = place_in_map(offset, bytes, self.len as u64);
+        let start = lock(&self.start);
+        // SAFETY: `at + bytes.len() <= len` was checked, and `len` bytes are mapped writable at `start` until `self` is
+        // dropped. The lock makes this the only access to them by this process through this mapping. `bytes` is a
+        // live slice, and no slice of the mapping exists, so the two do not overlap.
+        unsafe { copy_nonoverlapping(bytes.as_ptr(), start.0.as_ptr().add(at), bytes.len()) };
+    }
+}
+
+impl Drop for SharedMap {
+    fn drop(&mut self) {
+        let start = lock(&self.start).0.as_ptr().cast::<c_void>();
+        // SAFETY: `start` and `len` are those of the mapping that `new` made, and it is not used after this.
+        let unmapped = unsafe { munmap(start, self.len) };
+        debug_assert!(unmapped.is_ok(), "munmap of a whole mapping: {unmapped:?}");
+    }
+}

@@ -1,0 +1,223 @@
+//! A directory in process memory: for databases that need not outlive the process, and for tests.
+//!
+//! One lock per file. Nothing is ever lost, so [`Dir::sync`] and [`File::sync`] have nothing to do; the simulated
+//! disk of [`crate::sim`] is the one that loses.
+
+use crate::dir::check_name;
+use crate::file::{checked_end, place_in_map};
+use crate::{Dir, File, Lock, LogMap};
+use base::sync::{Mutex, RwLock, lock};
+use base::{Error, ErrorKind, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A directory in memory. Cloning it gives another handle to the same directory.
+///
+/// ```
+/// use io::{Dir, File, MemDir};
+/// let dir = MemDir::new();
+/// dir.create("data")?.write_at(b"aspen", 0)?;
+/// let mut bytes = [0; 5];
+/// dir.open("data")?.read_exact_at(&mut bytes, 0)?;
+/// assert_eq!(&bytes, b"aspen");
+/// # Ok::<(), base::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MemDir {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    files: Mutex<BTreeMap<String, Arc<RwLock<Vec<u8>>>>>,
+    locked: Mutex<BTreeSet<String>>,
+}
+
+impl MemDir {
+    /// An empty directory.
+    pub fn new() -> MemDir {
+        MemDir::default()
+    }
+}
+
+impl Dir for MemDir {
+    fn create(&self, name: &str) -> Result<Arc<dyn File>> {
+        check_name(name)?;
+        let mut files = lock(&self.shared.files);
+        if files.contains_key(name) {
+            return Err(Error::new(ErrorKind::Exists, format!("{name} exists already in memory")));
+        }
+        let bytes = Arc::new(RwLock::new(Vec::new()));
+        files.insert(name.into(), Arc::clone(&bytes));
+        Ok(Arc::new(MemFile { name: name.into(), bytes }))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn File>> {
+        check_name(name)?;
+        let bytes = lock(&self.shared.files).get(name).cloned().ok_or_else(|| missing(name))?;
+        Ok(Arc::new(MemFile { name: name.into(), bytes }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        let mut files = lock(&self.shared.files);
+        let bytes = files.remove(from).ok_or_else(|| missing(from))?;
+        files.insert(to.into(), bytes);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        lock(&self.shared.files).remove(name).map(drop).ok_or_else(|| missing(name))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        Ok(lock(&self.shared.files).keys().cloned().collect())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn lock(&self, name: &str) -> Result<Box<dyn Lock>> {
+        check_name(name)?;
+        if !lock(&self.shared.locked).insert(name.into()) {
+            let owner = std::process::id();
+            return Err(Error::new(
+                ErrorKind::Locked,
+                format!("{name} in memory is held by process {owner}"),
+            ));
+        }
+        Ok(Box::new(MemLock { name: name.into(), shared: Arc::clone(&self.shared) }))
+    }
+
+    fn describe(&self) -> String {
+        "memory".into()
+    }
+}
+
+#[cold]
+fn missing(name: &str) -> Error {
+    Error::new(ErrorKind::Missing, format!("there is no {name} in memory"))
+}
+
+#[derive(Debug)]
+struct MemLock {
+    name: String,
+    shared: Arc<Shared>,
+}
+
+impl Lock for MemLock {}
+
+impl Drop for MemLock {
+    fn drop(&mut self) {
+        lock(&self.shared.locked).remove(&self.name);
+    }
+}
+
+#[derive(Debug)]
+struct MemFile {
+    name: String,
+    bytes: Arc<RwLock<Vec<u8>>>,
+}
+
+impl MemFile {
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        change(&mut self.bytes.write().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(&self.bytes.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+}
+
+impl File for MemFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.look(|bytes| {
+            let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+            let count = rest.len().min(buffer.len());
+            buffer[..count].copy_from_slice(&rest[..count]);
+            Ok(count)
+        })
+    }
+
+    fn write_at(&self, new: &[u8], offset: u64) -> Result<()> {
+        let end = checked_end(&self.name, offset, new.len() as u64)? as usize;
+        self.change(|bytes| {
+            if end > bytes.len() && !new.is_empty() {
+                grow(&self.name, bytes, end)?;
+            }
+            if !new.is_empty() {
+                bytes[offset as usize..end].copy_from_slice(new);
+            }
+            Ok(())
+        })
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.look(|bytes| bytes.len() as u64))
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        let len = checked_end(&self.name, 0, len)? as usize;
+        self.change(|bytes| {
+            if len > bytes.len() {
+                return grow(&self.name, bytes, len);
+            }
+            bytes.truncate(len);
+            if bytes.capacity() / 4 > len {
+                bytes.shrink_to(2 * len);
+            }
+            Ok(())
+        })
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn map(&self, len: u64) -> Result<Option<Arc<dyn LogMap>>> {
+        if len > self.len()? {
+            return Err(Error::invalid(format!("{} is shorter than a mapping of {len} bytes", self.name)));
+        }
+        Ok(Some(Arc::new(MemMap { bytes: Arc::clone(&self.bytes), len })))
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        self.change(|bytes| {
+            let end = offset.saturating_add(len).min(bytes.len() as u64) as usize;
+            if let Some(range) = bytes.get_mut((offset.min(end as u64)) as usize..end) {
+                range.fill(0);
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Extends `bytes` by zeros to `len`, with an error instead of an abort where memory does not suffice.
+fn grow(name: &str, bytes: &mut Vec<u8>, len: usize) -> Result<()> {
+    bytes.try_reserve(len - bytes.len()).map_err(|refused| {
+        Error::new(ErrorKind::Full, format!("cannot hold {len} bytes of {name} in memory")).caused_by(refused)
+    })?;
+    bytes.resize(len, 0);
+    Ok(())
+}
+
+#[derive(Debug)]
+struct MemMap {
+    bytes: Arc<RwLock<Vec<u8>>>,
+    len: u64,
+}
+
+impl LogMap for MemMap {
+    fn write(&self, offset: u64, new: &[u8]) {
+        let at = place_in_map(offset, new, self.len);
+        let mut bytes = self.bytes.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        bytes[at..at + new.len()].copy_from_slice(new);
+    }
+}

@@ -1,0 +1,268 @@
+//! The simulated disk: its state, its history, and what a harness may ask of it.
+
+use super::content::BLOCK_BYTES;
+use super::crash::{Crash, Fate};
+use super::event::{Event, NodeId};
+use super::fault::{CallKind, Fault, FaultError, Faults};
+use super::handles::SimDir;
+use super::image::{Image, ImageKind, Images};
+use super::model::Model;
+use crate::Dir;
+use base::seams::Random;
+use base::sync::{Mutex, MutexGuard, lock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// A disk with one directory; see [the module](super). Cloning gives another handle to the same disk.
+#[derive(Clone)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+/// The state behind the one lock.
+pub(super) struct State {
+    pub(super) model: Model,
+    history: History,
+    pub(super) faults: Faults,
+    pub(super) locks: BTreeSet<Arc<str>>,
+    /// How many handles each file has.
+    open: BTreeMap<NodeId, usize>,
+    capacity_bytes: Option<u64>,
+    pub(super) maps: bool,
+}
+
+/// The events since `first`, and the state before every so many of them.
+struct History {
+    kept: bool,
+    first: usize,
+    events: Vec<Event>,
+    states: Vec<Model>,
+}
+
+/// How many events are replayed at most to reach a moment of the past.
+const EVENTS_PER_STATE: usize = 64;
+
+impl Default for SimDisk {
+    fn default() -> SimDisk {
+        SimDisk::new()
+    }
+}
+
+impl SimDisk {
+    /// An empty disk of unlimited size, without faults, which supports mappings and keeps its history.
+    pub fn new() -> SimDisk {
+        SimDisk::holding(Model::default())
+    }
+
+    pub(super) fn holding(model: Model) -> SimDisk {
+        let history = History { kept: true, first: model.events, events: Vec::new(), states: Vec::new() };
+        let state = State {
+            model,
+            history,
+            faults: Faults::default(),
+            locks: BTreeSet::new(),
+            open: BTreeMap::new(),
+            capacity_bytes: None,
+            maps: true,
+        };
+        SimDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// The disk's directory.
+    pub fn dir(&self) -> Arc<dyn Dir> {
+        Arc::new(SimDir::new(self.clone()))
+    }
+
+    /// Whether files can be mapped. They can until this says otherwise.
+    pub fn set_maps(&self, maps: bool) {
+        self.state().maps = maps;
+    }
+
+    /// Limits the disk to `bytes` (`None`: to nothing). Room is taken by blocks of 4 KiB that were written; what does
+    /// not fit fails with [`ErrorKind::Full`](base::ErrorKind::Full), after writing what fits.
+    pub fn set_capacity(&self, bytes: impl Into<Option<u64>>) {
+        self.state().capacity_bytes = bytes.into();
+    }
+
+    /// How many bytes of disk space the files take.
+    pub fn used_bytes(&self) -> u64 {
+        self.state().used_bytes()
+    }
+
+    /// Makes a call fail. Several faults may be armed.
+    pub fn inject(&self, fault: Fault) {
+        self.state().faults.inject(fault);
+    }
+
+    /// Disarms all faults.
+    pub fn clear_faults(&self) {
+        self.state().faults.clear();
+    }
+
+    /// How many calls were made to fail by [`inject`](SimDisk::inject).
+    pub fn faults_hit(&self) -> u64 {
+        self.state().faults.hits()
+    }
+
+    /// How many calls of `kind` were made, failed ones included.
+    pub fn calls(&self, kind: CallKind) -> u64 {
+        self.state().faults.calls(kind)
+    }
+
+    /// Records a note of the harness, such as "commit 7 acknowledged". Returns the index of its event.
+    pub fn mark(&self, label: impl Into<Arc<str>>) -> usize {
+        let mut state = self.state();
+        state.record(&Event::Mark(label.into()));
+        state.model.events - 1
+    }
+
+    /// How many events have happened.
+    pub fn event_count(&self) -> usize {
+        self.state().model.events
+    }
+
+    /// The recorded events, and the index of the first: not 0 if some were forgotten.
+    pub fn events(&self) -> (usize, Vec<Event>) {
+        let state = self.state();
+        (state.history.first, state.history.events.clone())
+    }
+
+    /// Forgets the recorded events and, if not `kept`, records no more: for long runs that take their images by
+    /// [`images_now`](SimDisk::images_now) alone.
+    pub fn keep_history(&self, kept: bool) {
+        let mut state = self.state();
+        let first = state.model.events;
+        state.history = History { kept, first, events: Vec::new(), states: Vec::new() };
+    }
+
+    /// The images of the moment after the first `at` events; `at` may be [`event_count`](SimDisk::event_count).
+    /// `random` picks the samples and the seeds.
+    ///
+    /// # Panics
+    /// If that part of the history is not recorded.
+    pub fn images(&self, at: usize, kinds: &[ImageKind], random: &mut Random) -> Images {
+        Images::new(&self.state().at(at), kinds, random)
+    }
+
+    /// The images of this moment. Needs no history; the disk may go on while they are made.
+    pub fn images_now(&self, kinds: &[ImageKind], random: &mut Random) -> Images {
+        Images::new(&self.state().model, kinds, random)
+    }
+
+    /// One image, to make a failure again.
+    ///
+    /// # Panics
+    /// If that part of the history is not recorded.
+    pub fn image(&self, at: usize, fate: Fate) -> Image {
+        Image::new(&Crash::new(&self.state().at(at)), fate)
+    }
+
+    /// What a killed process leaves to the next one: everything as the process saw it, what was pending still
+    /// pending, no locks, no handles. The two disks are separate from here on.
+    pub fn after_kill(&self) -> SimDisk {
+        let state = self.state();
+        let mut model = state.model.clone();
+        model.collect(|_| false);
+        let next = SimDisk::holding(model);
+        {
+            let mut next = next.state();
+            (next.maps, next.capacity_bytes) = (state.maps, state.capacity_bytes);
+        }
+        next
+    }
+}
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        let files = state.model.names.iter().map(|(name, node)| (name, &state.model.nodes[node].live));
+        write!(f, "simulated disk after {} events: ", state.model.events)?;
+        f.debug_map().entries(files).finish()
+    }
+}
+
+impl State {
+    /// Lets `event` happen.
+    pub(super) fn record(&mut self, event: &Event) {
+        let history = &mut self.history;
+        if history.kept {
+            if history.events.len().is_multiple_of(EVENTS_PER_STATE) {
+                history.states.push(self.model.clone());
+            }
+            history.events.push(event.clone());
+        }
+        self.model.apply(event);
+        if matches!(event, Event::DirSync) {
+            self.model.collect(|node| self.open.contains_key(&node));
+        }
+    }
+
+    /// The state after the first `at` events.
+    fn at(&self, at: usize) -> Model {
+        if at == self.model.events {
+            return self.model.clone();
+        }
+        let History { first, events, states, .. } = &self.history;
+        assert!((*first..*first + events.len()).contains(&at), "event {at} is not recorded");
+        let index = (at - first) / EVENTS_PER_STATE;
+        let mut model = states[index].clone();
+        for event in &events[index * EVENTS_PER_STATE..at - first] {
+            model.apply(event);
+        }
+        model
+    }
+
+    pub(super) fn opened(&mut self, node: NodeId) {
+        *self.open.entry(node).or_default() += 1;
+    }
+
+    pub(super) fn closed(&mut self, node: NodeId) {
+        let count = self.open.get_mut(&node).expect("only open files are closed");
+        *count -= 1;
+        if *count == 0 {
+            self.open.remove(&node);
+        }
+    }
+
+    /// Removed files give their room back when their last handle goes, as on a real disk.
+    fn used_bytes(&self) -> u64 {
+        let named = self.model.names.values();
+        let nodes: BTreeSet<&NodeId> = named.chain(self.open.keys()).collect();
+        let blocks = nodes.iter().map(|node| self.model.nodes[node].live.allocated_blocks());
+        blocks.sum::<u64>() * BLOCK_BYTES as u64
+    }
+
+    fn room_bytes(&self) -> u64 {
+        self.capacity_bytes.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used_bytes()))
+    }
+
+    /// How many of `len` bytes at `offset` of a file can be written: all, or those before the first block that needs
+    /// room and finds none.
+    pub(super) fn fits(&self, node: NodeId, offset: u64, len: u64) -> u64 {
+        const BLOCK: u64 = BLOCK_BYTES as u64;
+        if self.capacity_bytes.is_none() {
+            return len;
+        }
+        let live = &self.model.nodes[&node].live;
+        let mut room = self.room_bytes();
+        let blocks = (offset / BLOCK..(offset + len).div_ceil(BLOCK)).map(|block| block * BLOCK);
+        for block in blocks.filter(|&block| !live.is_allocated(block)) {
+            match room.checked_sub(BLOCK) {
+                Some(left) => room = left,
+                None => return block.saturating_sub(offset),
+            }
+        }
+        len
+    }
+
+    /// Whether a file can be as long as `len`. Growth takes no room yet, but there has to be some.
+    pub(super) fn can_resize(&self, node: NodeId, len: u64) -> Result<(), FaultError> {
+        let growth = len.saturating_sub(self.model.nodes[&node].live.len());
+        if growth > self.room_bytes() { Err(FaultError::Full) } else { Ok(()) }
+    }
+}

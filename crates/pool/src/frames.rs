@@ -1,0 +1,402 @@
+//! Frames: the memory of pages, and when it may be written again.
+//!
+//! A frame is in one of four states, and only a [`Vacant`] token gives `&mut` to its bytes:
+//!
+//! ```text
+//!   vacant ──link──► linked ──unlink──► limbo ──past all epochs──► aside ──no pins──► vacant
+//! ```
+//! The argument that a reader never sees a frame change, which every `SAFETY` below leans on:
+//!
+//! 1. Bytes, unit and checksum are written through a `Vacant`, before the link; `link` stores the table's word, which a
+//!    reader loads: so a reader that finds the frame sees them whole.
+//! 2. A reader looks into the table only inside an epoch that it announced before. The announcement, that look, the
+//!    unlinking store, and the evictor's scan of announcements are all `SeqCst`: either the scan sees the
+//!    announcement, whose epoch is not past the unlinking, and the frame stays in limbo; or the look comes after
+//!    the unlinking and does not find the frame.
+//! 3. A pin is counted by a reader inside the epoch in which it found the frame, by whoever finds it under the pool's
+//!    lock (unlinking takes that lock too), or by cloning a pin. Once the frame is past all epochs the first two
+//!    cannot happen any more; so a count of 0 that is read *after* that stays 0, and the frame is vacant.
+//! 4. Counting down is `Release` and the evictor's load `SeqCst`: all reads through a pin come before the frame is
+//!    written again.
+//! 5. Memory is freed when the last `Arc<Chunk>` goes: the pool's or that of a pin.
+
+use crate::ledger::{Charge, Ledger};
+use crate::table::{MAX_FRAMES, Table};
+use base::PagePtr;
+use base::slots::{EpochGuard, Slots};
+use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use page::Page;
+use std::alloc::Layout;
+use std::collections::VecDeque;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+
+/// Chunks are what one huge page holds, where the limit is large enough for that not to matter.
+const MAX_CHUNK_BYTES: usize = 2 << 20;
+const MIN_CHUNK_BYTES: usize = 64 << 10;
+/// At most this part of the limit is one chunk: what is lost by growing in chunks.
+const CHUNKS_IN_LIMIT: usize = 32;
+
+/// What is known of the page in a frame. Aligned so that none lies on two cache lines.
+#[derive(Debug)]
+#[repr(align(32))]
+struct Meta {
+    unit: AtomicU64,
+    checksum: AtomicU64,
+    pins: AtomicU32,
+    visited: AtomicBool,
+}
+
+/// Memory of some frames.
+struct Chunk {
+    memory: NonNull<u8>,
+    layout: Layout,
+    page_bytes: usize,
+    metas: Box<[Meta]>,
+    _charge: Charge,
+}
+
+// SAFETY: `memory` is owned by the chunk alone; access to it follows the rules at the file's head.
+unsafe impl Send for Chunk {}
+// SAFETY: as above: shared references give out only `&[u8]` of linked or pinned frames, which nobody writes.
+unsafe impl Sync for Chunk {}
+
+impl Chunk {
+    /// Zeroed memory for `frames` frames, or `None` if the allocator has none.
+    fn new(frames: usize, page_bytes: usize, charge: Charge) -> Option<Chunk> {
+        let bytes = frames * page_bytes;
+        let align = bytes.next_power_of_two().min(MAX_CHUNK_BYTES);
+        let layout = Layout::from_size_align(bytes, align).ok()?;
+        // SAFETY: the layout's size is not 0.
+        let memory = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
+        #[cfg(target_os = "linux")]
+        if bytes == MAX_CHUNK_BYTES {
+            // SAFETY: the range was just allocated, page-aligned; the advice does not change what it holds. A
+            // kernel without huge pages refuses, which costs some speed.
+            let _ = unsafe {
+                rustix::mm::madvise(memory.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage)
+            };
+        }
+        // SAFETY: `bytes` bytes from `memory` on were allocated above, and nobody else knows of them.
+        unsafe { memory.write_bytes(0, bytes) };
+        let meta = || Meta {
+            unit: AtomicU64::new(0),
+            checksum: AtomicU64::new(0),
+            pins: AtomicU32::new(0),
+            visited: AtomicBool::new(false),
+        };
+        let metas = (0..frames).map(|_| meta()).collect();
+        Some(Chunk { memory, layout, page_bytes, metas, _charge: charge })
+    }
+
+    /// Where frame `index` begins.
+    fn frame(&self, index: usize) -> NonNull<u8> {
+        assert!(index < self.metas.len());
+        // SAFETY: the frame is within the allocation, as the assertion says.
+        unsafe { self.memory.add(index * self.page_bytes) }
+    }
+
+    /// # Safety
+    /// The frame must not be written while the result lives: it is linked and the caller's epoch lasts as
+    /// long, or it is pinned that long.
+    unsafe fn bytes(&self, index: usize) -> &[u8] {
+        // SAFETY: within the allocation and initialised; not written, as the caller promises.
+        unsafe { std::slice::from_raw_parts(self.frame(index).as_ptr(), self.page_bytes) }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout; whoever looks at a frame holds a reference to the chunk.
+        unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) };
+    }
+}
+
+impl fmt::Debug for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} frames of {} bytes", self.metas.len(), self.page_bytes)
+    }
+}
+
+/// A frame that nobody else can reach: the right to write it. Not `Clone`.
+#[derive(Debug)]
+pub(crate) struct Vacant {
+    chunk: Arc<Chunk>,
+    index: usize,
+    /// Its number in the pool; `None` for one of the overdraft, which is never linked.
+    number: Option<u32>,
+}
+
+impl Vacant {
+    /// A frame of its own, freed with the last pin on it.
+    pub(crate) fn overdrawn(ledger: &Arc<Ledger>, page_bytes: usize) -> Option<Vacant> {
+        let charge = ledger.overdraw(page_bytes)?;
+        Some(Vacant { chunk: Arc::new(Chunk::new(1, page_bytes, charge)?), index: 0, number: None })
+    }
+
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        let (frame, len) = (self.chunk.frame(self.index), self.chunk.page_bytes);
+        // SAFETY: a vacant frame is neither linked nor pinned nor in reach of an epoch, and there is one token for
+        // it, borrowed mutably here.
+        unsafe { std::slice::from_raw_parts_mut(frame.as_ptr(), len) }
+    }
+
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.number.is_none()
+    }
+
+    /// Ends the right to write: the page may be read through the pin from now on.
+    fn pin(self) -> Pin {
+        self.chunk.metas[self.index].pins.store(1, Ordering::SeqCst);
+        Pin { chunk: self.chunk, index: self.index }
+    }
+}
+
+/// A page that stays where it is, counted. Holds the memory it lies in, also after the pool has gone.
+pub struct Pin {
+    chunk: Arc<Chunk>,
+    index: usize,
+}
+
+impl Pin {
+    /// The page.
+    #[inline]
+    pub fn page(&self) -> Page<'_> {
+        Page::trusted(self.bytes())
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: a frame with a pin is not written, and `self` is one.
+        unsafe { self.chunk.bytes(self.index) }
+    }
+
+    fn new(chunk: &Arc<Chunk>, index: usize) -> Pin {
+        chunk.metas[index].pins.fetch_add(1, Ordering::SeqCst);
+        Pin { chunk: Arc::clone(chunk), index }
+    }
+}
+
+impl Clone for Pin {
+    fn clone(&self) -> Self {
+        Pin::new(&self.chunk, self.index)
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        // Release: see 4. at the file's head.
+        self.chunk.metas[self.index].pins.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl fmt::Debug for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pin on unit {}", self.chunk.metas[self.index].unit.load(Ordering::SeqCst))
+    }
+}
+
+/// A linked page, inside the epoch in which it was found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resident<'g> {
+    pub(crate) bytes: &'g [u8],
+    chunk: &'g Arc<Chunk>,
+    index: usize,
+}
+
+impl Resident<'_> {
+    pub(crate) fn pin(self) -> Pin {
+        Pin::new(self.chunk, self.index)
+    }
+}
+
+/// All frames of a pool and the table that finds them. What changes links is called under the pool's lock.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    page_bytes: usize,
+    /// Frames in a chunk, as a power of two.
+    chunk_shift: u32,
+    max_chunks: usize,
+    /// Allocated with the first chunk.
+    chunks: OnceLock<Box<[OnceLock<Arc<Chunk>>]>>,
+    table: Table,
+    ledger: Arc<Ledger>,
+}
+
+impl Frames {
+    pub(crate) fn new(page_bytes: usize, limit_bytes: usize, ledger: Arc<Ledger>) -> Self {
+        let share = (limit_bytes / CHUNKS_IN_LIMIT).max(1);
+        let power = 1usize << share.ilog2();
+        let chunk_bytes = power.clamp(MIN_CHUNK_BYTES.max(page_bytes), MAX_CHUNK_BYTES);
+        let chunk_frames = chunk_bytes / page_bytes;
+        let max_chunks = (limit_bytes / chunk_bytes).min(MAX_FRAMES / chunk_frames);
+        let chunk_shift = chunk_frames.trailing_zeros();
+        Frames { page_bytes, chunk_shift, max_chunks, chunks: OnceLock::new(), table: Table::new(), ledger }
+    }
+
+    #[inline]
+    fn locate(&self, number: u32) -> (&Arc<Chunk>, usize) {
+        let number = number as usize;
+        let chunk = self.chunks.get().and_then(|chunks| chunks[number >> self.chunk_shift].get());
+        (chunk.expect("a numbered frame has memory"), number & ((1 << self.chunk_shift) - 1))
+    }
+
+    /// Whoever holds what `ptr` names, if it is linked just now.
+    #[inline]
+    fn find(&self, ptr: PagePtr) -> Option<(&Arc<Chunk>, usize)> {
+        let (chunk, index) = self.locate(self.table.find(ptr.unit())?);
+        let meta = &chunk.metas[index];
+        // Relaxed: written before the link that was just found.
+        let same = meta.checksum.load(Ordering::Relaxed) == ptr.checksum()
+            && meta.unit.load(Ordering::Relaxed) == ptr.unit();
+        if !same {
+            return None;
+        }
+        // Relaxed: a hint for the evictor. Looked at first, as most pages are visited already and a store would
+        // take the line away from other readers.
+        if !meta.visited.load(Ordering::Relaxed) {
+            meta.visited.store(true, Ordering::Relaxed);
+        }
+        Some((chunk, index))
+    }
+
+    /// The page, as long as the epoch lasts; or the guard back. The guard must be of the slots that
+    /// [`Limbo::reclaim`] scans.
+    #[inline]
+    pub(crate) fn read<'g, 'e>(
+        &'g self,
+        guard: &'g mut EpochGuard<'e>,
+        ptr: PagePtr,
+    ) -> Result<Resident<'g>, &'g mut EpochGuard<'e>> {
+        match self.find(ptr) {
+            // SAFETY: found in the table inside the epoch of `guard`, which cannot be left while it is borrowed
+            // for 'g.
+            Some((chunk, index)) => Ok(Resident { bytes: unsafe { chunk.bytes(index) }, chunk, index }),
+            None => Err(guard),
+        }
+    }
+
+    /// A pin on the page, if it is linked. Called under the pool's lock.
+    pub(crate) fn pin(&self, ptr: PagePtr) -> Option<Pin> {
+        self.find(ptr).map(|(chunk, index)| Pin::new(chunk, index))
+    }
+
+    /// Makes the frame, whose bytes are written, the one that readers of `ptr` find. An overdrawn frame is not
+    /// linked. Called under the pool's lock, after [`Frames::unlink_unit`] for the same unit.
+    pub(crate) fn link(&self, vacant: Vacant, ptr: PagePtr) -> (Pin, Option<u32>) {
+        let (meta, number) = (&vacant.chunk.metas[vacant.index], vacant.number);
+        meta.unit.store(ptr.unit(), Ordering::SeqCst);
+        meta.checksum.store(ptr.checksum(), Ordering::SeqCst);
+        meta.visited.store(false, Ordering::SeqCst);
+        let pin = vacant.pin();
+        if let Some(number) = number {
+            self.table.insert(ptr.unit(), number);
+        }
+        (pin, number)
+    }
+
+    /// Sends the frame of whatever page lies at `unit` to limbo. Called under the pool's lock.
+    pub(crate) fn unlink_unit(&self, unit: u64, limbo: &mut Limbo) -> Option<u32> {
+        let number = self.table.find(unit)?;
+        self.table.remove(unit);
+        limbo.fresh.push(number);
+        Some(number)
+    }
+
+    /// Sends a linked frame to limbo. Called under the pool's lock.
+    pub(crate) fn unlink(&self, number: u32, limbo: &mut Limbo) {
+        let (chunk, index) = self.locate(number);
+        self.table.remove(chunk.metas[index].unit.load(Ordering::SeqCst));
+        limbo.fresh.push(number);
+    }
+
+    /// For the evictor: whether the page must stay for now, being pinned, or visited since the last look.
+    pub(crate) fn take_touched(&self, number: u32) -> bool {
+        let (chunk, index) = self.locate(number);
+        let meta = &chunk.metas[index];
+        // Both may change right after: a wrong guess costs a fault, never a wrong page.
+        meta.visited.swap(false, Ordering::Relaxed) || meta.pins.load(Ordering::Relaxed) > 0
+    }
+
+    /// Allocates another chunk, if limit and budget allow. `extra_bytes` a frame are charged for the caller. Called
+    /// under the pool's lock. Returns how many frames there are then.
+    pub(crate) fn grow(&self, limbo: &mut Limbo, extra_bytes: usize) -> Option<usize> {
+        let (chunk_frames, index) = (1usize << self.chunk_shift, limbo.chunks);
+        if index == self.max_chunks {
+            return None;
+        }
+        let frames = (index + 1) * chunk_frames;
+        let overhead = size_of::<Meta>() + 2 * size_of::<Vacant>() + extra_bytes;
+        let directory = size_of::<OnceLock<Arc<Chunk>>>() * if index == 0 { self.max_chunks } else { 0 };
+        let charge = self.ledger.charge(chunk_frames * (self.page_bytes + overhead) + directory)?;
+        let wider = match self.table.growth(frames) {
+            Some((level, bytes)) => Some((level, self.ledger.charge(bytes)?)),
+            None => None,
+        };
+        let chunk = Arc::new(Chunk::new(chunk_frames, self.page_bytes, charge)?);
+        if let Some((level, charge)) = wider {
+            self.table.grow(level, charge);
+        }
+        let chunks = self.chunks.get_or_init(|| (0..self.max_chunks).map(|_| OnceLock::new()).collect());
+        let first = index * chunk_frames;
+        limbo.vacant.extend((0..chunk_frames).rev().map(|index| {
+            let number = Some((first + index) as u32);
+            Vacant { chunk: Arc::clone(&chunk), index, number }
+        }));
+        chunks[index].set(chunk).expect("chunks are numbered in order");
+        limbo.chunks += 1;
+        Some(frames)
+    }
+}
+
+/// Frames that hold no page, or not for long. Lives under the pool's lock.
+#[derive(Debug, Default)]
+pub(crate) struct Limbo {
+    /// Unlinked since the last `reclaim`.
+    fresh: Vec<u32>,
+    /// Unlinked in or before the epoch that is named; the oldest first.
+    waiting: VecDeque<(u64, Vec<u32>)>,
+    /// Past all epochs, but pinned when last looked at.
+    aside: Vec<u32>,
+    vacant: Vec<Vacant>,
+    chunks: usize,
+}
+
+impl Limbo {
+    pub(crate) fn take(&mut self) -> Option<Vacant> {
+        self.vacant.pop()
+    }
+
+    /// Takes back a frame that was not linked after all.
+    pub(crate) fn give_back(&mut self, vacant: Vacant) {
+        if !vacant.is_overdrawn() {
+            self.vacant.push(vacant);
+        }
+    }
+
+    /// Whether frames wait only for calls to leave their epochs, which they do soon.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Makes vacant what is past all epochs and has no pins. Scans the slots if anything waits for them.
+    pub(crate) fn reclaim(&mut self, frames: &Frames, slots: &Slots) {
+        if !self.fresh.is_empty() {
+            self.waiting.push_back((slots.advance_epoch(), std::mem::take(&mut self.fresh)));
+        }
+        if !self.waiting.is_empty() {
+            let oldest = slots.oldest_epoch();
+            while let Some((_, past)) = self.waiting.pop_front_if(|(epoch, _)| *epoch < oldest) {
+                self.aside.extend(past);
+            }
+        }
+        for at in (0..self.aside.len()).rev() {
+            let (chunk, index) = frames.locate(self.aside[at]);
+            if chunk.metas[index].pins.load(Ordering::SeqCst) == 0 {
+                let number = Some(self.aside.swap_remove(at));
+                self.vacant.push(Vacant { chunk: Arc::clone(chunk), index, number });
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The pool: what readers and checkpoints call.
+
+use crate::fault::{Begun, Misses};
+use crate::frames::{Frames, Pin, Resident};
+use crate::ledger::Ledger;
+use base::budget::Budget;
+use base::limits::{UNIT_BYTES, is_page_size};
+use base::slots::{EpochGuard, Reader, Slots};
+use base::sync::atomic::{AtomicU64, Ordering};
+use base::{DatabaseId, Error, PagePtr, Result, checksum};
+use io::File;
+use page::Page;
+use std::sync::Arc;
+
+/// The pages of a data file that are in memory.
+///
+/// A hit takes no lock and writes nothing that another thread writes, unless the page's visited bit must be set.
+/// Memory comes in chunks as pages are read, is charged to the pool's limit and to the shared budget, and is reused
+/// rather than given back. A pool that never read anything has allocated nothing.
+///
+/// **Overdraft.** While no frame can be had (all pinned, or the budget taken by others), up to 8 pages beyond the limit
+/// are read into memory of their own, which is freed with their pins. After that a read fails with
+/// [`ErrorKind::Full`](base::ErrorKind::Full).
+///
+/// ```
+/// # use base::{budget::Budget, slots::{Reader, Slots}, *};
+/// # use io::{Dir, File};
+/// # use page::{EditCounters, Kind, PageMut, Value};
+/// # use std::sync::Arc;
+/// let (file, id) = (io::MemDir::new().create("data")?, DatabaseId(7));
+/// let mut bytes = vec![0; 4096];
+/// let mut leaf = PageMut::init(&mut bytes, Kind::Leaf, 0, CheckpointNo(1));
+/// leaf.insert(0, b"key", Value::Inline(b"value"), &mut EditCounters::default()).unwrap();
+/// let ptr = PagePtr::new(2, 1, leaf.seal(id, 2));
+/// file.write_at(&bytes, ptr.offset_bytes())?;
+///
+/// let slots = Arc::new(Slots::new());
+/// let pool = pool::Pool::new(file, id, 4096, Arc::new(Budget::new(1 << 20)), 1 << 20, slots.clone());
+/// let index = slots.claim().unwrap();
+/// let reader = Reader::new(&slots, slots.get(index));
+/// let mut guard = reader.enter();
+/// let found = pool.read(&mut guard, ptr)?;
+/// assert_eq!(found.page().search(b"key"), Ok(0));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Pool {
+    file: Arc<dyn File>,
+    database: DatabaseId,
+    page_bytes: usize,
+    ledger: Arc<Ledger>,
+    misses: Misses,
+    /// The file's length in units when last looked at; it rarely shrinks, and then a read finds out.
+    file_units: AtomicU64,
+}
+
+/// Counters of a pool. Hits are not among them: counting them would make readers write to a shared line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Pages that a reader had to load, or failed to.
+    pub faults: u64,
+    /// Times that a reader waited for another one's load.
+    pub waits: u64,
+    /// Pages that a checkpoint left here.
+    pub admitted: u64,
+    /// Pages that went to make room.
+    pub evictions: u64,
+    /// Frames that have memory.
+    pub frames: usize,
+    /// Pages that a read would find.
+    pub pages: usize,
+    /// What is charged to the limit, bookkeeping included.
+    pub bytes: usize,
+    /// What exists beyond the limit just now.
+    pub overdraft_bytes: usize,
+}
+
+/// A page that was read: borrowed from the guard's epoch if it was there, pinned if it had to be loaded.
+#[derive(Debug)]
+pub struct PageRef<'g>(Held<'g>);
+
+#[derive(Debug)]
+enum Held<'g> {
+    InEpoch(Resident<'g>),
+    Pinned(Pin),
+}
+
+impl PageRef<'_> {
+    /// The page.
+    #[inline]
+    pub fn page(&self) -> Page<'_> {
+        match &self.0 {
+            Held::InEpoch(resident) => Page::trusted(resident.bytes),
+            Held::Pinned(pin) => pin.page(),
+        }
+    }
+
+    /// Keeps the page beyond the epoch.
+    #[inline]
+    pub fn pin(self) -> Pin {
+        match self.0 {
+            Held::InEpoch(resident) => resident.pin(),
+            Held::Pinned(pin) => pin,
+        }
+    }
+}
+
+impl Pool {
+    /// A pool over the pages of `file`. `limit_bytes` is its own share; what it allocates is also charged to
+    /// `budget`. Every guard and reader that is handed to it must be of `slots`: the pool waits for those only
+    /// before it reuses memory.
+    pub fn new(
+        file: Arc<dyn File>,
+        database: DatabaseId,
+        page_bytes: usize,
+        budget: Arc<Budget>,
+        limit_bytes: usize,
+        slots: Arc<Slots>,
+    ) -> Pool {
+        assert!(is_page_size(page_bytes), "pages of {page_bytes} bytes");
+        let ledger = Arc::new(Ledger::new(budget, limit_bytes, page_bytes));
+        let frames = Frames::new(page_bytes, limit_bytes, Arc::clone(&ledger));
+        let misses = Misses::new(frames, slots, Arc::clone(&ledger), page_bytes);
+        Pool { file, database, page_bytes, ledger, misses, file_units: AtomicU64::new(0) }
+    }
+
+    /// The page that `ptr` names. A miss leaves the epoch, loads, verifies and pins.
+    ///
+    /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if what is there is not what `ptr` names,
+    /// [`ErrorKind::Full`](base::ErrorKind::Full) if no frame can be had, and those of the file. None is cached.
+    #[inline]
+    pub fn read<'g>(&'g self, guard: &'g mut EpochGuard<'_>, ptr: PagePtr) -> Result<PageRef<'g>> {
+        match self.misses.frames().read(guard, ptr) {
+            Ok(resident) => Ok(PageRef(Held::InEpoch(resident))),
+            Err(guard) => guard.outside(|| self.fault(ptr)).map(|pin| PageRef(Held::Pinned(pin))),
+        }
+    }
+
+    /// The page that `ptr` names, kept in memory until the pin is dropped. Errors as for [`Pool::read`]. The reader
+    /// must be in no epoch.
+    pub fn pin(&self, reader: &Reader<'_>, ptr: PagePtr) -> Result<Pin> {
+        let mut guard = reader.enter();
+        Ok(self.read(&mut guard, ptr)?.pin())
+    }
+
+    /// Keeps a page that was just written, if a frame is to be had at once. It counts as not visited. `bytes` must
+    /// be what `ptr` names: they are not verified again.
+    pub fn admit(&self, ptr: PagePtr, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.page_bytes, "a page of another size");
+        debug_assert!(Page::verify(bytes, ptr, self.database).is_ok(), "{ptr:?} is not what was written");
+        if let Some(mut load) = self.misses.begin_admission(ptr) {
+            load.bytes().copy_from_slice(bytes);
+            load.finish();
+        }
+    }
+
+    /// A hint: the page at `unit` was freed. Its frame goes to the next page that needs one; who still wants the
+    /// page reads it again.
+    pub fn forget(&self, unit: u64) {
+        self.misses.forget(unit);
+    }
+
+    /// A large value: the first `len_bytes` of an extent, whose checksum covers exactly these. Straight from the
+    /// file and not cached. [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if the extent is not within the
+    /// file, is shorter, or has other bytes; nothing is allocated before its place is checked.
+    pub fn read_extent(&self, ptr: PagePtr, len_bytes: usize) -> Result<Vec<u8>> {
+        self.check_place(ptr)?;
+        if len_bytes > ptr.len_bytes() {
+            return Err(self.corrupt(ptr, format!("{len_bytes} bytes expected")));
+        }
+        let mut bytes = vec![0; len_bytes];
+        self.file.read_exact_at(&mut bytes, ptr.offset_bytes())?;
+        let found = checksum::extent(self.database, ptr.unit(), &bytes);
+        if found != ptr.checksum() {
+            return Err(self.corrupt(ptr, format!("its checksum is {found:016x}")));
+        }
+        Ok(bytes)
+    }
+
+    /// The counters. Takes the lock that misses take.
+    pub fn stats(&self) -> PoolStats {
+        let counts = self.misses.counts();
+        PoolStats {
+            faults: counts.faults,
+            waits: counts.waits,
+            admitted: counts.admitted,
+            evictions: counts.evictions,
+            frames: counts.frames,
+            pages: counts.pages,
+            bytes: self.ledger.used_bytes(),
+            overdraft_bytes: self.ledger.overdrawn_bytes(),
+        }
+    }
+
+    /// The size of every page, in bytes.
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// The database whose pages these are.
+    pub fn database(&self) -> DatabaseId {
+        self.database
+    }
+
+    /// The file that the pages lie in.
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    #[cold]
+    fn fault(&self, ptr: PagePtr) -> Result<Pin> {
+        self.check_place(ptr)?;
+        if ptr.len_bytes() != self.page_bytes {
+            return Err(self.corrupt(ptr, format!("pages have {} bytes", self.page_bytes)));
+        }
+        let mut load = match self.misses.begin(ptr)? {
+            Begun::Linked(pin) => return Ok(pin),
+            Begun::Load(load) => load,
+        };
+        let bytes = load.bytes();
+        self.file.read_exact_at(bytes, ptr.offset_bytes())?;
+        Page::verify(bytes, ptr, self.database)?;
+        Ok(load.finish())
+    }
+
+    /// Whether `ptr` lies within the file at all; a pointer may come from a damaged page.
+    fn check_place(&self, ptr: PagePtr) -> Result<()> {
+        let end = ptr.unit() + ptr.units();
+        // Relaxed: the length only spares asking again.
+        if end > self.file_units.load(Ordering::Relaxed) {
+            self.file_units.store(self.file.len()? / UNIT_BYTES as u64, Ordering::Relaxed);
+        }
+        let file_units = self.file_units.load(Ordering::Relaxed);
+        if ptr.unit() == 0 || ptr.flags() & PagePtr::IN_MEMORY != 0 || end > file_units {
+            return Err(self.corrupt(ptr, format!("the file has {file_units} units")));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn corrupt(&self, ptr: PagePtr, what: impl std::fmt::Display) -> Error {
+        Error::corruption(format!("{}: bad pointer to {ptr:?}: {what}", self.file.name()))
+    }
+}

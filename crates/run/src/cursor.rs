@@ -1,0 +1,260 @@
+//! Records in key order, both ways.
+//!
+//! A cursor pins the leaf it is on and the inner pages above it, so it belongs to nobody's epoch: it may rest for as
+//! long as its owner likes. A step inside a leaf touches that leaf alone; a step off its end goes up the pinned
+//! path to the next child and down again.
+//!
+//! State: either *on a record* (`leaf` is some, `index < count`, `key` holds the record's key) or *off* (`leaf` is
+//! none). Running off either end, a failed move, and no move at all leave it off; seek to get on again.
+
+use crate::descriptor::{Run, expect_level};
+use base::slots::Reader;
+use base::{PagePtr, Result};
+use page::{Page, Value};
+use pool::{Pin, Pool};
+
+/// A position in a [`Run`].
+pub struct Cursor {
+    run: Run,
+    /// The inner pages from the root down to level 1, each with the child that was taken.
+    path: Vec<Step>,
+    leaf: Option<Pin>,
+    index: usize,
+    count: usize,
+    /// The leaf's prefix, then the current record's suffix.
+    key: Vec<u8>,
+    prefix_len: usize,
+    leaf_serial: u64,
+}
+
+struct Step {
+    pin: Pin,
+    index: usize,
+}
+
+/// Which child a descent takes.
+#[derive(Clone, Copy)]
+enum Toward<'k> {
+    First,
+    Last,
+    Key(&'k [u8]),
+}
+
+impl Cursor {
+    /// A cursor over `run`, off every record. The moving calls need the pool that holds the run's pages, and a
+    /// reader whose view keeps them from being freed.
+    pub fn new(run: Run) -> Cursor {
+        Cursor {
+            run,
+            path: Vec::new(),
+            leaf: None,
+            index: 0,
+            count: 0,
+            key: Vec::new(),
+            prefix_len: 0,
+            leaf_serial: 0,
+        }
+    }
+
+    /// The current record; `None` when the cursor is off. The slices live until the cursor moves.
+    #[inline]
+    pub fn entry(&self) -> Option<(&[u8], Value<'_>)> {
+        let leaf = self.leaf.as_ref()?;
+        Some((&self.key, leaf.page().value(self.index)))
+    }
+
+    /// Goes to the first record. Every move answers whether it ended on a record.
+    pub fn seek_first(&mut self, pool: &Pool, reader: &Reader<'_>) -> Result<bool> {
+        self.descend(pool, reader, Toward::First)?;
+        Ok(self.settle(0))
+    }
+
+    /// Goes to the last record.
+    pub fn seek_last(&mut self, pool: &Pool, reader: &Reader<'_>) -> Result<bool> {
+        self.descend(pool, reader, Toward::Last)?;
+        Ok(self.settle(self.count.wrapping_sub(1)))
+    }
+
+    /// Goes to the first record whose key is `key` or greater.
+    pub fn seek(&mut self, pool: &Pool, reader: &Reader<'_>, key: &[u8]) -> Result<bool> {
+        self.descend(pool, reader, Toward::Key(key))?;
+        match self.search(key) {
+            Some(Ok(index) | Err(index)) if index < self.count => Ok(self.settle(index)),
+            Some(_) => self.next_leaf(pool, reader),
+            None => Ok(false),
+        }
+    }
+
+    /// Goes to the last record whose key is less than `key`.
+    pub fn seek_before(&mut self, pool: &Pool, reader: &Reader<'_>, key: &[u8]) -> Result<bool> {
+        self.descend(pool, reader, Toward::Key(key))?;
+        match self.search(key) {
+            Some(Ok(0) | Err(0)) => self.previous_leaf(pool, reader),
+            Some(Ok(index) | Err(index)) => Ok(self.settle(index - 1)),
+            None => Ok(false),
+        }
+    }
+
+    /// Goes to the next record; off when there is none.
+    #[inline]
+    pub fn next(&mut self, pool: &Pool, reader: &Reader<'_>) -> Result<bool> {
+        if self.index + 1 < self.count {
+            return Ok(self.settle(self.index + 1));
+        }
+        self.next_leaf(pool, reader)
+    }
+
+    /// Goes to the record before; off when there is none.
+    #[inline]
+    pub fn prev(&mut self, pool: &Pool, reader: &Reader<'_>) -> Result<bool> {
+        if self.index > 0 {
+            return Ok(self.settle(self.index - 1));
+        }
+        self.previous_leaf(pool, reader)
+    }
+
+    /// Changes whenever the cursor comes to another leaf: as long as it stays, so do the fences.
+    #[inline]
+    pub fn leaf_serial(&self) -> u64 {
+        self.leaf_serial
+    }
+
+    /// Puts the current leaf's upper fence into `into`: no key of this leaf reaches it, every key of the next is at
+    /// or above it. False: nothing bounds this leaf. A merge compares its other side with this once per leaf.
+    pub fn upper_fence(&self, into: &mut Vec<u8>) -> bool {
+        self.fence(1, into)
+    }
+
+    /// Puts the current leaf's lower fence into `into`: every key of this leaf is at or above it, every key of the
+    /// leaf before is below. False: nothing bounds this leaf.
+    pub fn lower_fence(&self, into: &mut Vec<u8>) -> bool {
+        self.fence(0, into)
+    }
+
+    /// The key of the nearest inner entry `ahead` of those on the path that has one.
+    fn fence(&self, ahead: usize, into: &mut Vec<u8>) -> bool {
+        let bounding = self.path.iter().rev().find(|step| {
+            let index = step.index + ahead;
+            index > 0 && index < step.pin.page().count()
+        });
+        match bounding {
+            Some(step) => step.pin.page().copy_key(step.index + ahead, into),
+            None => into.clear(),
+        }
+        bounding.is_some()
+    }
+
+    fn search(&self, key: &[u8]) -> Option<std::result::Result<usize, usize>> {
+        self.leaf.as_ref().map(|leaf| leaf.page().search(key))
+    }
+
+    /// Stands on record `index` of the current leaf; false when there is no leaf.
+    #[inline]
+    fn settle(&mut self, index: usize) -> bool {
+        let Some(leaf) = &self.leaf else { return false };
+        self.index = index;
+        self.key.truncate(self.prefix_len);
+        self.key.extend_from_slice(leaf.page().suffix(index));
+        true
+    }
+
+    fn leave(&mut self) {
+        self.path.clear();
+        self.leaf = None;
+        (self.index, self.count) = (0, 0);
+    }
+
+    fn descend(&mut self, pool: &Pool, reader: &Reader<'_>, toward: Toward<'_>) -> Result<()> {
+        self.leave();
+        match self.run.top() {
+            Some((root, level)) => self.descend_from(pool, reader, root, level, toward),
+            None => Ok(()),
+        }
+    }
+
+    /// Pins the way from the page at `ptr`, of `level`, down to a leaf. After an error the cursor is off.
+    fn descend_from(
+        &mut self,
+        pool: &Pool,
+        reader: &Reader<'_>,
+        ptr: PagePtr,
+        level: u8,
+        toward: Toward<'_>,
+    ) -> Result<()> {
+        let result = self.try_descend_from(pool, reader, ptr, level, toward);
+        if result.is_err() {
+            self.leave();
+        }
+        result
+    }
+
+    fn try_descend_from(
+        &mut self,
+        pool: &Pool,
+        reader: &Reader<'_>,
+        mut ptr: PagePtr,
+        level: u8,
+        toward: Toward<'_>,
+    ) -> Result<()> {
+        for level in (1..=level).rev() {
+            let pin = pool.pin(reader, ptr)?;
+            let page = pin.page();
+            expect_level(page, ptr, level)?;
+            let index = toward.child_of(page);
+            ptr = page.child(index);
+            self.path.push(Step { pin, index });
+        }
+        let pin = pool.pin(reader, ptr)?;
+        let page = pin.page();
+        expect_level(page, ptr, 0)?;
+        self.count = page.count();
+        self.key.clear();
+        self.key.extend_from_slice(page.prefix());
+        self.prefix_len = self.key.len();
+        self.leaf_serial += 1;
+        self.leaf = Some(pin);
+        Ok(())
+    }
+
+    #[cold]
+    fn next_leaf(&mut self, pool: &Pool, reader: &Reader<'_>) -> Result<bool> {
+        while let Some(step) = self.path.last_mut() {
+            let page = step.pin.page();
+            if step.index + 1 < page.count() {
+                step.index += 1;
+                let (ptr, level) = (page.child(step.index), page.level() - 1);
+                self.descend_from(pool, reader, ptr, level, Toward::First)?;
+                return Ok(self.settle(0));
+            }
+            self.path.pop();
+        }
+        self.leave();
+        Ok(false)
+    }
+
+    #[cold]
+    fn previous_leaf(&mut self, pool: &Pool, reader: &Reader<'_>) -> Result<bool> {
+        while let Some(step) = self.path.last_mut() {
+            if step.index > 0 {
+                step.index -= 1;
+                let page = step.pin.page();
+                let (ptr, level) = (page.child(step.index), page.level() - 1);
+                self.descend_from(pool, reader, ptr, level, Toward::Last)?;
+                return Ok(self.settle(self.count - 1));
+            }
+            self.path.pop();
+        }
+        self.leave();
+        Ok(false)
+    }
+}
+
+impl Toward<'_> {
+    fn child_of(self, page: Page<'_>) -> usize {
+        match self {
+            Toward::First => 0,
+            Toward::Last => page.count() - 1,
+            Toward::Key(key) => page.child_for(key),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What names a run: its root and its size. 48 bytes in the catalog, encoder and decoder in this file alone.
+//!
+//! | bytes | field | meaning |
+//! |---|---|---|
+//! | 0-15 | root | `PagePtr`; zeros when the run is empty |
+//! | 16 | height | levels; 0 when the run is empty |
+//! | 17-23 | | zero |
+//! | 24-31 | records | how many, little-endian |
+//! | 32-39 | bytes | of keys and values, little-endian |
+//! | 40-47 | leaves | pages of records, little-endian |
+
+use base::{Error, PagePtr, Result, codec};
+use page::{Kind, Page};
+
+/// The most levels a run may have. Half-full pages of the least fan-out (three children) reach more pages in 32
+/// levels than a page pointer can name.
+pub const MAX_HEIGHT: usize = 32;
+
+/// A B+tree of immutable pages, by its root.
+///
+/// ```
+/// use run::Run;
+/// assert_eq!(Run::decode(&Run::EMPTY.encode()).unwrap(), Run::EMPTY);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The root page; `None` when the run is empty.
+    pub root: Option<PagePtr>,
+    /// Levels: 0 when empty, 1 when the root is a leaf.
+    pub height: u8,
+    /// Records. Exact until a range is removed without reading its leaves; from then on an estimate.
+    pub records: u64,
+    /// Bytes of keys and values; an estimate whenever `records` is one.
+    pub bytes: u64,
+    /// Leaf pages, exactly.
+    pub leaves: u64,
+}
+
+impl Run {
+    /// Nothing.
+    pub const EMPTY: Run = Run { root: None, height: 0, records: 0, bytes: 0, leaves: 0 };
+    /// Bytes of the encoded form.
+    pub const BYTES: usize = 48;
+
+    /// The on-disk form.
+    pub fn encode(&self) -> [u8; Run::BYTES] {
+        let mut out = [0; Run::BYTES];
+        if let Some(root) = self.root {
+            out[..16].copy_from_slice(&root.encode());
+        }
+        out[16] = self.height;
+        out[24..32].copy_from_slice(&self.records.to_le_bytes());
+        out[32..40].copy_from_slice(&self.bytes.to_le_bytes());
+        out[40..].copy_from_slice(&self.leaves.to_le_bytes());
+        out
+    }
+
+    /// Reads the on-disk form. [`ErrorKind::Corruption`](base::ErrorKind::Corruption) when the height fits no tree,
+    /// or when bytes that must be zero are not.
+    pub fn decode(bytes: &[u8; Run::BYTES]) -> Result<Run> {
+        let mut reader = codec::Reader::new(bytes);
+        let mut parts =
+            || Some((reader.array()?, reader.array::<8>()?, reader.u64()?, reader.u64()?, reader.u64()?));
+        let (root, [height, padding @ ..], records, size, leaves) =
+            parts().expect("48 bytes hold the fields");
+        let root: [u8; PagePtr::BYTES] = root;
+        if usize::from(height) > MAX_HEIGHT || padding != [0; 7] {
+            return Err(Error::corruption(format!(
+                "run descriptor: height {height} (at most {MAX_HEIGHT}), reserved bytes {padding:?}"
+            )));
+        }
+        if height == 0 && (root != [0; PagePtr::BYTES] || records != 0 || size != 0 || leaves != 0) {
+            return Err(Error::corruption("run descriptor: height 0, yet a root or records"));
+        }
+        let root = (height > 0).then(|| PagePtr::decode(&root));
+        Ok(Run { root, height, records, bytes: size, leaves })
+    }
+
+    /// The root and its level, or `None` when the run is empty.
+    #[inline]
+    pub(crate) fn top(&self) -> Option<(PagePtr, u8)> {
+        self.root.map(|root| (root, self.height.saturating_sub(1)))
+    }
+}
+
+/// Checks that `page`, reached through `ptr`, has the level that its parent says and is not empty: with this, every
+/// descent ends and every inner page has a child for every key.
+#[inline]
+pub(crate) fn expect_level(page: Page<'_>, ptr: PagePtr, level: u8) -> Result<()> {
+    let kind = if level == 0 { Kind::Leaf } else { Kind::Inner };
+    if page.level() == level && page.kind() == kind && page.count() > 0 {
+        return Ok(());
+    }
+    Err(misplaced(page, ptr, level))
+}
+
+#[cold]
+fn misplaced(page: Page<'_>, ptr: PagePtr, level: u8) -> Error {
+    Error::corruption(format!(
+        "page at {ptr:?}: {:?} of level {} with {} entries, expected level {level} and at least one entry",
+        page.kind(),
+        page.level(),
+        page.count()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_comes_back() {
+        let run = Run {
+            root: Some(PagePtr::new(9, 4, 7).with_flags(1)),
+            height: 3,
+            records: 10,
+            bytes: 200,
+            leaves: 2,
+        };
+        assert_eq!(Run::decode(&run.encode()).unwrap(), run);
+    }
+
+    #[test]
+    fn bytes_that_fit_no_run_are_refused() {
+        let good =
+            Run { root: Some(PagePtr::new(9, 4, 7)), height: 3, records: 10, bytes: 200, leaves: 2 }.encode();
+        for (at, value) in [(16, 0), (16, 33), (17, 1), (23, 9)] {
+            let mut bad = good;
+            bad[at] = value;
+            assert!(Run::decode(&bad).is_err(), "byte {at} = {value}");
+        }
+    }
+}

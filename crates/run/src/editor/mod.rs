@@ -1,0 +1,298 @@
+//! The one writer of a run.
+//!
+//! An editor turns one run into the next. It touches no page that the old run reaches:
+//!
+//! 1. *Shadow.* On the way down to a key, a page that is not yet the editor's own is copied from the pool into the
+//!    [`arena`], and its old address is retired. The parent's pointer then carries
+//!    [`PagePtr::IN_MEMORY`] and the page's arena index instead of a unit: the next descent follows it
+//!    without a look-up.
+//! 2. *Edit in place.* Insert, replace, remove, split, merge and borrow work on the arena's bytes through the page's own
+//!    allocator. [`split`] makes room from the leaf upwards and then starts the descent anew; [`rebalance`] mends
+//!    pages below a quarter full; [`range`] removes whole subtrees, unread where it may.
+//! 3. *Write back* ([`write_back`]), when dirty pages pass their limit and at the end: leaves in key order, then the
+//!    levels above, in extents of many pages. Parents then point to the disk again. A page that is written and then
+//!    touched again is shadowed again and its first address is free at once, as no checkpoint ever named it.
+//!
+//! # Invariants
+//! * Every ancestor of a dirty page is dirty.
+//! * `self.path`, while valid, names dirty pages from the root to a leaf.
+//! * `self.dirty_sum` is the wrapping sum of the hashes of the records in dirty leaves: what was shadowed in, plus
+//!   what edits added, less what they removed, less what was written out. It is 0 once nothing is dirty; anything else
+//!   means that a page operation lost or invented a record, and the run is not handed out.
+//!
+//! After any error the editor and what it wrote must be thrown away (drop it, then [`space::Space::revert`]).
+
+mod arena;
+mod path;
+mod range;
+mod rebalance;
+mod split;
+mod write_back;
+
+use crate::descriptor::Run;
+use crate::get::find;
+use crate::large::{read_large, record_hash, value_bytes, write_large};
+use arena::Arena;
+use base::limits::{MAX_VALUE_BYTES, max_inline_bytes, max_key_bytes};
+use base::slots::Reader;
+use base::{CheckpointNo, Error, PagePtr, Result};
+use page::{EditCounters, LargeRef, NoRoom, Value};
+use path::Path;
+use pool::Pool;
+use space::Space;
+use std::collections::HashSet;
+
+/// Below this many pages the dirty limit has no effect: a path and the siblings that a repair touches fit.
+const MIN_DIRTY_PAGES: usize = 16;
+
+/// Turns a run into the next one. See the [module](self) for how.
+pub struct Editor<'a> {
+    pool: &'a Pool,
+    reader: &'a Reader<'a>,
+    space: &'a mut Space,
+    birth: CheckpointNo,
+    dirty_limit_pages: usize,
+    root: Option<PagePtr>,
+    height: u8,
+    records: u64,
+    bytes: u64,
+    leaves: u64,
+    arena: Arena,
+    path: Path,
+    dirty_sum: u64,
+    /// Units of the pages that this editor wrote and that are still part of its tree, or were retired from it.
+    written: HashSet<u64>,
+    counters: EditCounters,
+    /// Scratch for separators and whole keys; empty between calls, kept for its capacity.
+    scratch: Vec<u8>,
+}
+
+/// What [`Editor::write`] does with a record that is there already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Existing {
+    Replace,
+    Keep,
+}
+
+impl<'a> Editor<'a> {
+    /// An editor that starts from `run` and writes pages born at checkpoint `birth`, which must be later than every
+    /// published checkpoint. Dirty pages take at most about `dirty_limit_bytes` of memory. Costs nothing until the
+    /// first edit.
+    pub fn open(
+        run: Run,
+        pool: &'a Pool,
+        reader: &'a Reader<'a>,
+        space: &'a mut Space,
+        birth: CheckpointNo,
+        dirty_limit_bytes: usize,
+    ) -> Editor<'a> {
+        let page_bytes = pool.page_bytes();
+        Editor {
+            pool,
+            reader,
+            space,
+            birth,
+            dirty_limit_pages: (dirty_limit_bytes / page_bytes).max(MIN_DIRTY_PAGES),
+            root: run.root,
+            height: run.height,
+            records: run.records,
+            bytes: run.bytes,
+            leaves: run.leaves,
+            arena: Arena::new(page_bytes),
+            path: Path::default(),
+            dirty_sum: 0,
+            written: HashSet::new(),
+            counters: EditCounters::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Stores `value` under `key`; true when it replaced a record.
+    ///
+    /// Errors: [`ErrorKind::Invalid`](base::ErrorKind::Invalid) for a key or value beyond the limits (nothing
+    /// changes); those of reading pages, of allocating space and of writing.
+    #[inline]
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.write(key, value, Existing::Replace)
+    }
+
+    /// Stores `value` under `key` unless there is a record; false when there is one. Errors as [`Editor::put`].
+    #[inline]
+    pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Ok(!self.write(key, value, Existing::Keep)?)
+    }
+
+    /// A copy of the value under `key`.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let Some((mut ptr, mut level)) = self.top() else { return Ok(None) };
+        while let Some(node) = arena::node_of(ptr) {
+            let page = self.arena.page(node);
+            if level == 0 {
+                return page.search(key).ok().map(|at| self.copy_value(page.value(at))).transpose();
+            }
+            ptr = page.child(page.child_for(key));
+            level -= 1;
+        }
+        let mut guard = self.reader.enter();
+        let large = match find(self.pool, &mut guard, ptr, level, key)? {
+            None => return Ok(None),
+            Some(leaf) => match leaf.value() {
+                Value::Inline(bytes) => return Ok(Some(bytes.to_vec())),
+                Value::Large(large) => large,
+            },
+        };
+        drop(guard);
+        read_large(self.pool, large).map(Some)
+    }
+
+    /// Removes the record under `key`; false when there was none. Errors as [`Editor::put`].
+    pub fn remove(&mut self, key: &[u8]) -> Result<bool> {
+        self.write_back_beyond_limit()?;
+        if self.root.is_none() {
+            return Ok(false);
+        }
+        let Some(leaf) = self.descend(key, Some(true))? else { return Ok(false) };
+        let Ok(at) = self.arena.page(leaf).search_counted(key, &mut self.counters) else { return Ok(false) };
+        self.forget_record(leaf, at, key);
+        self.arena.page_mut(leaf).remove(at, &mut self.counters);
+        if self.is_underfull(leaf) {
+            self.repair_path()?;
+        }
+        Ok(true)
+    }
+
+    /// Writes back everything that is dirty, in key order, and answers the new run. Nothing is synced.
+    ///
+    /// Errors: those of allocating and writing; [`ErrorKind::Corruption`](base::ErrorKind::Corruption) "merge lost or
+    /// invented records" when the records written are not those that were read, added and removed.
+    pub fn finish(mut self) -> Result<(Run, EditCounters)> {
+        self.write_back(None)?;
+        if self.dirty_sum != 0 {
+            return Err(Error::corruption(format!(
+                "merge lost or invented records: their hashes are off by {:016x}; nothing is published",
+                self.dirty_sum
+            )));
+        }
+        let Editor { root, height, records, bytes, leaves, .. } = self;
+        let run = Run { root, height, records, bytes, leaves };
+        Ok((run, self.counters))
+    }
+
+    /// What the edits cost up to now.
+    pub fn counters(&self) -> EditCounters {
+        self.counters
+    }
+
+    /// Memory that dirty pages take.
+    pub fn dirty_bytes(&self) -> usize {
+        self.arena.live() * self.pool.page_bytes()
+    }
+
+    fn top(&self) -> Option<(PagePtr, u8)> {
+        Run { root: self.root, height: self.height, ..Run::EMPTY }.top()
+    }
+
+    fn copy_value(&self, value: Value<'_>) -> Result<Vec<u8>> {
+        match value {
+            Value::Inline(bytes) => Ok(bytes.to_vec()),
+            Value::Large(large) => read_large(self.pool, large),
+        }
+    }
+
+    /// Answers whether there was a record under `key`.
+    #[inline]
+    fn write(&mut self, key: &[u8], value: &[u8], existing: Existing) -> Result<bool> {
+        self.check_limits(key, value)?;
+        self.write_back_beyond_limit()?;
+        let (leaf, place) = match self.finger(key) {
+            Some((leaf, end)) => (leaf, Err(end)),
+            None => {
+                let absent = (existing == Existing::Keep).then_some(false);
+                let Some(leaf) = self.descend(key, absent)? else { return Ok(true) };
+                (leaf, self.arena.page(leaf).search_counted(key, &mut self.counters))
+            }
+        };
+        match place {
+            Ok(_) if existing == Existing::Keep => Ok(true),
+            Ok(at) => {
+                let value = self.place_value(value)?;
+                self.overwrite(leaf, at, key, value)?;
+                Ok(true)
+            }
+            Err(at) => {
+                let value = self.place_value(value)?;
+                self.add(leaf, at, key, value)?;
+                Ok(false)
+            }
+        }
+    }
+
+    #[inline]
+    fn check_limits(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let longest = max_key_bytes(self.pool.page_bytes());
+        if key.len() <= longest && value.len() <= MAX_VALUE_BYTES {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a key of {} bytes with a value of {}: the limits are {longest} and {MAX_VALUE_BYTES}",
+            key.len(),
+            value.len()
+        )))
+    }
+
+    /// The value as a leaf holds it: itself, or a reference to the extent to which it was written just now.
+    #[inline]
+    fn place_value<'v>(&mut self, value: &'v [u8]) -> Result<Value<'v>> {
+        if value.len() <= max_inline_bytes(self.pool.page_bytes()) {
+            return Ok(Value::Inline(value));
+        }
+        write_large(self.pool, self.space, value).map(Value::Large)
+    }
+
+    /// Inserts a record that is not there: at `at` of `leaf` if it fits, else after splitting.
+    #[inline]
+    fn add(&mut self, mut leaf: u32, mut at: usize, key: &[u8], value: Value<'_>) -> Result<()> {
+        while let Err(NoRoom) = self.arena.page_mut(leaf).insert(at, key, value, &mut self.counters) {
+            self.split_leaf(at, key)?;
+            leaf = self.descend(key, None)?.expect("without a probe every descent ends in a leaf");
+            at = self.arena.page(leaf).search(key).expect_err("the key is being added");
+        }
+        self.path.inserted_at(at);
+        self.dirty_sum = self.dirty_sum.wrapping_add(record_hash(key, value));
+        self.records += 1;
+        self.bytes += key.len() as u64 + value_bytes(value);
+        Ok(())
+    }
+
+    fn overwrite(&mut self, leaf: u32, at: usize, key: &[u8], value: Value<'_>) -> Result<()> {
+        self.forget_record(leaf, at, key);
+        if self.arena.page_mut(leaf).replace(at, value, &mut self.counters).is_ok() {
+            self.dirty_sum = self.dirty_sum.wrapping_add(record_hash(key, value));
+            self.records += 1;
+            self.bytes += key.len() as u64 + value_bytes(value);
+            return Ok(());
+        }
+        self.arena.page_mut(leaf).remove(at, &mut self.counters);
+        self.add(leaf, at, key, value)
+    }
+
+    /// Takes record `at` of `leaf` off the books: it is about to be removed or replaced.
+    fn forget_record(&mut self, leaf: u32, at: usize, key: &[u8]) {
+        let value = self.arena.page(leaf).value(at);
+        self.dirty_sum = self.dirty_sum.wrapping_sub(record_hash(key, value));
+        self.records = self.records.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(key.len() as u64 + value_bytes(value));
+        if let Value::Large(LargeRef { ptr, .. }) = value {
+            self.space.retire(ptr, self.birth);
+        }
+    }
+
+    #[inline]
+    fn write_back_beyond_limit(&mut self) -> Result<()> {
+        if self.arena.live() <= self.dirty_limit_pages {
+            return Ok(());
+        }
+        let current = self.path.leaf(self.height);
+        self.write_back(current)
+    }
+}

@@ -1,0 +1,145 @@
+//! Removing a range of keys: whole subtrees by their pointers, the two edges record by record.
+//!
+//! 1. Below an inner page, the children that the range covers wholly are dropped. A clean one without large values
+//!    costs its address only: leaves are never read, as the page above them names them.
+//! 2. The at most two children that the range covers in part are shadowed and trimmed the same way, down to the
+//!    leaves. Pages that end up empty are taken out of their parents on the way back.
+//! 3. Both edges are mended like after any other removal.
+//!
+//! Cost: the height, the two edges, and the inner pages that are dropped.
+
+use super::Editor;
+use super::arena::node_of;
+use crate::drop::retire_subtree;
+use base::{PagePtr, Result};
+
+impl Editor<'_> {
+    /// Removes all records with `start <= key`, and `key < end` if there is an end. Where leaves are dropped
+    /// unread, [`Run::records`](crate::Run) and `bytes` become estimates. Errors as [`Editor::put`].
+    pub fn remove_range(&mut self, start: &[u8], end: Option<&[u8]>) -> Result<()> {
+        if end.is_some_and(|end| end <= start) {
+            return Ok(());
+        }
+        self.write_back_beyond_limit()?;
+        let Some((root, level)) = self.top() else { return Ok(()) };
+        self.path.invalidate();
+        let start = Some(start).filter(|start| !start.is_empty());
+        if start.is_none() && end.is_none() {
+            self.drop_subtree(root, level)?;
+            self.root = None;
+            (self.height, self.records, self.bytes, self.leaves) = (0, 0, 0, 0);
+            return Ok(());
+        }
+        let node = self.own_root(root, level)?;
+        self.trim(node, level, start, end)?;
+        self.shrink();
+        self.mend(start.unwrap_or_default())?;
+        if let Some(end) = end {
+            self.mend(end)?;
+        }
+        Ok(())
+    }
+
+    /// Descends to `key` and mends the path, again while that takes pages out of the tree.
+    fn mend(&mut self, key: &[u8]) -> Result<()> {
+        while self.root.is_some() {
+            self.descend(key, None)?;
+            if !self.repair_path()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes from dirty page `node` what lies in the range; an absent bound lies outside the page.
+    fn trim(&mut self, node: u32, level: u8, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
+        if level == 0 {
+            self.trim_leaf(node, start, end);
+            return Ok(());
+        }
+        let page = self.arena.page(node);
+        let first = start.map_or(0, |start| page.child_for(start));
+        let last = end.map_or(page.count() - 1, |end| page.child_for(end));
+        for slot in (first..=last).rev() {
+            let start = start.filter(|start| slot == first && !self.is_entry(node, slot, start));
+            let end = end.filter(|_| slot == last);
+            if end.is_some_and(|end| self.is_entry(node, slot, end)) {
+                continue;
+            }
+            if self.trim_child(node, slot, level - 1, start, end)? {
+                self.arena.page_mut(node).remove(slot, &mut self.counters);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the range from child `slot` of `parent`; true when nothing is left of the child.
+    fn trim_child(
+        &mut self,
+        parent: u32,
+        slot: usize,
+        level: u8,
+        start: Option<&[u8]>,
+        end: Option<&[u8]>,
+    ) -> Result<bool> {
+        if start.is_none() && end.is_none() {
+            let child = self.arena.page(parent).child(slot);
+            self.drop_subtree(child, level)?;
+            return Ok(true);
+        }
+        let child = self.own_child(parent, slot, level)?;
+        self.trim(child, level, start, end)?;
+        let empty = self.arena.page(child).count() == 0;
+        if empty {
+            self.give_up(child);
+        }
+        Ok(empty)
+    }
+
+    /// Whether entry `slot` of inner page `node` begins at exactly `key`.
+    fn is_entry(&self, node: u32, slot: usize, key: &[u8]) -> bool {
+        let page = self.arena.page(node);
+        slot > 0 && key.strip_prefix(page.prefix()) == Some(page.suffix(slot))
+    }
+
+    fn trim_leaf(&mut self, leaf: u32, start: Option<&[u8]>, end: Option<&[u8]>) {
+        let page = self.arena.page(leaf);
+        let place = |key: &[u8]| page.search(key).unwrap_or_else(|at| at);
+        let first = start.map_or(0, place);
+        let last = end.map_or(page.count(), place);
+        let mut key = std::mem::take(&mut self.scratch);
+        for at in (first..last).rev() {
+            self.arena.page(leaf).copy_key(at, &mut key);
+            self.forget_record(leaf, at, &key);
+            self.arena.page_mut(leaf).remove(at, &mut self.counters);
+        }
+        self.scratch = key;
+    }
+
+    /// Gives up the subtree at `ptr`, dirty or not, whose root has `level`.
+    fn drop_subtree(&mut self, ptr: PagePtr, level: u8) -> Result<()> {
+        let Some(node) = node_of(ptr) else { return self.drop_clean(ptr, level) };
+        if level == 0 {
+            self.trim_leaf(node, None, None);
+        } else {
+            for slot in 0..self.arena.page(node).count() {
+                let child = self.arena.page(node).child(slot);
+                self.drop_subtree(child, level - 1)?;
+            }
+        }
+        self.give_up(node);
+        Ok(())
+    }
+
+    /// Retires a subtree that is all on disk. Its leaves are taken to have held as many records as the others do on
+    /// average.
+    fn drop_clean(&mut self, ptr: PagePtr, level: u8) -> Result<()> {
+        let dropped = retire_subtree(self.pool, self.reader, self.space, self.birth, ptr, level)?;
+        let share = |of: u64| (u128::from(of) * u128::from(dropped) / u128::from(self.leaves.max(1))) as u64;
+        let (records, bytes) = (share(self.records), share(self.bytes));
+        self.records = self.records.saturating_sub(records);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.leaves = self.leaves.saturating_sub(dropped);
+        Ok(())
+    }
+}

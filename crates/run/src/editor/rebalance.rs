@@ -1,0 +1,148 @@
+//! Mending pages that removals left below a quarter full.
+//!
+//! Such a page is merged with a sibling if both fit one page with an eighth to spare, else it borrows from it half of
+//! what the sibling has more. Between a quarter and seven eighths lies room for many edits, so no page is merged and
+//! split to and fro.
+
+use super::Editor;
+use super::arena::node_of;
+use super::path::Step;
+use base::Result;
+use page::header::{HEADER_BYTES, SLOT_BYTES};
+use page::{Kind, PageMut};
+
+/// What an entry of an inner page takes besides its key: slot, pointer and rounding.
+const INNER_ENTRY_BYTES: usize = SLOT_BYTES + base::PagePtr::BYTES + 4;
+
+impl Editor<'_> {
+    #[inline]
+    pub(super) fn is_underfull(&self, node: u32) -> bool {
+        self.arena.page(node).used_bytes() < self.pool.page_bytes() / 4
+    }
+
+    /// Mends what is empty or underfull along the path, from the leaf up, and then the root. Answers whether the
+    /// tree has fewer pages now.
+    #[cold]
+    pub(super) fn repair_path(&mut self) -> Result<bool> {
+        let mut fewer = false;
+        for depth in (1..=self.leaf_depth()).rev() {
+            let node = self.path.step(depth).node;
+            if self.arena.page(node).count() == 0 {
+                let Step { node: parent, slot } = self.path.step(depth - 1);
+                self.arena.page_mut(parent).remove(slot as usize, &mut self.counters);
+                self.give_up(node);
+                fewer = true;
+            } else if self.is_underfull(node) {
+                fewer |= self.merge_or_borrow(depth)?;
+            }
+        }
+        self.shrink();
+        Ok(fewer)
+    }
+
+    /// Gives back dirty page `node`, which is no longer part of the tree.
+    pub(super) fn give_up(&mut self, node: u32) {
+        let is_leaf = self.arena.page(node).kind() == Kind::Leaf;
+        self.leaves = self.leaves.saturating_sub(u64::from(is_leaf));
+        self.arena.give_back(node);
+    }
+
+    /// Takes away roots with a single child, and an empty root.
+    pub(super) fn shrink(&mut self) {
+        self.path.invalidate();
+        while let Some(node) = self.root.and_then(node_of) {
+            let page = self.arena.page(node);
+            match (page.count(), page.kind()) {
+                (0, _) => {
+                    self.root = None;
+                    (self.height, self.records, self.bytes, self.leaves) = (0, 0, 0, 0);
+                }
+                (1, Kind::Inner) => {
+                    self.root = Some(page.child(0));
+                    self.height -= 1;
+                }
+                _ => return,
+            }
+            self.arena.give_back(node);
+        }
+    }
+
+    /// Merges the underfull page at `depth` with its right sibling (the last child: with its left one), and answers
+    /// true, or moves entries between the two.
+    fn merge_or_borrow(&mut self, depth: usize) -> Result<bool> {
+        let Step { node: parent, slot } = self.path.step(depth - 1);
+        let children = self.arena.page(parent).count();
+        if children < 2 {
+            return Ok(false);
+        }
+        let at = (slot as usize + 1).min(children - 1);
+        let level = (self.leaf_depth() - depth) as u8;
+        let left = self.own_child(parent, at - 1, level)?;
+        let right = self.own_child(parent, at, level)?;
+        let mut separator = std::mem::take(&mut self.scratch);
+        self.arena.page(parent).copy_key(at, &mut separator);
+        let merged = self.merge(left, right, &separator);
+        if merged {
+            self.arena.page_mut(parent).remove(at, &mut self.counters);
+            self.give_up(right);
+        } else {
+            self.borrow(parent, at, left, right, &separator);
+        }
+        self.scratch = separator;
+        Ok(merged)
+    }
+
+    /// Moves all of `right` to `left` if they fit with an eighth of a page to spare.
+    fn merge(&mut self, left: u32, right: u32, separator: &[u8]) -> bool {
+        let page_bytes = self.pool.page_bytes();
+        let used = self.arena.page(left).used_bytes() + self.arena.page(right).used_bytes() - HEADER_BYTES;
+        if used > page_bytes - page_bytes / 8 {
+            return false;
+        }
+        let (left, right) = self.arena.pair(left, right);
+        let right = PageMut::edit(right);
+        PageMut::edit(left).merge(right.as_page(), separator, &mut self.counters).is_ok()
+    }
+
+    /// Evens out two siblings, if the parent, whose entry `at` points to `right`, surely has room for the new
+    /// separator. Doing nothing is allowed: an underfull page is a waste, not an error.
+    fn borrow(&mut self, parent: u32, at: usize, left: u32, right: u32, separator: &[u8]) {
+        let (left_page, right_page) = (self.arena.page(left), self.arena.page(right));
+        let from_right = right_page.used_bytes() > left_page.used_bytes();
+        let (giver, taker) = if from_right { (right_page, left_page) } else { (left_page, right_page) };
+        let entry_bytes = (giver.used_bytes() / giver.count()).max(1);
+        let n = (giver.used_bytes() - taker.used_bytes()) / 2 / entry_bytes;
+        let n = n.min(giver.count() - 1);
+        if n == 0 {
+            return;
+        }
+        let mut moved = Vec::new();
+        giver.separator(if from_right { n } else { giver.count() - n }, &mut moved);
+        if !self.has_room_for_key(parent, &moved) {
+            return;
+        }
+        let (left, right_bytes) = self.arena.pair(left, right);
+        let (mut left, mut right_page) = (PageMut::edit(left), PageMut::edit(right_bytes));
+        let borrowed = if from_right {
+            left.borrow_from_right(&mut right_page, n, separator, &mut self.counters)
+        } else {
+            right_page.borrow_from_left(&mut left, n, separator, &mut self.counters)
+        };
+        if borrowed.is_err() {
+            return;
+        }
+        let mut page = self.arena.page_mut(parent);
+        page.remove(at, &mut self.counters);
+        page.insert_child(at, &moved, super::arena::link_to(right), &mut self.counters)
+            .expect("room for the separator was checked");
+    }
+
+    /// Whether inner page `node` can take `key`, even if that costs it its prefix.
+    fn has_room_for_key(&self, node: u32, key: &[u8]) -> bool {
+        let page = self.arena.page(node);
+        let unshared = page.prefix().iter().zip(key).take_while(|(a, b)| a == b).count();
+        let regrown = (page.prefix().len() - unshared + 3) * page.count();
+        let regrown = if key.starts_with(page.prefix()) { 0 } else { regrown + page.prefix().len() };
+        page.free_bytes() >= INNER_ENTRY_BYTES + key.len() + regrown
+    }
+}

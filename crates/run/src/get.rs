@@ -1,0 +1,83 @@
+//! One key: a descent that copies child pointers.
+//!
+//! The page that was read last is given up before its child is read, as a miss leaves the epoch to wait for the
+//! disk: nothing on the way down stays borrowed, nothing is allocated, and nothing is counted.
+
+use crate::descriptor::{Run, expect_level};
+use base::slots::EpochGuard;
+use base::{PagePtr, Result};
+use page::Value;
+use pool::{PageRef, Pin, Pool};
+
+/// A record that [`Run::get`] found, inside the pool for as long as the epoch lasts.
+pub struct Leaf<'g> {
+    page: PageRef<'g>,
+    index: usize,
+}
+
+impl Leaf<'_> {
+    /// What the record holds.
+    #[inline]
+    pub fn value(&self) -> Value<'_> {
+        self.page.page().value(self.index)
+    }
+
+    /// Keeps the record beyond the epoch, by a count on its page.
+    #[inline]
+    pub fn pin(self) -> PinnedRecord {
+        PinnedRecord { index: self.index, pin: self.page.pin() }
+    }
+}
+
+/// A record whose page stays in memory until this is dropped.
+pub struct PinnedRecord {
+    pin: Pin,
+    index: usize,
+}
+
+impl PinnedRecord {
+    /// What the record holds.
+    #[inline]
+    pub fn value(&self) -> Value<'_> {
+        self.pin.page().value(self.index)
+    }
+}
+
+impl Run {
+    /// The record under `key`. Reads one page per level: at most [`Run::height`](Run) of them.
+    ///
+    /// Errors: what reading a page answers, and [`ErrorKind::Corruption`](base::ErrorKind::Corruption) where a page
+    /// is not of the level that its parent says.
+    #[inline]
+    pub fn get<'g>(
+        &self,
+        pool: &'g Pool,
+        guard: &'g mut EpochGuard<'_>,
+        key: &[u8],
+    ) -> Result<Option<Leaf<'g>>> {
+        match self.top() {
+            Some((root, level)) => find(pool, guard, root, level, key),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The record under `key` in the subtree at `ptr`, whose root has `level`.
+#[inline]
+pub(crate) fn find<'g>(
+    pool: &'g Pool,
+    guard: &'g mut EpochGuard<'_>,
+    mut ptr: PagePtr,
+    level: u8,
+    key: &[u8],
+) -> Result<Option<Leaf<'g>>> {
+    for level in (1..=level).rev() {
+        let inner = pool.read(guard, ptr)?;
+        let page = inner.page();
+        expect_level(page, ptr, level)?;
+        ptr = page.child(page.child_for(key));
+    }
+    let leaf = pool.read(guard, ptr)?;
+    expect_level(leaf.page(), ptr, 0)?;
+    Ok(leaf.page().search(key).ok().map(|index| Leaf { page: leaf, index }))
+}

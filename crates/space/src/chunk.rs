@@ -1,0 +1,167 @@
+//! One chunk of the map: 32,768 units, which is what one unit of bitmap covers (128 MiB of file).
+//!
+//! Invariants:
+//! 1. No unit is both used and held.
+//! 2. While a chunk is dirty, `saved` is its `used` as the last save left it; a clean chunk needs no copy.
+//! 3. `free` counts the units within the map that are neither used nor held.
+//! 4. No run of `no_fit` or more free units begins in this chunk (a hint that spares a search; `u32::MAX` for none).
+
+use base::PagePtr;
+use base::limits::UNIT_BYTES;
+
+/// Units that a chunk covers: as many as a unit has bits.
+pub(crate) const CHUNK_UNITS: u64 = UNIT_BYTES as u64 * 8;
+const WORDS: usize = UNIT_BYTES / 8;
+
+/// A bit for each unit of a chunk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Bits(Box<[u64; WORDS]>);
+
+impl Bits {
+    pub(crate) fn none() -> Self {
+        Bits(Box::new([0; WORDS]))
+    }
+
+    /// The written form: little-endian words, unit 0 in bit 0 of byte 0.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        self.0.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    pub(crate) fn decode(bytes: &[u8; UNIT_BYTES]) -> Self {
+        let mut bits = Bits::none();
+        for (word, bytes) in bits.0.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+        }
+        bits
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, at: u64) -> bool {
+        self.0[(at / 64) as usize] >> (at % 64) & 1 == 1
+    }
+
+    /// Sets or clears bits `from..to`, a word at a time.
+    pub(crate) fn fill(&mut self, from: u64, to: u64, value: bool) {
+        let mut at = from;
+        while at < to {
+            let mask = word_mask(at, to);
+            let word = &mut self.0[(at / 64) as usize];
+            *word = if value { *word | mask } else { *word & !mask };
+            at = (at / 64 + 1) * 64;
+        }
+    }
+
+    /// How many bits of `from..to` are set.
+    pub(crate) fn count(&self, from: u64, to: u64) -> u64 {
+        let mut at = from;
+        let mut count = 0;
+        while at < to {
+            count += u64::from((self.0[(at / 64) as usize] & word_mask(at, to)).count_ones());
+            at = (at / 64 + 1) * 64;
+        }
+        count
+    }
+
+    /// The last set bit.
+    pub(crate) fn last(&self) -> Option<u64> {
+        let index = self.0.iter().rposition(|&word| word != 0)?;
+        Some(index as u64 * 64 + 63 - u64::from(self.0[index].leading_zeros()))
+    }
+
+    #[inline]
+    fn word(&self, at: u64) -> u64 {
+        self.0[(at / 64) as usize]
+    }
+}
+
+/// The bits of the word that holds `at` which lie in `at..to`.
+fn word_mask(at: u64, to: u64) -> u64 {
+    let low = at % 64;
+    let high = (low + (to - at)).min(64);
+    (u64::MAX << low) & (u64::MAX >> (64 - high))
+}
+
+/// See the file's head.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    pub(crate) used: Bits,
+    /// Retired units. `None` while there are none, which is the rule.
+    pub(crate) held: Option<Bits>,
+    pub(crate) saved: Option<Bits>,
+    /// Where the last save put it.
+    pub(crate) place: Option<PagePtr>,
+    pub(crate) free: u64,
+    pub(crate) no_fit: u64,
+    /// Something became free since the last trim.
+    pub(crate) freed: bool,
+}
+
+impl Chunk {
+    /// A chunk that covers new units and so must be written by the next save.
+    pub(crate) fn fresh() -> Self {
+        Chunk {
+            used: Bits::none(),
+            held: None,
+            saved: Some(Bits::none()),
+            place: None,
+            free: 0,
+            no_fit: u64::MAX,
+            freed: false,
+        }
+    }
+
+    /// A chunk as it was saved at `place`; `units` of its bits are within the map.
+    pub(crate) fn loaded(used: Bits, place: PagePtr, units: u64) -> Self {
+        let free = units - used.count(0, units);
+        Chunk { used, held: None, saved: None, place: Some(place), free, no_fit: u64::MAX, freed: false }
+    }
+
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.saved.is_some()
+    }
+
+    /// To be called before `used` changes.
+    pub(crate) fn dirty(&mut self) {
+        if self.saved.is_none() {
+            self.saved = Some(self.used.clone());
+        }
+    }
+
+    pub(crate) fn held_mut(&mut self) -> &mut Bits {
+        self.held.get_or_insert_with(Bits::none)
+    }
+
+    #[inline]
+    fn taken_word(&self, at: u64) -> u64 {
+        self.used.word(at) | self.held.as_ref().map_or(0, |held| held.word(at))
+    }
+
+    /// The first free unit in `from..to`, or `to`.
+    pub(crate) fn next_free(&self, from: u64, to: u64) -> u64 {
+        self.next(from, to, u64::MAX)
+    }
+
+    /// The first unit in `from..to` that is not free, or `to`.
+    pub(crate) fn next_taken(&self, from: u64, to: u64) -> u64 {
+        self.next(from, to, 0)
+    }
+
+    fn next(&self, from: u64, to: u64, invert: u64) -> u64 {
+        let mut at = from;
+        while at < to {
+            let word = (self.taken_word(at) ^ invert) & word_mask(at, to);
+            if word != 0 {
+                return at / 64 * 64 + u64::from(word.trailing_zeros());
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        to
+    }
+
+    /// Counts the free units among the first `units`.
+    pub(crate) fn recount(&mut self, units: u64) {
+        let held = self.held.as_ref().map_or(0, |held| held.count(0, units));
+        self.free = units - self.used.count(0, units) - held;
+        self.no_fit = u64::MAX;
+    }
+}

@@ -1,0 +1,413 @@
+//! The map in memory: allocate, retire, release, revert.
+//!
+//! Invariants (those of one chunk are in `chunk.rs`):
+//! 1. A unit that the last saved map has as used is used or retired: so nothing that a superblock names is handed
+//!    out, whatever has been freed since.
+//! 2. `allocate` hands out only units that are neither used nor retired.
+//! 3. What is retired is counted in `retired` or `retiring`; the latter is what no save has seen yet, and is never
+//!    released.
+//! 4. A call that fails leaves the map as it was.
+
+use crate::chunk::{CHUNK_UNITS, Chunk};
+use crate::root::Extent;
+use base::limits::UNIT_BYTES;
+use base::{CheckpointNo, DatabaseId, Error, ErrorKind, PagePtr, Result};
+use io::File;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The largest file, in units: its directory of chunks must fit one extent. 2 PiB.
+pub(crate) const MAX_UNITS: u64 = PagePtr::MAX_UNITS * (UNIT_BYTES / PagePtr::BYTES) as u64 * CHUNK_UNITS;
+/// Below 256 KiB a file grows by what is asked for, so that a new database stays tiny.
+const EXACT_GROWTH_UNITS: u64 = 64;
+/// Above that it doubles, by at most 16 MiB.
+const MAX_GROWTH_UNITS: u64 = 4096;
+
+/// The map of used and free units of a data file. Belongs to the one thread that writes pages.
+#[derive(Debug)]
+pub struct Space {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) database: DatabaseId,
+    pub(crate) reserved: u64,
+    /// How many units the map covers; units at or past the end of the file are free.
+    pub(crate) units: u64,
+    pub(crate) chunks: Vec<Chunk>,
+    /// Where the last save put the directory, when there are several chunks.
+    pub(crate) directory: Option<PagePtr>,
+    /// Places of the saved map that the map in memory has outgrown: retired by the next save.
+    pub(crate) orphans: Vec<PagePtr>,
+    /// Next-fit: where the last allocation ended.
+    cursor: u64,
+    /// What saved maps have as free already, by the checkpoint from which on nobody reaches it.
+    pub(crate) retired: BTreeMap<CheckpointNo, Vec<Extent>>,
+    /// What was retired since the last save.
+    pub(crate) retiring: BTreeMap<CheckpointNo, Vec<Extent>>,
+    /// What only the log refers to, as unit and length: used, but saved as free; recovery claims it again.
+    pub(crate) logged: BTreeMap<u64, u64>,
+    /// What was logged until the checkpoint that is being written adopted or retired it: logged again on a revert.
+    pub(crate) adopted: BTreeMap<u64, u64>,
+}
+
+/// How the units of a file are spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceStats {
+    /// Units that the map covers.
+    pub total_units: u64,
+    /// Units in use, the superblocks and the map itself included.
+    pub used_units: u64,
+    /// Units that can be handed out without growing the file.
+    pub free_units: u64,
+    /// Units that wait to be released.
+    pub retired_units: u64,
+}
+
+impl Space {
+    /// The map of a new file whose first `reserved_units` units are the superblocks'.
+    ///
+    /// ```
+    /// # use io::Dir;
+    /// let file = io::MemDir::new().create("data")?;
+    /// let mut space = space::Space::create(file, base::DatabaseId(7), 2);
+    /// assert_eq!(space.allocate(4)?, 2);
+    /// assert_eq!(space.allocate(4)?, 6);
+    /// let root = space.save(base::CheckpointNo(1))?;
+    /// assert_eq!(root.map.unwrap().units(), 1);
+    /// # Ok::<(), base::Error>(())
+    /// ```
+    pub fn create(file: Arc<dyn File>, database: DatabaseId, reserved_units: u64) -> Space {
+        let mut space = Space::over(file, database, reserved_units, Vec::new(), 0);
+        space.cover(reserved_units);
+        space.set_used(Extent { unit: 0, units: reserved_units });
+        for chunk in &mut space.chunks {
+            // Not written yet, but not to be reverted either.
+            chunk.saved = Some(chunk.used.clone());
+        }
+        space
+    }
+
+    pub(crate) fn over(
+        file: Arc<dyn File>,
+        database: DatabaseId,
+        reserved: u64,
+        chunks: Vec<Chunk>,
+        units: u64,
+    ) -> Space {
+        Space {
+            file,
+            database,
+            reserved,
+            units,
+            chunks,
+            directory: None,
+            orphans: Vec::new(),
+            cursor: reserved,
+            retired: BTreeMap::new(),
+            retiring: BTreeMap::new(),
+            logged: BTreeMap::new(),
+            adopted: BTreeMap::new(),
+        }
+    }
+
+    /// Hands out `units` contiguous units and returns the first. Where no free run is that long the file grows; a
+    /// failure to grow changes nothing. The bytes there are arbitrary. Until the next save a
+    /// [`revert`](Space::revert) takes them back.
+    ///
+    /// Next-fit: usually O(units / 64); a search through a fragmented file visits each chunk at most once until
+    /// something is freed in it.
+    pub fn allocate(&mut self, units: u64) -> Result<u64> {
+        assert!(0 < units && units <= PagePtr::MAX_UNITS, "an extent of {units} units was asked for");
+        let unit = match self.find(units) {
+            Some(unit) => unit,
+            None => self.grow(units)?,
+        };
+        self.set_used(Extent { unit, units });
+        self.cursor = unit + units;
+        Ok(unit)
+    }
+
+    /// Like [`allocate`](Space::allocate), for what the log refers to rather than the checkpoint that is being
+    /// written. A [`revert`](Space::revert) keeps it, and a save leaves it out: after a crash it is free unless
+    /// recovery finds it in the log and [`claim`](Space::claim)s it. Ends with [`adopt`](Space::adopt),
+    /// [`retire`](Space::retire) or [`free_unused`](Space::free_unused).
+    pub fn allocate_logged(&mut self, units: u64) -> Result<u64> {
+        let unit = self.allocate(units)?;
+        self.logged.insert(unit, units);
+        Ok(unit)
+    }
+
+    /// Takes back an extent that recovery found in the log: as if [`allocate_logged`](Space::allocate_logged) had
+    /// just handed it out. [`ErrorKind::Corruption`] if it is not free, or past the end of the file.
+    pub fn claim(&mut self, unit: u64, units: u64) -> Result<()> {
+        let file_units = (self.file.len()? / UNIT_BYTES as u64).min(MAX_UNITS);
+        let end = unit.checked_add(units).filter(|&end| units > 0 && end <= file_units);
+        let Some(end) = end else {
+            return Err(
+                self.corrupt(format!("the log names units {unit}+{units}, but the file has {file_units}"))
+            );
+        };
+        if !self.is_free(Extent { unit, units: end.min(self.units).saturating_sub(unit) }) {
+            return Err(self.corrupt(format!("the log names units {unit}+{units}, which are in use")));
+        }
+        if end > self.units {
+            self.cover(end);
+        }
+        self.set_used(Extent { unit, units });
+        self.logged.insert(unit, units);
+        Ok(())
+    }
+
+    /// The checkpoint that is being written reaches this logged extent: it is saved as used from now on. Nothing
+    /// happens to an extent that is not a logged one.
+    pub fn adopt(&mut self, unit: u64) {
+        if let Some((unit, units)) = self.logged.remove_entry(&unit) {
+            self.adopted.insert(unit, units);
+        }
+    }
+
+    /// Gives back units that were allocated since the last save and that no superblock, no reader and no log
+    /// record reaches: at once reusable.
+    pub fn free_unused(&mut self, unit: u64, units: u64) {
+        self.logged.remove(&unit);
+        self.each_chunk(Extent { unit, units }, |chunk, from, to| {
+            assert_eq!(chunk.used.count(from, to), to - from, "units {unit}+{units} are freed, but not used");
+            let saved = chunk.saved.as_ref().map(|saved| saved.count(from, to));
+            assert_eq!(saved, Some(0), "units {unit}+{units} are freed, but the saved map has them");
+            chunk.used.fill(from, to, false);
+            chunk.free += to - from;
+            chunk.freed = true;
+        });
+        self.forget_misses(unit, units);
+    }
+
+    /// The extent is reachable before checkpoint `at`, and not from it on. Saved as free from now on, but not
+    /// handed out before [`release`](Space::release).
+    pub fn retire(&mut self, ptr: PagePtr, at: CheckpointNo) {
+        let extent = Extent::from(ptr);
+        self.adopt(extent.unit);
+        self.set_held(extent);
+        let list = self.retiring.entry(at).or_default();
+        match list.last_mut() {
+            Some(last) if last.end() == extent.unit => last.units += extent.units,
+            _ => list.push(extent),
+        }
+    }
+
+    /// Everything retired at checkpoints up to `through`, and saved since, may be handed out again: that
+    /// checkpoint is safe, and nobody reads an older one. Returns how many units that is.
+    pub fn release(&mut self, through: CheckpointNo) -> u64 {
+        let later = self.retired.split_off(&CheckpointNo(through.0 + 1));
+        let mut released = 0;
+        for extent in std::mem::replace(&mut self.retired, later).into_values().flatten() {
+            released += extent.units;
+            self.unhold(extent);
+            self.forget_misses(extent.unit, extent.units);
+        }
+        released
+    }
+
+    /// Forgets what was allocated and retired since the last save, because the checkpoint that did it failed. What
+    /// the log refers to ([`allocate_logged`](Space::allocate_logged)) stays used.
+    pub fn revert(&mut self) {
+        for extent in std::mem::take(&mut self.retiring).into_values().flatten() {
+            self.unhold(extent);
+        }
+        for chunk in &mut self.chunks {
+            if let Some(saved) = chunk.saved.take_if(|_| chunk.place.is_some()) {
+                chunk.used = saved;
+            } else if let Some(saved) = &chunk.saved {
+                chunk.used = saved.clone();
+            }
+        }
+        self.logged.append(&mut self.adopted);
+        for (unit, units) in std::mem::take(&mut self.logged) {
+            self.each_chunk(Extent { unit, units }, |chunk, from, to| chunk.used.fill(from, to, true));
+            self.logged.insert(unit, units);
+        }
+        for index in 0..self.chunks.len() {
+            let units = self.units_of(index);
+            self.chunks[index].recount(units);
+            self.chunks[index].freed = true;
+        }
+    }
+
+    /// How the units are spent. O(chunks).
+    pub fn stats(&self) -> SpaceStats {
+        let waiting = self.retired.values().chain(self.retiring.values()).flatten();
+        let retired_units = waiting.map(|extent| extent.units).sum();
+        let free_units = self.chunks.iter().map(|chunk| chunk.free).sum();
+        let used_units = self.units - free_units - retired_units;
+        SpaceStats { total_units: self.units, used_units, free_units, retired_units }
+    }
+
+    /// Where `units` free units begin, from the cursor on and around.
+    fn find(&mut self, units: u64) -> Option<u64> {
+        let first = (self.cursor / CHUNK_UNITS) as usize;
+        let count = self.chunks.len();
+        if count == 0 {
+            return None;
+        }
+        // The cursor's chunk comes twice: first from the cursor on, at last from its beginning.
+        (0..=count).find_map(|step| {
+            let index = (first + step) % count;
+            let from = if step == 0 { self.cursor % CHUNK_UNITS } else { 0 };
+            self.find_in(index, from, units)
+        })
+    }
+
+    /// Where `units` free units begin that start at or after bit `from` of a chunk. They may end in a later one.
+    fn find_in(&mut self, index: usize, from: u64, units: u64) -> Option<u64> {
+        let chunk = self.chunks.get(index)?;
+        if chunk.free == 0 || chunk.no_fit <= units {
+            return None;
+        }
+        let (base, len) = (index as u64 * CHUNK_UNITS, self.units_of(index));
+        let mut at = from;
+        loop {
+            at = self.chunks[index].next_free(at, len);
+            if at >= len {
+                break;
+            }
+            let end = self.run_end(base + at, (base + at + units).min(self.units));
+            if end - (base + at) >= units {
+                return Some(base + at);
+            }
+            at = end - base;
+        }
+        if from == 0 {
+            self.chunks[index].no_fit = units;
+        }
+        None
+    }
+
+    /// Where the run of free units that begins at `unit` ends, looking no further than `limit`.
+    fn run_end(&self, unit: u64, limit: u64) -> u64 {
+        let mut at = unit;
+        while at < limit {
+            let (index, base) = ((at / CHUNK_UNITS) as usize, at / CHUNK_UNITS * CHUNK_UNITS);
+            let to = (limit - base).min(CHUNK_UNITS);
+            let taken = self.chunks[index].next_taken(at - base, to);
+            at = base + taken;
+            if taken < to {
+                break;
+            }
+        }
+        at
+    }
+
+    /// Lengthens the file so that `units` free units end it; returns the first. The free tail counts.
+    fn grow(&mut self, units: u64) -> Result<u64> {
+        let first = self.tail();
+        let target = first + units;
+        let step = self.units.min(MAX_GROWTH_UNITS);
+        let roomy = if target < EXACT_GROWTH_UNITS { target } else { target.max(self.units + step) };
+        let new_units = roomy.min(MAX_UNITS);
+        if target > new_units {
+            let limit = MAX_UNITS * UNIT_BYTES as u64;
+            return Err(Error::new(ErrorKind::Full, format!("a data file holds at most {limit} bytes")));
+        }
+        let bytes = new_units * UNIT_BYTES as u64;
+        if self.file.len()? < bytes {
+            self.file.set_len(bytes)?;
+        }
+        self.cover(new_units);
+        Ok(first)
+    }
+
+    /// Where the free units at the end of the map begin.
+    pub(crate) fn tail(&self) -> u64 {
+        for (index, chunk) in self.chunks.iter().enumerate().rev() {
+            let held = chunk.held.as_ref().and_then(|held| held.last());
+            if let Some(last) = chunk.used.last().max(held) {
+                return index as u64 * CHUNK_UNITS + last + 1;
+            }
+        }
+        0
+    }
+
+    /// Makes the map cover `units`, more than now.
+    fn cover(&mut self, units: u64) {
+        let before = std::mem::replace(&mut self.units, units);
+        self.chunks.resize_with(units.div_ceil(CHUNK_UNITS) as usize, Chunk::fresh);
+        self.each_chunk_untouched(Extent { unit: before, units: units - before }, |chunk, from, to| {
+            chunk.free += to - from;
+        });
+        self.forget_misses(before, units - before);
+    }
+
+    /// How many units of the map chunk `index` covers.
+    pub(crate) fn units_of(&self, index: usize) -> u64 {
+        (self.units - index as u64 * CHUNK_UNITS).min(CHUNK_UNITS)
+    }
+
+    pub(crate) fn is_free(&self, extent: Extent) -> bool {
+        self.run_end(extent.unit, extent.end()) == extent.end()
+    }
+
+    fn set_used(&mut self, extent: Extent) {
+        debug_assert!(self.is_free(extent), "units {extent:?} were handed out twice");
+        self.each_chunk(extent, |chunk, from, to| {
+            chunk.used.fill(from, to, true);
+            chunk.free -= to - from;
+        });
+    }
+
+    /// Used units become retired ones.
+    pub(crate) fn set_held(&mut self, extent: Extent) {
+        self.each_chunk(extent, |chunk, from, to| {
+            assert_eq!(chunk.used.count(from, to), to - from, "units {extent:?} are retired, but not used");
+            chunk.used.fill(from, to, false);
+            chunk.held_mut().fill(from, to, true);
+        });
+    }
+
+    /// Retired units become used again.
+    pub(crate) fn take_back(&mut self, extent: Extent) {
+        self.each_chunk(extent, |chunk, from, to| {
+            chunk.held_mut().fill(from, to, false);
+            chunk.used.fill(from, to, true);
+        });
+    }
+
+    /// Retired units become free.
+    fn unhold(&mut self, extent: Extent) {
+        self.each_chunk_untouched(extent, |chunk, from, to| {
+            chunk.held_mut().fill(from, to, false);
+            chunk.free += to - from;
+            chunk.freed = true;
+        });
+    }
+
+    /// Runs `change`, which changes `used`, on the part of `extent` in each chunk.
+    fn each_chunk(&mut self, extent: Extent, mut change: impl FnMut(&mut Chunk, u64, u64)) {
+        self.each_chunk_untouched(extent, |chunk, from, to| {
+            chunk.dirty();
+            change(chunk, from, to);
+        });
+    }
+
+    /// The same for what is not saved: `held`, and counts.
+    fn each_chunk_untouched(&mut self, extent: Extent, mut change: impl FnMut(&mut Chunk, u64, u64)) {
+        assert!(extent.end() <= self.units, "units {extent:?} of a map of {}", self.units);
+        let mut at = extent.unit;
+        while at < extent.end() {
+            let base = at / CHUNK_UNITS * CHUNK_UNITS;
+            let to = (extent.end() - base).min(CHUNK_UNITS);
+            change(&mut self.chunks[(at / CHUNK_UNITS) as usize], at - base, to);
+            at = base + to;
+        }
+    }
+
+    /// After units became free: searches that failed may succeed now. The longest extent spans at most two chunks
+    /// and a bit, so that it begins at most two chunks before.
+    fn forget_misses(&mut self, unit: u64, units: u64) {
+        let first = ((unit / CHUNK_UNITS) as usize).saturating_sub(2);
+        let end = ((unit + units).div_ceil(CHUNK_UNITS) as usize).min(self.chunks.len());
+        for chunk in &mut self.chunks[first.min(end)..end] {
+            chunk.no_fit = u64::MAX;
+        }
+    }
+
+    pub(crate) fn corrupt(&self, what: impl std::fmt::Display) -> Error {
+        Error::corruption(format!("space map of {}: {what}", self.file.name()))
+    }
+}
