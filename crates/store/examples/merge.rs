@@ -6,8 +6,8 @@ use base::{CommitTs, Result, TableId};
 use memtable::Memtable;
 use std::hint::black_box;
 use std::time::Instant;
-use store::merge::layers::MemtableLayer;
-use store::merge::{Item, Layer, Merged, Upper};
+
+use store::merge::{Item, Layer, MemtableLayer, Merged, Upper};
 
 const TABLE: TableId = TableId(16);
 const RECORDS: u64 = 5_000;

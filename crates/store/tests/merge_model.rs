@@ -4,8 +4,8 @@ use base::seams::Random;
 use base::{CommitTs, Error, Result, TableId};
 use memtable::Memtable;
 use std::collections::BTreeMap;
-use store::merge::layers::MemtableLayer;
-use store::merge::{Item, Layer, Merged, Upper};
+
+use store::merge::{Item, Layer, MemtableLayer, Merged, Upper};
 use store::write_set::{Prior, WriteSet};
 
 const T: TableId = TableId(16);

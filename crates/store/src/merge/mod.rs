@@ -12,13 +12,16 @@
 //! Layers that have nothing of a table are left out by whoever builds the cursor; over no upper layer at all it adds
 //! one test to a step of the run's cursor.
 //!
-//! Reading order: [`Layer`] here, [`cursor`] (the algorithm), [`layers`] (what stands behind the trait).
+//! Reading order: [`Layer`] here, [`cursor`] (the algorithm), [`layers`] and [`run_layer`] (what stands behind the
+//! trait).
 
 pub mod cursor;
 pub mod layers;
+pub mod run_layer;
 
 pub use cursor::Merged;
-pub use layers::Upper;
+pub use layers::{MemtableLayer, Upper};
+pub use run_layer::RunLayer;
 
 use base::Result;
 use page::LargeRef;
