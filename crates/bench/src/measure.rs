@@ -4,6 +4,7 @@
 //! systems without `/proc` the counters are absent, the time is there.
 
 use crate::Outcome;
+use hdrhistogram::Histogram;
 use pando::Database;
 use std::fs;
 use std::sync::Barrier;
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 pub struct Usage {
     /// Wall time.
     pub seconds: f64,
+    /// Processor time of all threads, those of the database included, in steps of 10 ms.
+    pub cpu_seconds: Option<f64>,
     /// Resident memory when it began, the workload's own keys included, in bytes.
     pub start_memory_bytes: Option<u64>,
     /// The most resident memory until its end, in bytes.
@@ -43,6 +46,7 @@ pub struct Meter<'a> {
 /// Counters that only grow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
+    cpu_ticks: Option<u64>,
     disk_bytes: Option<u64>,
     write_call_bytes: Option<u64>,
     log_bytes: Option<u64>,
@@ -66,6 +70,8 @@ impl<'a> Meter<'a> {
         let (before, after) = (self.before, Counters::now(self.db)?);
         let usage = Usage {
             seconds: elapsed.as_secs_f64(),
+            cpu_seconds: grown(before.cpu_ticks, after.cpu_ticks)
+                .map(|ticks| ticks as f64 / TICKS_PER_SECOND),
             start_memory_bytes: self.start_memory_bytes,
             peak_memory_bytes: status_bytes("VmHWM:"),
             disk_bytes: grown(before.disk_bytes, after.disk_bytes),
@@ -83,6 +89,7 @@ impl Counters {
         let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
         let stats = db.map(Database::stats).transpose()?;
         Ok(Counters {
+            cpu_ticks: cpu_ticks(&fs::read_to_string("/proc/self/stat").unwrap_or_default()),
             disk_bytes: field(&io, "write_bytes:"),
             write_call_bytes: field(&io, "wchar:"),
             log_bytes: stats.map(|stats| stats.log_appended_bytes),
@@ -93,6 +100,18 @@ impl Counters {
 
 fn grown(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     Some(after?.saturating_sub(before?))
+}
+
+/// What Linux tells user programs in, whatever its own clock ticks at.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// User and system time in a process's `stat`: fields 14 and 15, counted from 1. The second field is the program's
+/// name in brackets, which may hold anything.
+fn cpu_ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
 }
 
 /// The number behind `label` at the start of a line.
@@ -128,6 +147,12 @@ pub fn together<T: Send>(
     Ok(((last - first).as_secs_f64(), ended.into_iter().map(|(.., answer)| answer).collect()))
 }
 
+/// An empty histogram of latencies from 1 ns to 10 minutes, to three digits.
+pub fn latencies() -> Histogram<u64> {
+    const LONGEST_NS: u64 = 600_000_000_000;
+    Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are in order")
+}
+
 /// Does nothing for `time`, on the processor.
 pub fn spin(time: Duration) {
     if time.is_zero() {
@@ -148,6 +173,20 @@ mod tests {
         assert_eq!(field("VmPeak:\t  7 kB\nVmHWM:\t 12 kB\n", "VmHWM:"), Some(12));
         assert_eq!(field("cancelled_write_bytes: 3\nwrite_bytes: 5\n", "write_bytes:"), Some(5));
         assert_eq!(field("VmHWM:\n", "VmHWM:"), None);
+    }
+
+    #[test]
+    fn processor_time_is_found_behind_any_name() {
+        let stat = "7 (a) b 3) R 1 7 7 0 -1 4194304 90 0 0 0 12 30 0 0 20 0 1 0 100 4096 1";
+        assert_eq!(cpu_ticks(stat), Some(42));
+        assert_eq!(cpu_ticks("7 (x) R 1"), None);
+    }
+
+    #[test]
+    fn latencies_keep_three_digits() {
+        let mut histogram = latencies();
+        histogram.saturating_record(123_456_789);
+        assert!(histogram.max().abs_diff(123_456_789) < 123_456);
     }
 
     #[test]

@@ -123,6 +123,7 @@ impl Row {
             ("seconds".into(), format!("{:.4}", self.usage.seconds)),
             ("ns/op".into(), format!("{:.1}", self.ns_per_op())),
         ];
+        cells.extend(self.usage.cpu_seconds.map(|seconds| ("cpu s".into(), format!("{seconds:.2}"))));
         let own = self.figures.iter().cloned();
         let used = self.used().map(|(name, value)| (name.into(), Figure::Count(value)));
         cells.extend(own.chain(used).map(|(name, figure)| {
@@ -143,6 +144,9 @@ impl Serialize for Row {
         map.serialize_entry("seconds", &self.usage.seconds)?;
         map.serialize_entry("ops", &self.ops)?;
         map.serialize_entry("ns_per_op", &self.ns_per_op())?;
+        if let Some(seconds) = self.usage.cpu_seconds {
+            map.serialize_entry("cpu_seconds", &seconds)?;
+        }
         for (name, figure) in &self.figures {
             map.serialize_entry(name, figure)?;
         }

@@ -6,11 +6,10 @@
 
 use crate::bed::Place;
 use crate::cli::Settings;
-use crate::measure::Meter;
+use crate::measure::{Meter, latencies};
 use crate::report::Row;
 use crate::{Outcome, ensure};
 use base::seams::Random;
-use hdrhistogram::Histogram;
 use io::{Dir, File, OsDir};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -33,7 +32,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
 }
 
 fn write_and_sync(file: &dyn File, case: &str, syncs: u64) -> Outcome<Row> {
-    let mut latencies_ns = Histogram::<u64>::new(3).expect("three digits are possible");
+    let mut latencies_ns = latencies();
     let block = [0xa5; BLOCK_BYTES];
     let mut meter = Meter::start(None)?;
     for i in 0..syncs {

@@ -13,7 +13,7 @@
 
 use crate::bed::Bed;
 use crate::cli::{Connections, Durability, Settings};
-use crate::measure::{Meter, spin, together};
+use crate::measure::{Meter, latencies, spin, together};
 use crate::records::check_ascending;
 use crate::report::Row;
 use crate::{Outcome, alloc};
@@ -201,9 +201,7 @@ struct Tally {
 
 impl Tally {
     fn new() -> Self {
-        const LONGEST_NS: u64 = 600_000_000_000;
-        let latencies_ns = Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are in order");
-        Tally { latencies_ns, rows_by_second: Vec::new(), handle_bytes: Some(0) }
+        Tally { latencies_ns: latencies(), rows_by_second: Vec::new(), handle_bytes: Some(0) }
     }
 
     fn committed(&mut self, rows: u64, took: Duration, since_start: Duration) {
