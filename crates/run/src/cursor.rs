@@ -113,6 +113,18 @@ impl Cursor {
         self.previous_leaf(pool, reader)
     }
 
+    /// How many steps the cursor can take that stay in the current leaf and end before `key` in their direction. A
+    /// merge takes these without comparing keys. One search.
+    pub fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
+        let Some(leaf) = &self.leaf else { return 0 };
+        let steps = match (leaf.page().search(key), forward) {
+            (Ok(at) | Err(at), true) => at.saturating_sub(self.index + 1),
+            (Ok(at), false) => self.index.saturating_sub(at + 1),
+            (Err(at), false) => self.index.saturating_sub(at),
+        };
+        steps as u32
+    }
+
     /// Changes whenever the cursor comes to another leaf: as long as it stays, so do the fences.
     #[inline]
     pub fn leaf_serial(&self) -> u64 {

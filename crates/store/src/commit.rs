@@ -13,6 +13,7 @@
 //!
 //! A failure from 4 on latches the database. In 7 it leaves the commit [`ErrorKind::Indeterminate`].
 
+use crate::apply::apply_record;
 use crate::handle::Table;
 use crate::store::Store;
 use crate::view::{SealedMemtable, oldest_writing_view};
@@ -123,7 +124,7 @@ impl Store {
         stamp(request.record, ts);
         let end = self.log.append(request.record).map_err(|cause| self.latch.set(cause))?;
         committer.last = ts;
-        apply_writes(request.writes, &mut committer.writer, ts);
+        apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
         if request.writes.tables().next() == Some(TableId::CATALOG) {
             self.catalog_changed.store(ts.0, Ordering::SeqCst);
         }
@@ -275,16 +276,6 @@ fn encode(writes: &mut WriteSet, record: &mut Vec<u8>) {
         for op in writes.ops(table) {
             encoder.push(table, op);
         }
-    }
-}
-
-/// Step 5, with the work for a large transaction done in one sorted pass.
-fn apply_writes(writes: &WriteSet, writer: &mut Writer, ts: CommitTs) {
-    for table in writes.tables() {
-        for (start, end) in writes.ranges(table) {
-            writer.delete_range(table, start, end, ts);
-        }
-        writer.extend_sorted(table, ts, &mut writes.records(table));
     }
 }
 

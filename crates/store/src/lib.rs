@@ -9,6 +9,7 @@
 //! * [`catalog`]: names of tables; [`check`]: whether everything is as it should be; [`stats`]: how much of it.
 #![deny(missing_docs)]
 
+mod apply;
 pub mod catalog;
 pub mod check;
 pub mod checkpoint;

@@ -12,6 +12,7 @@
 //! a `data` file is a database, one with `data.new` alone is an interrupted creation and starts over, and one with
 //! log segments alone has lost its data file and is refused.
 
+use crate::apply::apply_record;
 use crate::catalog::TableRow;
 use crate::commit::Committer;
 use crate::latch::Latch;
@@ -283,23 +284,25 @@ impl Replay {
     }
 
     fn commit(&mut self, record: &[u8]) -> Result<()> {
-        let no_record = || Error::corruption("its checksum is good, but it is no commit record");
-        let mut decoder = Decoder::begin(record).ok_or_else(no_record)?;
-        let ts = decoder.ts();
+        let ts = apply_record(record, &mut self.writer)?;
         if ts.0 != self.last.0 + 1 {
             return Err(Error::corruption(format!("commit {} follows commit {}", ts.0, self.last.0)));
         }
-        for (table, op) in &mut decoder {
-            if table == TableId::CATALOG
-                && let Op::Put { key, value } = op
-            {
-                let row = TableRow::decode(key, value)?;
-                self.next_table = self.next_table.max(TableId(row.id.0 + 1));
-            }
-            self.writer.apply(ts, table, op);
-        }
-        decoder.finish().filter(|rest| rest.is_empty()).ok_or_else(no_record)?;
         self.last = ts;
+        self.note_table_ids(record)
+    }
+
+    /// Ids are never reused: the next one is behind all that the log has given.
+    fn note_table_ids(&mut self, record: &[u8]) -> Result<()> {
+        // The catalog is table 0 and so comes first in a record.
+        let rows =
+            Decoder::begin(record).into_iter().flatten().take_while(|(table, _)| *table == TableId::CATALOG);
+        for (_, op) in rows {
+            if let Op::Put { key, value } = op {
+                let row = TableRow::decode(key, value)?;
+                self.next_table = self.next_table.max(TableId(row.id.0.saturating_add(1)));
+            }
+        }
         Ok(())
     }
 
