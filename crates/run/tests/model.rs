@@ -83,13 +83,19 @@ fn remove_range(
 }
 
 fn many_sessions(keys: Keys, page_bytes: usize, seed: u64) {
+    for seed in [seed, seed + 100, seed + 200] {
+        sessions(keys, page_bytes, seed);
+    }
+}
+
+fn sessions(keys: Keys, page_bytes: usize, seed: u64) {
     let random = &mut Random::seeded(seed);
     let mut bed = Bed::with_pool(page_bytes, 1 << 20);
     let (mut run, mut model) = (Run::EMPTY, Model::new());
     for session in 0..12 {
         let (old, before) = (run, model.clone());
         let limit = if session % 2 == 0 { 0 } else { 64 << 20 };
-        let edits = if session % 4 == 3 { 30 } else { 1200 };
+        let edits = if session % 4 == 3 { 30 } else { 2000 };
         run = bed.edit(run, limit, |editor| {
             for _ in 0..edits {
                 mutate(editor, &mut model, keys, page_bytes, random);
@@ -109,6 +115,8 @@ fn many_sessions(keys: Keys, page_bytes: usize, seed: u64) {
     });
     assert_eq!(run, Run::EMPTY);
     bed.checkpoint(&[]);
+    let counters = bed.counters;
+    assert!(counters.splits > 0 && counters.merges > 0 && counters.borrows > 0, "{counters:?}");
 }
 
 /// Seeks in both directions, steps after a turn, and fences.

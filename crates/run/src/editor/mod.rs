@@ -296,3 +296,63 @@ impl<'a> Editor<'a> {
         self.write_back(current)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::budget::Budget;
+    use base::slots::Slots;
+    use base::{DatabaseId, ErrorKind};
+    use io::{Dir, MemDir};
+    use std::sync::Arc;
+
+    /// Edits a run, lets `tamper` change a leaf behind the editor's back, and answers how the session ended.
+    fn finish_after(tamper: impl FnOnce(&mut Editor<'_>, u32)) -> Result<Run> {
+        let file = MemDir::new().create("data").unwrap();
+        let slots = Arc::new(Slots::new());
+        let slot = slots.claim().unwrap();
+        let reader = Reader::new(&slots, slots.get(slot));
+        let budget = Arc::new(Budget::new(1 << 24));
+        let pool = Pool::new(file.clone(), DatabaseId(1), 4096, budget, 1 << 24, slots.clone());
+        let mut space = Space::create(file, DatabaseId(1), 2);
+        let mut first = Editor::open(Run::EMPTY, &pool, &reader, &mut space, CheckpointNo(1), 0);
+        for n in 0..5_000u32 {
+            first.put(&n.to_be_bytes(), &[1; 20])?;
+        }
+        let (run, _) = first.finish()?;
+        let mut editor = Editor::open(run, &pool, &reader, &mut space, CheckpointNo(2), 0);
+        for n in (0..5_000u32).step_by(3) {
+            editor.put(&n.to_be_bytes(), &[2; 30])?;
+            editor.remove(&(n + 1).to_be_bytes())?;
+        }
+        let leaf = editor.descend(&7u32.to_be_bytes(), None)?.expect("a leaf");
+        tamper(&mut editor, leaf);
+        editor.finish().map(|(run, _)| run)
+    }
+
+    #[test]
+    fn a_lost_an_invented_and_a_changed_record_stop_the_merge() {
+        assert_eq!(finish_after(|_, _| {}).unwrap().records, 5_000 - 1_667);
+        let counters = &mut EditCounters::default();
+        let mut failures = vec![
+            finish_after(|editor, leaf| editor.arena.page_mut(leaf).remove(1, counters)),
+            finish_after(|editor, leaf| {
+                let key = 1u32.to_be_bytes();
+                editor
+                    .arena
+                    .page_mut(leaf)
+                    .insert(1, &key, Value::Inline(b""), &mut EditCounters::default())
+                    .unwrap();
+            }),
+        ];
+        failures.push(finish_after(|editor, leaf| {
+            let value = Value::Inline(&[3; 30]);
+            editor.arena.page_mut(leaf).replace(0, value, &mut EditCounters::default()).unwrap();
+        }));
+        for failure in failures {
+            let error = failure.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption);
+            assert!(error.message().contains("lost or invented records"), "{error}");
+        }
+    }
+}

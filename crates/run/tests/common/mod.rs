@@ -5,7 +5,7 @@ use base::budget::Budget;
 use base::slots::{Reader, Slots};
 use base::{CheckpointNo, DatabaseId, PagePtr, Result};
 use io::{Dir, File, MemDir};
-use page::Value;
+use page::{EditCounters, Value};
 use pool::Pool;
 use run::{CheckReport, Cursor, Editor, Run, read_large};
 use space::{Extent, Space};
@@ -24,6 +24,8 @@ pub struct Bed {
     pub pool: Pool,
     pub space: Space,
     pub birth: CheckpointNo,
+    /// Of all sessions together.
+    pub counters: EditCounters,
 }
 
 impl Bed {
@@ -37,7 +39,7 @@ impl Bed {
         let slot = slots.claim().unwrap();
         let pool = new_pool(&file, page_bytes, pool_bytes, &slots);
         let space = Space::create(file.clone(), DATABASE, RESERVED_UNITS);
-        Bed { file, slots, slot, pool, space, birth: CheckpointNo(0) }
+        Bed { file, slots, slot, pool, space, birth: CheckpointNo(0), counters: EditCounters::default() }
     }
 
     /// Forgets all that is cached.
@@ -70,7 +72,11 @@ impl Bed {
         let mut editor =
             Editor::open(run, &self.pool, &reader, &mut self.space, self.birth, dirty_limit_bytes);
         body(&mut editor)?;
-        Ok(editor.finish()?.0)
+        let (run, counters) = editor.finish()?;
+        self.counters.splits += counters.splits;
+        self.counters.merges += counters.merges;
+        self.counters.borrows += counters.borrows;
+        Ok(run)
     }
 
     /// Saves the space map, releases what the checkpoint retired, and checks that exactly the runs' extents are
