@@ -123,11 +123,21 @@ impl Snapshot {
         match self.in_memtables(table, key) {
             Some(found) => Ok(matches!(found, Found::Value(_))),
             None => {
+                let run = self.view().tables.run(table);
+                if run.root.is_none() {
+                    return Ok(false);
+                }
                 let reader = self.reader();
                 let mut guard = reader.enter();
-                Ok(self.view().tables.run(table).get(&self.store().pool, &mut guard, key)?.is_some())
+                Ok(run.get(&self.store().pool, &mut guard, key)?.is_some())
             }
         }
+    }
+
+    /// Whether nothing of `table` can be found: no memtable had it written and no run has pages.
+    pub(crate) fn is_blank(&self, table: TableId) -> bool {
+        let view = self.view();
+        view.tables.run(table).root.is_none() && view.memtables().all(|memtable| memtable.newest(table).0 == 0)
     }
 
     /// A copy of the value of `key`.

@@ -35,7 +35,21 @@ pub struct Transaction {
     record: Vec<u8>,
     options: TransactionOptions,
     /// Tables whose row was found good in this transaction. Few: searched linearly.
-    known: RefCell<Vec<Table>>,
+    known: RefCell<Vec<Known>>,
+}
+
+/// A table that the transaction has used.
+#[derive(Clone, Copy, Debug)]
+struct Admitted {
+    id: TableId,
+    /// The snapshot has nothing of it: a look-up need not go there.
+    blank: bool,
+}
+
+#[derive(Debug)]
+struct Known {
+    table: Table,
+    admitted: Admitted,
 }
 
 impl Transaction {
@@ -70,18 +84,36 @@ impl Transaction {
     }
 
     /// Checks, once a table, that the handle's row is in the catalog as this transaction sees it.
+    #[inline]
     fn admit(&self, table: &Table) -> Result<TableId> {
-        let id = table.id();
-        if self.known.borrow().iter().any(|known| known.id() == id) {
-            return Ok(id);
+        self.admitted(table).map(|admitted| admitted.id)
+    }
+
+    #[inline]
+    fn admitted(&self, table: &Table) -> Result<Admitted> {
+        let known = self.known.borrow();
+        match known.iter().find(|known| known.admitted.id == table.id()) {
+            Some(known) => Ok(known.admitted),
+            None => {
+                drop(known);
+                self.admit_new(table)
+            }
         }
+    }
+
+    fn admit_new(&self, table: &Table) -> Result<Admitted> {
         table.check(&self.snapshot, |name| match self.writes.get(TableId::CATALOG, name) {
             Some(Own::Value(row)) => Some(Some(row.to_vec())),
             Some(Own::Deleted) => Some(None),
             None => None,
         })?;
-        self.known.borrow_mut().push(table.clone());
-        Ok(id)
+        Ok(self.know(table))
+    }
+
+    fn know(&self, table: &Table) -> Admitted {
+        let admitted = Admitted { id: table.id(), blank: self.snapshot.is_blank(table.id()) };
+        self.known.borrow_mut().push(Known { table: table.clone(), admitted });
+        admitted
     }
 
     fn check_key(&self, key: &[u8]) -> Result<()> {
@@ -154,12 +186,12 @@ impl Transaction {
     /// # Errors
     /// [`ErrorKind::Exists`] if it is present; the transaction goes on.
     pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
-        let id = self.admit(table)?;
+        let Admitted { id, blank } = self.admitted(table)?;
         self.check_record(key, value)?;
         // That the key was read is remembered with its write; a duplicate writes nothing, so its read is noted.
         let (present, prior) = match self.writes.get(id, key) {
             Some(own) => (matches!(own, Own::Value(_)), Prior::Unread),
-            None => (self.snapshot.contains_in(id, key)?, Prior::Read),
+            None => (!blank && self.snapshot.contains_in(id, key)?, Prior::Read),
         };
         if present {
             if prior == Prior::Read {
@@ -290,7 +322,7 @@ impl Transaction {
         let row = TableRow { id: self.store().claim_table_id(), layout };
         self.writes.put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
         let table = Table::uncommitted(self.store(), name, row);
-        self.known.borrow_mut().push(table.clone());
+        self.know(&table);
         Ok(table)
     }
 
@@ -303,7 +335,7 @@ impl Transaction {
         self.note_read(TableId::CATALOG, table.name().as_bytes());
         self.writes.delete_range(id, &[], None);
         self.writes.delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
-        self.known.borrow_mut().retain(|known| known.id() != id);
+        self.known.borrow_mut().retain(|known| known.admitted.id != id);
         Ok(())
     }
 
@@ -320,13 +352,13 @@ impl Transaction {
     /// Steps 1 to 6 of the commit; [`Store::acknowledge`] takes the rest.
     pub fn apply(mut self) -> Result<Applied> {
         let store = Arc::clone(self.store());
-        let known = self.known.borrow();
+        let tables: Vec<_> = self.known.take().into_iter().map(|known| known.table).collect();
         let mut request = Request {
             begin: self.snapshot.ts(),
             reads: &self.reads.borrow(),
             writes: &mut self.writes,
             record: &mut self.record,
-            tables: &known,
+            tables: &tables,
             isolation: self.options.isolation,
             durability: self.options.durability,
         };
