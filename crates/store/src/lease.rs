@@ -4,59 +4,17 @@
 //! counted once, when the lease is made, not once a read.
 
 use crate::store::Store;
-use crate::write_set::WriteSet;
 use base::slots::Slot;
 use base::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use txn::ReadSet;
 
 /// Leases that a thread keeps, over all databases. More live readers than this work as well; they pay a lock.
 const KEPT_PER_THREAD: usize = 16;
 
-/// Buffers of ended transactions that a thread keeps.
-const KEPT_BUFFERS: usize = 4;
-
 thread_local! {
-    static BUFFERS: RefCell<Vec<Buffers>> = const { RefCell::new(Vec::new()) };
     static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
-}
-
-/// What a transaction gathers, emptied and used again by the thread's next one, so that a small transaction
-/// allocates nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Buffers {
-    pub writes: WriteSet,
-    pub reads: ReadSet,
-    /// The commit record.
-    pub record: Vec<u8>,
-}
-
-/// A record buffer larger than this is not kept.
-const KEPT_RECORD_BYTES: usize = 64 << 10;
-
-impl Buffers {
-    /// This thread's last ones, or new and empty ones.
-    pub fn take() -> Self {
-        BUFFERS.try_with(|kept| kept.try_borrow_mut().ok()?.pop()).ok().flatten().unwrap_or_default()
-    }
-
-    /// Empties them and keeps them.
-    pub fn keep(mut self) {
-        self.writes.clear();
-        self.reads.clear();
-        self.record.clear();
-        self.record.shrink_to(KEPT_RECORD_BYTES);
-        let mut buffers = Some(self);
-        let _ = BUFFERS.try_with(|kept| {
-            if let Ok(mut kept) = kept.try_borrow_mut()
-                && kept.len() < KEPT_BUFFERS
-            {
-                kept.extend(buffers.take());
-            }
-        });
-    }
 }
 
 /// The right to use one slot.

@@ -137,7 +137,8 @@ impl Snapshot {
     /// Whether nothing of `table` can be found: no memtable had it written and no run has pages.
     pub(crate) fn is_blank(&self, table: TableId) -> bool {
         let view = self.view();
-        view.tables.run(table).root.is_none() && view.memtables().all(|memtable| memtable.newest(table).0 == 0)
+        view.tables.run(table).root.is_none()
+            && view.memtables().all(|memtable| memtable.newest(table).0 == 0)
     }
 
     /// A copy of the value of `key`.
