@@ -81,10 +81,12 @@ fn ends_early(name: &str, offset: u64, wanted: usize, read: usize) -> Error {
     Error::corruption(format!("{name} ends at or before byte {end}: {wanted} bytes expected at {offset}"))
 }
 
-/// `offset..offset + len` as a range of a file, or [`ErrorKind::Full`](base::ErrorKind::Full) where no file can be
+/// No system has longer files: its offsets are signed.
+pub(crate) const LONGEST_FILE_BYTES: u64 = i64::MAX as u64;
+
+/// Where a range of a file ends, or [`ErrorKind::Full`](base::ErrorKind::Full) where no file can be
 /// that long.
 pub(crate) fn checked_end(name: &str, offset: u64, len: u64) -> Result<u64> {
-    const LONGEST_FILE_BYTES: u64 = i64::MAX as u64;
     offset.checked_add(len).filter(|&end| end <= LONGEST_FILE_BYTES).ok_or_else(|| {
         Error::new(base::ErrorKind::Full, format!("no file is as long as {len} bytes at {offset} of {name}"))
     })

@@ -189,11 +189,10 @@ impl File for MemFile {
     }
 
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        let end = checked_end(&self.name, offset, len)?;
         self.change(|bytes| {
-            let end = offset.saturating_add(len).min(bytes.len() as u64) as usize;
-            if let Some(range) = bytes.get_mut((offset.min(end as u64)) as usize..end) {
-                range.fill(0);
-            }
+            let end = end.min(bytes.len() as u64);
+            bytes[offset.min(end) as usize..end as usize].fill(0);
         });
         Ok(())
     }

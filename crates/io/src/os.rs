@@ -14,7 +14,7 @@
 //! a signal interrupted.
 
 use crate::dir::check_name;
-use crate::file::checked_end;
+use crate::file::{LONGEST_FILE_BYTES, checked_end};
 use crate::{Dir, File, Lock, LogMap};
 use base::{Error, ErrorKind, Result};
 use std::fs::{self, OpenOptions, TryLockError};
@@ -59,15 +59,16 @@ impl OsDir {
         let path = std::path::absolute(path.as_ref())
             .map_err(|error| refused(format_args!("find {}", path.as_ref().display()), error))?;
         let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
+        // A run that was killed between the two steps below may have left the lowest one that is there.
+        if let Some(parent) = path.ancestors().nth(missing.len()).and_then(Path::parent) {
+            sync_entries(parent).or_else(|error| if is_forbidden(&error) { Ok(()) } else { Err(error) })?;
+        }
         for directory in missing.into_iter().rev() {
             match fs::create_dir(directory) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(refused(format_args!("create the directory {}", directory.display()), error));
                 }
-                _ => {}
-            }
-            if let Some(parent) = directory.parent() {
-                OsDir::open(parent)?.sync()?;
+                _ => directory.parent().map_or(Ok(()), sync_entries)?,
             }
         }
         OsDir::open(path)
@@ -138,6 +139,16 @@ impl Dir for OsDir {
     fn describe(&self) -> String {
         self.path.display().to_string()
     }
+}
+
+fn sync_entries(directory: &Path) -> Result<()> {
+    OsDir::open(directory)?.sync()
+}
+
+/// Whether this process may not even look: then it did not create anything there either.
+fn is_forbidden(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    source.is_some_and(|source| source.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// What the system answered to `what`, with the kinds that callers tell apart.
@@ -224,6 +235,9 @@ impl File for OsFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        if offset.saturating_add(buffer.len() as u64) > LONGEST_FILE_BYTES {
+            return Ok(0); // no file reaches so far, but the system would call it an invalid argument
+        }
         let mut filled = 0;
         while filled < buffer.len() {
             match self.handle.read_at(&mut buffer[filled..], offset + filled as u64) {

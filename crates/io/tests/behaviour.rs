@@ -127,7 +127,10 @@ fn reads_and_writes(dir: &dyn Dir) -> Result<()> {
     assert_eq!(file.read_at(&mut four, 8)?, 2);
     assert_eq!(&four[..2], b"ld");
     assert_eq!(file.read_at(&mut four, 10)?, 0);
-    assert_eq!(file.read_at(&mut four, 1 << 40)?, 0);
+    for beyond in [1 << 40, i64::MAX as u64, u64::MAX] {
+        assert_eq!(file.read_at(&mut four, beyond)?, 0);
+        assert_eq!(kind(file.read_exact_at(&mut four, beyond)), ErrorKind::Corruption);
+    }
     let short = file.read_exact_at(&mut four, 8).expect_err("two bytes are missing");
     assert_eq!(short.kind(), ErrorKind::Corruption);
     assert!(short.message().contains("data") && short.message().contains("10"), "{short}");
@@ -144,6 +147,7 @@ fn lengths(dir: &dyn Dir) -> Result<()> {
     assert!(bytes.len() == 9_000 && bytes[..5_000].iter().all(|&byte| byte == 7));
     assert!(bytes[5_000..].iter().all(|&byte| byte == 0), "what was cut does not come back");
     assert_eq!(kind(file.set_len(u64::MAX)), ErrorKind::Full);
+    assert_eq!(kind(file.set_len(i64::MAX as u64)), ErrorKind::Full, "longer than any file system allows");
     file.set_len(0)?;
     assert!(file.is_empty()?);
     Ok(())
@@ -210,6 +214,7 @@ fn discards(dir: &dyn Dir) -> Result<()> {
     file.discard(19_000, 100_000)?;
     file.discard(1 << 30, 4096)?;
     file.discard(0, 0)?;
+    assert_eq!(kind(file.discard(4096, u64::MAX)), ErrorKind::Full);
     let bytes = bytes_of(&*file);
     assert_eq!(bytes.len(), 20_000, "the length stays");
     assert!(bytes[..4096].iter().chain(&bytes[12_288..19_000]).all(|&byte| byte == 7));
@@ -310,6 +315,41 @@ fn a_lock_excludes_other_handles_and_outlives_a_stale_file() -> Result<()> {
     assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
     drop(held);
     Ok(())
+}
+
+const LOCK_HOME: &str = "PANDO_TEST_LOCK_HOME";
+
+/// Run by the test below in a process of its own: takes the lock, says so, and waits to be killed.
+#[test]
+fn holds_a_lock_in_another_process() -> Result<()> {
+    let Ok(home) = std::env::var(LOCK_HOME) else { return Ok(()) };
+    let _held = OsDir::open(home)?.lock("lock")?;
+    println!("\nheld");
+    let _ = std::io::stdin().read_line(&mut String::new());
+    Ok(())
+}
+
+#[test]
+fn a_lock_names_its_process_and_dies_with_it() -> Result<()> {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let dir = OsDir::open(home.path())?;
+    let mut owner = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "holds_a_lock_in_another_process", "--nocapture"])
+        .env(LOCK_HOME, home.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("another process");
+    let lines = BufReader::new(owner.stdout.take().expect("it is piped")).lines();
+    assert!(lines.map_while(|line| line.ok()).any(|line| line == "held"));
+    let refused = dir.lock("lock").expect_err("the other process has it");
+    assert_eq!(refused.kind(), ErrorKind::Locked);
+    assert!(refused.message().contains(&format!("process {}", owner.id())), "{refused}");
+    owner.kill().expect("it is still there");
+    owner.wait().expect("its end");
+    dir.lock("lock").map(drop)
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //!    need not be rewritten.
 //! 2. A release joins the gap if the cell borders on it, and takes along the freed cells that then border on it
 //!    too, as long as they are at the front of the list. Otherwise the cell becomes the front of the list.
-//! 3. If both fail though the free bytes suffice, the cells are moved together ([`PageMut::compact`]) and the
+//! 3. If both fail though the free bytes suffice, the cells are moved together (`compact`) and the
 //!    free bytes become one gap. This is an allocator failure and is counted as such. It needs removals or
 //!    growing values: inserts alone free nothing.
 

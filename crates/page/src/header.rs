@@ -183,3 +183,24 @@ pub(crate) fn head_of(suffix: &[u8]) -> u32 {
 pub(crate) fn cell_bytes(bytes: usize) -> usize {
     bytes.next_multiple_of(GRANULE_BYTES)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EditCounters, PageMut, Value};
+    use base::CheckpointNo;
+
+    #[test]
+    fn the_example_in_the_table_is_true() {
+        let mut bytes = vec![0; 4096];
+        let mut counters = EditCounters::default();
+        let mut page = PageMut::init(&mut bytes, Kind::Leaf, 0, CheckpointNo(1));
+        page.insert(0, b"ab", Value::Inline(b"x"), &mut counters).unwrap();
+        page.insert(1, b"ac", Value::Inline(b"yz"), &mut counters).unwrap();
+        assert_eq!(bytes[4092..], *b"a\0\0\0");
+        assert_eq!(bytes[4088..4092], [1, 0, 0x62, 0x78]);
+        assert_eq!(bytes[4080..4088], [2, 0, 0x63, 0x79, 0x7a, 0, 0, 0]);
+        assert_eq!(bytes[72..80], [1, 0, 0xf0, 0x0f, 0, 0, 0, 0x63]);
+        assert_eq!(Slot::decode(*bytes[72..].first_chunk().unwrap()), Slot::new(0x6300_0000, 4080, 1));
+    }
+}

@@ -217,3 +217,67 @@ impl Check<'_> {
         self.expect(large == self.large_count, "large count", self.large_count, large)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EditCounters, PageMut, Value};
+    use base::CheckpointNo;
+
+    const DATABASE: DatabaseId = DatabaseId(1);
+
+    /// Seals and verifies; the message of the refusal.
+    fn refusal(bytes: &mut [u8]) -> Option<String> {
+        let ptr = PagePtr::new(6, 1, PageMut::edit(bytes).seal(DATABASE, 6));
+        Page::verify(bytes, ptr, DATABASE).err().map(|error| error.message().to_string())
+    }
+
+    /// Three records whose cells, read as freed cells, are four bytes long and the last of their list.
+    fn example() -> Vec<u8> {
+        let mut bytes = vec![0; 4096];
+        let mut counters = EditCounters::default();
+        let mut page = PageMut::init(&mut bytes, Kind::Leaf, 0, CheckpointNo(1));
+        for (at, key) in [[4, 0], [5, 0], [6, 0]].iter().enumerate() {
+            page.insert(at, key, Value::Inline(b""), &mut counters).unwrap();
+        }
+        page.remove(1, &mut counters);
+        bytes
+    }
+
+    #[test]
+    fn an_overlap_is_found_though_all_sums_agree() {
+        let mut bytes = example();
+        assert_eq!(refusal(&mut bytes), None);
+        let cell = Page::trusted(&bytes).slot(0).offset();
+        field::set_free_head(&mut bytes, cell as u16);
+        let message = refusal(&mut bytes).unwrap();
+        assert!(message.starts_with("page at unit 6: freed cell: expected bytes of its own"), "{message}");
+    }
+
+    #[test]
+    fn a_lost_cell_is_found() {
+        let mut bytes = example();
+        field::set_free_head(&mut bytes, 0);
+        field::set_free_bytes(&mut bytes, 0);
+        assert!(refusal(&mut bytes).unwrap().contains("bytes of all cells: expected 12, found 8"));
+    }
+
+    #[test]
+    fn keys_out_of_order_are_found() {
+        let mut bytes = example();
+        let (first, second) = (HEADER_BYTES..HEADER_BYTES + SLOT_BYTES, HEADER_BYTES + SLOT_BYTES);
+        let slot = bytes[first.clone()].to_vec();
+        bytes.copy_within(second..second + SLOT_BYTES, first.start);
+        bytes[second..second + SLOT_BYTES].copy_from_slice(&slot);
+        assert!(refusal(&mut bytes).unwrap().contains("key: expected one greater"));
+    }
+
+    #[test]
+    fn a_pointer_into_memory_is_refused() {
+        let mut bytes = vec![0; 4096];
+        let mut page = PageMut::init(&mut bytes, Kind::Inner, 1, CheckpointNo(1));
+        let child = PagePtr::new(1, 1, 1).with_flags(PagePtr::IN_MEMORY);
+        page.insert_child(0, b"", child, &mut EditCounters::default()).unwrap();
+        assert!(refusal(&mut bytes).unwrap().contains("flags of a child pointer"));
+    }
+}

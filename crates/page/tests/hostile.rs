@@ -93,7 +93,10 @@ fn edit_everything(bytes: &[u8], random: &mut Random) {
             }
             (Kind::Leaf, Ok(at)) => black_box(page.replace(at, Value::Inline(&[]), &mut counters)).ok(),
             (Kind::Inner, Err(at)) => page.insert_child(at, &key, PagePtr::new(1, 1, 1), &mut counters).ok(),
-            (Kind::Inner, Ok(at)) => Some(page.set_child(at, PagePtr::new(1, 1, 1))),
+            (Kind::Inner, Ok(at)) => {
+                page.set_child(at, PagePtr::new(1, 1, 1));
+                Some(())
+            }
         };
         if kind == Kind::Leaf && count > 0 {
             let value = vec![1; random.below(900) as usize];

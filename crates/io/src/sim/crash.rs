@@ -134,7 +134,8 @@ pub(super) struct Crash {
     name_changes: Vec<(usize, NameChange)>,
     files: BTreeMap<NodeId, Unsettled>,
     pending: usize,
-    last_write: Option<(usize, u64, u64)>,
+    last_of_512: Option<(usize, u64)>,
+    last_of_4096: Option<(usize, u64)>,
 }
 
 /// A file with its numbered pending changes.
@@ -154,25 +155,20 @@ impl Crash {
         order.dedup();
         let number = |event: &usize| order.binary_search(event).expect("every pending event is in the order");
 
-        let mut last_write = None;
         let mut files = BTreeMap::new();
         for node in &reachable {
             let state = &model.nodes[node];
-            let numbered = state.pending.iter().map(|p| (number(&p.event), p.change.clone()));
-            let changes: Vec<(usize, Change)> = numbered.collect();
-            for (number, change) in &changes {
-                if let Change::Write(payload) = change {
-                    let sectors = (*number, payload.sectors(512), payload.sectors(4096));
-                    last_write = last_write.max(Some(sectors));
-                }
-            }
+            let changes = state.pending.iter().map(|p| (number(&p.event), p.change.clone())).collect();
             let (durable, live_len) = (Arc::clone(&state.durable), state.live.len());
             files.insert(*node, Unsettled { durable, live_len, changes });
         }
         let name_changes =
             model.name_changes.iter().map(|(at, change)| (number(at), change.clone())).collect();
         let names = Arc::clone(&model.durable_names);
-        Crash { event: model.events, names, name_changes, files, pending: order.len(), last_write }
+        let [last_of_512, last_of_4096] =
+            [512, 4096].map(|sector_bytes| last_of_several(&files, sector_bytes));
+        let (event, pending) = (model.events, order.len());
+        Crash { event, names, name_changes, files, pending, last_of_512, last_of_4096 }
     }
 
     /// How many changes are pending.
@@ -180,9 +176,9 @@ impl Crash {
         self.pending
     }
 
-    /// The last pending write: its number and how many sectors of 512 and of 4096 bytes it touches.
-    pub(super) fn last_write(&self) -> Option<(usize, u64, u64)> {
-        self.last_write
+    /// The last pending write of more than one sector: its number, and how many sectors it touches.
+    pub(super) fn last_to_tear(&self, sector_bytes: u64) -> Option<(usize, u64)> {
+        if sector_bytes == 512 { self.last_of_512 } else { self.last_of_4096 }
     }
 
     /// Whether any file's length is pending.
@@ -201,6 +197,15 @@ impl Crash {
         }
         names.iter().map(|(name, node)| (Arc::clone(name), self.files[node].after(fate, *node))).collect()
     }
+}
+
+fn last_of_several(files: &BTreeMap<NodeId, Unsettled>, sector_bytes: u64) -> Option<(usize, u64)> {
+    let changes = files.values().flat_map(|file| &file.changes);
+    let several = changes.filter_map(|(number, change)| match change {
+        Change::Write(payload) => Some((*number, payload.sectors(sector_bytes))).filter(|write| write.1 > 1),
+        _ => None,
+    });
+    several.max()
 }
 
 impl Unsettled {

@@ -16,6 +16,16 @@ use base::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::Arc;
 
+/// Simulated files are in memory, with an entry for each block: 128 MiB of entries at most.
+const LONGEST_FILE_BYTES: u64 = 64 << 30;
+
+fn check_len(name: &str, offset: u64, len: u64) -> Result<()> {
+    if checked_end(name, offset, len)? > LONGEST_FILE_BYTES {
+        return Err(FaultError::Full.refuse(format_args!("put {len} bytes at {offset} of {name}")));
+    }
+    Ok(())
+}
+
 /// Locks the disk and counts a call; fails as an injected fault says, naming the call by `what`.
 fn call(disk: &SimDisk, kind: CallKind, what: impl fmt::Display) -> Result<MutexGuard<'_, State>> {
     let mut state = disk.state();
@@ -169,7 +179,7 @@ impl File for SimFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let len = bytes.len() as u64;
-        checked_end(&self.name, offset, len)?;
+        check_len(&self.name, offset, len)?;
         let mut state = self.disk.state();
         let (written, refused) = match state.faults.strike(CallKind::Write) {
             Some(error) => (len / 2 / 512 * 512, Some(error)),
@@ -188,7 +198,7 @@ impl File for SimFile {
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
-        checked_end(&self.name, 0, len)?;
+        check_len(&self.name, 0, len)?;
         let mut state = self.call(CallKind::Resize, format_args!("set {len} as the length"))?;
         state
             .can_resize(self.node, len)

@@ -26,9 +26,10 @@ pub enum ImageKind {
     DropOne(usize),
     /// [`Fate::KeepOne`], of every pending change.
     KeepOne(usize),
-    /// [`Fate::Torn`], of the last pending write at 512 bytes: every cut, with the part before or after it kept.
+    /// [`Fate::Torn`] at 512 bytes, of the last pending write that touches more than one sector: every cut, with the
+    /// part before or after it kept.
     Torn512(usize),
-    /// [`Fate::Torn`], of the last pending write at 4096 bytes, likewise.
+    /// [`Fate::Torn`] at 4096 bytes, likewise.
     Torn4k(usize),
     /// [`Fate::OldLengths`], [`Fate::NewLengths`], and for the rest [`Fate::LengthsBetween`]. None if no length is
     /// pending.
@@ -87,9 +88,8 @@ impl ImageKind {
 }
 
 fn torn(crash: &Crash, sector_bytes: u64, most: usize, random: &mut Random) -> Vec<Fate> {
-    let Some((write, of_512, of_4096)) = crash.last_write() else { return Vec::new() };
-    let sectors = if sector_bytes == 512 { of_512 } else { of_4096 };
-    let cuts = sectors.saturating_sub(1);
+    let Some((write, sectors)) = crash.last_to_tear(sector_bytes) else { return Vec::new() };
+    let cuts = sectors - 1;
     let picked = sample(2 * cuts as usize, most, random).into_iter().map(|n| n as u64);
     let kept = picked.map(|n| if n < cuts { 0..n + 1 } else { n - cuts + 1..sectors });
     kept.map(|kept| Fate::Torn { write, sector_bytes, kept }).collect()
