@@ -46,7 +46,6 @@ impl Bed {
         let (run, _) = editor.finish()?;
         let finished = start.elapsed().as_secs_f64();
         assert_eq!((counters.allocator_failures, counters.compactions), (0, 0));
-        drop(reader);
         self.slots.release(slot);
         Ok((run, edited, finished))
     }

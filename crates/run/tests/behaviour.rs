@@ -102,6 +102,23 @@ fn memory_stays_bounded_and_sorted_edits_write_each_page_about_once() {
 }
 
 #[test]
+fn ascending_inserts_survive_a_write_back_in_their_midst() {
+    for touched in 0..24 {
+        let mut bed = Bed::new(4096);
+        let (run, mut model) = filled(&mut bed, 8_000, &[7; 40]);
+        let run = bed.edit(run, 0, |editor| {
+            let scattered = (0..touched).map(|n| key(n * 300));
+            for key in scattered.chain((9_000..9_020).map(key)) {
+                editor.put(&key, b"new").unwrap();
+                model.insert(key, b"new".to_vec());
+            }
+        });
+        bed.verify(&run, &model);
+        bed.checkpoint(&[run]);
+    }
+}
+
+#[test]
 fn an_old_run_stays_readable_until_its_pages_are_released() {
     let mut bed = Bed::with_pool(4096, 256 << 10);
     let (old, before) = filled(&mut bed, 5_000, b"old");

@@ -46,6 +46,29 @@ use std::collections::HashSet;
 const MIN_DIRTY_PAGES: usize = 16;
 
 /// Turns a run into the next one. See the [module](self) for how.
+///
+/// ```
+/// use base::{CheckpointNo, DatabaseId, budget::Budget, slots::{Reader, Slots}};
+/// use io::{Dir, MemDir};
+/// use run::{Cursor, Editor, Run};
+/// use std::sync::Arc;
+///
+/// let (file, database, slots) = (MemDir::new().create("data")?, DatabaseId(7), Arc::new(Slots::new()));
+/// let budget = Arc::new(Budget::new(1 << 24));
+/// let pool = pool::Pool::new(file.clone(), database, 4096, budget, 1 << 24, slots.clone());
+/// let mut space = space::Space::create(file, database, 2);
+/// let reader = Reader::new(&slots, slots.get(slots.claim().unwrap()));
+///
+/// let mut editor = Editor::open(Run::EMPTY, &pool, &reader, &mut space, CheckpointNo(1), 1 << 20);
+/// editor.put(b"ash", b"grey")?;
+/// editor.put(b"aspen", b"white")?;
+/// let (run, _) = editor.finish()?;
+///
+/// let mut cursor = Cursor::new(run);
+/// assert!(cursor.seek(&pool, &reader, b"asp")?);
+/// assert_eq!(cursor.entry().unwrap().0, b"aspen");
+/// # Ok::<(), base::Error>(())
+/// ```
 pub struct Editor<'a> {
     pool: &'a Pool,
     reader: &'a Reader<'a>,
