@@ -24,7 +24,7 @@ use crate::view::{OpenMemtable, SealedMemtable, View, Views};
 use base::budget::Budget;
 use base::op::{Decoder, Op};
 use base::seams::Random;
-use base::slots::{Reader, Slots};
+use base::slots::Slots;
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, TableId, limits};
 use io::{Dir, File};
 use log::{Block, Log};
@@ -235,9 +235,8 @@ impl Parts {
     }
 }
 
-fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Slots) -> Result<Tables> {
-    let slot = slots.claim().expect("a new database has free slots");
-    let reader = Reader::new(slots, slots.get(slot));
+fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Arc<Slots>) -> Result<Tables> {
+    let reader = slots.claim().expect("a new database has free slots");
     let mut rows = Vec::new();
     let mut cursor = Cursor::new(*physical);
     cursor.seek_first(pool, &reader)?;
@@ -249,7 +248,6 @@ fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Slots) -> Result<Tabl
         rows.push((table, Layout::decode(table, value)?));
         cursor.next(pool, &reader)?;
     }
-    slots.release(slot);
     Ok(Tables::from_rows(rows))
 }
 

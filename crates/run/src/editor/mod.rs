@@ -57,7 +57,7 @@ const MIN_DIRTY_PAGES: usize = 16;
 /// let budget = Arc::new(Budget::new(1 << 24));
 /// let pool = pool::Pool::new(file.clone(), database, 4096, budget, 1 << 24, slots.clone());
 /// let mut space = space::Space::create(file, database, 2);
-/// let reader = Reader::new(&slots, slots.get(slots.claim().unwrap()));
+/// let reader = slots.claim().unwrap();
 ///
 /// let mut editor = Editor::open(Run::EMPTY, &pool, &reader, &mut space, CheckpointNo(1), 1 << 20);
 /// editor.put(b"ash", b"grey")?;
@@ -71,7 +71,7 @@ const MIN_DIRTY_PAGES: usize = 16;
 /// ```
 pub struct Editor<'a> {
     pool: &'a Pool,
-    reader: &'a Reader<'a>,
+    reader: &'a Reader,
     space: &'a mut Space,
     birth: CheckpointNo,
     dirty_limit_pages: usize,
@@ -104,7 +104,7 @@ impl<'a> Editor<'a> {
     pub fn open(
         run: Run,
         pool: &'a Pool,
-        reader: &'a Reader<'a>,
+        reader: &'a Reader,
         space: &'a mut Space,
         birth: CheckpointNo,
         dirty_limit_bytes: usize,
@@ -333,8 +333,7 @@ mod tests {
     fn finish_after(tamper: impl FnOnce(&mut Editor<'_>, u32)) -> Result<Run> {
         let file = MemDir::new().create("data").unwrap();
         let slots = Arc::new(Slots::new());
-        let slot = slots.claim().unwrap();
-        let reader = Reader::new(&slots, slots.get(slot));
+        let reader = slots.claim().unwrap();
         let budget = Arc::new(Budget::new(1 << 24));
         let pool = Pool::new(file.clone(), DatabaseId(1), 4096, budget, 1 << 24, slots.clone());
         let mut space = Space::create(file, DatabaseId(1), 2);
