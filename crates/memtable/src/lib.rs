@@ -1,11 +1,10 @@
 //! Floor 3: the memtable, where committed changes live until a checkpoint has merged them into pages.
 //!
 //! ```text
-//!   Writer ──put/delete/delete_range──►  Memtable ◄──get/cursor/newest_in/changed_since── any number of
-//!   readers
-//!                                           │
-//!                 directory: table id ──► Table ──► tree of nodes ──► newest record ──► older ──► older
-//!                                           └─────► range tombstones, in commit order
+//!   Writer ──put/delete/delete_range──► Memtable ◄──get/cursor/changed_since── any number of readers
+//!                                          ▼
+//!            directory: table id ──► Table ──► tree of nodes ──► newest record ──► older ──► older
+//!                                      └─────► range tombstones, in commit order
 //! ```
 //!
 //! One writer, who holds the [`Writer`]; readers take no lock, wait for nobody and write nothing. Everything

@@ -1,8 +1,7 @@
 //! One version of one key, as it lies in the arena.
 //!
 //! ```text
-//!   commit timestamp u64 · older version *  · key length u32 · value length and tombstone bit u32 · key ·
-//!   value
+//!   commit timestamp u64 · older version * · key bytes u32 · value bytes u32 (all ones: deleted) · key · value
 //! ```
 //!
 //! 1. A record is written whole before a pointer to it is published, and never changes after.
@@ -24,7 +23,7 @@ pub(crate) struct Header {
     ts: CommitTs,
     older: *const Header,
     key_bytes: u32,
-    /// Length of the value; [`TOMBSTONE`] for a deletion.
+    /// Length of the value, or [`TOMBSTONE`].
     value_bytes: u32,
 }
 

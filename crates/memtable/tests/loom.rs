@@ -14,10 +14,7 @@ const TABLE: TableId = TableId(16);
 fn race(sooner: &'static [u8], later: &'static [u8], read: fn(&Memtable)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(4);
-    let runs = std::sync::atomic::AtomicUsize::new(0);
-    let runs: &'static std::sync::atomic::AtomicUsize = Box::leak(Box::new(runs));
     model.check(move || {
-        println!("run {}", runs.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
         let (memtable, mut writer) = Memtable::new();
         for key in sooner {
             writer.put(TABLE, &[*key], b"old", CommitTs(1));

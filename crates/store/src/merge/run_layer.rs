@@ -11,12 +11,12 @@ use run::{Cursor, Run};
 pub struct RunLayer<'a> {
     cursor: Cursor,
     pool: &'a Pool,
-    reader: &'a Reader<'a>,
+    reader: &'a Reader,
 }
 
 impl<'a> RunLayer<'a> {
     /// `run`, whose pages `pool` holds and the view announced by `reader` keeps. Reads nothing yet.
-    pub fn new(run: Run, pool: &'a Pool, reader: &'a Reader<'a>) -> Self {
+    pub fn new(run: Run, pool: &'a Pool, reader: &'a Reader) -> Self {
         RunLayer { cursor: Cursor::new(run), pool, reader }
     }
 }
@@ -48,5 +48,9 @@ impl Layer for RunLayer<'_> {
             Value::Inline(bytes) => (key, Item::Value(bytes)),
             Value::Large(large) => (key, Item::Large(large)),
         })
+    }
+    #[inline]
+    fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
+        self.cursor.steps_before(key, forward)
     }
 }
