@@ -9,7 +9,8 @@ use std::time::Instant;
 
 /// The kinds of images, as the table's columns.
 pub const KINDS: [&str; 11] = [
-    "nothing", "all", "names", "data", "prefix", "drop 1", "keep 1", "torn 512", "torn 4K", "lengths", "subset",
+    "nothing", "all", "names", "data", "prefix", "drop 1", "keep 1", "torn 512", "torn 4K", "lengths",
+    "subset",
 ];
 
 /// Behind the sync of the data file no length is pending: the superblock lengthens nothing, and a log segment is synced
@@ -131,9 +132,11 @@ impl Tally {
 
     /// The steps and kinds of which there was no image, though there could be.
     pub fn empty_cells(&self) -> Vec<(Phase, &'static str)> {
-        let cells = Phase::ALL.iter().flat_map(|phase| KINDS.iter().enumerate().map(|(at, kind)| (*phase, at, *kind)));
-        let empty = cells
-            .filter(|(phase, at, _)| is_possible(*phase, *at) && self.cells[*phase as usize][*at] == 0);
+        let cells = Phase::ALL
+            .iter()
+            .flat_map(|phase| KINDS.iter().enumerate().map(|(at, kind)| (*phase, at, *kind)));
+        let empty =
+            cells.filter(|(phase, at, _)| is_possible(*phase, *at) && self.cells[*phase as usize][*at] == 0);
         empty.map(|(phase, _, kind)| (phase, kind)).collect()
     }
 
@@ -188,7 +191,8 @@ impl fmt::Display for Tally {
         if empty.is_empty() {
             writeln!(f, "no cell is empty")?;
         } else {
-            let names: Vec<_> = empty.iter().map(|(phase, kind)| format!("{} x {kind}", phase.label())).collect();
+            let names: Vec<_> =
+                empty.iter().map(|(phase, kind)| format!("{} x {kind}", phase.label())).collect();
             writeln!(f, "empty: {}", names.join(", "))?;
         }
         writeln!(

@@ -66,7 +66,7 @@ impl fmt::Display for Step {
 }
 
 /// A checkpoint under way. Dropped before the space map is written it leaves the database as it was; dropped after that
-/// and before it is noted it latches the database, as a failure there does.
+/// and before the switch it latches the database, as a failure there does.
 #[derive(Debug)]
 pub struct Checkpoint<'s> {
     store: &'s Store,
@@ -79,7 +79,8 @@ pub struct Checkpoint<'s> {
     to_absorb: VecDeque<TableId>,
     changed: BTreeSet<TableId>,
     step: Step,
-    slot: usize,
+    /// Through it the editors look at pages.
+    reader: Reader,
 }
 
 impl Store {
@@ -119,7 +120,7 @@ impl Store {
         sealed.reverse();
         let written: BTreeSet<_> = sealed.iter().flat_map(|sealed| sealed.memtable.tables()).collect();
         let full = || base::Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
-        let slot = self.slots.claim().ok_or_else(full)?;
+        let reader = self.slots.claim().ok_or_else(full)?;
         Ok(Some(Checkpoint {
             store: self,
             last,
@@ -129,7 +130,7 @@ impl Store {
             to_absorb: written.into_iter().collect(),
             changed: BTreeSet::new(),
             step: Step::SyncLog,
-            slot,
+            reader,
         }))
     }
 
@@ -144,15 +145,15 @@ impl Store {
     /// Frees what only ended readers needed: old views with their memtables, conflict history, retired pages. A
     /// checkpoint does it as its last step; after a long reader has ended it is worth doing between checkpoints.
     pub fn reclaim(&self) {
-        let last = lock(&self.checkpoint);
-        self.free_unneeded(last.checkpoint);
+        let _checkpoint = lock(&self.checkpoint);
+        self.free_unneeded();
     }
 
-    /// `noted`: the newest checkpoint that a durable log block names.
-    fn free_unneeded(&self, noted: CheckpointNo) {
+    fn free_unneeded(&self) {
         let forgotten = self.prune_history(&mut lock(&self.committer));
         drop(forgotten);
         let oldest_read = self.views.reclaim(&self.slots);
+        let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
         lock(&self.space).release(oldest_read.min(noted));
     }
 }
@@ -204,7 +205,7 @@ impl Checkpoint<'_> {
             Step::Switch => self.switch(),
             Step::Note => self.note()?,
             Step::Free => {
-                store.free_unneeded(self.next.checkpoint);
+                store.free_unneeded();
                 store.log.drop_before(self.next.replay_from)?;
             }
             Step::Done => {}
@@ -256,10 +257,10 @@ impl Checkpoint<'_> {
         edit: impl FnOnce(&mut Editor<'_>, &[SealedMemtable]) -> Result<()>,
     ) -> Result<Run> {
         let store = self.store;
-        let reader = Reader::new(&store.slots, store.slots.get(self.slot));
         let mut space = lock(&store.space);
         let birth = self.next.checkpoint;
-        let mut editor = Editor::open(run, &store.pool, &reader, &mut space, birth, store.shares.dirty_bytes);
+        let mut editor =
+            Editor::open(run, &store.pool, &self.reader, &mut space, birth, store.shares.dirty_bytes);
         edit(&mut editor, &self.sealed)?;
         let (run, counters) = editor.finish()?;
         *lock(&store.tallies.edits) += counters;
@@ -289,9 +290,9 @@ impl Checkpoint<'_> {
         );
         *self.last = self.next;
         store.log.set_checkpoint(self.next.checkpoint);
-        store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         let records: u64 = self.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
-        store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // A tally likewise.
+        store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // Relaxed: a tally likewise.
     }
 
     /// An empty block, which names the checkpoint as every block does, and its flush.
@@ -302,7 +303,9 @@ impl Checkpoint<'_> {
             store.log.reserve(0)?;
             store.log.append(&[]).map_err(|cause| store.latch.set(cause))?
         };
-        store.sync_log(end)
+        store.sync_log(end)?;
+        store.noted.store(self.next.checkpoint.0, Ordering::SeqCst);
+        Ok(())
     }
 }
 
@@ -328,12 +331,12 @@ impl Drop for Checkpoint<'_> {
     fn drop(&mut self) {
         match self.step {
             step if step <= Step::SpaceMap => lock(&self.store.space).revert(),
-            Step::Free | Step::Done => {}
+            // What is not noted is not freed; the next checkpoint's note will do.
+            Step::Note | Step::Free | Step::Done => {}
             _ => {
                 let message = "a checkpoint was given up after it had changed the space map";
                 self.store.latch.set(base::Error::new(ErrorKind::Latched, message));
             }
         }
-        self.store.slots.release(self.slot);
     }
 }
