@@ -5,7 +5,7 @@
 //!   (clients)             (turns, faults)  └── model (oracle) ──────┴───────────────┘ └► report
 //! ```
 //! Reading order: [`workload`], [`model`], [`schedule`], [`phase`], [`explore`], [`verify`], [`report`]; beside them
-//! [`faults`], which makes every single call fail in turn.
+//! [`faults`], which makes every single call fail in turn, and [`rot`], which flips single bytes.
 #![deny(missing_docs)]
 
 pub mod explore;
@@ -13,6 +13,7 @@ pub mod faults;
 pub mod model;
 pub mod phase;
 pub mod report;
+pub mod rot;
 pub mod schedule;
 pub mod verify;
 pub mod workload;
