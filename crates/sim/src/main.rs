@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use sim::explore::{self, Settings};
+use sim::faults::{self, Failed};
 use sim::report::Tally;
 use sim::rot::{self, Rotted};
 use std::ops::Range;
@@ -41,6 +42,15 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Makes every single call fail in turn, and tries disks of every size.
+    Faults {
+        /// How many scripts.
+        #[arg(long, default_value_t = 2)]
+        scripts: u64,
+        /// The first one's seed.
+        #[arg(long, default_value_t = 1)]
+        first_seed: u64,
+    },
     /// Flips single bytes of closed databases.
     Rot {
         /// How many workloads.
@@ -69,6 +79,7 @@ fn main() -> ExitCode {
             let settings = Settings { images_per_event, depth: depth.into() };
             explore_all(first_seed..first_seed + seeds, settings, stop_at_first, min_distinct, json)
         }
+        Command::Faults { scripts, first_seed } => fail_all(first_seed..first_seed + scripts),
         Command::Rot { seeds, first_seed, flips } => rot_all(first_seed..first_seed + seeds, flips),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -105,6 +116,22 @@ fn explore_all(
         eprintln!("only {} distinct images, {min_distinct} were asked for", tally.distinct());
     }
     failures == 0 && enough
+}
+
+fn fail_all(seeds: Range<u64>) -> bool {
+    let mut failed = Failed::default();
+    for seed in seeds {
+        if let Err(wrong) = faults::seed(seed, &mut failed) {
+            eprintln!("{wrong}");
+            return false;
+        }
+    }
+    let Failed { runs, latched, small_disks, images } = failed;
+    println!(
+        "{runs} runs with a failing call ({latched} latched), {small_disks} on disks that were too small; \
+         {images} images reopened"
+    );
+    true
 }
 
 fn rot_all(seeds: Range<u64>, flips: u64) -> bool {
