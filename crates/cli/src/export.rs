@@ -27,10 +27,11 @@ pub struct ExportArgs {
 
 /// `pando export`.
 pub fn run(args: &ExportArgs) -> Outcome {
-    let format = args.format.unwrap_or_else(|| match args.target.extension().and_then(|name| name.to_str()) {
-        Some("csv") => RecordFormat::Csv,
-        _ => RecordFormat::Ndjson,
-    });
+    let format =
+        args.format.unwrap_or_else(|| match args.target.extension().and_then(|name| name.to_str()) {
+            Some("csv") => RecordFormat::Csv,
+            _ => RecordFormat::Ndjson,
+        });
     let db = args.database.open()?;
     let snapshot = db.snapshot()?;
     let table = open::table(&snapshot, &args.table)?;

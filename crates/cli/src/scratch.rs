@@ -24,7 +24,9 @@ impl Scratch {
                 .map_err(|cause| Failure::system(format_args!("read {}", path.display()), cause))?;
             return match entries.next() {
                 None => Ok(Scratch { path: path.to_owned(), remove: false }),
-                Some(_) => Err(Failure::Usage(format!("{} is not empty; name another directory", path.display()))),
+                Some(_) => {
+                    Err(Failure::Usage(format!("{} is not empty; name another directory", path.display())))
+                }
             };
         }
         let target = Path::new("target");

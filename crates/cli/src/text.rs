@@ -136,7 +136,10 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped() {
-        assert_eq!([count(0), count(999), count(1_000), count(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [count(0), count(999), count(1_000), count(1_234_567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
         assert_eq!([size(5), size(1536), size(3 << 30)], ["5 B", "1.5 KiB", "3.0 GiB"]);
     }
 }

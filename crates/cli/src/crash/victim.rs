@@ -59,7 +59,9 @@ impl Victim {
         let heard = reader.join().expect("the listener does not panic").map_err(Failure::Failed)?;
         const SIGKILL: i32 = 9;
         if status.signal() != Some(SIGKILL) {
-            return Err(Failure::Failed(format!("the child ended by itself, with {status}, before it was killed")));
+            return Err(Failure::Failed(format!(
+                "the child ended by itself, with {status}, before it was killed"
+            )));
         }
         Ok(heard)
     }
@@ -79,10 +81,12 @@ fn listen(stdout: ChildStdout, tally: &AtomicU64) -> Result<Heard, String> {
     for line in BufReader::new(stdout).lines() {
         let line = line.map_err(|cause| format!("cannot read from the child: {cause}"))?;
         let mut numbers = line.split(' ').map(str::parse::<u64>);
-        let (Some(Ok(writer)), Some(Ok(commit)), None) = (numbers.next(), numbers.next(), numbers.next()) else {
+        let (Some(Ok(writer)), Some(Ok(commit)), None) = (numbers.next(), numbers.next(), numbers.next())
+        else {
             return Err(format!("the child said {line:?}"));
         };
-        let mark = heard.marks.get_mut(writer as usize).ok_or(format!("there are {WRITERS} writers: {line:?}"))?;
+        let mark =
+            heard.marks.get_mut(writer as usize).ok_or(format!("there are {WRITERS} writers: {line:?}"))?;
         *mark = commit;
         heard.commits += 1;
         tally.store(heard.commits, Ordering::SeqCst);

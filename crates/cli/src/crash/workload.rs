@@ -281,7 +281,9 @@ mod tests {
         let damages: [fn(&mut Transaction, &Tables) -> Result<()>; 5] = [
             // A lost row, a changed row, a row of a commit that never was, a lost commit, a lost update.
             |tx, tables| tx.delete(&tables.rows, &Commit { seed: SEED, writer: 1, number: 60 }.rows()[0].0),
-            |tx, tables| tx.put(&tables.rows, &Commit { seed: SEED, writer: 2, number: 60 }.rows()[0].0, b"x"),
+            |tx, tables| {
+                tx.put(&tables.rows, &Commit { seed: SEED, writer: 2, number: 60 }.rows()[0].0, b"x")
+            },
             |tx, tables| tx.put(&tables.rows, &Commit { seed: SEED, writer: 3, number: 61 }.rows()[0].0, b""),
             |tx, tables| tx.put(&tables.counters, &counter_key(0), &[0; 16]),
             |tx, tables| tx.put(&tables.counters, SHARED, &1_u64.to_le_bytes()),

@@ -49,7 +49,8 @@ pub fn run(db: &Database, source: &Source, writers: usize) -> Outcome<Loaded> {
     let loaded = thread::scope(|scope| {
         let verifier = scope.spawn(|| verify_until(db, source, &done));
         let writers: Vec<_> = (0..writers).map(|_| scope.spawn(|| load.write_batches())).collect();
-        let written: Vec<_> = writers.into_iter().map(|writer| writer.join().expect("it does not panic")).collect();
+        let written: Vec<_> =
+            writers.into_iter().map(|writer| writer.join().expect("it does not panic")).collect();
         let elapsed = begun.elapsed();
         done.store(true, Ordering::SeqCst);
         let verified = verifier.join().expect("it does not panic")?;

@@ -65,7 +65,10 @@ pub fn run(args: &DemoArgs) -> Outcome {
     outcome?;
     println!("\nEverything held, in {}.", text::time(begun.elapsed()));
     if args.dir.is_some() {
-        println!("The database is in {}; look around with `pando tables`.", scratch.path().join("database").display());
+        println!(
+            "The database is in {}; look around with `pando tables`.",
+            scratch.path().join("database").display()
+        );
     }
     Ok(())
 }
@@ -98,7 +101,10 @@ impl<'a> Demo<'a> {
 
     fn load(&self, db: &Database) -> Outcome {
         let durability = format!("{:?}", db.transaction_options().durability).to_lowercase();
-        println!("\n1. {} writers import, {durability} and serializable, while a reader verifies", self.args.threads);
+        println!(
+            "\n1. {} writers import, {durability} and serializable, while a reader verifies",
+            self.args.threads
+        );
         let loaded = load::run(db, &self.source, self.args.threads.into())?;
         report_load(&self.source, &loaded);
         let mut tally = Tally::default();
@@ -106,7 +112,7 @@ impl<'a> Demo<'a> {
         verify::sweep(db, &self.source, true, &mut tally)?;
         let (bytes, elapsed) = (text::size(tally.bytes), begun.elapsed());
         let rate = text::size(text::rate(tally.bytes, elapsed));
-        println!("  verified after       all {} files, {bytes}, {rate}/s", text::count(tally.files));
+        println!("  verified after           all {} files, {bytes}, {rate}/s", text::count(tally.files));
         Ok(())
     }
 
@@ -125,7 +131,7 @@ impl<'a> Demo<'a> {
         report_kill(&heard, &verdict, opened)?;
         let mut tally = Tally::default();
         verify::sweep(&db, &self.source, true, &mut tally)?;
-        println!("  the import           all {} files are as they were", text::count(tally.files));
+        println!("  the import               all {} files are as they were", text::count(tally.files));
         Ok(db.close()?)
     }
 
@@ -139,36 +145,39 @@ impl<'a> Demo<'a> {
         for (name, value) in inspect::check_fields(&report) {
             print_field(name, value);
         }
-        println!("  {:<20} {}", "time", text::time(elapsed));
+        println!("  {:<24} {}", "time", text::time(elapsed));
         println!("\n4. Sizes and counters since this opening");
         for (name, value) in inspect::stats_fields(&db.stats()?) {
             print_field(name, value);
         }
         let stored = db.stats()?.data_used_bytes;
         let amplification = stored as f64 / report.record_bytes.max(1) as f64;
-        println!("  {:<20} {amplification:.2} bytes on disk for a byte of keys and values", "space");
+        println!("  {:<24} {amplification:.2} bytes on disk for a byte of keys and values", "space");
         Ok(db.close()?)
     }
 }
 
 fn print_field(name: &str, value: u64) {
     let shown = if name.ends_with("_bytes") { text::size(value) } else { text::count(value) };
-    println!("  {:<20} {shown}", name.trim_end_matches("_bytes").replace('_', " "));
+    println!("  {:<24} {shown}", name.replace('_', " "));
 }
 
 fn report_load(source: &Source, loaded: &Loaded) {
     let files = source.files.len() as u64;
     let (count, commits) = (text::count(files), text::count(loaded.latencies.len()));
     let (bytes, elapsed) = (text::size(source.bytes), text::time(loaded.elapsed));
-    println!("  imported             {count} files, {bytes}, in {commits} commits and {elapsed}");
+    println!("  imported                 {count} files, {bytes}, in {commits} commits and {elapsed}");
     let rate = text::size(text::rate(source.bytes, loaded.elapsed));
-    println!("  throughput           {rate}/s, {} files/s", text::count(text::rate(files, loaded.elapsed)));
+    println!(
+        "  throughput               {rate}/s, {} files/s",
+        text::count(text::rate(files, loaded.elapsed))
+    );
     let at = |quantile| text::time(Duration::from_micros(loaded.latencies.value_at_quantile(quantile)));
     let (p50, p90, p99, max) = (at(0.5), at(0.9), at(0.99), at(1.0));
-    println!("  commit latency       p50 {p50}, p90 {p90}, p99 {p99}, max {max}");
+    println!("  commit latency           p50 {p50}, p90 {p90}, p99 {p99}, max {max}");
     let tally = &loaded.verified;
     println!(
-        "  verified meanwhile   {} snapshots, {} files, {}, while {} of {} batches were still to come at the first",
+        "  verified meanwhile       {} snapshots, {} files, {}, while {} of {} batches were still to come at the first",
         text::count(tally.snapshots),
         text::count(tally.files),
         text::size(tally.bytes),
@@ -183,9 +192,9 @@ fn report_kill(heard: &Heard, verdict: &Verdict, opened: Duration) -> Outcome {
     }
     let found: u64 = verdict.marks.iter().sum();
     let (heard, found) = (text::count(heard.commits), text::count(found));
-    println!("  acknowledged         {heard} commits before it died, sync and buffered");
-    println!("  opened again         in {}", text::time(opened));
-    println!("  found                {found} commits: every acknowledged one, none half there");
-    println!("  compared             {} rows, byte for byte", text::count(verdict.rows));
+    println!("  acknowledged             {heard} commits before it died, sync and buffered");
+    println!("  opened again             in {}", text::time(opened));
+    println!("  found                    {found} commits: every acknowledged one, none half there");
+    println!("  compared                 {} rows, byte for byte", text::count(verdict.rows));
     Ok(())
 }

@@ -40,7 +40,8 @@ impl Source {
         if files.is_empty() {
             return Err(Failure::Usage(format!("there are no files in {name}; name another tree")));
         }
-        let mut source = Source { name, bytes: files.iter().map(|file| file.bytes).sum(), files, ends: Vec::new() };
+        let mut source =
+            Source { name, bytes: files.iter().map(|file| file.bytes).sum(), files, ends: Vec::new() };
         // In the order of a walk the writers would only ever append; shuffled, they write all over the table.
         Random::seeded(args.seed).shuffle(&mut source.files);
         source.cut();
@@ -89,7 +90,8 @@ fn generate(root: &Path, seed: u64) -> Outcome {
                 1 => 0,
                 _ => random.below(6_000),
             };
-            fs::write(path.join(format!("file-{file:02}")), content(&mut random, length as usize)).map_err(refused)?;
+            fs::write(path.join(format!("file-{file:02}")), content(&mut random, length as usize))
+                .map_err(refused)?;
         }
     }
     Ok(())
@@ -116,7 +118,8 @@ mod tests {
     #[test]
     fn batches_are_the_files_in_order() {
         let file = |bytes| Entry { key: Vec::new(), path: PathBuf::new(), bytes };
-        let files: Vec<Entry> = (0..100).map(|index| file(if index % 10 == 9 { BATCH_BYTES } else { 1 })).collect();
+        let files: Vec<Entry> =
+            (0..100).map(|index| file(if index % 10 == 9 { BATCH_BYTES } else { 1 })).collect();
         let mut source = Source { name: String::new(), files, bytes: 0, ends: Vec::new() };
         source.cut();
         assert_eq!(source.batches().map(<[Entry]>::len).collect::<Vec<_>>(), [10; 10]);

@@ -69,6 +69,7 @@ pub fn sweep(db: &Database, source: &Source, is_complete: bool, tally: &mut Tall
 }
 
 fn places<'a>(batches: &[&'a [tree::Entry]]) -> Places<'a> {
-    let files = batches.iter().enumerate().flat_map(|(batch, files)| files.iter().map(move |file| (file, batch)));
+    let files =
+        batches.iter().enumerate().flat_map(|(batch, files)| files.iter().map(move |file| (file, batch)));
     files.map(|(file, batch)| (&file.key[..], (file.path.as_path(), batch))).collect()
 }

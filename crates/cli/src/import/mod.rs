@@ -100,7 +100,9 @@ impl ImportArgs {
         match self.source.extension().and_then(|extension| extension.to_str()) {
             Some("csv") => Ok(RecordFormat::Csv),
             Some("ndjson" | "jsonl") => Ok(RecordFormat::Ndjson),
-            _ => Err(Failure::Usage("say how the records are written down: --format csv or ndjson".to_owned())),
+            _ => {
+                Err(Failure::Usage("say how the records are written down: --format csv or ndjson".to_owned()))
+            }
         }
     }
 
@@ -165,7 +167,8 @@ impl Loader<'_> {
         let receiver = Mutex::new(receiver);
         thread::scope(|scope| {
             let receiver = &receiver;
-            let writers: Vec<_> = (0..writers).map(|_| scope.spawn(|| self.write_batches(receiver))).collect();
+            let writers: Vec<_> =
+                (0..writers).map(|_| scope.spawn(|| self.write_batches(receiver))).collect();
             let read = self.cut(items, batch_records, |batch| {
                 // The receiver outlives this scope, so that sending cannot fail.
                 sender.send(batch).expect("the receiver is alive");

@@ -39,7 +39,9 @@ impl Records {
             let item = Item::Record(either(&mut fields, "key")?, either(&mut fields, "value")?);
             return match fields.keys().next() {
                 None => Ok(item),
-                Some(name) => Err(format!("field {name:?} has no place in a record; name the key with --key")),
+                Some(name) => {
+                    Err(format!("field {name:?} has no place in a record; name the key with --key"))
+                }
             };
         };
         let mut field = |name: &String| fields.remove(name).ok_or_else(|| format!("no field {name:?}"));
@@ -57,7 +59,9 @@ fn either(fields: &mut Fields, name: &str) -> Result<Vec<u8>, String> {
     let hex_name = format!("{name}_hex");
     match (fields.remove(name), fields.remove(&hex_name)) {
         (Some(plain), None) => content(&plain),
-        (None, Some(hex)) => text::from_hex(&serde_json::from_str::<String>(hex.get()).map_err(|e| e.to_string())?),
+        (None, Some(hex)) => {
+            text::from_hex(&serde_json::from_str::<String>(hex.get()).map_err(|e| e.to_string())?)
+        }
         (None, None) => Err(format!("no field {name:?} and no {hex_name:?}")),
         (Some(_), Some(_)) => Err(format!("both {name:?} and {hex_name:?}")),
     }
@@ -83,7 +87,8 @@ impl Iterator for Records {
                 Ok(0) => return None,
                 Ok(_) if self.line.trim_ascii().is_empty() => {}
                 Ok(_) => {
-                    let place = |message| Failure::Failed(format!("NDJSON line {}: {message}", self.line_number));
+                    let place =
+                        |message| Failure::Failed(format!("NDJSON line {}: {message}", self.line_number));
                     return Some(self.item().map_err(place));
                 }
                 Err(cause) => return Some(Err(Failure::system("read the NDJSON input", cause))),
