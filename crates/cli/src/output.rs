@@ -11,6 +11,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::text;
 use clap::{Args, ValueEnum};
+use std::fmt;
 use std::io::{self, BufWriter, Write};
 
 /// How rows are written.
@@ -68,6 +69,20 @@ pub struct Rows<'c, W: Write> {
     held: Vec<Vec<String>>,
     widths: Option<Vec<usize>>,
     count: u64,
+}
+
+/// A line for people on standard output: `say!("{} files", count)?`.
+macro_rules! say {
+    ($($argument:tt)*) => {
+        $crate::output::say_line(format_args!($($argument)*))
+    };
+}
+pub(crate) use say;
+
+/// What [`say!`] calls.
+pub fn say_line(line: fmt::Arguments<'_>) -> Outcome {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(Failure::stdout)
 }
 
 /// Standard output behind a buffer.

@@ -9,6 +9,7 @@ use super::victim::Victim;
 use super::workload::{self, Marks, WRITERS};
 use super::writer::Tuning;
 use crate::failure::{Failure, Outcome};
+use crate::output::say;
 use crate::scratch::Scratch;
 use crate::text;
 use base::seams::Random;
@@ -55,7 +56,7 @@ pub fn run(args: &KillsArgs) -> Outcome {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    println!(
+    say!(
         "{} kills in {}: {} commits acknowledged, {} rows compared in {} recoveries, {} full checks; \
          nothing acknowledged lost, nothing half there",
         text::count(args.rounds.into()),
@@ -64,8 +65,7 @@ pub fn run(args: &KillsArgs) -> Outcome {
         text::count(rounds.rows),
         text::count(rounds.judged),
         text::count(rounds.checked),
-    );
-    Ok(())
+    )
 }
 
 struct Rounds<'a> {

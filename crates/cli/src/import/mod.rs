@@ -9,6 +9,7 @@ mod ndjson_input;
 
 use crate::failure::{Failure, Outcome};
 use crate::open::CreateArgs;
+use crate::output::say;
 use crate::{text, tree};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
@@ -85,8 +86,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
     db.close()?;
     let (records, bytes) = (text::count(loaded.records), text::size(loaded.bytes));
     let (commits, seconds) = (text::count(loaded.commits), text::time(begun.elapsed()));
-    println!("{records} records, {bytes}, in {commits} commits and {seconds}");
-    Ok(())
+    say!("{records} records, {bytes}, in {commits} commits and {seconds}")
 }
 
 impl ImportArgs {
