@@ -66,9 +66,9 @@ impl LogMap for SharedMap {
     fn write(&self, offset: u64, bytes: &[u8]) {
         let at = place_in_map(offset, bytes, self.len as u64);
         let start = lock(&self.start);
-        // SAFETY: `at + bytes.len() <= len` was checked, and `len` bytes are mapped writable at `start` until `self` is
-        // dropped. The lock makes this the only access to them by this process through this mapping. `bytes` is a
-        // live slice, and no slice of the mapping exists, so the two do not overlap.
+        // SAFETY: `at + bytes.len() <= len` was checked, and `len` bytes are mapped writable at `start` until `self`
+        // is dropped. The lock makes this the only access to them by this process through this mapping. `bytes` is
+        // a live slice, and no slice of the mapping exists, so the two do not overlap.
         unsafe { copy_nonoverlapping(bytes.as_ptr(), start.0.as_ptr().add(at), bytes.len()) };
     }
 }

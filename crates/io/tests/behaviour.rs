@@ -317,6 +317,41 @@ fn a_lock_excludes_other_handles_and_outlives_a_stale_file() -> Result<()> {
     Ok(())
 }
 
+const LOCK_HOME: &str = "PANDO_TEST_LOCK_HOME";
+
+/// Run by the test below in a process of its own: takes the lock, says so, and waits to be killed.
+#[test]
+fn holds_a_lock_in_another_process() -> Result<()> {
+    let Ok(home) = std::env::var(LOCK_HOME) else { return Ok(()) };
+    let _held = OsDir::open(home)?.lock("lock")?;
+    println!("\nheld");
+    let _ = std::io::stdin().read_line(&mut String::new());
+    Ok(())
+}
+
+#[test]
+fn a_lock_names_its_process_and_dies_with_it() -> Result<()> {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let dir = OsDir::open(home.path())?;
+    let mut owner = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "holds_a_lock_in_another_process", "--nocapture"])
+        .env(LOCK_HOME, home.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("another process");
+    let lines = BufReader::new(owner.stdout.take().expect("it is piped")).lines();
+    assert!(lines.map_while(|line| line.ok()).any(|line| line == "held"));
+    let refused = dir.lock("lock").expect_err("the other process has it");
+    assert_eq!(refused.kind(), ErrorKind::Locked);
+    assert!(refused.message().contains(&format!("process {}", owner.id())), "{refused}");
+    owner.kill().expect("it is still there");
+    owner.wait().expect("its end");
+    dir.lock("lock").map(drop)
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn stores_through_a_mapping_reach_other_handles_of_the_system() -> Result<()> {

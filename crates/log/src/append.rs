@@ -220,7 +220,9 @@ impl Log {
     /// Appends the closing block, although the log is stopped for everybody else.
     pub(crate) fn append_closing(&self) -> Result<Lsn> {
         loop {
-            match lock(&self.appender).append(Kind::Close, &[], self.stamp())? {
+            let appended = lock(&self.appender).append(Kind::Close, &[], self.stamp())?;
+            // The lock is free again: `prepare` takes it after the one of `stock`.
+            match appended {
                 Some(end) => return Ok(end),
                 None => self.prepare(0, false)?,
             };

@@ -8,7 +8,7 @@
 //!   resume ──► tail written again and synced ──► first segment of generation g + 1
 //! ```
 //!
-//! Reading order: [`format`](mod@format) (the bytes), `segment` (one file), `stock` (files made ready and files to be
+//! Reading order: `format` (the bytes), `segment` (one file), `stock` (files made ready and files to be
 //! used again), `append`, `flush` (one flush for many), `handle` (create, reserve, drop, close), then reading:
 //! `survey` (what the directory holds), `window`, `scan`, `evidence` (torn tail or damage), and `resume`.
 //!
@@ -19,6 +19,30 @@
 //! 3. A sync of anything in a segment is acknowledged only after all earlier segments were synced to their ends.
 //! 4. After a failed append or sync nothing more is written by this process, and nothing is tried again.
 //! 5. Bytes of a recycled file never pass for blocks: checksums are seeded with database, generation and LSN.
+//!
+//! ```
+//! use base::{CheckpointNo, DatabaseId};
+//! use log::{Log, Options};
+//! use std::sync::Arc;
+//!
+//! let dir: Arc<dyn io::Dir> = Arc::new(io::MemDir::new());
+//! let log = Log::create(dir.clone(), DatabaseId(1), Options::default())?;
+//! let start = log.end();
+//! log.append(b"one")?;
+//! log.sync(log.end().lsn)?;
+//! drop(log); // as if killed
+//!
+//! let mut found = Vec::new();
+//! let tail = Log::scan(&dir, DatabaseId(1), start, &mut |block| {
+//!     found.push(block.payload.to_vec());
+//!     Ok(())
+//! })?;
+//! assert_eq!(found, [b"one"]);
+//! let log = Log::resume(dir, tail, CheckpointNo(0), Options::default())?;
+//! log.append(b"two")?;
+//! log.close()?;
+//! # base::Result::Ok(())
+//! ```
 #![deny(missing_docs)]
 
 mod append;

@@ -5,6 +5,12 @@ use base::{Lsn, Result};
 use io::{Dir, File, LogMap};
 use std::sync::Arc;
 
+/// Up to this many bytes, a second copy costs less than a second call of the mapping.
+const COPY_TWICE_BYTES: usize = 512;
+
+/// A buffer that grew beyond this for a long payload is given back.
+const KEPT_BUFFER_BYTES: usize = 1 << 20;
+
 /// A segment whose whole file has been written once: its blocks are stores into a mapping where the file can be
 /// mapped, and writes otherwise.
 #[derive(Debug)]
@@ -32,22 +38,27 @@ impl Segment {
         self.header.offset_of(at) + block_bytes(payload_bytes) + END_BLOCK_BYTES <= self.header.len_bytes
     }
 
-    /// Writes the parts of a block at `lsn`, which has room for them: straight into the mapping, or assembled in
-    /// `buffer` and written by one call.
+    /// Writes the parts of a block at `lsn`, which has room for them: assembled in `buffer` and written at once, or, if
+    /// long, stored into the mapping straight from where they are.
     #[inline]
     pub fn write(&self, lsn: Lsn, head: &[u8], payload: &[u8], buffer: &mut Vec<u8>) -> Result<()> {
         let offset = self.header.offset_of(lsn);
         debug_assert!(offset + (head.len() + payload.len()) as u64 <= self.header.len_bytes);
-        if let Some(map) = &self.map {
+        if let Some(map) = self.map.as_deref().filter(|_| payload.len() > COPY_TWICE_BYTES) {
             map.write(offset, head);
-            if !payload.is_empty() {
-                map.write(offset + head.len() as u64, payload);
-            }
+            map.write(offset + head.len() as u64, payload);
             return Ok(());
         }
         buffer.clear();
         buffer.extend_from_slice(head);
         buffer.extend_from_slice(payload);
-        self.file.write_at(buffer, offset)
+        match &self.map {
+            Some(map) => map.write(offset, buffer),
+            None => self.file.write_at(buffer, offset)?,
+        }
+        if buffer.capacity() > KEPT_BUFFER_BYTES {
+            *buffer = Vec::new();
+        }
+        Ok(())
     }
 }

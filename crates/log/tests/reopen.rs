@@ -2,6 +2,7 @@
 
 mod common;
 
+use base::seams::Random;
 use base::{CheckpointNo, DatabaseId, ErrorKind, Lsn};
 use common::*;
 use log::{Log, MAX_PAYLOAD_BYTES, Options, Position};
@@ -241,6 +242,76 @@ fn a_wiped_sector_before_the_durable_end_is_damage() {
                     assert!(written.starts_with(&found));
                     assert!(found.len() >= proven, "byte {at} of {name}: {} < {proven}", found.len());
                 }
+            }
+        }
+    }
+}
+
+/// A block that outlived the one before it must not be taken for the successor of what was written there since.
+#[test]
+fn a_stale_block_does_not_follow_a_new_one() {
+    let dir = memory();
+    let log = Log::create(dir.clone(), DATABASE, SMALL).unwrap();
+    log.append(b"kept").unwrap();
+    log.close().unwrap();
+    let closed = files_of(&*dir);
+    let log = Log::resume(dir.clone(), scan(&dir, START).unwrap().1, CheckpointNo(0), SMALL).unwrap();
+    let from = log.end().lsn.0 as usize + 96;
+    log.append(b"lost by a crash").unwrap();
+    let to = log.end().lsn.0 as usize + 96;
+    log.append(b"stale").unwrap();
+    let mut files = files_of(&*dir);
+    let (name, before) = closed.first_key_value().unwrap();
+    files.get_mut(name).unwrap()[from..to].copy_from_slice(&before[from..to]);
+
+    let dir = dir_of(&files);
+    let (found, tail) = scan(&dir, START).unwrap();
+    assert_eq!((found, tail.closed), (vec![b"kept".to_vec()], true));
+    let log = Log::resume(dir.clone(), tail, CheckpointNo(0), SMALL).unwrap();
+    log.append(b"another of 15 b").unwrap();
+    assert_eq!(scan(&dir, START).unwrap().0, [&b"kept"[..], b"another of 15 b"]);
+}
+
+#[test]
+fn a_log_closes_at_whatever_fill_of_its_segment() {
+    for bytes in 3700..3950 {
+        let dir = memory();
+        let log = Log::create(dir.clone(), DATABASE, SMALL).unwrap();
+        log.append(&vec![7; bytes]).unwrap();
+        log.close().unwrap();
+        let (found, tail) = scan(&dir, START).unwrap();
+        assert_eq!((found.len(), tail.closed), (1, true), "{bytes} bytes");
+        let log = Log::resume(dir.clone(), tail, CheckpointNo(0), SMALL).unwrap();
+        log.append(b"more").unwrap();
+        assert_eq!(scan(&dir, START).unwrap().0.len(), 2, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn no_bytes_make_a_scan_or_a_resumption_panic() {
+    let (files, written, _) = chequered();
+    let mut random = Random::seeded(5);
+    for _ in 0..600 {
+        let mut mangled = files.clone();
+        for _ in 0..1 + random.below(3) {
+            let name = files.keys().nth(random.below(files.len() as u64) as usize).unwrap();
+            let bytes = mangled.get_mut(name).unwrap();
+            let (at, from) = (random.below(4000) as usize & !7, random.below(4000) as usize & !7);
+            match random.below(4) {
+                0 => bytes.truncate(at),
+                1 => bytes.iter_mut().skip(at).take(64).for_each(|byte| *byte = random.next_u64() as u8),
+                2 if at.max(from) + 96 <= bytes.len() => bytes.copy_within(from..from + 96, at),
+                _ => bytes.extend([0xff; 100]),
+            }
+        }
+        let dir = dir_of(&mangled);
+        match scan(&dir, START) {
+            Err(error) => assert!(is_refusal(error.kind()), "{error}"),
+            Ok((found, tail)) => {
+                assert!(written.starts_with(&found));
+                let log = Log::resume(dir.clone(), tail, CheckpointNo(0), SMALL).unwrap();
+                log.append(b"more").unwrap();
+                assert_eq!(scan(&dir, START).unwrap().0.len(), found.len() + 1);
             }
         }
     }

@@ -1,9 +1,11 @@
-//! What the memtable does in a second, on one thread: `cargo run --release -p pando-memtable --example speed [records]`.
+//! What the memtable does in a second, on one thread: `cargo run --release -p pando-memtable --example speed
+//! [records]`.
 
 use base::seams::Random;
 use base::sync::Arc;
 use base::{CommitTs, TableId};
 use memtable::Memtable;
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -28,6 +30,7 @@ fn main() {
         let bulk = extend("  extend_sorted into an empty table", &sorted);
         Random::seeded(2).shuffle(&mut numbers);
         let probes: Vec<Vec<u8>> = numbers.iter().map(key).collect();
+        map_for_comparison(&shuffled, &probes);
         for (name, memtable) in [("put at random", &random), ("extended", &bulk)] {
             get(&format!("  get, random hits, {name}"), memtable, &probes);
             scan(&format!("  scan, {name}"), memtable, records);
@@ -68,6 +71,21 @@ fn extend(name: &str, keys: &[Vec<u8>]) -> Arc<Memtable> {
     writer.extend_sorted(TABLE, AT, &mut keys.iter().map(|key| (&key[..], Some(&b""[..]))));
     report(name, begun, keys.len() as u64, Some(memtable.bytes()));
     memtable
+}
+
+/// What the standard library's map needs here and now, single-threaded and without versions.
+fn map_for_comparison(keys: &[Vec<u8>], probes: &[Vec<u8>]) {
+    let begun = Instant::now();
+    let map: BTreeMap<Box<[u8]>, u64> = keys.iter().fold(BTreeMap::new(), |mut map, key| {
+        map.insert(key.as_slice().into(), AT.0);
+        map
+    });
+    report("  BTreeMap insert, random order", begun, keys.len() as u64, None);
+    let begun = Instant::now();
+    for key in probes {
+        assert!(black_box(map.get(key.as_slice())).is_some());
+    }
+    report("  BTreeMap get, random hits", begun, probes.len() as u64, None);
 }
 
 fn get(name: &str, memtable: &Memtable, keys: &[Vec<u8>]) {

@@ -2,11 +2,11 @@
 //!
 //! 1. The writer alone allocates, through its [`Bump`]; the [`Arena`] owns the chunks and frees them when the
 //!    memtable goes. Nothing in a chunk is dropped: only plain data and atomics are placed there.
-//! 2. Records grow from a chunk's low end, nodes from its high end. Nodes are aligned to cache lines and records to
-//!    eight bytes, and neither pays for the other's alignment.
-//! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`], so that an idle table costs a page and a busy
-//!    one a system call each megabyte. What would fill a quarter of the largest chunk gets one of its own, and the
-//!    current chunk stays in use.
+//! 2. Records grow from a chunk's low end, nodes from its high end. Nodes are aligned to cache lines and
+//!    records to eight bytes, and neither pays for the other's alignment.
+//! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`], so that an idle table costs a page and
+//!    a busy one a system call each megabyte. What would fill a quarter of the largest chunk gets one of its
+//!    own, and the current chunk stays in use.
 
 use base::sync::atomic::{AtomicUsize, Ordering};
 use base::sync::{Mutex, lock};
@@ -63,7 +63,8 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         for chunk in lock(&self.chunks).drain(..) {
-            // SAFETY: it came from `alloc` with this layout, and whoever borrowed from it borrowed the memtable too.
+            // SAFETY: it came from `alloc` with this layout, and whoever borrowed from it borrowed the
+            // memtable too.
             unsafe { dealloc(chunk.start, chunk.layout) };
         }
     }
@@ -77,7 +78,8 @@ pub(crate) struct Bump {
     next_chunk_bytes: usize,
 }
 
-// SAFETY: the free middle is reachable through nothing but this Bump, which is as free to move as a `&mut [u8]`.
+// SAFETY: the free middle is reachable through nothing but this Bump, which is as free to move as a `&mut
+// [u8]`.
 unsafe impl Send for Bump {}
 
 impl Bump {
@@ -90,10 +92,10 @@ impl Bump {
     pub fn low(&mut self, arena: &Arena, layout: Layout) -> *mut u8 {
         debug_assert!(layout.align() <= RECORD_ALIGN && layout.size() > 0);
         let size = layout.size().next_multiple_of(RECORD_ALIGN);
-        if size > self.room {
-            if let Some(own) = self.refill(arena, size) {
-                return own;
-            }
+        if size > self.room
+            && let Some(own) = self.refill(arena, size)
+        {
+            return own;
         }
         let at = self.low;
         // SAFETY: `size <= room` bytes from `low` on belong to the chunk.
@@ -137,8 +139,8 @@ impl Bump {
         unsafe { self.low.add(self.room) }
     }
 
-    /// Makes room for `size` bytes: begins a new chunk (the rest of the old one is given up), or returns memory of
-    /// its own for what is too large for that.
+    /// Makes room for `size` bytes: begins a new chunk (the rest of the old one is given up), or returns
+    /// memory of its own for what is too large for that.
     #[cold]
     fn refill(&mut self, arena: &Arena, size: usize) -> Option<*mut u8> {
         if size > MAX_CHUNK_BYTES / 4 {

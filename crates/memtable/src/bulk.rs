@@ -1,5 +1,5 @@
-//! Building a whole tree from sorted records: nodes are filled to the last slot from left to right, each finished node
-//! becomes an entry of the level above, and readers see nothing until the root is published.
+//! Building a whole tree from sorted records: nodes are filled to the last slot from left to right, each
+//! finished node becomes an entry of the level above, and readers see nothing until the root is published.
 
 use crate::insert::{Change, Tree};
 use crate::node::{Entry, NodePtr, SLOTS};
@@ -14,8 +14,8 @@ struct Builder<'m, 'w, 't> {
 }
 
 impl<'m> Tree<'m, '_> {
-    /// Fills an empty tree with `changes`, whose keys strictly ascend and which share the timestamp `ts`. Returns how
-    /// many there were.
+    /// Fills an empty tree with `changes`, whose keys strictly ascend and which share the timestamp `ts`.
+    /// Returns how many there were.
     pub fn build<'a>(&mut self, ts: CommitTs, changes: &mut dyn Iterator<Item = Change<'a>>) -> u64 {
         let mut records = 0;
         let mut builder = Builder { tree: self, newest: ts, levels: Vec::new() };

@@ -1,7 +1,7 @@
 //! What validation asks: did anything in this range change since then?
 //!
-//! A table that has nothing newer answers in O(1); below that, parents of leaves and leaves say how new they are, so
-//! that only what changed is looked into.
+//! A table that has nothing newer answers in O(1); below that, parents of leaves and leaves say how new they
+//! are, so that only what changed is looked into.
 
 use crate::node::NodePtr;
 use crate::search::Path;
@@ -10,8 +10,8 @@ use base::CommitTs;
 use base::keys::head8;
 use std::ops::Bound;
 
-/// The first key from `start` to `end` that changed after `since`, or the start of the first range tombstone since then
-/// that reaches into the range.
+/// The first key from `start` to `end` that changed after `since`, or the start of the first range tombstone
+/// since then that reaches into the range.
 pub(crate) fn changed_since<'m>(
     table: &'m Table,
     start: &[u8],

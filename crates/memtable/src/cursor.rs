@@ -1,8 +1,8 @@
 //! A cursor: the keys of one table in order, each as of one timestamp.
 //!
-//! It keeps the way from the root to where it stands (see [`crate::node`] for why that stays good under a writer) and
-//! moves along it. Keys whose versions are all newer than its timestamp are passed over; a key that a range
-//! tombstone hides is reported as deleted.
+//! It keeps the way from the root to where it stands (see [`crate::node`] for why that stays good under a
+//! writer) and moves along it. Keys whose versions are all newer than its timestamp are passed over; a key
+//! that a range tombstone hides is reported as deleted.
 
 use crate::memtable::Found;
 use crate::record::Record;
@@ -14,8 +14,8 @@ use base::keys::head8;
 /// Moves over the keys of one table in both directions and shows each as of one timestamp. Made by
 /// [`Memtable::cursor`](crate::Memtable::cursor); stands nowhere at first.
 ///
-/// It sees its snapshot however much the writer adds meanwhile, provided that all commits at or before its timestamp
-/// were applied when it was made. Moving costs no allocation and no lock.
+/// It sees its snapshot however much the writer adds meanwhile, provided that all commits at or before its
+/// timestamp were applied when it was made. Moving costs no allocation and no lock.
 #[derive(Clone, Debug)]
 pub struct Cursor<'m> {
     table: Option<&'m Table>,
@@ -29,8 +29,9 @@ impl<'m> Cursor<'m> {
         Cursor { table, at, path: None, entry: None }
     }
 
-    /// The key that the cursor stands on, and what became of it; `None` where it stands nowhere: before the first
-    /// move, and after a move that found nothing. What it returns lives as long as the memtable is borrowed.
+    /// The key that the cursor stands on, and what became of it; `None` where it stands nowhere: before the
+    /// first move, and after a move that found nothing. What it returns lives as long as the memtable is
+    /// borrowed.
     #[inline]
     pub fn entry(&self) -> Option<(&'m [u8], Found<'m>)> {
         self.entry

@@ -1,12 +1,13 @@
-//! Inserting into a tree, by its one writer. See [`crate::node`] for what may be done to a node that is published.
+//! Inserting into a tree, by its one writer. See [`crate::node`] for what may be done to a node that is
+//! published.
 //!
 //! 1. The key is there: its slot gets the new record, which leads to the old ones.
 //! 2. The leaf has a free slot: fill it and publish the permutation.
-//! 3. The leaf is full: its entries and the new one are copied into two new leaves, which take its place in the
-//!    parent by one permutation. A leaf that grew at its end stays, and only the new entry goes into a leaf of its own
-//!    behind it: ascending keys fill nodes to the last slot and copy nothing.
-//! 4. The parent has no free slots: with few live entries it is copied into a node that has, which takes its place in a
-//!    slot of the grandparent; with many it is split as in (3), and so on up to a new root.
+//! 3. The leaf is full: its entries and the new one are copied into two new leaves, which take its place in
+//!    the parent by one permutation. A leaf that grew at its end stays, and only the new entry goes into a
+//!    leaf of its own behind it: ascending keys fill nodes to the last slot and copy nothing.
+//! 4. The parent has no free slots: with few live entries it is copied into a node that has, which takes its
+//!    place in a slot of the grandparent; with many it is split as in (3), and so on up to a new root.
 
 use crate::arena::{Arena, Bump};
 use crate::node::{Entry, Inner, Node, NodePtr, NodeSlot, SLOTS};
@@ -15,8 +16,8 @@ use crate::search::{Frame, Path};
 use base::CommitTs;
 use base::keys::head8;
 
-/// An inner node whose slots are used up is copied rather than split if it then has at most this many entries: three
-/// quarters, so that the copy has slots for two splits below it.
+/// An inner node whose slots are used up is copied rather than split if it then has at most this many
+/// entries: three quarters, so that the copy has slots for two splits below it.
 const COPY_AT_MOST: usize = SLOTS * 3 / 4;
 
 /// What is written about one key.
@@ -36,8 +37,8 @@ pub(crate) struct Tree<'m, 'w> {
     pub root: &'m NodeSlot,
 }
 
-/// Where the last insert went: the next one goes to the same leaf without a search from the root, if its head lies
-/// strictly between those of the leaf's separators.
+/// Where the last insert went: the next one goes to the same leaf without a search from the root, if its head
+/// lies strictly between those of the leaf's separators.
 #[derive(Debug)]
 pub(crate) struct Finger<'m> {
     path: Path<'m>,
@@ -88,7 +89,8 @@ impl<'m> Tree<'m, '_> {
         self.root.store(leaf);
     }
 
-    /// Inserts where `path` leads; false when nodes were replaced, so that the path is of no use to the writer now.
+    /// Inserts where `path` leads; false when nodes were replaced, so that the path is of no use to the
+    /// writer now.
     #[inline]
     fn insert_at(&mut self, path: &mut Path<'m>, found: bool, head: u64, change: Change<'_>) -> bool {
         if path.root_level() > 0 {
@@ -133,8 +135,8 @@ impl<'m> Tree<'m, '_> {
         self.add_child(path, Some(left), Entry { child: Some(right_leaf), ..right[0] });
     }
 
-    /// Steps 3 and 4 for the levels above the leaf: the node below `path`'s frame at level 1 was split. `left` takes its
-    /// place (`None`: it stays), `right` comes behind it.
+    /// Steps 3 and 4 for the levels above the leaf: the node below `path`'s frame at level 1 was split.
+    /// `left` takes its place (`None`: it stays), `right` comes behind it.
     fn add_child(&mut self, path: &Path<'m>, mut left: Option<Entry<'m>>, mut right: Entry<'m>) {
         for level in 1..=path.root_level() {
             let frame = path.frame(level);
@@ -195,8 +197,8 @@ impl<'m> Tree<'m, '_> {
     }
 }
 
-/// The entry that takes the place of `frame`'s: `left`, below the same separator. A first child has keys below its
-/// separator, and so its right half may begin below it; there `left`'s own first key separates.
+/// The entry that takes the place of `frame`'s: `left`, below the same separator. A first child has keys
+/// below its separator, and so its right half may begin below it; there `left`'s own first key separates.
 fn with_separator<'m>(frame: &Frame<'m>, left: Entry<'m>) -> Entry<'m> {
     if frame.place == 0 {
         return left;
@@ -218,7 +220,8 @@ fn add_in_place<'m>(frame: &Frame<'m>, left: Option<&Entry<'m>>, right: &Entry<'
     true
 }
 
-/// The entries of `frame`'s node, with `entry` at `place`. A copy of `entry` fills the rest, behind the count.
+/// The entries of `frame`'s node, with `entry` at `place`. A copy of `entry` fills the rest, behind the
+/// count.
 fn crowd<'m>(frame: &Frame<'m>, place: usize, entry: &Entry<'m>) -> [Entry<'m>; SLOTS + 1] {
     let mut entries = [*entry; SLOTS + 1];
     for from in 0..frame.permutation.len() {

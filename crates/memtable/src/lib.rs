@@ -1,20 +1,20 @@
 //! Floor 3: the memtable, where committed changes live until a checkpoint has merged them into pages.
 //!
 //! ```text
-//!   Writer ──put/delete/delete_range──►  Memtable ◄──get/cursor/newest_in/changed_since── any number of readers
-//!                                           │
-//!                 directory: table id ──► Table ──► tree of nodes ──► newest record ──► older ──► older
-//!                                           └─────► range tombstones, in commit order
+//!   Writer ──put/delete/delete_range──► Memtable ◄──get/cursor/changed_since── any number of readers
+//!                                          ▼
+//!            directory: table id ──► Table ──► tree of nodes ──► newest record ──► older ──► older
+//!                                      └─────► range tombstones, in commit order
 //! ```
 //!
-//! One writer, who holds the [`Writer`]; readers take no lock, wait for nobody and write nothing. Everything is
-//! insert-only and lies in one arena that is freed whole, so that what a reader was shown stays where it is for as
-//! long as the memtable lives.
+//! One writer, who holds the [`Writer`]; readers take no lock, wait for nobody and write nothing. Everything
+//! is insert-only and lies in one arena that is freed whole, so that what a reader was shown stays where it
+//! is for as long as the memtable lives.
 //!
-//! Reading order: [`arena`] (memory), [`record`] (one version of one key), [`node`] (the append slots and the
-//! permutation, and why readers need no lock), [`search`] (down the tree), [`insert`] (splits), [`bulk`] (sorted
-//! loads), [`table`] (trees and range tombstones by table), [`cursor`], [`changed`] (what validation asks),
-//! [`memtable`](mod@memtable) and [`writer`] (the public face).
+//! Reading order: `arena` (memory), `record` (one version of one key), `node` (the append slots and the
+//! permutation, and why readers need no lock), `search` (down the tree), `insert` (splits), `bulk`
+//! (sorted loads), `table` (trees and range tombstones by table), `cursor`, `changed` (what validation
+//! asks), `memtable` and `writer` (the public face).
 #![deny(missing_docs)]
 
 mod arena;

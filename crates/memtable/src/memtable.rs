@@ -22,9 +22,9 @@ pub enum Found<'m> {
 
 /// The changes of many tables since the last seal, in memory, each with its commit timestamp.
 ///
-/// Reads take no lock, never wait and write nothing; what they return is borrowed from the memtable. They see every
-/// commit at or before their timestamp, provided that those were applied before the read began. All memory is freed
-/// with the memtable.
+/// Reads take no lock, never wait and write nothing; what they return is borrowed from the memtable. They see
+/// every commit at or before their timestamp, provided that those were applied before the read began. All
+/// memory is freed with the memtable.
 ///
 /// ```
 /// use base::{CommitTs, TableId};
@@ -47,7 +47,6 @@ pub struct Memtable {
 
 impl Memtable {
     /// An empty memtable, which owns no memory yet, and the one right to write to it.
-    #[expect(clippy::new_ret_no_self, reason = "a memtable without its writer would be of no use")]
     pub fn new() -> (Arc<Memtable>, Writer) {
         let memtable = Arc::new(Memtable {
             directory: Directory::new(),
@@ -58,8 +57,8 @@ impl Memtable {
         (memtable, writer)
     }
 
-    /// The newest change of `key` at or before `at`; `None` if this memtable knows of none. O(log n), plus the versions
-    /// newer than `at` and the range tombstones newer than the record.
+    /// The newest change of `key` at or before `at`; `None` if this memtable knows of none. O(log n), plus
+    /// the versions newer than `at` and the range tombstones newer than the record.
     #[inline]
     pub fn get(&self, table: TableId, key: &[u8], at: CommitTs) -> Option<Found<'_>> {
         let table = self.directory.find(table)?;
@@ -91,24 +90,24 @@ impl Memtable {
         Cursor::new(self.directory.find(table), at)
     }
 
-    /// The range tombstones of `table` so far, in the order of their commits. One load each call; the slice does not
-    /// change.
+    /// The range tombstones of `table` so far, in the order of their commits. One load each call; the slice
+    /// does not change.
     #[inline]
     pub fn range_tombstones(&self, table: TableId) -> &[RangeTombstone<'_>] {
         self.directory.find(table).map_or(&[], Table::range_tombstones)
     }
 
-    /// When `key` last changed, by a change of its own or by a range tombstone over it. O(log n), plus the range
-    /// tombstones newer than the record.
+    /// When `key` last changed, by a change of its own or by a range tombstone over it. O(log n), plus the
+    /// range tombstones newer than the record.
     pub fn newest_in(&self, table: TableId, key: &[u8]) -> Option<CommitTs> {
         let table = self.directory.find(table)?;
         let own = table.root.load().and_then(|root| find(root, key)).map(|newest| newest.ts());
         table.hidden_since(key, own, CommitTs::MAX).or(own)
     }
 
-    /// Some key in the range that changed after `since`, or the start of a range tombstone after `since` that reaches
-    /// into the range; `None` if nothing did. O(1) when nothing in the table is newer; else leaves and parents of
-    /// leaves that are not newer are passed over.
+    /// Some key in the range that changed after `since`, or the start of a range tombstone after `since` that
+    /// reaches into the range; `None` if nothing did. O(1) when nothing in the table is newer; else leaves
+    /// and parents of leaves that are not newer are passed over.
     pub fn changed_since(
         &self,
         table: TableId,

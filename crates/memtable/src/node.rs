@@ -1,39 +1,48 @@
-//! Nodes of append slots under a permutation (after Masstree; Mao, Kohler and Morris 2012), and why readers of them
-//! need neither locks nor retries.
+//! Nodes of append slots under a permutation (after Masstree; Mao, Kohler and Morris 2012), and why readers
+//! of them need neither locks nor retries.
 //!
-//! A node has [`SLOTS`] slots and one atomic word, the permutation, which says how many slots count and in which
-//! order. A leaf's slot is a key's head and its newest record; an inner node's slot has a child besides, and the
-//! record lends its key as the separator: the child holds the keys from its separator (the first child: from
-//! anything) up to the next one.
+//! A node has [`SLOTS`] slots and one atomic word, the permutation, which says how many slots count and in
+//! which order. A leaf's slot is a key's head and its newest record; an inner node's slot has a child
+//! besides, and the record lends its key as the separator: the child holds the keys from its separator (the
+//! first child: from anything) up to the next one.
 //!
 //! What the one writer does to a node that readers may see:
-//! 1. **Append**: fill a slot that no permutation of this node ever named, then publish a permutation that names it.
-//! 2. **Replace by two** (inner only): fill two such slots with copies of a child's halves, then publish a permutation
-//!    that names both in the place of the child.
-//! 3. **Newer version** (leaf only): store a record of the same key, whose chain leads to the old one, into a slot.
-//! 4. **Newer copy** (inner only): store a child with the same keys or more, over the same range, into a slot.
 //!
-//! Nothing else: no slot is used twice, no permutation that was published is wrong about a slot's key, nodes that
-//! were split or copied stay as they were, and memory is not reused before the memtable goes.
+//! 1. **Append**: fill a slot that no permutation of this node ever named, then publish a permutation that
+//!    names it.
+//! 2. **Replace by two** (inner only): fill two such slots with copies of a child's halves, then publish a
+//!    permutation that names both in the place of the child.
+//! 3. **Newer version** (leaf only): store a record of the same key, whose chain leads to the old one, into a
+//!    slot.
+//! 4. **Newer copy** (inner only): store a child with the same keys or more, over the same range, into a
+//!    slot.
+//!
+//! Separators ascend within a node. The first child's is not looked at by searches, and keys below it may lie
+//! there; when that child is split, its left half's first key becomes the separator, so that the right half's
+//! is above.
+//!
+//! Nothing else: no slot is used twice, no permutation that was published is wrong about a slot's key, nodes
+//! that were split or copied stay as they were, and memory is not reused before the memtable goes.
 //!
 //! # What a reader sees
-//! A reader at timestamp `at` must find exactly the records with `ts <= at`, and all of those were applied before
-//! it began. Call what it holds, a set of (node, permutation) pairs on its way down, *stale* as soon as the writer goes
-//! on. Going down from a stale pair still finds every such record in its place:
+//! A reader at timestamp `at` must find exactly the records with `ts <= at`, and all of those were applied
+//! before it began. Call what it holds, a set of (node, permutation) pairs on its way down, *stale* as soon
+//! as the writer goes on. Going down from a stale pair still finds every such record in its place:
 //! * the pair names each key that the node held when it was read, by (1) and (2) for ever;
 //! * the record in a leaf's slot is the one that was there or a newer version that leads to it (3);
 //! * the child in an inner slot is the one that was there or a copy that holds at least its keys (4); a child
 //!   that was replaced by two is not changed by that, and holds what it held.
 //!
-//! By induction over the levels the reader meets each key that was there when it began once, in order. It may meet
-//! more (keys that came later, in parts that it had not yet read), but these have `ts > at` in all their versions
-//! and are skipped. A cursor therefore keeps the pairs on its stack with an index into each and moves over those
-//! alone: it never follows a link between siblings, and never reads a permutation again that it stands on.
+//! By induction over the levels the reader meets each key that was there when it began once, in order. It may
+//! meet more (keys that came later, in parts that it had not yet read), but these have `ts > at` in all their
+//! versions and are skipped. A cursor therefore keeps the pairs on its stack with an index into each and
+//! moves over those alone: it never follows a link between siblings, and never reads a permutation again that
+//! it stands on.
 //!
 //! # Orderings
-//! The writer stores permutations, records, children and roots with Release after everything that they lead to; the
-//! readers' Acquire loads of the same words are the partners. Heads are plain data that a permutation publishes:
-//! Relaxed. `newest` is stored before what it announces, and also published by that.
+//! The writer stores permutations, records, children and roots with Release after everything that they lead
+//! to; the readers' Acquire loads of the same words are the partners. Heads are plain data that a permutation
+//! publishes: Relaxed. `newest` is stored before what it announces, and also published by that.
 
 use crate::arena::prefetch;
 use crate::record::{Header, Record, compare_behind_head};
@@ -41,11 +50,13 @@ use base::CommitTs;
 use base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::array;
 use std::cmp::Ordering as Order;
+use std::hint::select_unpredictable;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 
-/// Slots of a node: as many four-bit numbers as one word holds besides their count. Under loom the smallest number
-/// that can split, so that every interleaving can be tried.
+/// Slots of a node: as many four-bit numbers as one word holds besides their count. Under loom the smallest
+/// number that can split, so that every interleaving can be tried.
 pub(crate) const SLOTS: usize = if cfg!(loom) { 3 } else { 15 };
 
 /// More levels than can be: an inner node gains at least four entries (15 slots) between its making and its
@@ -92,8 +103,8 @@ impl Permutation {
         Permutation(self.0 & !(15 << shift) | (slot as u64) << shift)
     }
 
-    /// Whether a full leaf's last inserts all came at its end: slots are filled in the order of inserts, so the
-    /// last places then hold the last slots in their order.
+    /// Whether a full leaf's last inserts all came at its end: slots are filled in the order of inserts, so
+    /// the last places then hold the last slots in their order.
     pub fn grew_at_its_end(self) -> bool {
         const LAST: usize = SLOTS / 3;
         self.len() == SLOTS && (SLOTS - LAST..SLOTS).all(|place| self.slot(place) == place)
@@ -105,8 +116,8 @@ impl Permutation {
 #[derive(Debug)]
 pub(crate) struct Node {
     permutation: AtomicU64,
-    /// No record below is newer. Kept up in leaves and their parents only, so that commits leave the upper levels
-    /// alone in the readers' caches.
+    /// No record below is newer. Kept up in leaves and their parents only, so that commits leave the upper
+    /// levels alone in the readers' caches.
     newest: AtomicU64,
     heads: [AtomicU64; SLOTS],
     records: [AtomicPtr<Header>; SLOTS],
@@ -169,8 +180,8 @@ impl Node {
         CommitTs(self.newest.load(Ordering::Relaxed))
     }
 
-    /// Notes that a record of `ts` is about to be published below. The writer alone calls it, so that the two steps
-    /// need not be one.
+    /// Notes that a record of `ts` is about to be published below. The writer alone calls it, so that the two
+    /// steps need not be one.
     #[inline]
     pub fn stamp(&self, ts: CommitTs) {
         if self.newest() < ts {
@@ -186,9 +197,9 @@ impl Node {
     /// The newest record of the key in `slot`, which a permutation of this node names.
     #[inline]
     pub fn record(&self, slot: usize) -> Record<'_> {
-        // SAFETY: slots are filled, from records of this memtable, before a permutation names them, and only ever
-        // with such (crate invariant: one writer holds the nodes and records of one memtable). Acquire: the record
-        // was written before this pointer to it.
+        // SAFETY: slots are filled, from records of this memtable, before a permutation names them, and only
+        // ever with such (crate invariant: one writer holds the nodes and records of one memtable). Acquire:
+        // the record was written before this pointer to it.
         let record = unsafe { Record::from_ptr(self.records[slot].load(Ordering::Acquire)) };
         record.expect("a named slot is filled")
     }
@@ -205,26 +216,50 @@ impl Node {
         self.records[slot].store(record.as_ptr(), Ordering::Release);
     }
 
-    /// The place of `key` among the entries, or where it belongs. Four steps over heads, without a branch that
-    /// depends on them; keys are compared only where heads are equal.
+    /// The place of `key` among the entries, or where it belongs. Four steps over heads, without a branch
+    /// that depends on them; keys are compared only where heads are equal.
     #[inline]
     pub fn search(&self, permutation: Permutation, head: u64, key: &[u8]) -> Result<usize, usize> {
         let count = permutation.len();
         let mut place = 0;
         for step in [8, 4, 2, 1] {
-            let ahead = place + step;
             // Behind the last place a permutation names slot 0, so that the load is harmless.
-            let less = self.head(permutation.slot((ahead - 1).min(SLOTS - 1))) < head;
-            place = if less & (ahead <= count) { ahead } else { place };
+            let less = self.head(permutation.slot(place + step - 1)) < head;
+            place = select_unpredictable(less & (place + step <= count), place + step, place);
         }
-        while place < count && self.head(permutation.slot(place)) == head {
-            match compare_behind_head(key, self.record(permutation.slot(place)).key()) {
-                Order::Greater => place += 1,
-                Order::Equal => return Ok(place),
-                Order::Less => break,
+        let same = |place: usize| place < count && self.head(permutation.slot(place)) == head;
+        if !same(place) {
+            return Err(place);
+        }
+        let run = if same(place + 1) { count } else { place + 1 };
+        self.search_run(permutation, place..run, head, key)
+    }
+
+    /// [`Node::search`] among places that begin with one or more of the head `head`: halving, as each
+    /// comparison of keys may wait for memory.
+    #[inline]
+    fn search_run(
+        &self,
+        permutation: Permutation,
+        run: Range<usize>,
+        head: u64,
+        key: &[u8],
+    ) -> Result<usize, usize> {
+        let Range { start: mut low, end: mut high } = run;
+        while low < high {
+            let middle = (low + high) / 2;
+            let slot = permutation.slot(middle);
+            let order = match self.head(slot) == head {
+                true => compare_behind_head(key, self.record(slot).key()),
+                false => Order::Less,
+            };
+            match order {
+                Order::Less => high = middle,
+                Order::Equal => return Ok(middle),
+                Order::Greater => low = middle + 1,
             }
         }
-        Err(place)
+        Err(low)
     }
 
     /// The place of the child that covers `key`, in an inner node.
@@ -294,6 +329,12 @@ pub(crate) struct NodePtr<'m> {
     memtable: PhantomData<&'m Node>,
 }
 
+// SAFETY: as good as a `&'m Node`, which holds nothing but atomics; records are reached through them as
+// records are.
+unsafe impl Send for NodePtr<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for NodePtr<'_> {}
+
 impl<'m> NodePtr<'m> {
     pub fn leaf(leaf: &'m Node) -> NodePtr<'m> {
         NodePtr { tagged: NonNull::from(leaf), memtable: PhantomData }
@@ -319,8 +360,8 @@ impl<'m> NodePtr<'m> {
     /// The node; of an inner one its front.
     #[inline]
     pub fn node(self) -> &'m Node {
-        // SAFETY: made from a reference that lived for 'm, plus the level, which is taken off again; a Node is the
-        // front of an Inner, which is repr(C).
+        // SAFETY: made from a reference that lived for 'm, plus the level, which is taken off again; a Node
+        // is the front of an Inner, which is repr(C).
         unsafe { &*self.untagged() }
     }
 
@@ -331,12 +372,12 @@ impl<'m> NodePtr<'m> {
         (self.level() > 0).then(|| unsafe { &*self.untagged().cast::<Inner>() })
     }
 
-    /// Fetches the lines of a leaf, or those of an inner node that a search reads first.
+    /// Fetches all lines of the node side by side, where a search would wait for one after the other.
     #[inline]
     pub fn prefetch(self) {
-        let line = self.untagged().cast::<[u8; 64]>();
-        for i in 0..4 {
-            prefetch(line.wrapping_add(i));
+        let bytes = if self.level() > 0 { size_of::<Inner>() } else { size_of::<Node>() };
+        for offset in (0..bytes).step_by(64) {
+            prefetch(self.untagged().wrapping_byte_add(offset));
         }
     }
 }
@@ -353,13 +394,48 @@ impl NodeSlot {
     /// Acquire: what the node holds was written before it was published here.
     #[inline]
     pub fn load(&self) -> Option<NodePtr<'_>> {
-        // The lifetime is the slot's borrow: slots lie in the same memtable as the nodes that they lead to (crate
-        // invariant: one writer holds the nodes of one memtable).
+        // The lifetime is the slot's borrow: slots lie in the same memtable as the nodes that they lead to
+        // (crate invariant: one writer holds the nodes of one memtable).
         let tagged = NonNull::new(self.0.load(Ordering::Acquire))?;
         Some(NodePtr { tagged, memtable: PhantomData })
     }
 
     pub fn store(&self, node: NodePtr<'_>) {
         self.0.store(node.tagged.as_ptr(), Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use base::seams::Random;
+
+    #[test]
+    fn a_permutation_is_a_list_of_slots() {
+        let mut random = Random::seeded(1);
+        for _ in 0..1000 {
+            let mut permutation = Permutation::identity(0);
+            let mut list = Vec::new();
+            for slot in 0..SLOTS {
+                let place = random.below(list.len() as u64 + 1) as usize;
+                permutation = permutation.insert(place, slot);
+                list.insert(place, slot);
+                let replaced = random.below(list.len() as u64) as usize;
+                let by = random.below(SLOTS as u64) as usize;
+                permutation = permutation.replace(replaced, by);
+                list[replaced] = by;
+                assert_eq!(
+                    (0..permutation.len()).map(|place| permutation.slot(place)).collect::<Vec<_>>(),
+                    list
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn growth_at_the_end_shows() {
+        assert!(Permutation::identity(SLOTS).grew_at_its_end());
+        assert!(!Permutation::identity(SLOTS - 1).grew_at_its_end());
+        assert!(!Permutation::identity(SLOTS - 1).insert(0, SLOTS - 1).grew_at_its_end());
     }
 }

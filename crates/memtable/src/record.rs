@@ -1,12 +1,12 @@
 //! One version of one key, as it lies in the arena.
 //!
 //! ```text
-//!   commit timestamp u64 · older version *  · key length u32 · value length and tombstone bit u32 · key · value
+//!   commit timestamp u64 · older version * · key bytes u32 · value bytes u32 (all ones: deleted) · key · value
 //! ```
 //!
 //! 1. A record is written whole before a pointer to it is published, and never changes after.
-//! 2. The versions of a key form a chain, newest first; timestamps never increase along it. Of two versions with
-//!    one timestamp the first in the chain was applied last, and counts.
+//! 2. The versions of a key form a chain, newest first; timestamps never increase along it. Of two versions
+//!    with one timestamp the first in the chain was applied last, and counts.
 
 use crate::arena::{Arena, Bump};
 use base::CommitTs;
@@ -23,7 +23,7 @@ pub(crate) struct Header {
     ts: CommitTs,
     older: *const Header,
     key_bytes: u32,
-    /// Length of the value; [`TOMBSTONE`] for a deletion.
+    /// Length of the value, or [`TOMBSTONE`].
     value_bytes: u32,
 }
 
@@ -36,6 +36,11 @@ pub(crate) struct Record<'m> {
     header: *const Header,
     memtable: PhantomData<&'m Arena>,
 }
+
+// SAFETY: a record is as good as a `&'m` to bytes that never change.
+unsafe impl Send for Record<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Record<'_> {}
 
 impl<'m> Record<'m> {
     /// Writes a record; `value` is `None` for a deletion.
@@ -54,8 +59,8 @@ impl<'m> Record<'m> {
         let layout = Layout::from_size_align(size, mem::align_of::<Header>()).expect("a record fits memory");
         let at = bump.low(arena, layout);
         let older = older.map_or(ptr::null(), |older| older.header);
-        // SAFETY: `at` is fresh memory of this layout, which nobody else knows yet: the header fits at its front
-        // and is aligned, and the two copies end where the layout ends.
+        // SAFETY: `at` is fresh memory of this layout, which nobody else knows yet: the header fits at its
+        // front and is aligned, and the two copies end where the layout ends.
         unsafe {
             at.cast::<Header>().write(Header { ts, older, key_bytes: key.len() as u32, value_bytes });
             let bytes = at.add(mem::size_of::<Header>());
@@ -68,8 +73,8 @@ impl<'m> Record<'m> {
     /// The record at `header`; `None` for null.
     ///
     /// # Safety
-    /// `header` is null, or came from [`Record::as_ptr`] of a record of the memtable that `'m` borrows, and was
-    /// read so that the writing of the record happened before.
+    /// `header` is null, or came from [`Record::as_ptr`] of a record of the memtable that `'m` borrows, and
+    /// was read so that the writing of the record happened before.
     #[inline]
     pub unsafe fn from_ptr(header: *const Header) -> Option<Record<'m>> {
         (!header.is_null()).then_some(Record { header, memtable: PhantomData })
@@ -83,7 +88,8 @@ impl<'m> Record<'m> {
 
     #[inline]
     fn header(self) -> &'m Header {
-        // SAFETY: by `create` or the contract of `from_ptr` this is a written record, immutable, that lives for 'm.
+        // SAFETY: by `create` or the contract of `from_ptr` this is a written record, immutable, that lives
+        // for 'm.
         unsafe { &*self.header }
     }
 
@@ -124,8 +130,8 @@ impl<'m> Record<'m> {
     }
 }
 
-/// The order of `key` and a record's key whose heads (`base::keys::head8`) are equal. Where one of them is no longer than
-/// a head, it is a beginning of the other up to zeros, and the shorter comes first.
+/// The order of `key` and a record's key whose heads (`base::keys::head8`) are equal. Where one of them is no
+/// longer than a head, it is a beginning of the other up to zeros, and the shorter comes first.
 #[inline]
 pub(crate) fn compare_behind_head(key: &[u8], other: &[u8]) -> Ordering {
     if key.len() <= 8 || other.len() <= 8 { key.len().cmp(&other.len()) } else { key[8..].cmp(&other[8..]) }

@@ -51,8 +51,8 @@ impl<'m> Frame<'m> {
     }
 }
 
-/// One (node, permutation, place) a level, from the leaf at 0 to the root. See [`crate::node`] for why it stays good
-/// for readers while the writer goes on.
+/// One (node, permutation, place) a level, from the leaf at 0 to the root. See [`crate::node`] for why it
+/// stays good for readers while the writer goes on.
 #[derive(Clone, Debug)]
 pub(crate) struct Path<'m> {
     frames: [Frame<'m>; MAX_LEVELS],
@@ -174,8 +174,9 @@ impl<'m> Path<'m> {
         moved
     }
 
-    /// To the next entry of the frame at `level`, or to the first of the next node at that level; false (and nothing
-    /// moves) when there is none. The frames below stay where they were: [`Path::enter`] comes next, or another step.
+    /// To the next entry of the frame at `level`, or to the first of the next node at that level; false (and
+    /// nothing moves) when there is none. The frames below stay where they were: [`Path::enter`] comes next,
+    /// or another step.
     pub fn next_entry(&mut self, level: usize) -> bool {
         let behind = |frame: &Frame<'_>| frame.place + 1 < frame.permutation.len();
         let Some(from) = (level..=self.root_level).find(|&from| behind(&self.frames[from])) else {

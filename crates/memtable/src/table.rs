@@ -1,10 +1,11 @@
 //! Tables: their trees, their range tombstones, and the directory that finds them by id.
 //!
-//! 1. The directory is an open-addressed hash table of pointers, at most half full. The writer adds a table with one
-//!    store; when it grows, it fills a directory of twice the size first and publishes that with one store. A reader
-//!    in an old directory misses only tables that were first written after it began.
-//! 2. Range tombstones are kept in the order of their commits, in an array that is appended to in place: readers take
-//!    the part in front of the length that they read. A full array is copied into one of twice the size.
+//! 1. The directory is an open-addressed hash table of pointers, at most half full. The writer adds a table
+//!    with one store; when it grows, it fills a directory of twice the size first and publishes that with one
+//!    store. A reader in an old directory misses only tables that were first written after it began.
+//! 2. Range tombstones are kept in the order of their commits, in an array that is appended to in place:
+//!    readers take the part in front of the length that they read. A full array is copied into one of twice
+//!    the size.
 //! 3. What a reader passed in either stays valid: old directories and arrays remain in the arena.
 
 use crate::arena::{Arena, Bump};
@@ -15,8 +16,8 @@ use base::{CommitTs, TableId};
 use std::ops::Bound;
 use std::{ptr, slice};
 
-/// A deletion of every key in a range, as of one commit. It hides older versions only: what the same commit put is
-/// newer.
+/// A deletion of every key in a range, as of one commit. It hides older versions only: what the same commit
+/// put is newer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeTombstone<'m> {
     /// The first key deleted.
@@ -106,17 +107,18 @@ impl Table {
     #[inline]
     pub fn range_tombstones(&self) -> &[RangeTombstone<'_>] {
         let list = self.tombstones.load(Ordering::Acquire);
-        // SAFETY: null or published by `push_tombstone` after it was written (Acquire meets its Release), in the arena
-        // that the borrow of this table borrows. The items in front of the length read with Acquire were written
-        // before it was stored and are never written again; what they borrow lies in the same arena.
+        // SAFETY: null or published by `push_tombstone` after it was written (Acquire meets its Release), in
+        // the arena that the borrow of this table borrows. The items in front of the length read with Acquire
+        // were written before it was stored and are never written again; what they borrow lies in the same
+        // arena.
         unsafe {
             let Some(list) = list.as_ref() else { return &[] };
             slice::from_raw_parts(list.items, list.len.load(Ordering::Acquire))
         }
     }
 
-    /// The newest range tombstone over `key` that is newer than `above` (if any) and not newer than `at`. Looks at each
-    /// range tombstone that is newer than `above`.
+    /// The newest range tombstone over `key` that is newer than `above` (if any) and not newer than `at`.
+    /// Looks at each range tombstone that is newer than `above`.
     #[inline]
     pub fn hidden_since(&self, key: &[u8], above: Option<CommitTs>, at: CommitTs) -> Option<CommitTs> {
         let newest_first = self.range_tombstones().iter().rev();
@@ -140,8 +142,8 @@ impl Table {
         // SAFETY: as in `range_tombstones`.
         let list = unsafe { self.tombstones.load(Ordering::Acquire).as_ref() };
         if let Some(list) = list.filter(|list| len < list.capacity) {
-            // SAFETY: inside the capacity, behind the length, so that no reader looks at it until the length is
-            // stored; the lifetime is widened to the arena's, which readers narrow to their borrow of it.
+            // SAFETY: inside the capacity, behind the length, so that no reader looks at it until the length
+            // is stored; the lifetime is widened to the arena's, which readers narrow to their borrow of it.
             unsafe { list.items.add(len).cast::<RangeTombstone<'_>>().write(tombstone) };
             list.len.store(len + 1, Ordering::Release);
             return;
@@ -199,7 +201,8 @@ impl Directory {
 
     #[inline]
     fn load(slot: &AtomicPtr<Table>) -> Option<&Table> {
-        // SAFETY: null or published by `add` after it was written, in the arena that the slot's borrow borrows.
+        // SAFETY: null or published by `add` after it was written, in the arena that the slot's borrow
+        // borrows.
         unsafe { slot.load(Ordering::Acquire).as_ref() }
     }
 

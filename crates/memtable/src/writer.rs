@@ -1,6 +1,7 @@
 //! The one right to write to a memtable.
 
 use crate::arena::Bump;
+use crate::cursor::Cursor;
 use crate::insert::{Change, Tree};
 use crate::memtable::Memtable;
 use crate::table::Table;
@@ -9,13 +10,20 @@ use base::sync::Arc;
 use base::sync::atomic::Ordering;
 use base::{CommitTs, TableId};
 
-/// Writes to one memtable; there is one for each. Commits are applied in the order of their timestamps: no call may
-/// name an older one than a call before it on the same table.
+/// Writes to one memtable; there is one for each. Commits are applied in the order of their timestamps: no
+/// call may name an older one than a call before it on the same table.
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) memtable: Arc<Memtable>,
     pub(crate) bump: Bump,
 }
+
+const _: () = {
+    const fn assert_send<T: Send>() {}
+    assert_send::<Writer>();
+    assert_send::<Arc<Memtable>>();
+    assert_send::<Cursor<'static>>();
+};
 
 impl Writer {
     /// What it writes to.
@@ -35,8 +43,9 @@ impl Writer {
         self.insert(table, Change { ts, key, value: None });
     }
 
-    /// Deletes every key from `start` up to, but without, `end` (`None`: to the table's end) as of before `ts`: what is
-    /// put with the same timestamp stays, in whichever order the two are applied. Amortised O(1).
+    /// Deletes every key from `start` up to, but without, `end` (`None`: to the table's end) as of before
+    /// `ts`: what is put with the same timestamp stays, in whichever order the two are applied. Amortised
+    /// O(1).
     pub fn delete_range(&mut self, table: TableId, start: &[u8], end: Option<&[u8]>, ts: CommitTs) {
         let (table, Tree { arena, bump, .. }) = self.tree(table, ts);
         table.push_tombstone(arena, bump, start, end, ts);
@@ -54,8 +63,9 @@ impl Writer {
         }
     }
 
-    /// Applies a commit's changes of `table` whose keys strictly ascend (`None` deletes). Builds the whole tree at once
-    /// where the table has none yet, to be seen when it is done; else inserts each near the one before.
+    /// Applies a commit's changes of `table` whose keys strictly ascend (`None` deletes). Builds the whole
+    /// tree at once where the table has none yet, to be seen when it is done; else inserts each near the one
+    /// before.
     ///
     /// ```
     /// # use base::{CommitTs, TableId};

@@ -1,5 +1,6 @@
-//! Every interleaving (up to a bound on preemptions) of a writer that splits nodes and a reader that goes down them:
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p pando-memtable --test loom`. Nodes have three slots here.
+//! Every interleaving (up to a bound on preemptions) of a writer that splits nodes and a reader that goes
+//! down them: `RUSTFLAGS="--cfg loom" cargo test --release -p pando-memtable --test loom`. Nodes have three
+//! slots here.
 #![cfg(loom)]
 
 use base::sync::Arc;
@@ -12,7 +13,7 @@ const TABLE: TableId = TableId(16);
 /// Lets a writer put `later` at timestamp 2 over `sooner` at timestamp 1, while a reader at 1 does `read`.
 fn race(sooner: &'static [u8], later: &'static [u8], read: fn(&Memtable)) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
+    model.preemption_bound = Some(4);
     model.check(move || {
         let (memtable, mut writer) = Memtable::new();
         for key in sooner {
@@ -77,7 +78,7 @@ fn a_cursor_goes_back_over_its_keys_while_the_tree_grows() {
 #[test]
 fn a_new_table_and_a_range_tombstone_appear_whole() {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
+    model.preemption_bound = Some(4);
     model.check(|| {
         let (memtable, mut writer) = Memtable::new();
         let reader = {

@@ -13,11 +13,12 @@ use std::ops::Bound;
 
 const TABLE: TableId = TableId(16);
 
+type Versions = BTreeMap<(Vec<u8>, Reverse<u64>), Option<Vec<u8>>>;
 type Range = (Vec<u8>, Option<Vec<u8>>, u64);
 
 #[derive(Default)]
 struct Model {
-    versions: BTreeMap<(Vec<u8>, Reverse<u64>), Option<Vec<u8>>>,
+    versions: Versions,
     ranges: Vec<Range>,
 }
 
@@ -303,7 +304,8 @@ fn the_last_of_two_puts_with_one_timestamp_counts() {
     assert_eq!(memtable.range_tombstones(TABLE).len(), 1);
 }
 
-/// Readers take snapshots of what was applied and check that each commit is there whole, while the writer writes.
+/// Readers take snapshots of what was applied and check that each commit is there whole, while the writer
+/// writes.
 #[test]
 fn readers_see_whole_commits_under_a_writer() {
     use std::sync::atomic::{AtomicU64, Ordering};

@@ -261,8 +261,8 @@ impl Frames {
         Some((chunk, index))
     }
 
-    /// The page, as long as the epoch lasts; or the guard back. The guard must be of the slots that
-    /// [`Limbo::reclaim`] scans.
+    /// The page, as long as the epoch lasts; or the guard back. The caller has made sure that the guard is of the
+    /// slots that [`Limbo::reclaim`] scans.
     #[inline]
     pub(crate) fn read<'g, 'e>(
         &'g self,
@@ -315,7 +315,8 @@ impl Frames {
     pub(crate) fn take_touched(&self, number: u32) -> bool {
         let (chunk, index) = self.locate(number);
         let meta = &chunk.metas[index];
-        // Both may change right after: a wrong guess costs a fault, never a wrong page.
+        // Relaxed on both: they may change right after anyway. A wrong guess costs a fault, never a wrong page, as
+        // `reclaim` reads the pins again.
         meta.visited.swap(false, Ordering::Relaxed) || meta.pins.load(Ordering::Relaxed) > 0
     }
 

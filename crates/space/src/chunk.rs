@@ -4,7 +4,7 @@
 //! 1. No unit is both used and held.
 //! 2. While a chunk is dirty, `saved` is its `used` as the last save left it; a clean chunk needs no copy.
 //! 3. `free` counts the units within the map that are neither used nor held.
-//! 4. No run of `no_fit` or more free units begins in this chunk (a hint that spares a search; `u32::MAX` for none).
+//! 4. No run of `no_fit` or more free units begins in this chunk (a hint that spares a search; `u64::MAX` for none).
 
 use base::PagePtr;
 use base::limits::UNIT_BYTES;

@@ -167,6 +167,7 @@ impl Space {
     /// Gives back units that were allocated since the last save and that no superblock, no reader and no log
     /// record reaches: at once reusable.
     pub fn free_unused(&mut self, unit: u64, units: u64) {
+        assert!(!self.adopted.contains_key(&unit), "unit {unit} is freed, but the log refers to it");
         self.logged.remove(&unit);
         self.each_chunk(Extent { unit, units }, |chunk, from, to| {
             assert_eq!(chunk.used.count(from, to), to - from, "units {unit}+{units} are freed, but not used");

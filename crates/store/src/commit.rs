@@ -1,7 +1,8 @@
 //! Commit: the one path by which anything enters the database.
 //!
 //! In order, under the commit lock but for 1, 7 and 8:
-//! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts this transaction and nothing else.
+//! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts this transaction and
+//!    nothing else.
 //! 2. *Validate* what was read (or, under snapshot isolation, written) against the commits since its snapshot.
 //! 3. *Stamp*: the next timestamp is its place in the order of commits.
 //! 4. *Append* to the log: from here on the commit survives a killed process.
@@ -13,6 +14,8 @@
 //!
 //! A failure from 4 on latches the database. In 7 it leaves the commit [`ErrorKind::Indeterminate`].
 
+use crate::apply::apply_record;
+use crate::gathered::Admitted;
 use crate::handle::Table;
 use crate::store::Store;
 use crate::view::{SealedMemtable, oldest_writing_view};
@@ -53,7 +56,7 @@ impl Committer {
 
 /// A transaction as the commit path needs it.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// The timestamp of its snapshot.
     pub begin: CommitTs,
     /// What it read.
@@ -63,7 +66,7 @@ pub struct Request<'a> {
     /// An empty buffer for the commit record.
     pub record: &'a mut Vec<u8>,
     /// The tables it used, whose catalog rows must be unchanged if it wrote anything.
-    pub tables: &'a [Table],
+    pub tables: &'a [(Table, Admitted)],
     /// How it is isolated.
     pub isolation: Isolation,
     /// How durable it asks to be.
@@ -103,7 +106,7 @@ impl Applied {
 
 impl Store {
     /// Steps 1 to 6. The first of the two resumable halves of a commit.
-    pub fn apply(&self, request: &mut Request<'_>) -> Result<Applied> {
+    pub(crate) fn apply(&self, request: &mut Request<'_>) -> Result<Applied> {
         self.check_open()?;
         self.latch.check()?;
         let Request { begin, durability, .. } = *request;
@@ -123,7 +126,7 @@ impl Store {
         stamp(request.record, ts);
         let end = self.log.append(request.record).map_err(|cause| self.latch.set(cause))?;
         committer.last = ts;
-        apply_writes(request.writes, &mut committer.writer, ts);
+        apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
         if request.writes.tables().next() == Some(TableId::CATALOG) {
             self.catalog_changed.store(ts.0, Ordering::SeqCst);
         }
@@ -133,7 +136,7 @@ impl Store {
         } else if committer.unsynced.is_empty() {
             self.clocks.publish(ts);
         }
-        self.tallies.commits.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        self.tallies.commits.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         let begin = end.0.saturating_sub(request.record.len() as u64);
         let wants_segment = begin / SEGMENT_CARE_BYTES != end.0 / SEGMENT_CARE_BYTES;
         let sealed = self.seal_if_full(committer);
@@ -153,18 +156,12 @@ impl Store {
             Durability::Buffered | Durability::Lazy => self.durable_point_of(applied.ts),
         };
         self.sync_log(through).map_err(|cause| {
-            let message = "the commit was written but its sync failed; whether it survives shows when the database \
-                           is opened again";
+            let message = "the commit was written but its sync failed; whether it survives shows when the \
+                           database is opened again";
             Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
         })?;
         debug_assert!(self.clocks.visible() >= applied.ts);
         Ok(applied.ts)
-    }
-
-    /// All eight steps.
-    pub fn commit(&self, request: &mut Request<'_>) -> Result<CommitTs> {
-        let applied = self.apply(request)?;
-        self.acknowledge(applied)
     }
 
     /// Where the log must be durable for everything through `ts` to be visible: behind the last `Sync` commit at
@@ -194,16 +191,16 @@ impl Store {
         if committer.last == *begin {
             return Ok(());
         }
-        if *begin < committer.history_floor && !reads.is_empty() {
-            let message = "the transaction began too long ago to be checked against what was committed since; run \
-                           it again, or make it shorter";
+        if *begin < committer.history_floor {
+            let message = "the transaction began too long ago to be checked against what was committed \
+                           since; run it again, or make it shorter";
             return Err(Error::new(ErrorKind::SnapshotTooOld, message));
         }
         self.validate_tables(committer, request)?;
         let recent = Recent { open: &committer.open, history: &committer.history };
         let mut written = writes.written(|table| recent.table_newest(table) > *begin);
         txn::validate(reads, &mut written, *isolation, *begin, &recent).map_err(|conflict| {
-            self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+            self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
             conflict.into()
         })
     }
@@ -217,7 +214,7 @@ impl Store {
         let changed = |table: &&Table| {
             recent.newest_in(TableId::CATALOG, table.name().as_bytes(), request.begin).is_some()
         };
-        match request.tables.iter().find(changed) {
+        match request.tables.iter().map(|(table, _)| table).find(changed) {
             None => Ok(()),
             Some(table) => {
                 let message =
@@ -246,7 +243,7 @@ impl Store {
         committer.history.insert(0, sealed);
         committer.open = open;
         committer.writer = writer;
-        self.tallies.seals.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        self.tallies.seals.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
     }
 
     /// Forgets the sealed memtables that every living read-write transaction began after, and, past this share of
@@ -269,22 +266,12 @@ impl Store {
 
 /// Step 1: the commit record, its timestamp still open.
 fn encode(writes: &mut WriteSet, record: &mut Vec<u8>) {
-    writes.sort_all();
+    writes.sort_for_commit();
     let mut encoder = Encoder::begin(record, CommitTs(0), writes.operations());
     for table in writes.tables() {
         for op in writes.ops(table) {
             encoder.push(table, op);
         }
-    }
-}
-
-/// Step 5, with the work for a large transaction done in one sorted pass.
-fn apply_writes(writes: &WriteSet, writer: &mut Writer, ts: CommitTs) {
-    for table in writes.tables() {
-        for (start, end) in writes.ranges(table) {
-            writer.delete_range(table, start, end, ts);
-        }
-        writer.extend_sorted(table, ts, &mut writes.records(table));
     }
 }
 

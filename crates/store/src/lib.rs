@@ -9,10 +9,12 @@
 //! * [`catalog`]: names of tables; [`check`]: whether everything is as it should be; [`stats`]: how much of it.
 #![deny(missing_docs)]
 
+mod apply;
 pub mod catalog;
 pub mod check;
 pub mod checkpoint;
 pub mod commit;
+mod gathered;
 mod handle;
 pub mod latch;
 mod lease;

@@ -12,6 +12,7 @@
 //! a `data` file is a database, one with `data.new` alone is an interrupted creation and starts over, and one with
 //! log segments alone has lost its data file and is refused.
 
+use crate::apply::apply_record;
 use crate::catalog::TableRow;
 use crate::commit::Committer;
 use crate::latch::Latch;
@@ -23,7 +24,7 @@ use crate::view::{OpenMemtable, SealedMemtable, View, Views};
 use base::budget::Budget;
 use base::op::{Decoder, Op};
 use base::seams::Random;
-use base::slots::{Reader, Slots};
+use base::slots::Slots;
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, TableId, limits};
 use io::{Dir, File};
 use log::{Block, Log};
@@ -109,7 +110,8 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
     for name in names.iter().filter(|name| *name == NEW_DATA) {
         dir.remove(name)?;
     }
-    let database = DatabaseId(Random::from_entropy().next_u64());
+    let drawn = || DatabaseId(Random::from_entropy().next_u64());
+    let database = options.database.unwrap_or_else(drawn);
     let data = dir.create(NEW_DATA)?;
     dir.sync()?;
     for name in names.iter().filter(|name| name.starts_with(LOG_PREFIX)) {
@@ -124,7 +126,7 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
         replay_from: first.end(),
         log_synced: first.synced(),
         next_table: TableId::FIRST_USER,
-        space: SpaceRoot { map: None, units: RESERVED_UNITS },
+        space: SpaceRoot::EMPTY,
         physical: Run::EMPTY,
     };
     data.set_len(RESERVED_UNITS * limits::UNIT_BYTES as u64)?;
@@ -187,16 +189,23 @@ impl Parts {
         let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| replay.block(&block))?;
         if tail.end.lsn < superblock.log_synced {
             return Err(Error::corruption(format!(
-                "the log ends at LSN {}, but it was durable through {} when checkpoint {} was made: blocks were lost",
+                "the log ends at LSN {}, but it was durable through {} when checkpoint {} was made: blocks \
+                 were lost",
                 tail.end.lsn, superblock.log_synced, superblock.checkpoint.0
             )));
         }
         if tail.newest_checkpoint > superblock.checkpoint {
             return Err(Error::corruption(format!(
-                "the log names checkpoint {}, but the newest superblock that can be read is of checkpoint {}: a \
-                 superblock was lost",
+                "the log names checkpoint {}, but the newest superblock that can be read is of checkpoint {}: \
+                 a superblock was lost",
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
+        }
+        // A superblock that no part of the log names may lie in the page cache alone: its writer was killed before the
+        // sync, or the sync failed. It is made durable before the log names it or gives up what its predecessor needs.
+        if tail.newest_checkpoint < superblock.checkpoint {
+            superblock.write(&*self.data)?;
+            self.data.sync()?;
         }
         let log = Log::resume(self.dir.clone(), tail, superblock.checkpoint, options.log())?;
         Ok(Arc::new(self.assemble(replay, log, options, lock)))
@@ -237,9 +246,8 @@ impl Parts {
     }
 }
 
-fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Slots) -> Result<Tables> {
-    let slot = slots.claim().expect("a new database has free slots");
-    let reader = Reader::new(slots, slots.get(slot));
+fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Arc<Slots>) -> Result<Tables> {
+    let reader = slots.claim().expect("a new database has free slots");
     let mut rows = Vec::new();
     let mut cursor = Cursor::new(*physical);
     cursor.seek_first(pool, &reader)?;
@@ -251,7 +259,6 @@ fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Slots) -> Result<Tabl
         rows.push((table, Layout::decode(table, value)?));
         cursor.next(pool, &reader)?;
     }
-    slots.release(slot);
     Ok(Tables::from_rows(rows))
 }
 
@@ -293,23 +300,25 @@ impl Replay {
     }
 
     fn commit(&mut self, record: &[u8]) -> Result<()> {
-        let no_record = || Error::corruption("its checksum is good, but it is no commit record");
-        let mut decoder = Decoder::begin(record).ok_or_else(no_record)?;
-        let ts = decoder.ts();
+        let ts = apply_record(record, &mut self.writer)?;
         if ts.0 != self.last.0 + 1 {
             return Err(Error::corruption(format!("commit {} follows commit {}", ts.0, self.last.0)));
         }
-        for (table, op) in &mut decoder {
-            if table == TableId::CATALOG
-                && let Op::Put { key, value } = op
-            {
-                let row = TableRow::decode(key, value)?;
-                self.next_table = self.next_table.max(TableId(row.id.0 + 1));
-            }
-            self.writer.apply(ts, table, op);
-        }
-        decoder.finish().filter(|rest| rest.is_empty()).ok_or_else(no_record)?;
         self.last = ts;
+        self.note_table_ids(record)
+    }
+
+    /// Ids are never reused: the next one is behind all that the log has given.
+    fn note_table_ids(&mut self, record: &[u8]) -> Result<()> {
+        // The catalog is table 0 and so comes first in a record.
+        let rows =
+            Decoder::begin(record).into_iter().flatten().take_while(|(table, _)| *table == TableId::CATALOG);
+        for (_, op) in rows {
+            if let Op::Put { key, value } = op {
+                let row = TableRow::decode(key, value)?;
+                self.next_table = self.next_table.max(TableId(row.id.0.saturating_add(1)));
+            }
+        }
         Ok(())
     }
 

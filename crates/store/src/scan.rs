@@ -1,12 +1,10 @@
 //! Records in order: a span of keys, and a cursor over it.
 
 use crate::merge::layers::MemtableLayer;
-use crate::merge::{Item, Layer, Merged, Upper};
+use crate::merge::{Item, Merged, RunLayer, Upper};
 use crate::snapshot::Snapshot;
 use crate::write_set::WriteSet;
-use base::slots::Reader;
 use base::{Result, TableId, keys};
-use page::Value;
 use pool::Pool;
 use std::cell::RefCell;
 use std::fmt;
@@ -117,43 +115,6 @@ impl From<std::ops::RangeFull> for Span {
     }
 }
 
-/// The lowest layer: a run, with what its cursor needs to move.
-struct RunLayer<'a> {
-    cursor: run::Cursor,
-    pool: &'a Pool,
-    reader: Reader<'a>,
-}
-
-impl Layer for RunLayer<'_> {
-    fn seek_first(&mut self) -> Result<bool> {
-        self.cursor.seek_first(self.pool, &self.reader)
-    }
-    fn seek_last(&mut self) -> Result<bool> {
-        self.cursor.seek_last(self.pool, &self.reader)
-    }
-    fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        self.cursor.seek(self.pool, &self.reader, key)
-    }
-    fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
-        self.cursor.seek_before(self.pool, &self.reader, key)
-    }
-    #[inline]
-    fn next(&mut self) -> Result<bool> {
-        self.cursor.next(self.pool, &self.reader)
-    }
-    #[inline]
-    fn prev(&mut self) -> Result<bool> {
-        self.cursor.prev(self.pool, &self.reader)
-    }
-    #[inline]
-    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
-        self.cursor.entry().map(|(key, value)| match value {
-            Value::Inline(value) => (key, Item::Value(value)),
-            Value::Large(large) => (key, Item::Large(large)),
-        })
-    }
-}
-
 /// Where a cursor is in its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -225,8 +186,8 @@ impl<'a> Cursor<'a> {
         let memtables = written.map(|memtable| MemtableLayer::new(memtable, table, snapshot.ts()).into());
         let uppers = own.into_iter().chain(memtables).collect();
         let pool = &snapshot.store().pool;
-        let cursor = run::Cursor::new(view.tables.run(table));
-        let merged = Merged::new(uppers, RunLayer { cursor, pool, reader: snapshot.reader() });
+        let lower = RunLayer::new(view.tables.run(table), pool, snapshot.reader());
+        let merged = Merged::new(uppers, lower);
         Cursor { merged, pool, span, place: Place::Fresh, track, large: Vec::new() }
     }
 

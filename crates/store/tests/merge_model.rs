@@ -4,8 +4,8 @@ use base::seams::Random;
 use base::{CommitTs, Error, Result, TableId};
 use memtable::Memtable;
 use std::collections::BTreeMap;
-use store::merge::layers::MemtableLayer;
-use store::merge::{Item, Layer, Merged, Upper};
+
+use store::merge::{Item, Layer, MemtableLayer, Merged, Upper};
 use store::write_set::{Prior, WriteSet};
 
 const T: TableId = TableId(16);
@@ -64,6 +64,16 @@ impl Layer for List {
     fn prev(&mut self) -> Result<bool> {
         self.go(self.here().checked_sub(1))
     }
+    /// Answers for the next five records, as a leaf would.
+    fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
+        let (here, place) = (self.here(), self.place_of(key));
+        let steps = if forward {
+            place - here - 1
+        } else {
+            here - self.records.partition_point(|record| &record.0[..] <= key)
+        };
+        steps.min(5) as u32
+    }
     fn entry(&self) -> Option<(&[u8], Item<'_>)> {
         let (key, value) = &self.records[self.at?];
         Some((key, Item::Value(value)))
@@ -72,7 +82,11 @@ impl Layer for List {
 
 fn random_key(random: &mut Random) -> Vec<u8> {
     let n = random.below(200);
-    if n % 3 == 0 { format!("common prefix {n:03}").into_bytes() } else { n.to_string().into_bytes() }
+    if n.is_multiple_of(3) {
+        format!("common prefix {n:03}").into_bytes()
+    } else {
+        n.to_string().into_bytes()
+    }
 }
 
 enum Change {

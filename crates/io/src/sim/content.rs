@@ -305,11 +305,10 @@ mod tests {
                     }
                 }
                 assert_eq!(bytes_of(&content), model);
+                let mut again = Content::default();
+                again.write(&model, 0);
+                assert_eq!(again.fingerprint(), content.fingerprint(), "one content, one fingerprint");
             }
-            let mut again = Content::default();
-            again.write(&model, 0);
-            again.resize(model.len() as u64);
-            assert_eq!(again.fingerprint(), content.fingerprint(), "one content, one fingerprint");
         }
     }
 

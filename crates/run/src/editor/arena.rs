@@ -2,14 +2,29 @@
 //!
 //! A pointer to one carries [`PagePtr::IN_MEMORY`], and the index as its unit. Pages that were written back are
 //! used again without being cleared: whoever takes one fills or initialises it.
+//!
+//! Memory comes in chunks. The first is small, so that a small checkpoint costs little; the others are large enough
+//! for huge memory pages, since random edits would otherwise miss the TLB on every leaf.
 
 use base::PagePtr;
 use page::{Page, PageMut};
+use std::ops::Range;
+
+/// The length of every chunk but the first.
+const CHUNK_BYTES: usize = 4 << 20;
+/// How many pages the first chunk holds.
+const FIRST_PAGES: usize = 32;
+
+const _: () = assert!(CHUNK_BYTES >= base::limits::MAX_PAGE_BYTES);
 
 pub(super) struct Arena {
-    pages: Vec<Box<[u8]>>,
+    chunks: Vec<Box<[u8]>>,
+    /// How many pages were ever taken.
+    high: usize,
     free: Vec<u32>,
     page_bytes: usize,
+    /// Pages in a chunk, as a power of two.
+    chunk_shift: u32,
 }
 
 /// The arena index that `ptr` names, if it names a dirty page.
@@ -25,22 +40,30 @@ pub(super) fn link_to(node: u32) -> PagePtr {
 }
 
 impl Arena {
+    /// `page_bytes` is a power of two.
     pub fn new(page_bytes: usize) -> Arena {
-        Arena { pages: Vec::new(), free: Vec::new(), page_bytes }
+        let chunk_shift = (CHUNK_BYTES / page_bytes).ilog2();
+        Arena { chunks: Vec::new(), high: 0, free: Vec::new(), page_bytes, chunk_shift }
     }
 
     /// How many pages are in use.
     #[inline]
     pub fn live(&self) -> usize {
-        self.pages.len() - self.free.len()
+        self.high - self.free.len()
     }
 
     /// A page with arbitrary content.
     pub fn take(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.pages.push(vec![0; self.page_bytes].into_boxed_slice());
-            (self.pages.len() - 1) as u32
-        })
+        if let Some(node) = self.free.pop() {
+            return node;
+        }
+        let node = self.high as u32;
+        if self.place(node).0 == self.chunks.len() {
+            let bytes = if node == 0 { FIRST_PAGES * self.page_bytes } else { CHUNK_BYTES };
+            self.chunks.push(vec![0; bytes].into_boxed_slice());
+        }
+        self.high += 1;
+        node
     }
 
     pub fn give_back(&mut self, node: u32) {
@@ -48,24 +71,43 @@ impl Arena {
         self.free.push(node);
     }
 
+    /// The chunk that holds page `node`, and where.
+    #[inline]
+    fn place(&self, node: u32) -> (usize, Range<usize>) {
+        let node = node as usize;
+        let (chunk, index) = match node.checked_sub(FIRST_PAGES) {
+            None => (0, node),
+            Some(later) => (1 + (later >> self.chunk_shift), later & ((1 << self.chunk_shift) - 1)),
+        };
+        let start = index * self.page_bytes;
+        (chunk, start..start + self.page_bytes)
+    }
+
     #[inline]
     pub fn bytes_mut(&mut self, node: u32) -> &mut [u8] {
-        &mut self.pages[node as usize]
+        let (chunk, range) = self.place(node);
+        &mut self.chunks[chunk][range]
     }
 
     #[inline]
     pub fn page(&self, node: u32) -> Page<'_> {
-        Page::trusted(&self.pages[node as usize])
+        let (chunk, range) = self.place(node);
+        Page::trusted(&self.chunks[chunk][range])
     }
 
     #[inline]
     pub fn page_mut(&mut self, node: u32) -> PageMut<'_> {
-        PageMut::edit(&mut self.pages[node as usize])
+        PageMut::edit(self.bytes_mut(node))
     }
 
     /// The bytes of two different pages.
     pub fn pair(&mut self, a: u32, b: u32) -> (&mut [u8], &mut [u8]) {
-        let [a, b] = self.pages.get_disjoint_mut([a as usize, b as usize]).expect("two different pages");
-        (a, b)
+        let ((a_chunk, a), (b_chunk, b)) = (self.place(a), self.place(b));
+        if a_chunk == b_chunk {
+            let [a, b] = self.chunks[a_chunk].get_disjoint_mut([a, b]).expect("two different pages");
+            return (a, b);
+        }
+        let [a_chunk, b_chunk] = self.chunks.get_disjoint_mut([a_chunk, b_chunk]).expect("two chunks");
+        (&mut a_chunk[a], &mut b_chunk[b])
     }
 }

@@ -12,6 +12,9 @@
 //! 5. A lower entry that a range tombstone covers is stepped over; after [`PATIENCE`] of them in a row the lower layer
 //!    is sought behind the tombstone, so that a dropped range costs no walk through it.
 //!
+//! 6. After [`STREAK`] steps inside the lower layer it is asked how many more are certain to stay before the front (one
+//!    search in its leaf). For these, and for all if there is no upper entry left, no key is compared.
+//!
 //! Both directions are one code, with the direction as a constant.
 
 use super::{Item, Layer};
@@ -21,6 +24,9 @@ use std::cmp::Ordering;
 
 /// A seek costs about this many steps.
 const PATIENCE: u32 = 16;
+
+/// The search costs about this many compared steps.
+const STREAK: u32 = 6;
 
 /// Where the cursor stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +66,10 @@ pub struct Merged<U, L> {
     at: At,
     forward: bool,
     has_ranges: bool,
+    /// Steps of the lower layer that are certain to stay before the front.
+    clear: u32,
+    /// Compared steps of the lower layer since it was asked.
+    streak: u32,
     /// Hidden entries passed since the last that was not.
     hidden: u32,
     /// Scratch: the key at which the cursor turns.
@@ -77,6 +87,8 @@ fn directed<const FORWARD: bool>(order: Ordering) -> Ordering {
     if FORWARD { order } else { order.reverse() }
 }
 
+// A step of a cursor is no iterator's `next`: what it shows is borrowed from the cursor.
+#[allow(clippy::should_implement_trait)]
 impl<U: Layer, L: Layer> Merged<U, L> {
     /// A cursor over `uppers`, newest first (at most 64), and `lower`, on no entry yet.
     pub fn new(uppers: Vec<U>, lower: L) -> Self {
@@ -90,6 +102,8 @@ impl<U: Layer, L: Layer> Merged<U, L> {
             at: At::Nowhere,
             forward: true,
             has_ranges,
+            clear: 0,
+            streak: 0,
             hidden: 0,
             turning: Vec::new(),
         }
@@ -150,7 +164,7 @@ impl<U: Layer, L: Layer> Merged<U, L> {
             upper(layer)?;
         }
         self.lower_on = lower(&mut self.lower)?;
-        self.front = self.find_front::<FORWARD>();
+        self.find_front::<FORWARD>();
         self.settle::<FORWARD>()
     }
 
@@ -162,6 +176,11 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         // Should the step fail, the cursor is nowhere.
         self.at = At::Nowhere;
         self.lower_on = step::<FORWARD>(&mut self.lower)?;
+        if self.clear > 0 && self.lower_on {
+            self.clear -= 1;
+            self.at = At::Lower;
+            return Ok(true);
+        }
         self.settle::<FORWARD>()
     }
 
@@ -196,7 +215,6 @@ impl<U: Layer, L: Layer> Merged<U, L> {
     }
 
     /// Passes over what is deleted or hidden, and comes to rest on what comes first.
-    #[inline]
     fn settle<const FORWARD: bool>(&mut self) -> Result<bool> {
         loop {
             let lower_first = match self.front {
@@ -212,6 +230,7 @@ impl<U: Layer, L: Layer> Merged<U, L> {
                 if self.has_ranges && self.pass_hidden::<FORWARD>()? {
                     continue;
                 }
+                self.look_ahead::<FORWARD>();
                 self.at = At::Lower;
                 return Ok(true);
             }
@@ -224,6 +243,23 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         }
     }
 
+    /// Once the lower layer has come first often enough, finds out how long it will.
+    #[inline]
+    fn look_ahead<const FORWARD: bool>(&mut self) {
+        self.streak += 1;
+        if self.streak < STREAK || self.has_ranges {
+            return;
+        }
+        self.streak = 0;
+        self.clear = match self.front {
+            Some(front) => {
+                let key = self.uppers[front.layer].key().expect("the front is an entry");
+                self.lower.steps_before(key, FORWARD)
+            }
+            None => u32::MAX,
+        };
+    }
+
     /// The lower layer's key against the front's.
     #[inline]
     fn lower_against(&self, front: Front) -> Ordering {
@@ -232,7 +268,12 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         by_head.then_with(|| key.cmp(self.uppers[front.layer].key().expect("the front is an entry")))
     }
 
-    fn find_front<const FORWARD: bool>(&self) -> Option<Front> {
+    fn find_front<const FORWARD: bool>(&mut self) {
+        (self.clear, self.streak) = (0, 0);
+        self.front = self.first_above::<FORWARD>();
+    }
+
+    fn first_above<const FORWARD: bool>(&self) -> Option<Front> {
         let mut first: Option<(usize, &[u8], u64)> = None;
         for (layer, upper) in self.uppers.iter().enumerate() {
             let Some(key) = upper.key() else { continue };
@@ -260,7 +301,7 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         if tied {
             self.lower_on = step::<FORWARD>(&mut self.lower)?;
         }
-        self.front = self.find_front::<FORWARD>();
+        self.find_front::<FORWARD>();
         Ok(())
     }
 

@@ -7,6 +7,8 @@ use base::{CommitTs, Result, TableId};
 use memtable::{Found, Memtable};
 
 /// A layer above the run.
+// A cursor has few of these, in one vector: a box each would cost more than the room.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum Upper<'a> {
     /// The transaction's own writes.

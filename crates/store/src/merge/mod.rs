@@ -12,13 +12,16 @@
 //! Layers that have nothing of a table are left out by whoever builds the cursor; over no upper layer at all it adds
 //! one test to a step of the run's cursor.
 //!
-//! Reading order: [`Layer`] here, [`cursor`] (the algorithm), [`layers`] (what stands behind the trait).
+//! Reading order: [`Layer`] here, [`cursor`] (the algorithm), [`layers`] and [`run_layer`] (what stands behind the
+//! trait).
 
 pub mod cursor;
 pub mod layers;
+pub mod run_layer;
 
 pub use cursor::Merged;
-pub use layers::Upper;
+pub use layers::{MemtableLayer, Upper};
+pub use run_layer::RunLayer;
 
 use base::Result;
 use page::LargeRef;
@@ -59,6 +62,11 @@ pub trait Layer {
     #[inline]
     fn key(&self) -> Option<&[u8]> {
         self.entry().map(|(key, _)| key)
+    }
+    /// A number of steps, `forward` or back, that are certain to succeed and to end before `key` in that direction. 0
+    /// is always right; more saves the merge as many comparisons. At most one search in what is at hand.
+    fn steps_before(&self, _key: &[u8], _forward: bool) -> u32 {
+        0
     }
     /// Whether [`Layer::covering`] can ever answer: asked once per cursor.
     fn has_ranges(&self) -> bool {

@@ -1,0 +1,193 @@
+//! One thread: what a pool costs, finds, refuses and lets go. Then several, on a pool that is much too small.
+#![cfg(not(any(loom, shuttle)))]
+
+mod common;
+
+use base::seams::Random;
+use base::{ErrorKind, PagePtr, checksum};
+use common::{DATABASE, Fixture, content};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[test]
+fn a_pool_grows_with_use_and_keeps_its_limit() {
+    let fixture = Fixture::new(4096, 1 << 20);
+    assert_eq!(fixture.budget.used_bytes(), 0);
+    let ptrs = fixture.write_all(1000);
+    fixture.with_reader(|reader| {
+        fixture.read(reader, ptrs[0]).unwrap();
+        let small = fixture.pool.stats();
+        assert!(small.bytes > 0 && small.bytes < 200 << 10, "{small:?}");
+        for (n, &ptr) in (1..).zip(&ptrs) {
+            assert_eq!(fixture.read(reader, ptr).unwrap(), (n, 0));
+            assert!(fixture.pool.stats().bytes <= 1 << 20);
+        }
+    });
+    let stats = fixture.pool.stats();
+    assert!(stats.frames > 200 && stats.faults == 1000 && stats.overdraft_bytes == 0, "{stats:?}");
+    assert_eq!(fixture.budget.used_bytes(), stats.bytes);
+    let budget = fixture.budget.clone();
+    drop(fixture);
+    assert_eq!(budget.used_bytes(), 0);
+}
+
+#[test]
+fn a_page_is_loaded_once_and_a_pin_outlives_the_pool() {
+    let fixture = Fixture::new(16384, 8 << 20);
+    let ptr = fixture.write(1, 0);
+    let pin = fixture.with_reader(|reader| {
+        (0..10).for_each(|_| assert_eq!(fixture.read(reader, ptr).unwrap(), (1, 0)));
+        fixture.pool.pin(reader, ptr).unwrap()
+    });
+    assert_eq!(fixture.pool.stats().faults, 1);
+    drop(fixture);
+    assert_eq!(content(pin.clone().page()), (1, 0));
+}
+
+#[test]
+fn a_bad_page_is_an_error_each_time_and_found_when_mended() {
+    let fixture = Fixture::new(4096, 1 << 20);
+    let (ptr, bytes) = fixture.build(1, 0);
+    let mut bad = bytes.clone();
+    bad[4000] ^= 1;
+    fixture.file.write_at(&bad, ptr.offset_bytes()).unwrap();
+    fixture.with_reader(|reader| {
+        for _ in 0..100 {
+            assert_eq!(fixture.read(reader, ptr).unwrap_err().kind(), ErrorKind::Corruption);
+        }
+        assert_eq!(fixture.pool.stats().pages, 0);
+        fixture.file.write_at(&bytes, ptr.offset_bytes()).unwrap();
+        assert_eq!(fixture.read(reader, ptr).unwrap(), (1, 0));
+    });
+}
+
+#[test]
+fn pointers_that_cannot_be_are_refused_before_anything_is_allocated() {
+    let fixture = Fixture::new(4096, 1 << 20);
+    fixture.write(1, 0);
+    let bad = [PagePtr::new(0, 1, 1), PagePtr::new(2, 1, 1), PagePtr::new(PagePtr::MAX_UNIT, 60_000, 1)];
+    let flagged = PagePtr::new(1, 1, 1).with_flags(PagePtr::IN_MEMORY);
+    fixture.with_reader(|reader| {
+        for ptr in bad.into_iter().chain([flagged, PagePtr::new(1, 0, 1)]) {
+            assert_eq!(fixture.read(reader, ptr).unwrap_err().kind(), ErrorKind::Corruption);
+            assert!(fixture.pool.read_extent(ptr, 4096).is_err());
+        }
+    });
+    assert_eq!(fixture.pool.stats().bytes, 0);
+}
+
+#[test]
+fn a_reused_unit_never_shows_the_page_before() {
+    let fixture = Fixture::new(4096, 1 << 20);
+    let old = fixture.write(1, 0);
+    fixture.with_reader(|reader| {
+        let pin = fixture.pool.pin(reader, old).unwrap();
+        let new = fixture.write(1, 1);
+        assert_eq!(fixture.read(reader, new).unwrap(), (1, 1));
+        assert_eq!(content(pin.page()), (1, 0));
+        assert_eq!(fixture.read(reader, old).unwrap_err().kind(), ErrorKind::Corruption);
+        // A failed read of the old pointer does not push out the page that is there.
+        let faults = fixture.pool.stats().faults;
+        assert_eq!(fixture.read(reader, new).unwrap(), (1, 1));
+        assert_eq!(fixture.pool.stats().faults, faults);
+    });
+}
+
+#[test]
+fn admitted_pages_are_found_and_forgotten_ones_are_not() {
+    let fixture = Fixture::new(4096, 1 << 20);
+    let (ptr, bytes) = fixture.build(1, 0);
+    fixture.file.set_len(1 << 20).unwrap();
+    fixture.pool.admit(ptr, &bytes);
+    fixture.with_reader(|reader| {
+        assert_eq!(fixture.read(reader, ptr).unwrap(), (1, 0));
+        assert_eq!((fixture.pool.stats().faults, fixture.pool.stats().admitted), (0, 1));
+        fixture.pool.forget(ptr.unit());
+        fixture.pool.forget(ptr.unit());
+        assert!(fixture.read(reader, ptr).is_err(), "it was never written");
+    });
+}
+
+#[test]
+fn when_all_is_pinned_there_is_an_overdraft_and_then_an_error() {
+    let fixture = Fixture::new(65536, 8 << 20);
+    let ptrs = fixture.write_all(200);
+    fixture.with_reader(|reader| {
+        let (mut pins, mut refused) = (Vec::new(), None);
+        for &ptr in &ptrs {
+            match fixture.pool.pin(reader, ptr) {
+                Ok(pin) => pins.push(pin),
+                Err(error) => refused = Some(error),
+            }
+        }
+        let stats = fixture.pool.stats();
+        assert_eq!(refused.unwrap().kind(), ErrorKind::Full);
+        assert!(stats.bytes <= 8 << 20 && stats.overdraft_bytes == 8 * 65536, "{stats:?}");
+        assert_eq!(pins.len(), stats.frames + 8);
+        assert!(stats.frames >= 120, "{stats:?}");
+        for (n, pin) in (1..).zip(&pins) {
+            assert_eq!(content(pin.page()), (n, 0));
+        }
+        drop(pins);
+        assert_eq!(fixture.pool.stats().overdraft_bytes, 0);
+        assert_eq!(fixture.read(reader, ptrs[199]).unwrap(), (200, 0));
+    });
+}
+
+#[test]
+fn extents_are_checked_over_their_length() {
+    let fixture = Fixture::new(4096, 1 << 20);
+    let value = vec![7; 10_000];
+    fixture.file.write_at(&value, 5 * 4096).unwrap();
+    fixture.file.set_len(8 * 4096).unwrap();
+    let ptr = PagePtr::new(5, 3, checksum::extent(DATABASE, 5, &value));
+    assert_eq!(fixture.pool.read_extent(ptr, 10_000).unwrap(), value);
+    assert_eq!(fixture.pool.read_extent(ptr, 9_999).unwrap_err().kind(), ErrorKind::Corruption);
+    assert_eq!(fixture.pool.read_extent(ptr, 4 * 4096).unwrap_err().kind(), ErrorKind::Corruption);
+    assert_eq!(fixture.pool.stats().bytes, 0);
+}
+
+/// Readers, pinners, an admitter and a forgetter over a pool of a tenth of the pages: whatever is read under a pointer
+/// is its page, and memory stays under the limit.
+#[test]
+fn threads_on_a_tiny_pool_see_the_right_pages() {
+    const LIMIT: usize = 256 << 10;
+    let fixture = Fixture::new(4096, LIMIT);
+    let ptrs = fixture.write_all(500);
+    let done = AtomicBool::new(false);
+    let work = |seed: u64| {
+        fixture.with_reader(|reader| {
+            let mut random = Random::seeded(seed);
+            let mut pins = Vec::new();
+            for _ in 0..20_000 {
+                // Half of the reads go to a few pages, so that hits race with evictions.
+                let n = if random.chance(1, 2) { random.below(30) } else { random.below(500) };
+                let ptr = ptrs[n as usize];
+                match random.below(20) {
+                    0 if pins.len() < 2 => pins.push((n + 1, fixture.pool.pin(reader, ptr).unwrap())),
+                    1 => {
+                        if let Some((n, pin)) = pins.pop() {
+                            assert_eq!(content(pin.page()), (n, 0));
+                        }
+                    }
+                    2 => fixture.pool.forget(ptr.unit()),
+                    3 => fixture.pool.admit(ptr, &fixture.build(n + 1, 0).1),
+                    _ => assert_eq!(fixture.read(reader, ptr).unwrap(), (n + 1, 0)),
+                }
+            }
+        });
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|seed| scope.spawn(move || work(seed))).collect();
+        let watcher = scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                let stats = fixture.pool.stats();
+                assert!(stats.bytes <= LIMIT && stats.overdraft_bytes <= 8 * 4096, "{stats:?}");
+                std::thread::yield_now();
+            }
+        });
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        done.store(true, Ordering::SeqCst);
+        watcher.join().unwrap();
+    });
+    assert!(fixture.pool.stats().evictions > 1000, "{:?}", fixture.pool.stats());
+}

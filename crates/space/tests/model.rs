@@ -1,0 +1,226 @@
+//! The map against sets of units, under random interleavings of everything it can do.
+//!
+//! What must hold: no unit is handed out that is live, waits for its release, or was live at the last save; a save
+//! writes to none of these either, and the map before it stays readable; the map that is loaded from a root has
+//! exactly what was live at its save; a failed save and a revert change nothing that they should not.
+
+mod common;
+
+use base::seams::Random;
+use base::{CheckpointNo, DatabaseId, PagePtr};
+use common::Recorder;
+use io::File;
+use space::{Extent, Space, SpaceRoot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const DATABASE: DatabaseId = DatabaseId(11);
+const RESERVED: u64 = 2;
+
+/// What the engine would reach.
+#[derive(Clone, Default)]
+struct Live {
+    /// Reachable from the trees.
+    trees: BTreeSet<Extent>,
+    /// Reachable from the log alone.
+    logged: BTreeSet<Extent>,
+}
+
+struct Model {
+    file: Arc<Recorder>,
+    space: Space,
+    random: Random,
+    now: Live,
+    saved: Live,
+    /// Logged at the last save or since, and not given up: what a revert makes logged again.
+    owed: BTreeSet<Extent>,
+    root: SpaceRoot,
+    checkpoint: u64,
+    /// By the checkpoint at which they were retired; `retiring` since the last save.
+    retired: BTreeMap<u64, BTreeSet<u64>>,
+    retiring: BTreeSet<u64>,
+    longest: u64,
+}
+
+fn units(extents: &BTreeSet<Extent>) -> BTreeSet<u64> {
+    extents.iter().flat_map(|extent| extent.unit..extent.end()).collect()
+}
+
+impl Model {
+    fn new(seed: u64, longest: u64) -> Model {
+        let file = Recorder::new();
+        let mut space = Space::create(file.clone(), DATABASE, RESERVED);
+        let root = space.save(CheckpointNo(0)).unwrap();
+        let (now, saved) = (Live::default(), Live::default());
+        let (retired, retiring) = (BTreeMap::new(), BTreeSet::new());
+        let random = Random::seeded(seed);
+        let owed = BTreeSet::new();
+        Model { file, space, random, now, saved, owed, root, checkpoint: 1, retired, retiring, longest }
+    }
+
+    /// Units that nobody may be given and no save may write to.
+    fn untouchable(&self) -> BTreeSet<u64> {
+        let mut all: BTreeSet<u64> = (0..RESERVED).collect();
+        for live in [&self.now, &self.saved] {
+            all.extend(units(&live.trees));
+        }
+        all.extend(units(&self.now.logged));
+        all.extend(self.retired.values().flatten());
+        all.extend(&self.retiring);
+        all
+    }
+
+    fn pick(&mut self, from: &BTreeSet<Extent>) -> Option<Extent> {
+        let at = self.random.below(from.len().max(1) as u64) as usize;
+        from.iter().nth(at).copied()
+    }
+
+    fn allocate(&mut self) {
+        let count = 1 + self.random.below(self.longest);
+        let logged = self.random.chance(1, 6);
+        let unit =
+            if logged { self.space.allocate_logged(count) } else { self.space.allocate(count) }.unwrap();
+        let extent = Extent { unit, units: count };
+        let given = units(&BTreeSet::from([extent]));
+        assert!(self.untouchable().is_disjoint(&given), "{extent:?} was handed out too early");
+        assert!(self.file.len().unwrap() >= extent.end() * 4096);
+        if logged {
+            self.now.logged.insert(extent);
+            self.owed.insert(extent);
+        } else {
+            self.now.trees.insert(extent);
+        }
+    }
+
+    fn free_unused(&mut self) {
+        let fresh: BTreeSet<Extent> = self.now.trees.difference(&self.saved.trees).copied().collect();
+        let candidates = fresh.difference(&self.owed).chain(&self.now.logged).copied().collect();
+        if let Some(extent) = self.pick(&candidates) {
+            self.now.trees.remove(&extent);
+            self.now.logged.remove(&extent);
+            self.owed.remove(&extent);
+            self.space.free_unused(extent.unit, extent.units);
+        }
+    }
+
+    fn retire(&mut self) {
+        let all = self.now.trees.union(&self.now.logged).copied().collect();
+        let Some(extent) = self.pick(&all) else { return };
+        self.now.trees.remove(&extent);
+        self.now.logged.remove(&extent);
+        self.retiring.extend(extent.unit..extent.end());
+        self.space.retire(PagePtr::new(extent.unit, extent.units, 0), CheckpointNo(self.checkpoint));
+    }
+
+    fn adopt(&mut self) {
+        let logged = self.now.logged.clone();
+        if let Some(extent) = self.pick(&logged) {
+            self.now.logged.remove(&extent);
+            self.now.trees.insert(extent);
+            self.space.adopt(extent.unit);
+        }
+    }
+
+    fn save(&mut self) {
+        let before = self.untouchable();
+        self.file.take_written();
+        if self.random.chance(1, 4) {
+            self.file.allow(Some(self.random.below(3)));
+            let result = self.space.save(CheckpointNo(self.checkpoint));
+            self.file.allow(None);
+            if let Ok(root) = result {
+                return self.saved(&before, root);
+            }
+            self.check();
+            let written = BTreeSet::from_iter(self.file.take_written());
+            assert!(before.is_disjoint(&written));
+        }
+        let root = self.space.save(CheckpointNo(self.checkpoint)).unwrap();
+        self.saved(&before, root);
+    }
+
+    fn saved(&mut self, untouchable: &BTreeSet<u64>, root: SpaceRoot) {
+        let written = BTreeSet::from_iter(self.file.take_written());
+        assert!(untouchable.is_disjoint(&written), "a save overwrote what a root reaches");
+        self.load(&self.root, &self.saved);
+        let retiring = std::mem::take(&mut self.retiring);
+        self.retired.entry(self.checkpoint).or_default().extend(retiring);
+        (self.root, self.saved, self.owed) = (root, self.now.clone(), self.now.logged.clone());
+        self.checkpoint += 1;
+        self.load(&self.root, &self.saved);
+    }
+
+    /// The map at `root` has exactly what the trees reach.
+    fn load(&self, root: &SpaceRoot, live: &Live) -> Space {
+        let space = Space::load(self.file.clone(), DATABASE, RESERVED, root).unwrap();
+        let report = space.check(live.trees.iter().copied());
+        assert!(report.is_clean(), "{report:?} at {root:?}");
+        space
+    }
+
+    /// As after a crash: the saved map, and what the log refers to.
+    fn reopen(&mut self) {
+        self.space = self.load(&self.root, &self.saved);
+        for extent in &self.saved.logged {
+            self.space.claim(extent.unit, extent.units).unwrap();
+            assert!(self.space.claim(extent.unit, extent.units).is_err());
+        }
+        (self.now, self.owed) = (self.saved.clone(), self.saved.logged.clone());
+        (self.retired, self.retiring) = (BTreeMap::new(), BTreeSet::new());
+    }
+
+    fn revert(&mut self) {
+        self.space.revert();
+        self.retiring.clear();
+        self.now = Live { trees: self.saved.trees.clone(), logged: self.owed.clone() };
+    }
+
+    fn release(&mut self) {
+        let through = self.checkpoint.saturating_sub(1 + self.random.below(3));
+        let later = self.retired.split_off(&(through + 1));
+        let released: usize = std::mem::replace(&mut self.retired, later).values().map(BTreeSet::len).sum();
+        // The map's own old parts are released as well.
+        assert!(self.space.release(CheckpointNo(through)) >= released as u64);
+    }
+
+    fn check(&self) {
+        let report = self.space.check(self.now.trees.iter().copied());
+        assert!(report.is_clean(), "{report:?}");
+        let stats = self.space.stats();
+        assert_eq!(stats.total_units, stats.used_units + stats.free_units + stats.retired_units);
+    }
+
+    fn step(&mut self) {
+        match self.random.below(100) {
+            0..45 => self.allocate(),
+            45..50 => self.free_unused(),
+            50..75 => self.retire(),
+            75..80 => self.adopt(),
+            80..87 => self.save(),
+            87..94 => self.release(),
+            94..96 => self.revert(),
+            96..98 => self.reopen(),
+            98 => {
+                self.space.trim().unwrap();
+            }
+            _ => {}
+        }
+        self.check();
+    }
+}
+
+#[test]
+fn the_map_agrees_with_sets() {
+    for seed in 0..8 {
+        let mut model = Model::new(seed, 8);
+        (0..250).for_each(|_| model.step());
+    }
+}
+
+#[test]
+fn the_map_agrees_with_sets_over_several_chunks() {
+    for seed in 100..102 {
+        let mut model = Model::new(seed, 20_000);
+        (0..50).for_each(|_| model.step());
+    }
+}

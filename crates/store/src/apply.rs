@@ -1,0 +1,101 @@
+//! From a commit record to the memtable: the one function by which commit and recovery both do it (invariant 4).
+//!
+//! A record holds, table by table, range deletes and then puts and deletes in ascending order of key, so that a large
+//! transaction goes into the memtable in one sorted pass. A record whose keys do not ascend, which no commit of ours
+//! writes, is applied all the same, a sorted piece at a time.
+
+use base::op::{Decoder, Op};
+use base::{CommitTs, Error, Result, TableId};
+use memtable::Writer;
+
+/// Applies the commit record that fills `record` and answers its timestamp.
+///
+/// # Errors
+/// [`base::ErrorKind::Corruption`] if it is no commit record. What preceded the flaw may have been applied: recovery,
+/// which alone can meet this, throws the memtable away.
+pub(crate) fn apply_record(record: &[u8], writer: &mut Writer) -> Result<CommitTs> {
+    let mut decoder = Decoder::begin(record).ok_or_else(no_record)?;
+    let ts = decoder.ts();
+    let mut ahead = decoder.next();
+    while let Some((table, op)) = ahead {
+        ahead = decoder.next();
+        match (change(op), &ahead) {
+            (Some(first), Some((next, op))) if *next == table && change(*op).is_some() => {
+                let mut piece = Piece { table, last: first.0, first: Some(first), ahead, decoder };
+                writer.extend_sorted(table, ts, &mut piece);
+                (ahead, decoder) = (piece.ahead, piece.decoder);
+            }
+            _ => writer.apply(ts, table, op),
+        }
+    }
+    decoder.finish().filter(|rest| rest.is_empty()).ok_or_else(no_record)?;
+    Ok(ts)
+}
+
+#[cold]
+fn no_record() -> Error {
+    Error::corruption("its checksum is good, but it is no commit record")
+}
+
+/// A key and its new value, `None` for a delete.
+type Change<'a> = (&'a [u8], Option<&'a [u8]>);
+
+#[inline]
+fn change(op: Op<'_>) -> Option<Change<'_>> {
+    match op {
+        Op::Put { key, value } => Some((key, Some(value))),
+        Op::Delete { key } => Some((key, None)),
+        Op::DeleteRange { .. } => None,
+    }
+}
+
+/// The puts and deletes that follow each other in one table, keys strictly ascending.
+struct Piece<'a> {
+    table: TableId,
+    last: &'a [u8],
+    first: Option<Change<'a>>,
+    ahead: Option<(TableId, Op<'a>)>,
+    decoder: Decoder<'a>,
+}
+
+impl<'a> Iterator for Piece<'a> {
+    type Item = Change<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Change<'a>> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        let (table, op) = self.ahead?;
+        let next = change(op).filter(|(key, _)| table == self.table && self.last < *key)?;
+        self.last = next.0;
+        self.ahead = self.decoder.next();
+        Some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::op::Encoder;
+    use memtable::{Found, Memtable};
+
+    #[test]
+    fn descending_keys_and_a_cut_record() {
+        let (memtable, mut writer) = Memtable::new();
+        let table = TableId(16);
+        let mut record = Vec::new();
+        let mut encoder = Encoder::begin(&mut record, CommitTs(1), 4);
+        for key in [&b"b"[..], b"c", b"a", b"a"] {
+            encoder.push(table, Op::Put { key, value: key });
+        }
+        assert_eq!(apply_record(&record, &mut writer).unwrap(), CommitTs(1));
+        for key in [&b"a"[..], b"b", b"c"] {
+            assert_eq!(memtable.get(table, key, CommitTs(1)), Some(Found::Value(key)));
+        }
+        for cut in 0..record.len() {
+            let (_, mut writer) = Memtable::new();
+            assert!(apply_record(&record[..cut], &mut writer).is_err(), "cut at {cut}");
+        }
+    }
+}

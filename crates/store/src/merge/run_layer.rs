@@ -1,0 +1,56 @@
+//! The run as a layer: its cursor, with the pool and the reader that the cursor's moves need.
+
+use super::{Item, Layer};
+use base::Result;
+use base::slots::Reader;
+use page::Value;
+use pool::Pool;
+use run::{Cursor, Run};
+
+/// The lowest layer of a table. It deletes nothing: what is deleted is not in a run.
+pub struct RunLayer<'a> {
+    cursor: Cursor,
+    pool: &'a Pool,
+    reader: &'a Reader,
+}
+
+impl<'a> RunLayer<'a> {
+    /// `run`, whose pages `pool` holds and the view announced by `reader` keeps. Reads nothing yet.
+    pub fn new(run: Run, pool: &'a Pool, reader: &'a Reader) -> Self {
+        RunLayer { cursor: Cursor::new(run), pool, reader }
+    }
+}
+
+impl Layer for RunLayer<'_> {
+    fn seek_first(&mut self) -> Result<bool> {
+        self.cursor.seek_first(self.pool, self.reader)
+    }
+    fn seek_last(&mut self) -> Result<bool> {
+        self.cursor.seek_last(self.pool, self.reader)
+    }
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.cursor.seek(self.pool, self.reader, key)
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
+        self.cursor.seek_before(self.pool, self.reader, key)
+    }
+    #[inline]
+    fn next(&mut self) -> Result<bool> {
+        self.cursor.next(self.pool, self.reader)
+    }
+    #[inline]
+    fn prev(&mut self) -> Result<bool> {
+        self.cursor.prev(self.pool, self.reader)
+    }
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+        self.cursor.entry().map(|(key, value)| match value {
+            Value::Inline(bytes) => (key, Item::Value(bytes)),
+            Value::Large(large) => (key, Item::Large(large)),
+        })
+    }
+    #[inline]
+    fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
+        self.cursor.steps_before(key, forward)
+    }
+}
