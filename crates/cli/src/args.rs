@@ -13,7 +13,7 @@ Exit codes:
   5  conflicts that retries did not resolve
 
 Data goes to standard output; errors, and progress at a terminal, to standard error.
-Only put, import, demo and kills create anything.";
+Only put, import, demo, kills and bench create anything.";
 
 /// Pando, an embedded transactional storage engine
 #[derive(Debug, Parser)]
@@ -45,6 +45,8 @@ pub enum Command {
     Check(inspect::InspectArgs),
     /// Merge what the log holds into the trees
     Checkpoint(inspect::CheckpointArgs),
+    /// Run workloads and print what they took; `--list` names them
+    Bench(bench::cli::Args),
     /// Import a real tree with several writers, verify it meanwhile, kill a writer, verify what is left
     Demo(demo::DemoArgs),
     /// Kill a writing child many times and prove each time that nothing acknowledged is lost

@@ -192,7 +192,7 @@ fn beginning(bytes: &[u8]) -> &[u8] {
 }
 
 /// Two spaces between columns, none behind the last.
-fn write_aligned(out: &mut impl Write, cells: &Vec<String>, widths: &[usize]) -> io::Result<()> {
+fn write_aligned(out: &mut impl Write, cells: &[String], widths: &[usize]) -> io::Result<()> {
     let mut line = String::new();
     for (cell, width) in cells.iter().zip(widths) {
         line.push_str(cell);

@@ -147,3 +147,9 @@ fn files(dir: &Path) -> Vec<String> {
     let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
     names.map(|name| name.into_string().unwrap()).collect()
 }
+
+#[test]
+fn the_workloads_are_listed() {
+    let names = text(pando(["bench", "--list"]));
+    assert!(names.lines().any(|name| name == "btree-insert"), "{names}");
+}

@@ -113,7 +113,7 @@ impl Commit {
 
     /// `Sync` or `Buffered`: both must survive a killed process.
     pub fn durability(self) -> Durability {
-        if self.number % 2 == 0 { Durability::Sync } else { Durability::Buffered }
+        if self.number.is_multiple_of(2) { Durability::Sync } else { Durability::Buffered }
     }
 
     fn prefix(self) -> Vec<u8> {
@@ -146,7 +146,7 @@ impl Commit {
         }
         if let Some(number) = self.number.checked_sub(WINDOW).filter(|number| *number > 0) {
             let old = Commit { number, ..self };
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 tx.delete_range(&tables.rows, Span::prefix(&old.prefix()))?;
             } else {
                 old.rows().iter().try_for_each(|(key, _)| tx.delete(&tables.rows, key))?;
