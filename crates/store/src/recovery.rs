@@ -196,8 +196,8 @@ impl Parts {
         }
         if tail.newest_checkpoint > superblock.checkpoint {
             return Err(Error::corruption(format!(
-                "the log names checkpoint {}, but the newest superblock that can be read is of checkpoint {}: \
-                 a superblock was lost",
+                "the log names checkpoint {}, but the newest superblock that can be read is of \
+                 checkpoint {}: a superblock was lost",
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
         }
