@@ -101,3 +101,27 @@ impl From<Error> for Failure {
         Failure::Engine(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_documented_code() {
+        let code = |kind| Failure::Engine(Error::new(kind, "it happened")).code();
+        assert_eq!(
+            [ErrorKind::Missing, ErrorKind::Full, ErrorKind::Io, ErrorKind::Latched].map(code),
+            [1; 4]
+        );
+        assert_eq!([ErrorKind::Invalid, ErrorKind::Mismatch].map(code), [2; 2]);
+        assert_eq!([ErrorKind::Corruption, ErrorKind::Foreign].map(code), [3; 2]);
+        assert_eq!(code(ErrorKind::Locked), 4);
+        assert_eq!([ErrorKind::Conflict, ErrorKind::SnapshotTooOld].map(code), [5; 2]);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_failure() {
+        assert_eq!(Failure::stdout(io::ErrorKind::BrokenPipe.into()).code(), 0);
+        assert_eq!(Failure::stdout(io::ErrorKind::StorageFull.into()).code(), 1);
+    }
+}

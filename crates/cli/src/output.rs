@@ -137,7 +137,7 @@ impl<'c, W: Write> Rows<'c, W> {
             // A long value is cut before it is made printable: only its beginning is shown.
             Cell::Bytes(bytes) => text::shorten(text::show(beginning(bytes)), WIDEST),
         });
-        let shown = shown.collect();
+        let shown: Vec<String> = shown.collect();
         match &self.widths {
             Some(widths) => write_aligned(&mut self.out, &shown, widths),
             None => {
