@@ -289,9 +289,9 @@ impl Checkpoint<'_> {
         );
         *self.last = self.next;
         store.log.set_checkpoint(self.next.checkpoint);
-        store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         let records: u64 = self.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
-        store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // A tally likewise.
+        store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // Relaxed: a tally likewise.
     }
 
     /// An empty block, which names the checkpoint as every block does, and its flush.

@@ -1,7 +1,8 @@
 //! Commit: the one path by which anything enters the database.
 //!
 //! In order, under the commit lock but for 1, 7 and 8:
-//! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts this transaction and nothing else.
+//! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts this transaction and
+//!    nothing else.
 //! 2. *Validate* what was read (or, under snapshot isolation, written) against the commits since its snapshot.
 //! 3. *Stamp*: the next timestamp is its place in the order of commits.
 //! 4. *Append* to the log: from here on the commit survives a killed process.
@@ -135,7 +136,7 @@ impl Store {
         } else if committer.unsynced.is_empty() {
             self.clocks.publish(ts);
         }
-        self.tallies.commits.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        self.tallies.commits.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         let begin = end.0.saturating_sub(request.record.len() as u64);
         let wants_segment = begin / SEGMENT_CARE_BYTES != end.0 / SEGMENT_CARE_BYTES;
         let sealed = self.seal_if_full(committer);
@@ -155,8 +156,8 @@ impl Store {
             Durability::Buffered | Durability::Lazy => self.durable_point_of(applied.ts),
         };
         self.sync_log(through).map_err(|cause| {
-            let message = "the commit was written but its sync failed; whether it survives shows when the database \
-                           is opened again";
+            let message = "the commit was written but its sync failed; whether it survives shows when the \
+                           database is opened again";
             Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
         })?;
         debug_assert!(self.clocks.visible() >= applied.ts);
@@ -190,16 +191,16 @@ impl Store {
         if committer.last == *begin {
             return Ok(());
         }
-        if *begin < committer.history_floor && !reads.is_empty() {
-            let message = "the transaction began too long ago to be checked against what was committed since; run \
-                           it again, or make it shorter";
+        if *begin < committer.history_floor {
+            let message = "the transaction began too long ago to be checked against what was committed \
+                           since; run it again, or make it shorter";
             return Err(Error::new(ErrorKind::SnapshotTooOld, message));
         }
         self.validate_tables(committer, request)?;
         let recent = Recent { open: &committer.open, history: &committer.history };
         let mut written = writes.written(|table| recent.table_newest(table) > *begin);
         txn::validate(reads, &mut written, *isolation, *begin, &recent).map_err(|conflict| {
-            self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+            self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
             conflict.into()
         })
     }
@@ -242,7 +243,7 @@ impl Store {
         committer.history.insert(0, sealed);
         committer.open = open;
         committer.writer = writer;
-        self.tallies.seals.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        self.tallies.seals.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
     }
 
     /// Forgets the sealed memtables that every living read-write transaction began after, and, past this share of

@@ -179,14 +179,15 @@ impl Parts {
         let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| replay.block(&block))?;
         if tail.end.lsn < superblock.log_synced {
             return Err(Error::corruption(format!(
-                "the log ends at LSN {}, but it was durable through {} when checkpoint {} was made: blocks were lost",
+                "the log ends at LSN {}, but it was durable through {} when checkpoint {} was made: blocks \
+                 were lost",
                 tail.end.lsn, superblock.log_synced, superblock.checkpoint.0
             )));
         }
         if tail.newest_checkpoint > superblock.checkpoint {
             return Err(Error::corruption(format!(
-                "the log names checkpoint {}, but the newest superblock that can be read is of checkpoint {}: a \
-                 superblock was lost",
+                "the log names checkpoint {}, but the newest superblock that can be read is of checkpoint {}: \
+                 a superblock was lost",
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
         }
