@@ -12,8 +12,9 @@
 //! 10. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
 //! 11. *Free*: the retired pages that no view reads, the log before the seal.
 //!
-//! A failure before 7 leaves nothing behind but unreachable pages: the space map is turned back and the next
-//! checkpoint starts over. From 7 on it is unknown which superblock the disk holds, so a failure latches.
+//! A failure before 6 leaves nothing behind but unreachable pages: the space map is turned back and the next
+//! checkpoint starts over. A failed sync latches, as always; and from 7 on it is unknown which superblock the disk
+//! holds, so that any failure does.
 
 use crate::commit::Committer;
 use crate::store::Store;

@@ -199,7 +199,9 @@ impl Store {
         self.validate_tables(committer, request)?;
         let recent = Recent { open: &committer.open, history: &committer.history };
         let mut written = writes.written(|table| recent.table_newest(table) > *begin);
-        txn::validate(reads, &mut written, *isolation, *begin, &recent).map_err(|conflict| {
+        txn::validate(reads, &mut written, *isolation, *begin, &recent).map_err(|mut conflict| {
+            let of_table = |(table, _): &&(Table, Admitted)| table.id() == conflict.table;
+            conflict.name = request.tables.iter().find(of_table).map(|(table, _)| table.name().to_owned());
             self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
             conflict.into()
         })
