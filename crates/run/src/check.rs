@@ -70,14 +70,17 @@ impl Check<'_> {
         (self.visit)(ptr)?;
         let mut bytes = vec![0; self.pool.page_bytes()];
         if ptr.len_bytes() != bytes.len() {
-            return Err(wrong(ptr, format!("{} bytes long, pages have {}", ptr.len_bytes(), bytes.len())));
+            return Err(wrong(ptr, &format!("{} bytes long, pages have {}", ptr.len_bytes(), bytes.len())));
         }
         self.pool.file().read_exact_at(&mut bytes, ptr.offset_bytes())?;
         let page = Page::verify(&bytes, ptr, self.pool.database())?;
         expect_level(page, ptr, level)?;
         let claims_large = ptr.flags() & PagePtr::HAS_LARGE != 0;
         if page.has_large() != claims_large {
-            return Err(wrong(ptr, format!("the pointer's large flag is {claims_large}, the page's is not")));
+            return Err(wrong(
+                ptr,
+                &format!("the pointer's large flag is {claims_large}, the page's is not"),
+            ));
         }
         self.report.free_bytes += page.free_bytes() as u64;
         match level {
@@ -130,13 +133,13 @@ impl Check<'_> {
 impl Fences<'_> {
     fn expect(&self, key: &[u8], ptr: PagePtr) -> Result<()> {
         if self.low.is_some_and(|low| key < low) || self.high.is_some_and(|high| key >= high) {
-            return Err(wrong(ptr, format!("key {key:x?} is outside {:x?}..{:x?}", self.low, self.high)));
+            return Err(wrong(ptr, &format!("key {key:x?} is outside {:x?}..{:x?}", self.low, self.high)));
         }
         Ok(())
     }
 }
 
 #[cold]
-fn wrong(ptr: PagePtr, what: String) -> Error {
+fn wrong(ptr: PagePtr, what: &str) -> Error {
     Error::corruption(format!("page at {ptr:?}: {what}"))
 }

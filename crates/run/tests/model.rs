@@ -61,14 +61,14 @@ fn mutate(editor: &mut Editor<'_>, model: &mut Model, keys: Keys, page_bytes: us
         }
         60..90 => assert_eq!(editor.remove(&key).unwrap(), model.remove(&key).is_some()),
         90..98 => assert_eq!(editor.get(&key).unwrap(), model.get(&key).cloned()),
-        _ => remove_range(editor, model, key, keys, page_bytes, random),
+        _ => remove_range(editor, model, &key, keys, page_bytes, random),
     }
 }
 
 fn remove_range(
     editor: &mut Editor<'_>,
     model: &mut Model,
-    start: Vec<u8>,
+    start: &[u8],
     keys: Keys,
     page_bytes: usize,
     random: &mut Random,
@@ -76,10 +76,10 @@ fn remove_range(
     let mut end = Some(draw_key(keys, page_bytes, random));
     if random.chance(3, 4) {
         // Mostly short ranges, or nothing would ever grow.
-        end = model.range(start.clone()..).nth(random.below(60) as usize).map(|entry| entry.0.clone());
+        end = model.range(start.to_vec()..).nth(random.below(60) as usize).map(|entry| entry.0.clone());
     }
-    editor.remove_range(&start, end.as_deref()).unwrap();
-    model.retain(|key, _| *key < start || end.as_ref().is_some_and(|end| key >= end));
+    editor.remove_range(start, end.as_deref()).unwrap();
+    model.retain(|key, _| key.as_slice() < start || end.as_ref().is_some_and(|end| key >= end));
 }
 
 fn many_sessions(keys: Keys, page_bytes: usize, seed: u64) {

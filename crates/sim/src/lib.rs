@@ -1,1 +1,18 @@
 //! Pando's crash explorer: seeded workloads on the simulated disk, every image a crash could leave.
+//!
+//! ```text
+//!   workload ──scripts──► schedule ──disk history, promises──► explore ──images──► verify
+//!   (clients)             (turns, faults)  └── model (oracle) ──────┴───────────────┘ └► report
+//! ```
+//! Reading order: [`workload`], [`model`], [`schedule`], [`phase`], [`explore`], [`verify`], [`report`]; beside them
+//! [`faults`], which makes every single call fail in turn.
+#![deny(missing_docs)]
+
+pub mod explore;
+pub mod faults;
+pub mod model;
+pub mod phase;
+pub mod report;
+pub mod schedule;
+pub mod verify;
+pub mod workload;

@@ -78,7 +78,8 @@ pub struct Checkpoint<'s> {
     to_absorb: VecDeque<TableId>,
     changed: BTreeSet<TableId>,
     step: Step,
-    slot: usize,
+    /// Through it the editors look at pages.
+    reader: Reader,
 }
 
 impl Store {
@@ -118,7 +119,7 @@ impl Store {
         sealed.reverse();
         let written: BTreeSet<_> = sealed.iter().flat_map(|sealed| sealed.memtable.tables()).collect();
         let full = || base::Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
-        let slot = self.slots.claim().ok_or_else(full)?;
+        let reader = self.slots.claim().ok_or_else(full)?;
         Ok(Some(Checkpoint {
             store: self,
             last,
@@ -128,7 +129,7 @@ impl Store {
             to_absorb: written.into_iter().collect(),
             changed: BTreeSet::new(),
             step: Step::SyncLog,
-            slot,
+            reader,
         }))
     }
 
@@ -255,10 +256,10 @@ impl Checkpoint<'_> {
         edit: impl FnOnce(&mut Editor<'_>, &[SealedMemtable]) -> Result<()>,
     ) -> Result<Run> {
         let store = self.store;
-        let reader = Reader::new(&store.slots, store.slots.get(self.slot));
         let mut space = lock(&store.space);
         let birth = self.next.checkpoint;
-        let mut editor = Editor::open(run, &store.pool, &reader, &mut space, birth, store.shares.dirty_bytes);
+        let mut editor =
+            Editor::open(run, &store.pool, &self.reader, &mut space, birth, store.shares.dirty_bytes);
         edit(&mut editor, &self.sealed)?;
         let (run, counters) = editor.finish()?;
         *lock(&store.tallies.edits) += counters;
@@ -328,6 +329,5 @@ impl Drop for Checkpoint<'_> {
         if self.step <= Step::SyncSuperblock {
             lock(&self.store.space).revert();
         }
-        self.store.slots.release(self.slot);
     }
 }

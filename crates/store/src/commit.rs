@@ -14,6 +14,7 @@
 //! A failure from 4 on latches the database. In 7 it leaves the commit [`ErrorKind::Indeterminate`].
 
 use crate::apply::apply_record;
+use crate::gathered::Admitted;
 use crate::handle::Table;
 use crate::store::Store;
 use crate::view::{SealedMemtable, oldest_writing_view};
@@ -54,7 +55,7 @@ impl Committer {
 
 /// A transaction as the commit path needs it.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// The timestamp of its snapshot.
     pub begin: CommitTs,
     /// What it read.
@@ -64,7 +65,7 @@ pub struct Request<'a> {
     /// An empty buffer for the commit record.
     pub record: &'a mut Vec<u8>,
     /// The tables it used, whose catalog rows must be unchanged if it wrote anything.
-    pub tables: &'a [Table],
+    pub tables: &'a [(Table, Admitted)],
     /// How it is isolated.
     pub isolation: Isolation,
     /// How durable it asks to be.
@@ -104,7 +105,7 @@ impl Applied {
 
 impl Store {
     /// Steps 1 to 6. The first of the two resumable halves of a commit.
-    pub fn apply(&self, request: &mut Request<'_>) -> Result<Applied> {
+    pub(crate) fn apply(&self, request: &mut Request<'_>) -> Result<Applied> {
         self.check_open()?;
         self.latch.check()?;
         let Request { begin, durability, .. } = *request;
@@ -162,12 +163,6 @@ impl Store {
         Ok(applied.ts)
     }
 
-    /// All eight steps.
-    pub fn commit(&self, request: &mut Request<'_>) -> Result<CommitTs> {
-        let applied = self.apply(request)?;
-        self.acknowledge(applied)
-    }
-
     /// Where the log must be durable for everything through `ts` to be visible: behind the last `Sync` commit at
     /// or before it.
     fn durable_point_of(&self, ts: CommitTs) -> Lsn {
@@ -218,7 +213,7 @@ impl Store {
         let changed = |table: &&Table| {
             recent.newest_in(TableId::CATALOG, table.name().as_bytes(), request.begin).is_some()
         };
-        match request.tables.iter().find(changed) {
+        match request.tables.iter().map(|(table, _)| table).find(changed) {
             None => Ok(()),
             Some(table) => {
                 let message =
@@ -270,7 +265,7 @@ impl Store {
 
 /// Step 1: the commit record, its timestamp still open.
 fn encode(writes: &mut WriteSet, record: &mut Vec<u8>) {
-    writes.sort_all();
+    writes.sort_for_commit();
     let mut encoder = Encoder::begin(record, CommitTs(0), writes.operations());
     for table in writes.tables() {
         for op in writes.ops(table) {

@@ -4,72 +4,24 @@
 //! counted once, when the lease is made, not once a read.
 
 use crate::store::Store;
-use crate::write_set::WriteSet;
-use base::slots::Slot;
+use base::slots::Reader;
 use base::{Error, ErrorKind, Result};
 use std::cell::RefCell;
-use std::ptr::NonNull;
 use std::sync::Arc;
-use txn::ReadSet;
 
 /// Leases that a thread keeps, over all databases. More live readers than this work as well; they pay a lock.
 const KEPT_PER_THREAD: usize = 16;
 
-/// Buffers of ended transactions that a thread keeps.
-const KEPT_BUFFERS: usize = 4;
-
 thread_local! {
-    static BUFFERS: RefCell<Vec<Buffers>> = const { RefCell::new(Vec::new()) };
     static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a transaction gathers, emptied and used again by the thread's next one, so that a small transaction
-/// allocates nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Buffers {
-    pub writes: WriteSet,
-    pub reads: ReadSet,
-    /// The commit record.
-    pub record: Vec<u8>,
-}
-
-/// A record buffer larger than this is not kept.
-const KEPT_RECORD_BYTES: usize = 64 << 10;
-
-impl Buffers {
-    /// This thread's last ones, or new and empty ones.
-    pub fn take() -> Self {
-        BUFFERS.try_with(|kept| kept.try_borrow_mut().ok()?.pop()).ok().flatten().unwrap_or_default()
-    }
-
-    /// Empties them and keeps them.
-    pub fn keep(mut self) {
-        self.writes.clear();
-        self.reads.clear();
-        self.record.clear();
-        self.record.shrink_to(KEPT_RECORD_BYTES);
-        let mut buffers = Some(self);
-        let _ = BUFFERS.try_with(|kept| {
-            if let Ok(mut kept) = kept.try_borrow_mut()
-                && kept.len() < KEPT_BUFFERS
-            {
-                kept.extend(buffers.take());
-            }
-        });
-    }
-}
-
-/// The right to use one slot.
+/// A slot of one store, with what keeps the store.
 #[derive(Debug)]
 pub(crate) struct Lease {
     store: Arc<Store>,
-    slot: NonNull<Slot>,
-    index: usize,
+    reader: Reader,
 }
-
-// SAFETY: `slot` points into `store.slots`, whose slots live as long as the store does and are Sync; the lease is
-// their only user at a time.
-unsafe impl Send for Lease {}
 
 impl Lease {
     /// A slot of `store`: this thread's last one if there is one.
@@ -89,9 +41,8 @@ impl Lease {
     #[cold]
     fn claim(store: &Arc<Store>) -> Result<Self> {
         let full = || Error::new(ErrorKind::Full, "65,536 snapshots and transactions are open; drop some");
-        let index = store.slots.claim().ok_or_else(full)?;
-        let slot = NonNull::from(store.slots.get(index));
-        Ok(Lease { store: Arc::clone(store), slot, index })
+        let reader = store.slots.claim().ok_or_else(full)?;
+        Ok(Lease { store: Arc::clone(store), reader })
     }
 
     /// The store.
@@ -100,11 +51,10 @@ impl Lease {
         &self.store
     }
 
-    /// The slot.
+    /// The slot's owner.
     #[inline]
-    pub fn slot(&self) -> &Slot {
-        // SAFETY: the slot lives as long as `self.store`.
-        unsafe { self.slot.as_ref() }
+    pub fn reader(&self) -> &Reader {
+        &self.reader
     }
 
     /// Keeps the idle slot for this thread's next reader, or gives it back to the store.
@@ -127,11 +77,5 @@ impl Lease {
         let _ = LEASES.try_with(|leases| {
             dropped.extend(leases.borrow_mut().extract_if(.., |lease| Arc::ptr_eq(&lease.store, store)));
         });
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.store.slots.release(self.index);
     }
 }

@@ -14,6 +14,7 @@ pub mod catalog;
 pub mod check;
 pub mod checkpoint;
 pub mod commit;
+mod gathered;
 mod handle;
 pub mod latch;
 mod lease;

@@ -1,6 +1,6 @@
 //! What a database is opened with.
 
-use base::limits;
+use base::{DatabaseId, limits};
 
 /// Options of a [`crate::Store`]; the ones stored with the database are checked against it when it is opened.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Options {
     pub seal_records: u64,
     /// A memtable is sealed at this many bytes; `None`: an eighth of the memory, at most 128 MiB.
     pub seal_bytes: Option<usize>,
+    /// The identity of a new database; `None`: drawn at random. For simulations, which must repeat themselves.
+    pub database: Option<DatabaseId>,
 }
 
 impl Default for Options {
@@ -25,6 +27,7 @@ impl Default for Options {
             max_segment_bytes: 64 << 20,
             seal_records: 4_000_000,
             seal_bytes: None,
+            database: None,
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::view::{OpenMemtable, SealedMemtable, View, Views};
 use base::budget::Budget;
 use base::op::{Decoder, Op};
 use base::seams::Random;
-use base::slots::{Reader, Slots};
+use base::slots::Slots;
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, TableId, limits};
 use io::{Dir, File};
 use log::{Block, Log};
@@ -100,7 +100,8 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
     for name in names.iter().filter(|name| *name == NEW_DATA) {
         dir.remove(name)?;
     }
-    let database = DatabaseId(Random::from_entropy().next_u64());
+    let drawn = || DatabaseId(Random::from_entropy().next_u64());
+    let database = options.database.unwrap_or_else(drawn);
     let data = dir.create(NEW_DATA)?;
     dir.sync()?;
     for name in names.iter().filter(|name| name.starts_with(LOG_PREFIX)) {
@@ -115,7 +116,7 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
         replay_from: first.end(),
         log_synced: first.synced(),
         next_table: TableId::FIRST_USER,
-        space: SpaceRoot { map: None, units: RESERVED_UNITS },
+        space: SpaceRoot::EMPTY,
         physical: Run::EMPTY,
     };
     data.set_len(RESERVED_UNITS * limits::UNIT_BYTES as u64)?;
@@ -189,6 +190,12 @@ impl Parts {
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
         }
+        // A superblock that no part of the log names may lie in the page cache alone: its writer was killed before the
+        // sync, or the sync failed. It is made durable before the log names it or gives up what its predecessor needs.
+        if tail.newest_checkpoint < superblock.checkpoint {
+            superblock.write(&*self.data)?;
+            self.data.sync()?;
+        }
         let log = Log::resume(self.dir.clone(), tail, superblock.checkpoint, options.log())?;
         Ok(Arc::new(self.assemble(replay, log, options, lock)))
     }
@@ -228,9 +235,8 @@ impl Parts {
     }
 }
 
-fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Slots) -> Result<Tables> {
-    let slot = slots.claim().expect("a new database has free slots");
-    let reader = Reader::new(slots, slots.get(slot));
+fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Arc<Slots>) -> Result<Tables> {
+    let reader = slots.claim().expect("a new database has free slots");
     let mut rows = Vec::new();
     let mut cursor = Cursor::new(*physical);
     cursor.seek_first(pool, &reader)?;
@@ -242,7 +248,6 @@ fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Slots) -> Result<Tabl
         rows.push((table, Layout::decode(table, value)?));
         cursor.next(pool, &reader)?;
     }
-    slots.release(slot);
     Ok(Tables::from_rows(rows))
 }
 

@@ -31,8 +31,8 @@ impl Snapshot {
     pub(crate) fn begin(store: &Arc<Store>, purpose: Purpose) -> Result<Self> {
         let lease = Lease::take(store)?;
         let (view, ts) = match purpose {
-            Purpose::Read => store.views.acquire(lease.slot(), || store.clocks.visible(), purpose),
-            Purpose::Write => store.views.acquire(lease.slot(), || store.clocks.applied(), purpose),
+            Purpose::Read => store.views.acquire(lease.reader(), || store.clocks.visible(), purpose),
+            Purpose::Write => store.views.acquire(lease.reader(), || store.clocks.applied(), purpose),
         };
         Ok(Snapshot { lease: ManuallyDrop::new(lease), view, ts, not_sync: PhantomData })
     }
@@ -57,8 +57,8 @@ impl Snapshot {
 
     /// The right to look at pages through this snapshot's slot.
     #[inline]
-    pub(crate) fn reader(&self) -> Reader<'_> {
-        Reader::new(&self.store().slots, self.lease.slot())
+    pub(crate) fn reader(&self) -> &Reader {
+        self.lease.reader()
     }
 
     /// What the memtables know of `key`, newest first.
@@ -137,7 +137,8 @@ impl Snapshot {
     /// Whether nothing of `table` can be found: no memtable had it written and no run has pages.
     pub(crate) fn is_blank(&self, table: TableId) -> bool {
         let view = self.view();
-        view.tables.run(table).root.is_none() && view.memtables().all(|memtable| memtable.newest(table).0 == 0)
+        view.tables.run(table).root.is_none()
+            && view.memtables().all(|memtable| memtable.newest(table).0 == 0)
     }
 
     /// A copy of the value of `key`.
@@ -199,8 +200,8 @@ impl Snapshot {
     /// view meanwhile.
     pub fn try_clone(&self) -> Result<Self> {
         let lease = Lease::take(self.store())?;
-        lease.slot().pending();
-        self.view.hold_too(lease.slot(), self.view());
+        lease.reader().pending();
+        self.view.hold_too(lease.reader(), self.view());
         Ok(Snapshot { lease: ManuallyDrop::new(lease), view: self.view, ts: self.ts, not_sync: PhantomData })
     }
 }
@@ -208,7 +209,7 @@ impl Snapshot {
 impl Drop for Snapshot {
     #[inline]
     fn drop(&mut self) {
-        self.lease.slot().let_go();
+        self.lease.reader().let_go();
         // SAFETY: `self.lease` is not used after this; `drop` runs once.
         unsafe { ManuallyDrop::take(&mut self.lease) }.keep();
     }

@@ -2,8 +2,8 @@
 
 use crate::catalog::{TableRow, WantedLayout, check_name};
 use crate::commit::{Applied, Request};
+use crate::gathered::{Admitted, Gathered};
 use crate::handle::Table;
-use crate::lease::Buffers;
 use crate::scan::{Cursor, Span};
 use crate::scan_mut::CursorMut;
 use crate::snapshot::Snapshot;
@@ -11,11 +11,9 @@ use crate::store::Store;
 use crate::view::Purpose;
 use crate::write_set::{Own, Prior, Savepoint, WriteSet};
 use base::{Error, ErrorKind, Result, TableId, limits};
-use std::cell::RefCell;
-use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
-use txn::{Durability, Isolation, RangeToken, ReadSet};
+use txn::{Durability, Isolation, RangeToken};
 
 /// How a transaction runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,26 +28,9 @@ pub struct TransactionOptions {
 #[derive(Debug)]
 pub struct Transaction {
     snapshot: Snapshot,
-    writes: WriteSet,
-    reads: RefCell<ReadSet>,
-    record: Vec<u8>,
+    /// Always some; taken by `drop`.
+    gathered: Option<Box<Gathered>>,
     options: TransactionOptions,
-    /// Tables whose row was found good in this transaction. Few: searched linearly.
-    known: RefCell<Vec<Known>>,
-}
-
-/// A table that the transaction has used.
-#[derive(Clone, Copy, Debug)]
-struct Admitted {
-    id: TableId,
-    /// The snapshot has nothing of it: a look-up need not go there.
-    blank: bool,
-}
-
-#[derive(Debug)]
-struct Known {
-    table: Table,
-    admitted: Admitted,
 }
 
 impl Transaction {
@@ -58,9 +39,7 @@ impl Transaction {
         store.check_open()?;
         store.latch.check()?;
         let snapshot = Snapshot::begin(store, Purpose::Write)?;
-        let Buffers { writes, reads, record } = Buffers::take();
-        let (reads, known) = (RefCell::new(reads), RefCell::default());
-        Ok(Transaction { snapshot, writes, reads, record, options, known })
+        Ok(Transaction { snapshot, gathered: Some(Gathered::take()), options })
     }
 
     /// The store.
@@ -73,13 +52,28 @@ impl Transaction {
         self.options
     }
 
+    #[inline]
+    fn gathered(&self) -> &Gathered {
+        self.gathered.as_ref().expect("taken by drop alone")
+    }
+
+    #[inline]
+    fn writes(&self) -> &WriteSet {
+        &self.gathered().writes
+    }
+
+    #[inline]
+    fn writes_mut(&mut self) -> &mut WriteSet {
+        &mut self.gathered.as_mut().expect("taken by drop alone").writes
+    }
+
     fn is_serializable(&self) -> bool {
         self.options.isolation == Isolation::Serializable
     }
 
     fn note_read(&self, table: TableId, key: &[u8]) {
         if self.is_serializable() {
-            self.reads.borrow_mut().key(table, key);
+            self.gathered().reads.borrow_mut().key(table, key);
         }
     }
 
@@ -91,18 +85,18 @@ impl Transaction {
 
     #[inline]
     fn admitted(&self, table: &Table) -> Result<Admitted> {
-        let known = self.known.borrow();
-        match known.iter().find(|known| known.admitted.id == table.id()) {
-            Some(known) => Ok(known.admitted),
+        let tables = self.gathered().tables.borrow();
+        match tables.iter().find(|(_, admitted)| admitted.id == table.id()) {
+            Some((_, admitted)) => Ok(*admitted),
             None => {
-                drop(known);
+                drop(tables);
                 self.admit_new(table)
             }
         }
     }
 
     fn admit_new(&self, table: &Table) -> Result<Admitted> {
-        table.check(&self.snapshot, |name| match self.writes.get(TableId::CATALOG, name) {
+        table.check(&self.snapshot, |name| match self.writes().get(TableId::CATALOG, name) {
             Some(Own::Value(row)) => Some(Some(row.to_vec())),
             Some(Own::Deleted) => Some(None),
             None => None,
@@ -112,7 +106,7 @@ impl Transaction {
 
     fn know(&self, table: &Table) -> Admitted {
         let admitted = Admitted { id: table.id(), blank: self.snapshot.is_blank(table.id()) };
-        self.known.borrow_mut().push(Known { table: table.clone(), admitted });
+        self.gathered().tables.borrow_mut().push((table.clone(), admitted));
         admitted
     }
 
@@ -138,7 +132,7 @@ impl Transaction {
     /// A copy of the value of `key`, own writes included.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let id = self.admit(table)?;
-        match self.writes.get(id, key) {
+        match self.writes().get(id, key) {
             Some(Own::Value(value)) => Ok(Some(value.to_vec())),
             Some(Own::Deleted) => Ok(None),
             None => {
@@ -151,7 +145,7 @@ impl Transaction {
     /// Runs `with` on the value of `key` where it lies.
     pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
         let id = self.admit(table)?;
-        match self.writes.get(id, key) {
+        match self.writes().get(id, key) {
             Some(Own::Value(value)) => Ok(Some(with(value))),
             Some(Own::Deleted) => Ok(None),
             None => {
@@ -164,7 +158,7 @@ impl Transaction {
     /// Whether `key` is present.
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
         let id = self.admit(table)?;
-        match self.writes.get(id, key) {
+        match self.writes().get(id, key) {
             Some(own) => Ok(matches!(own, Own::Value(_))),
             None => {
                 self.note_read(id, key);
@@ -177,7 +171,7 @@ impl Transaction {
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         let id = self.admit(table)?;
         self.check_record(key, value)?;
-        self.writes.put(id, key, value, Prior::Unread);
+        self.writes_mut().put(id, key, value, Prior::Unread);
         Ok(())
     }
 
@@ -189,7 +183,7 @@ impl Transaction {
         let Admitted { id, blank } = self.admitted(table)?;
         self.check_record(key, value)?;
         // That the key was read is remembered with its write; a duplicate writes nothing, so its read is noted.
-        let (present, prior) = match self.writes.get(id, key) {
+        let (present, prior) = match self.writes().get(id, key) {
             Some(own) => (matches!(own, Own::Value(_)), Prior::Unread),
             None => (!blank && self.snapshot.contains_in(id, key)?, Prior::Read),
         };
@@ -199,7 +193,7 @@ impl Transaction {
             }
             return Err(exists(table, key));
         }
-        self.writes.put(id, key, value, prior);
+        self.writes_mut().put(id, key, value, prior);
         Ok(())
     }
 
@@ -207,7 +201,7 @@ impl Transaction {
     pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
         let id = self.admit(table)?;
         self.check_key(key)?;
-        self.writes.delete(id, key, Prior::Unread);
+        self.writes_mut().delete(id, key, Prior::Unread);
         Ok(())
     }
 
@@ -215,7 +209,7 @@ impl Transaction {
     pub fn remove(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let old = self.get(table, key)?;
         if old.is_some() {
-            self.writes.delete(table.id(), key, Prior::Unread);
+            self.writes_mut().delete(table.id(), key, Prior::Unread);
         }
         Ok(old)
     }
@@ -227,7 +221,7 @@ impl Transaction {
         self.check_key(start)?;
         end.map_or(Ok(()), |end| self.check_key(end))?;
         if end.is_none_or(|end| start < end) {
-            self.writes.delete_range(id, start, end);
+            self.writes_mut().delete_range(id, start, end);
         }
         Ok(())
     }
@@ -253,8 +247,8 @@ impl Transaction {
     /// A cursor over the keys in `span`, own writes included. What it passes is part of what was read.
     pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         let id = self.admit(table)?;
-        let reads = self.is_serializable().then_some(&self.reads);
-        Ok(Cursor::over_transaction(&self.snapshot, &self.writes, reads, id, span))
+        let reads = self.is_serializable().then_some(&self.gathered().reads);
+        Ok(Cursor::over_transaction(&self.snapshot, self.writes(), reads, id, span))
     }
 
     /// A cursor over the keys in `span` that can also put and delete where it stands.
@@ -265,24 +259,24 @@ impl Transaction {
 
     /// A cursor whose user notes what was read itself.
     pub(crate) fn cursor_untracked(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
-        Ok(Cursor::over_transaction(&self.snapshot, &self.writes, None, self.admit(table)?, span))
+        Ok(Cursor::over_transaction(&self.snapshot, self.writes(), None, self.admit(table)?, span))
     }
 
     pub(crate) fn track_range(&self, table: &Table, low: &[u8], high: Bound<&[u8]>) -> Option<RangeToken> {
-        self.is_serializable().then(|| self.reads.borrow_mut().range(table.id(), low, high))
+        self.is_serializable().then(|| self.gathered().reads.borrow_mut().range(table.id(), low, high))
     }
 
     pub(crate) fn extend_range_high(&self, token: RangeToken, high: Bound<&[u8]>) {
-        self.reads.borrow_mut().extend_high(token, high);
+        self.gathered().reads.borrow_mut().extend_high(token, high);
     }
 
     pub(crate) fn extend_range_low(&self, token: RangeToken, low: &[u8]) {
-        self.reads.borrow_mut().extend_low(token, low);
+        self.gathered().reads.borrow_mut().extend_low(token, low);
     }
 
     /// Marks a point to which [`Transaction::rollback_to`] can return. Savepoints nest.
     pub fn savepoint(&mut self) -> Savepoint {
-        self.writes.savepoint()
+        self.writes_mut().savepoint()
     }
 
     /// Undoes every write since `savepoint`. What was read stays read.
@@ -290,16 +284,16 @@ impl Transaction {
     /// # Errors
     /// [`ErrorKind::Invalid`] if an earlier savepoint was rolled back to since.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
-        self.writes.rollback_to(*savepoint)?;
+        self.writes_mut().rollback_to(*savepoint)?;
         // A table made since the savepoint is unknown again.
-        self.known.borrow_mut().clear();
+        self.gathered().tables.borrow_mut().clear();
         Ok(())
     }
 
     /// The table named `name`, as this transaction sees it.
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         check_name(name)?;
-        let row = match self.writes.get(TableId::CATALOG, name.as_bytes()) {
+        let row = match self.writes().get(TableId::CATALOG, name.as_bytes()) {
             Some(Own::Value(row)) => Some(row.to_vec()),
             Some(Own::Deleted) => None,
             None => {
@@ -320,7 +314,7 @@ impl Transaction {
             return Err(Error::new(ErrorKind::Exists, format!("table {name:?} exists already")));
         }
         let row = TableRow { id: self.store().claim_table_id(), layout };
-        self.writes.put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
+        self.writes_mut().put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
         let table = Table::uncommitted(self.store(), name, row);
         self.know(&table);
         Ok(table)
@@ -333,43 +327,42 @@ impl Transaction {
     pub fn drop_table(&mut self, table: &Table) -> Result<()> {
         let id = self.admit(table)?;
         self.note_read(TableId::CATALOG, table.name().as_bytes());
-        self.writes.delete_range(id, &[], None);
-        self.writes.delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
-        self.known.borrow_mut().retain(|known| known.admitted.id != id);
+        self.writes_mut().delete_range(id, &[], None);
+        self.writes_mut().delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
+        self.gathered().tables.borrow_mut().retain(|(_, known)| known.id != id);
         Ok(())
     }
 
     /// Bytes that its writes hold in memory.
     pub fn bytes(&self) -> usize {
-        self.writes.bytes()
+        self.writes().bytes()
     }
 
     /// Whether it wrote nothing so far.
     pub fn is_read_only(&self) -> bool {
-        self.writes.is_empty()
+        self.writes().is_empty()
     }
 
     /// Steps 1 to 6 of the commit; [`Store::acknowledge`] takes the rest.
     pub fn apply(mut self) -> Result<Applied> {
-        let store = Arc::clone(self.store());
-        let tables: Vec<_> = self.known.take().into_iter().map(|known| known.table).collect();
+        let Gathered { writes, reads, tables, record } =
+            &mut **self.gathered.as_mut().expect("taken by drop alone");
         let mut request = Request {
             begin: self.snapshot.ts(),
-            reads: &self.reads.borrow(),
-            writes: &mut self.writes,
-            record: &mut self.record,
-            tables: &tables,
+            reads: reads.get_mut(),
+            writes,
+            record,
+            tables: tables.get_mut(),
             isolation: self.options.isolation,
             durability: self.options.durability,
         };
-        store.apply(&mut request)
+        self.snapshot.store().apply(&mut request)
     }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        let (writes, record) = (mem::take(&mut self.writes), mem::take(&mut self.record));
-        Buffers { writes, record, reads: mem::take(self.reads.get_mut()) }.keep();
+        self.gathered.take().expect("taken here alone").keep();
     }
 }
 

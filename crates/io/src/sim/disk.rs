@@ -132,6 +132,13 @@ impl SimDisk {
         (state.history.first, state.history.events.clone())
     }
 
+    /// The events after the first `at`, as far as they are recorded.
+    pub fn events_since(&self, at: usize) -> Vec<Event> {
+        let state = self.state();
+        let History { first, events, .. } = &state.history;
+        events.get(at.saturating_sub(*first)..).unwrap_or_default().to_vec()
+    }
+
     /// Forgets the recorded events and, if not `kept`, records no more: for long runs that take their images by
     /// [`images_now`](SimDisk::images_now) alone.
     pub fn keep_history(&self, kept: bool) {

@@ -21,8 +21,9 @@ pub(super) struct Path {
     valid: bool,
     /// No leaf comes after this one: every greater key belongs here.
     pub rightmost: bool,
-    /// Where this leaf's last insert went; `None` if there was none since the descent to another leaf.
-    last_insert: Option<(u32, usize)>,
+    /// The leaf of the last descent, also after `valid` has ended, and where the last insert into it went.
+    last_leaf: u32,
+    last_insert: Option<usize>,
 }
 
 impl Path {
@@ -44,14 +45,13 @@ impl Path {
 
     #[inline]
     pub fn inserted_at(&mut self, at: usize) {
-        if let Some(last) = &mut self.last_insert {
-            last.1 = at;
-        }
+        self.last_insert = Some(at);
     }
 
     /// Whether an insert at `at` goes right behind the one before it, or right before it at the leaf's very start.
     pub fn is_sequential(&self, leaf: u32, at: usize) -> bool {
-        matches!(self.last_insert, Some((node, last)) if node == leaf && (at == last + 1 || (at == 0 && last == 0)))
+        leaf == self.last_leaf
+            && self.last_insert.is_some_and(|last| at == last + 1 || (at == 0 && last == 0))
     }
 }
 
@@ -110,9 +110,8 @@ impl Editor<'_> {
         self.path.steps[self.leaf_depth()] = Step { node: leaf, slot: 0 };
         self.path.rightmost = rightmost;
         self.path.valid = true;
-        match self.path.last_insert {
-            Some((node, _)) if node == leaf => {}
-            _ => self.path.last_insert = Some((leaf, usize::MAX - 1)),
+        if self.path.last_leaf != leaf {
+            (self.path.last_leaf, self.path.last_insert) = (leaf, None);
         }
     }
 

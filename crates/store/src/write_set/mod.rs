@@ -255,10 +255,18 @@ impl WriteSet {
         }
     }
 
-    /// [`WriteSet::sort`] for every table: what a commit does first, outside the critical section.
+    /// [`WriteSet::sort`] for every table.
     pub fn sort_all(&self) {
         for set in self.sets() {
             set.ensure_order(&self.arena);
+        }
+    }
+
+    /// What a commit does first, outside the critical section: sorts every table of more than one write, so that
+    /// [`WriteSet::records`] and [`WriteSet::ops`] can be asked for.
+    pub fn sort_for_commit(&self) {
+        for set in self.sets() {
+            set.ensure_records(&self.arena);
         }
     }
 
@@ -277,13 +285,9 @@ impl WriteSet {
 
     /// The puts (`Some` value) and deletes (`None`) of `table`, which must have been sorted, strictly ascending.
     pub fn records(&self, table: TableId) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-        self.table(table).into_iter().flat_map(|set| {
-            let order = set.order().expect("records are asked for after sorting");
-            order.iter().map(|number| {
-                let entry = set.entry(number);
-                (entry.key(&self.arena), entry.value(&self.arena))
-            })
-        })
+        self.table(table)
+            .into_iter()
+            .flat_map(|set| set.in_order().map(|entry| (entry.key(&self.arena), entry.value(&self.arena))))
     }
 
     /// Everything to commit in `table`, which must have been sorted, in the order in which the log has it.

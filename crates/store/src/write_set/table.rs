@@ -211,6 +211,22 @@ impl TableSet {
         })
     }
 
+    /// Makes the order unless one entry is all there is, which a commit can do without.
+    pub(super) fn ensure_records(&self, arena: &Arena) {
+        if self.entries.len() > 1 {
+            self.ensure_order(arena);
+        }
+    }
+
+    /// The live entries in key order; the order was made, or one entry is all there is.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = &Entry> {
+        let order = self.order.get();
+        assert!(order.is_some() || self.entries.len() <= 1, "records are asked for after sorting");
+        let alone = if order.is_none() { &self.entries[..] } else { &[] };
+        let alone = alone.iter().filter(|entry| entry.state() != State::Gone);
+        order.into_iter().flat_map(Order::iter).map(|number| self.entry(number)).chain(alone)
+    }
+
     /// The order, if it was made.
     #[inline]
     pub(super) fn order(&self) -> Option<&Order> {

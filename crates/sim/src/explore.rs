@@ -1,0 +1,228 @@
+//! The crash explorer: every moment of a run, and of the recoveries from it, in every state a crash could leave.
+//!
+//! For a seed:
+//! 1. Run its workload (`schedule`), which already checks all that clients and readers see.
+//! 2. At each moment of each session (after each event of its disk) draw images. One that was seen before needs no
+//!    second opening, but must keep what *this* moment promises.
+//! 3. Open each new image and hold it against the model: it is the state after some number of commits, and that
+//!    number is at least what the promise says (`Sync` commits; for a killed process `Buffered` ones as well).
+//! 4. Of some, also write to it, checkpoint, close and open it once more.
+//! 5. Of some, take the recovery itself as a run: step 2 on its events, with the same promise, and once it is open
+//!    with all that it showed. So to a depth of three.
+
+use crate::phase::Course;
+use crate::report::{ByFingerprint, Tally};
+use crate::schedule::{self, Promise, Run};
+use crate::verify;
+use base::seams::Random;
+use io::sim::{Fate, Image, ImageKind, SimDisk};
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// How thoroughly to explore.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Images drawn at each event, at most.
+    pub images_per_event: usize,
+    /// 1: crashes of the run only; 2: also of recoveries from them; 3: and of recoveries from those.
+    pub depth: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { images_per_event: 2, depth: 3 }
+    }
+}
+
+/// One image in so many is written to and reopened.
+const GO_ON_ONE_IN: u64 = 12;
+/// One image in so many has its recovery explored.
+const NEST_ONE_IN: u64 = 24;
+
+/// How many events before a fatal crash are shown.
+const SHOWN_EVENTS: usize = 24;
+
+/// What was found wrong, and how to find it again.
+#[derive(Debug)]
+pub struct Failure {
+    /// The workload.
+    pub seed: u64,
+    /// The crashes that led to it, outermost first: the moment, the step, and what survived. Empty: no crash did.
+    pub trail: Vec<String>,
+    /// What is wrong.
+    pub what: String,
+    settings: Settings,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { seed, trail, what, settings } = self;
+        writeln!(f, "seed {seed}: {what}")?;
+        trail.iter().try_for_each(|crash| writeln!(f, "  {crash}"))?;
+        let Settings { images_per_event, depth } = settings;
+        write!(
+            f,
+            "  again: cargo run --release -q -p pando-sim -- explore --seeds 1 --first-seed {seed} \
+             --images-per-event {images_per_event} --depth {depth}"
+        )
+    }
+}
+
+/// Explores one seed.
+///
+/// # Errors
+/// The first thing found wrong, a panic of the engine included.
+pub fn seed(seed: u64, settings: Settings, tally: &mut Tally) -> Result<(), Box<Failure>> {
+    let mut trail = Vec::new();
+    let explored = catch_unwind(AssertUnwindSafe(|| {
+        let run = schedule::run(seed)?;
+        let random = Random::seeded(seed ^ 0x6578_706c_6f72_6572);
+        let seen = HashMap::default();
+        Explorer { run: &run, settings, seen, tally, random, trail: &mut trail }.all()
+    }));
+    let what = match explored {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(what)) => what,
+        Err(panic) => match panic.downcast_ref::<String>() {
+            Some(message) => format!("panic: {message}"),
+            None => format!("panic: {}", panic.downcast_ref::<&str>().unwrap_or(&"")),
+        },
+    };
+    Err(Box::new(Failure { seed, trail, what, settings }))
+}
+
+/// The events before a moment, for whoever reads about a failure.
+fn last_events(disk: &SimDisk, at: usize) -> impl Iterator<Item = String> {
+    let first = at.saturating_sub(SHOWN_EVENTS);
+    let events = disk.events_since(first).into_iter().take(at - first);
+    (first..).zip(events).map(|(number, event)| format!("  {number} {event:?}"))
+}
+
+struct Explorer<'a> {
+    run: &'a Run,
+    settings: Settings,
+    /// The commits that each image was found to hold.
+    seen: HashMap<u64, u64, ByFingerprint>,
+    tally: &'a mut Tally,
+    random: Random,
+    trail: &'a mut Vec<String>,
+}
+
+impl Explorer<'_> {
+    fn all(mut self) -> Result<(), String> {
+        let run = self.run;
+        for (number, session) in run.sessions.iter().enumerate() {
+            for at in session.first..=session.last {
+                let promise = session.promise(at);
+                let label = format_args!("session {number}, ");
+                self.moment(&session.disk, at, &session.course, promise, 1, label)?;
+            }
+        }
+        let tally = self.tally;
+        tally.seeds += 1;
+        tally.sessions += run.sessions.len() as u64;
+        tally.commits += run.model.last();
+        tally.seals += run.crossed.seals;
+        tally.checkpoints += run.crossed.checkpoints;
+        tally.switches += run.crossed.switches;
+        Ok(())
+    }
+
+    /// Draws the images of one moment.
+    fn moment(
+        &mut self,
+        disk: &SimDisk,
+        at: usize,
+        course: &Course,
+        promise: Promise,
+        depth: usize,
+        session: fmt::Arguments<'_>,
+    ) -> Result<(), String> {
+        let count = if depth == 1 { self.settings.images_per_event } else { 1 };
+        let mut kinds = ImageKind::all(count.div_ceil(11));
+        self.random.shuffle(&mut kinds);
+        let images = disk.images(at, &kinds[..count.min(kinds.len())], &mut self.random);
+        for image in images {
+            self.tally.images += 1;
+            let fingerprint = image.fingerprint();
+            let required = match image.fate() {
+                Fate::Everything => promise.buffered,
+                _ => promise.synced,
+            };
+            if let Some(&commits) = self.seen.get(&fingerprint).filter(|&&commits| commits >= required) {
+                debug_assert!(commits >= required);
+                continue;
+            }
+            let phase = course.at(at);
+            self.trail.push(format!(
+                "after a crash at {session}event {at} ({}), image {}",
+                phase.label(),
+                image.fate()
+            ));
+            let commits = self.image(&image, promise.exists, required, depth).inspect_err(|_| {
+                self.trail.extend(last_events(disk, at));
+            })?;
+            self.trail.pop();
+            self.seen.insert(fingerprint, commits);
+            self.tally.count(fingerprint, phase, image.fate(), depth);
+        }
+        Ok(())
+    }
+
+    /// Opens an image and holds it against the model. Returns how many commits it holds.
+    fn image(&mut self, image: &Image, exists: bool, required: u64, depth: usize) -> Result<u64, String> {
+        let disk = image.restore();
+        let nest = depth < self.settings.depth && self.random.chance(1, NEST_ONE_IN);
+        disk.keep_history(nest);
+        if nest {
+            disk.mark("open");
+        }
+        let created = !image.names().any(|name| name == "data");
+        let recovered = verify::recover(&disk, self.run, exists, &mut self.random)?;
+        let commits = recovered.commits;
+        if commits < required {
+            return Err(format!("{commits} commits were recovered, but {required} had been promised"));
+        }
+        self.tally.with_orphans += u64::from(recovered.orphan_units > 0);
+        if self.random.chance(1, GO_ON_ONE_IN) {
+            verify::go_on(&recovered, &disk, self.run)?;
+            self.tally.continued += 1;
+        } else {
+            recovered.store.close().map_err(|error| format!("closing: {error:?}"))?;
+        }
+        if nest {
+            self.recovery(
+                &disk,
+                recovered.opened_at,
+                created,
+                Promise { exists, synced: required, buffered: required },
+                commits,
+                depth + 1,
+            )?;
+        }
+        Ok(commits)
+    }
+
+    /// Takes a recovery as a run of its own.
+    fn recovery(
+        &mut self,
+        disk: &SimDisk,
+        opened_at: usize,
+        created: bool,
+        promise: Promise,
+        commits: u64,
+        depth: usize,
+    ) -> Result<(), String> {
+        let mut course = Course::default();
+        course.enter_recovery(disk, 0, created);
+        for at in 0..=opened_at {
+            let promise = match at == opened_at {
+                true => Promise { exists: true, synced: commits, buffered: commits },
+                false => promise,
+            };
+            self.moment(disk, at, &course, promise, depth, format_args!("its recovery, "))?;
+        }
+        Ok(())
+    }
+}

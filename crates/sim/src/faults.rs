@@ -1,0 +1,1 @@
+//! Every call made to fail in turn.

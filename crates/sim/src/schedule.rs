@@ -1,0 +1,667 @@
+//! A seeded scheduler: clients, checkpoints, snapshots and faults take turns on one simulated disk, in one thread.
+//!
+//! A run is a few *sessions*, each from an opening to a kill or a close. The next one goes on with what the process
+//! left behind: bytes that were not synced are still pending then, and may be lost later. In a session each turn is
+//! one resumable step: an operation of a client's transaction, its apply, its acknowledgement, a step of the
+//! checkpoint, a look at a snapshot. So several commits are applied before one is acknowledged, and all of it happens
+//! between the steps of a checkpoint.
+//!
+//! What a run leaves is the history of its disks, and for each moment of them what a crash there must preserve:
+//! the *promise*, which grows with every acknowledgement and with everything that a reader was shown.
+
+use crate::model::{Change, Draft, Model, State};
+use crate::phase::{Course, Phase};
+use crate::workload::{Op, Script, TABLES, Workload};
+use base::seams::Random;
+use base::{CommitTs, Error, ErrorKind};
+use io::sim::{CallKind, Event, Fault, FaultError, SimDisk};
+use std::sync::Arc;
+use store::checkpoint::{Checkpoint, Step};
+use store::commit::Applied;
+use store::{Options, Snapshot, Store, Table, Transaction, WantedLayout};
+
+/// Every run crosses at least so many seals, checkpoints and segment switches.
+const LEAST: Crossed = Crossed { seals: 3, checkpoints: 2, switches: 1 };
+/// A run that has not done so after this many sessions is a mistake of the workload.
+const MAX_SESSIONS: usize = 12;
+
+/// What a crash must preserve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Promise {
+    /// Whether the database exists.
+    pub exists: bool,
+    /// Commits that survive a power loss.
+    pub synced: u64,
+    /// Commits that survive a killed process.
+    pub buffered: u64,
+}
+
+/// What a run crossed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crossed {
+    /// Memtables sealed.
+    pub seals: u64,
+    /// Checkpoints made.
+    pub checkpoints: u64,
+    /// Log segments begun because another was full.
+    pub switches: u64,
+}
+
+/// One opening of the database, and what happened until it ended.
+#[derive(Debug)]
+pub struct Session {
+    /// The disk, with its history.
+    pub disk: SimDisk,
+    /// The first moment that belongs to the session, in events.
+    pub first: usize,
+    /// The last one.
+    pub last: usize,
+    /// Where in the protocol each moment lies.
+    pub course: Course,
+    promises: Vec<(usize, Promise)>,
+}
+
+impl Session {
+    /// What a crash after `events` events must preserve.
+    pub fn promise(&self, events: usize) -> Promise {
+        let after = self.promises.partition_point(|promise| promise.0 <= events);
+        self.promises[after.saturating_sub(1)].1
+    }
+}
+
+/// What a seed's run left.
+#[derive(Debug)]
+pub struct Run {
+    /// What the database was opened with.
+    pub options: Options,
+    /// What it should hold after each commit.
+    pub model: Model,
+    /// Its sessions.
+    pub sessions: Vec<Session>,
+    /// What they crossed together.
+    pub crossed: Crossed,
+}
+
+/// Runs the workload of `seed`.
+///
+/// # Errors
+/// What was wrong while it ran: a read, a snapshot, an error that nothing explains.
+pub fn run(seed: u64) -> Result<Run, String> {
+    let mut workload = Workload::new(seed);
+    let mut random = Random::seeded(seed ^ 0x7363_6865_6475_6c65);
+    let mut run = Run {
+        options: workload.options.clone(),
+        model: Model::default(),
+        sessions: Vec::new(),
+        crossed: Crossed::default(),
+    };
+    let mut disk = SimDisk::new();
+    disk.set_maps(random.chance(3, 4));
+    let mut promise = Promise::default();
+    while !run.crossed.is_enough() || run.sessions.len() < 2 {
+        if run.sessions.len() == MAX_SESSIONS {
+            return Err(format!("{MAX_SESSIONS} sessions crossed no more than {:?}", run.crossed));
+        }
+        let (session, next) = run_session(disk, promise, &mut run, &mut workload, &mut random)?;
+        promise = session.promise(session.last);
+        run.sessions.push(session);
+        disk = next;
+    }
+    Ok(run)
+}
+
+impl Crossed {
+    fn is_enough(self) -> bool {
+        self.seals >= LEAST.seals && self.checkpoints >= LEAST.checkpoints && self.switches >= LEAST.switches
+    }
+}
+
+/// Opens, takes turns for a while, and ends. Returns the session and the disk that the next process finds.
+fn run_session(
+    disk: SimDisk,
+    promise: Promise,
+    run: &mut Run,
+    workload: &mut Workload,
+    random: &mut Random,
+) -> Result<(Session, SimDisk), String> {
+    let first = disk.event_count();
+    let mut session = Session {
+        disk: disk.clone(),
+        first,
+        last: first,
+        course: Course::default(),
+        promises: vec![(first, promise)],
+    };
+    disk.mark("open");
+    let store =
+        store::open_or_create(disk.dir(), &run.options).map_err(|error| format!("opening: {error:?}"))?;
+    session.course.enter_recovery(&disk, first, !promise.exists);
+    let recovered = store.snapshot().map_err(|error| format!("the first snapshot: {error:?}"))?;
+    let commits = recovered.ts().0;
+    if commits < promise.buffered || commits > run.model.last() {
+        let last = run.model.last();
+        return Err(format!(
+            "a killed process left {} to {last} commits, {commits} were recovered",
+            promise.buffered
+        ));
+    }
+    run.model.cut(commits);
+    run.model.newest().check(&recovered)?;
+    drop(recovered);
+    let promise = Promise { exists: true, synced: commits, buffered: commits };
+    session.promises.push((disk.event_count(), promise));
+
+    let clients = (0..workload.clients).map(|_| Client::Idle).collect();
+    let mut driver = Driver {
+        store: &store,
+        session: &mut session,
+        promise,
+        model: &mut run.model,
+        crossed: &mut run.crossed,
+        workload,
+        random,
+        clients,
+        checkpoint: None,
+        snapshots: Vec::new(),
+    };
+    let next = driver.drive()?;
+    drop(driver);
+    // The process is gone; this gives back what its thread still holds of the store.
+    session.disk.clear_faults();
+    let _ = store.close();
+    Ok((session, next))
+}
+
+/// Why a turn did not end as usual.
+enum Stop {
+    /// The engine latched after an injected fault: the session is over.
+    Latched,
+    /// Something is wrong.
+    Wrong(String),
+}
+
+impl From<String> for Stop {
+    fn from(wrong: String) -> Stop {
+        Stop::Wrong(wrong)
+    }
+}
+
+/// Where a client is.
+enum Client {
+    Idle,
+    Active {
+        tx: Box<Transaction>,
+        draft: Box<Draft>,
+        script: Script,
+        next: usize,
+    },
+    /// `synced`: what an acknowledgement promises.
+    Applied {
+        applied: Applied,
+        synced: u64,
+    },
+}
+
+struct Driver<'s> {
+    store: &'s Arc<Store>,
+    session: &'s mut Session,
+    promise: Promise,
+    model: &'s mut Model,
+    crossed: &'s mut Crossed,
+    workload: &'s mut Workload,
+    random: &'s mut Random,
+    clients: Vec<Client>,
+    checkpoint: Option<Checkpoint<'s>>,
+    snapshots: Vec<(Snapshot, State)>,
+}
+
+impl<'s> Driver<'s> {
+    /// All turns of the session, and its end.
+    fn drive(&mut self) -> Result<SimDisk, String> {
+        let turns = 80 + self.random.below(260);
+        let fault_at = if self.random.chance(1, 3) { self.random.below(turns) } else { turns };
+        for turn in 0..turns {
+            if turn == fault_at {
+                self.inject();
+            }
+            match self.turn() {
+                Ok(()) => {}
+                Err(Stop::Latched) => {
+                    self.check_latched()?;
+                    break;
+                }
+                Err(Stop::Wrong(wrong)) => return Err(wrong),
+            }
+        }
+        if self.store.latched().is_none() && self.random.chance(1, 3) {
+            self.close()?;
+        }
+        self.session.last = self.events();
+        let next = self.session.disk.after_kill();
+        // The lock on the checkpoint goes first: closing waits for it.
+        self.checkpoint = None;
+        self.clients.clear();
+        self.snapshots.clear();
+        Ok(next)
+    }
+
+    fn events(&self) -> usize {
+        self.session.disk.event_count()
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        let events = self.events();
+        self.session.course.enter(events, phase);
+    }
+
+    /// A step without events gets a moment of its own.
+    fn enter_marked(&mut self, phase: Phase) {
+        self.enter(phase);
+        self.session.disk.mark(phase.label());
+    }
+
+    /// Some call will fail, once or from then on.
+    fn inject(&mut self) {
+        let call = if self.random.chance(2, 3) { CallKind::Sync } else { CallKind::Write };
+        let (nth, sticky) = (1 + self.random.below(12), self.random.chance(1, 2));
+        let error = if self.random.chance(2, 3) { FaultError::Io } else { FaultError::Full };
+        self.session.disk.inject(Fault { call, nth, sticky, error });
+    }
+
+    fn turn(&mut self) -> Result<(), Stop> {
+        let turned = match self.random.below(100) {
+            0..64 => self.client(),
+            64..86 => self.checkpoint(),
+            86..90 => self.take_snapshot(),
+            90..95 => self.look_at_snapshot(),
+            95..97 => {
+                if self.checkpoint.is_none() {
+                    self.store.reclaim();
+                }
+                Ok(())
+            }
+            97 => self.sync(),
+            98 => self.check(),
+            _ => self.clone_snapshot(),
+        };
+        turned?;
+        self.observe()
+    }
+
+    /// What readers are shown now is promised.
+    fn observe(&mut self) -> Result<(), Stop> {
+        if self.store.latched().is_some() {
+            return Ok(());
+        }
+        let visible = self.store.snapshot().map_err(|error| self.explain("a snapshot", &error))?.ts().0;
+        if visible > self.model.last() {
+            return Err(Stop::Wrong(format!("commit {visible} is visible, {} were made", self.model.last())));
+        }
+        self.promise_synced(self.model.newest_sync(visible));
+        Ok(())
+    }
+
+    fn promise_synced(&mut self, commits: u64) {
+        let synced = self.promise.synced.max(commits);
+        let buffered = self.promise.buffered.max(self.model.newest_buffered());
+        let promise = Promise { synced, buffered, ..self.promise };
+        if promise != self.promise {
+            self.promise = promise;
+            self.session.promises.push((self.events(), promise));
+        }
+    }
+
+    /// Whether an error is what an injected fault explains; it is wrong otherwise.
+    fn explain(&self, what: &str, error: &Error) -> Stop {
+        let injected = self.session.disk.faults_hit() > 0;
+        let kinds = [ErrorKind::Io, ErrorKind::Full, ErrorKind::Latched, ErrorKind::Indeterminate];
+        if injected && kinds.contains(&error.kind()) && self.store.latched().is_some() {
+            return Stop::Latched;
+        }
+        Stop::Wrong(format!("{what}: {error:?}"))
+    }
+
+    /// Likewise, but a fault that left the engine able to go on costs the caller only this step.
+    fn excuse(&self, what: &str, error: &Error) -> Result<(), Stop> {
+        let injected = self.session.disk.faults_hit() > 0 && self.store.latched().is_none();
+        if injected && matches!(error.kind(), ErrorKind::Io | ErrorKind::Full) {
+            return Ok(());
+        }
+        Err(self.explain(what, error))
+    }
+
+    // Clients.
+
+    fn client(&mut self) -> Result<(), Stop> {
+        let at = self.random.below(self.clients.len() as u64) as usize;
+        let client = std::mem::replace(&mut self.clients[at], Client::Idle);
+        self.clients[at] = match client {
+            Client::Idle => self.begin()?,
+            Client::Active { mut tx, mut draft, script, next } => match script.ops.get(next) {
+                Some(op) => {
+                    execute(&mut tx, &mut draft, op)?;
+                    Client::Active { tx, draft, script, next: next + 1 }
+                }
+                None if script.commits => self.apply(*tx, &draft, &script)?,
+                None => Client::Idle,
+            },
+            Client::Applied { applied, synced } => self.acknowledge(applied, synced)?,
+        };
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<Client, Stop> {
+        let script = self.workload.script();
+        let tx =
+            Transaction::begin(self.store, script.options).map_err(|error| self.explain("begin", &error))?;
+        Ok(Client::Active { tx: Box::new(tx), draft: Box::new(self.model.begin()), script, next: 0 })
+    }
+
+    fn apply(&mut self, tx: Transaction, draft: &Draft, script: &Script) -> Result<Client, Stop> {
+        let start = self.events();
+        self.enter(Phase::Append);
+        let applied = tx.apply();
+        if self.switched_since(start) {
+            self.session.course.correct(start, Phase::SegmentSwitch);
+            self.crossed.switches += 1;
+        }
+        let applied = match applied {
+            Ok(applied) => applied,
+            Err(error) if error.is_retryable() => return Ok(Client::Idle),
+            Err(error) => return self.excuse("apply", &error).map(|()| Client::Idle),
+        };
+        let durability = script.options.durability;
+        if !draft.is_read_only() {
+            self.model.commit(draft, applied.ts(), script.options.isolation, durability)?;
+        } else if applied.ts() > CommitTs(self.model.last()) {
+            return Err(Stop::Wrong(format!(
+                "a transaction that wrote nothing became commit {}",
+                applied.ts().0
+            )));
+        }
+        if applied.sealed() {
+            self.crossed.seals += 1;
+            self.enter_marked(Phase::Seal);
+        }
+        self.promise_synced(0);
+        // Also for what was only read: no acknowledged transaction has seen a `Sync` commit that is lost.
+        let synced = self.model.newest_sync(applied.ts().0);
+        Ok(Client::Applied { applied, synced })
+    }
+
+    /// Whether the log made a segment ready since `start`.
+    fn switched_since(&self, start: usize) -> bool {
+        let events = self.session.disk.events_since(start);
+        events.iter().any(|event| matches!(event, Event::Create { .. } | Event::Rename { .. }))
+    }
+
+    fn acknowledge(&mut self, applied: Applied, synced: u64) -> Result<Client, Stop> {
+        self.enter(Phase::GroupSync);
+        let ts = self.store.acknowledge(applied).map_err(|error| self.explain("acknowledge", &error))?;
+        let visible = self.store.snapshot().map_err(|error| self.explain("a snapshot", &error))?.ts();
+        if visible < ts {
+            return Err(Stop::Wrong(format!(
+                "commit {} was acknowledged, but readers see only {}",
+                ts.0, visible.0
+            )));
+        }
+        self.promise_synced(synced);
+        Ok(Client::Idle)
+    }
+
+    // The store's own work.
+
+    fn checkpoint(&mut self) -> Result<(), Stop> {
+        let Some(checkpoint) = &mut self.checkpoint else { return self.begin_checkpoint() };
+        let step = checkpoint.next_step();
+        if step <= Step::Superblock && self.random.chance(1, 150) {
+            // Abandoned, as by a caller that gives up: nothing may be left of it.
+            self.checkpoint = None;
+            return Ok(());
+        }
+        self.session.course.enter(self.session.disk.event_count(), Phase::of_checkpoint(step));
+        if matches!(step, Step::Switch | Step::Free) {
+            self.session.disk.mark(Phase::of_checkpoint(step).label());
+        }
+        match checkpoint.step() {
+            Ok(Step::Done) => {
+                self.crossed.checkpoints += 1;
+                self.checkpoint = None;
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(error) => {
+                self.checkpoint = None;
+                self.excuse("checkpoint", &error)
+            }
+        }
+    }
+
+    fn begin_checkpoint(&mut self) -> Result<(), Stop> {
+        let sealed = self.store.pressure().sealed;
+        let begun = match self.random.below(12) {
+            0 => {
+                self.enter_marked(Phase::Seal);
+                self.store.begin_checkpoint()
+            }
+            1..9 if sealed > 0 => self.store.begin_pending_checkpoint(),
+            _ => return Ok(()),
+        };
+        let begun = begun.map_err(|error| self.explain("begin a checkpoint", &error))?;
+        self.crossed.seals += u64::from(begun.is_some() && sealed == 0);
+        self.checkpoint = begun;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), Stop> {
+        self.enter(Phase::GroupSync);
+        self.store.sync().map_err(|error| self.explain("sync", &error))?;
+        self.promise_synced(self.model.last());
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), Stop> {
+        if self.checkpoint.is_none() {
+            self.store.check().map_err(|error| self.explain("check", &error))?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), String> {
+        while self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.next_step() > Step::Superblock) {
+            match self.checkpoint() {
+                Ok(()) => {}
+                Err(Stop::Latched) => break,
+                Err(Stop::Wrong(wrong)) => return Err(wrong),
+            }
+        }
+        self.checkpoint = None;
+        self.snapshots.clear();
+        self.clients.clear();
+        self.enter(Phase::Close);
+        match self.store.close() {
+            Ok(()) => self.promise_synced(self.model.last()),
+            Err(error) if self.session.disk.faults_hit() > 0 && error.kind() != ErrorKind::Corruption => {}
+            Err(error) => return Err(format!("closing: {error:?}")),
+        }
+        Ok(())
+    }
+
+    // Readers.
+
+    fn take_snapshot(&mut self) -> Result<(), Stop> {
+        let snapshot = self.store.snapshot().map_err(|error| self.explain("a snapshot", &error))?;
+        let state =
+            self.model.at(snapshot.ts().0).ok_or("a snapshot of a commit that was not made".to_string())?;
+        self.snapshots.push((snapshot, state.clone()));
+        if self.snapshots.len() > 4 {
+            self.snapshots.remove(0);
+        }
+        Ok(())
+    }
+
+    fn look_at_snapshot(&mut self) -> Result<(), Stop> {
+        if self.snapshots.is_empty() {
+            return Ok(());
+        }
+        let at = self.random.below(self.snapshots.len() as u64) as usize;
+        let (snapshot, state) = &self.snapshots[at];
+        state
+            .check(snapshot)
+            .map_err(|wrong| format!("a snapshot of commit {}: {wrong}", snapshot.ts().0))?;
+        if self.random.chance(1, 3) {
+            self.snapshots.swap_remove(at);
+        }
+        Ok(())
+    }
+
+    fn clone_snapshot(&mut self) -> Result<(), Stop> {
+        if let Some((snapshot, state)) = self.snapshots.last() {
+            let copy = snapshot.try_clone().map_err(|error| self.explain("a second snapshot", &error))?;
+            self.snapshots.push((copy, state.clone()));
+        }
+        Ok(())
+    }
+
+    /// Reads go on, writes are refused.
+    fn check_latched(&mut self) -> Result<(), String> {
+        for (snapshot, state) in &self.snapshots {
+            state.check(snapshot).map_err(|wrong| format!("a snapshot after the latch: {wrong}"))?;
+        }
+        match Transaction::begin(self.store, Default::default()) {
+            Err(error) if error.kind() == ErrorKind::Latched => Ok(()),
+            Err(error) => Err(format!("a latched database answers with {error:?}")),
+            Ok(_) => Err("a latched database lets a transaction begin".into()),
+        }
+    }
+}
+
+/// One operation, in the engine and in the model.
+fn execute(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), String> {
+    let failed = |error: Error| format!("{op:?}: {error:?}");
+    match op {
+        Op::Save => draft.save(tx.savepoint()),
+        Op::RollBack => {
+            if let Some(savepoint) = draft.roll_back() {
+                tx.rollback_to(&savepoint).map_err(failed)?;
+            }
+        }
+        Op::Get(name, key) => {
+            let found = match open_table(tx, draft, name)? {
+                Some(table) => tx.get(&table, key).map_err(failed)?,
+                None => None,
+            };
+            draft.read_key(name, key);
+            same(op, found.as_deref(), draft.state.get(name, key))?;
+        }
+        Op::Scan(name, start, end, backward) => {
+            if let Some(table) = open_table(tx, draft, name)? {
+                scan(tx, &table, draft, op, *backward)?;
+            }
+            draft.read_range(name, start, end);
+        }
+        Op::Drop(name) => {
+            if let Some(table) = open_table(tx, draft, name)? {
+                tx.drop_table(&table).map_err(failed)?;
+                draft.write(Change::Drop(name));
+            }
+        }
+        Op::Put(name, ..)
+        | Op::Insert(name, ..)
+        | Op::Delete(name, _)
+        | Op::Remove(name, _)
+        | Op::DeleteRange(name, ..) => {
+            let table = make_table(tx, draft, name)?;
+            write(tx, &table, draft, op)?;
+        }
+    }
+    Ok(())
+}
+
+fn same(op: &Op, found: Option<&[u8]>, expected: Option<&[u8]>) -> Result<(), String> {
+    if found == expected {
+        return Ok(());
+    }
+    let lengths = (found.map(<[u8]>::len), expected.map(<[u8]>::len));
+    Err(format!("{op:?} read a wrong value (its length and the expected one: {lengths:?})"))
+}
+
+fn open_table(tx: &Transaction, draft: &mut Draft, name: &'static str) -> Result<Option<Table>, String> {
+    let table = tx.table(name).map_err(|error| format!("table {name}: {error:?}"))?;
+    draft.read_table(name);
+    if table.is_some() != draft.state.has(name) {
+        return Err(format!("table {name} is there: {}, expected the opposite", table.is_some()));
+    }
+    Ok(table)
+}
+
+fn make_table(tx: &mut Transaction, draft: &mut Draft, name: &'static str) -> Result<Table, String> {
+    debug_assert!(TABLES.contains(&name));
+    if let Some(table) = open_table(tx, draft, name)? {
+        return Ok(table);
+    }
+    let table = tx
+        .create_table(name, WantedLayout::BTree)
+        .map_err(|error| format!("creating table {name}: {error:?}"))?;
+    draft.write(Change::Create(name, table.id().0));
+    Ok(table)
+}
+
+fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Result<(), String> {
+    let failed = |error: Error| format!("{op:?}: {error:?}");
+    match op {
+        Op::Put(name, key, value) => {
+            tx.put(table, key, value).map_err(failed)?;
+            draft.write(Change::Put(name, key.clone(), value.clone()));
+        }
+        Op::Insert(name, key, value) => {
+            draft.read_key(name, key);
+            match (tx.insert(table, key, value), draft.state.get(name, key)) {
+                (Ok(()), None) => draft.write(Change::Put(name, key.clone(), value.clone())),
+                (Err(error), Some(_)) if error.kind() == ErrorKind::Exists => {}
+                (Err(error), _) => return Err(failed(error)),
+                (Ok(()), Some(_)) => return Err(format!("{op:?} went over a key that is present")),
+            }
+        }
+        Op::Delete(name, key) => {
+            tx.delete(table, key).map_err(failed)?;
+            draft.write(Change::Delete(name, key.clone()));
+        }
+        Op::Remove(name, key) => {
+            draft.read_key(name, key);
+            let old = tx.remove(table, key).map_err(failed)?;
+            same(op, old.as_deref(), draft.state.get(name, key))?;
+            if old.is_some() {
+                draft.write(Change::Delete(name, key.clone()));
+            }
+        }
+        Op::DeleteRange(name, start, end) if start < end => {
+            tx.delete_range(table, &(&**start..&**end).into()).map_err(failed)?;
+            draft.write(Change::DeleteRange(name, start.clone(), end.clone()));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn scan(tx: &Transaction, table: &Table, draft: &Draft, op: &Op, backward: bool) -> Result<(), String> {
+    let Op::Scan(name, start, end, _) = op else { return Ok(()) };
+    let failed = |error: Error| format!("{op:?}: {error:?}");
+    let rows = draft.state.range(name, start, end);
+    let mut expected: Vec<_> = rows.iter().map(|(key, value)| (&**key, &**value)).collect();
+    if backward {
+        expected.reverse();
+    }
+    let mut cursor = tx.cursor(table, (&**start..&**end).into()).map_err(failed)?;
+    for at in 0..=expected.len() {
+        let found = if backward { cursor.prev() } else { cursor.next() }.map_err(failed)?;
+        if found != expected.get(at).copied() {
+            let keys = (
+                found.map(|record| crate::model::text(record.0)),
+                expected.get(at).map(|r| crate::model::text(r.0)),
+            );
+            return Err(format!("{op:?}: record {at} and the one expected are {keys:?}"));
+        }
+    }
+    Ok(())
+}

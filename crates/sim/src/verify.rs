@@ -1,0 +1,100 @@
+//! Whether a disk holds what it must: opened, read whole, compared with the model, checked, and written to again.
+
+use crate::model::{Bytes, Change, State};
+use crate::schedule::Run;
+use crate::workload::TABLES;
+use base::seams::Random;
+use io::sim::SimDisk;
+use std::sync::Arc;
+use store::{Store, Transaction, TransactionOptions, WantedLayout};
+use txn::{Durability, Isolation};
+
+/// What an opened image was found to hold.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The open database.
+    pub store: Arc<Store>,
+    /// How many commits it holds.
+    pub commits: u64,
+    /// The disk's events until it was open.
+    pub opened_at: usize,
+    /// Units of space that nothing reaches.
+    pub orphan_units: u64,
+}
+
+/// Opens the database on `disk` and compares all that it holds with the state after as many commits. Where one
+/// `exists` already, it has to be found.
+///
+/// # Errors
+/// What is wrong.
+pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> Result<Recovered, String> {
+    let opened = match exists {
+        true => store::open(disk.dir(), &run.options),
+        false => store::open_or_create(disk.dir(), &run.options),
+    };
+    let store = opened.map_err(|error| format!("{error:?}"))?;
+    let opened_at = disk.event_count();
+    let snapshot = store.snapshot().map_err(|error| format!("the first snapshot: {error:?}"))?;
+    let commits = snapshot.ts().0;
+    let made = run.model.last();
+    let state =
+        run.model.at(commits).ok_or_else(|| format!("{commits} commits recovered, {made} were made"))?;
+    state.check(&snapshot).map_err(|wrong| format!("as of commit {commits}: {wrong}"))?;
+    if random.chance(1, 8) {
+        check_gets(&snapshot, state, 1 + random.below(9) as usize)?;
+    }
+    drop(snapshot);
+    let report = store.check().map_err(|error| format!("check: {error:?}"))?;
+    Ok(Recovered { store, commits, opened_at, orphan_units: report.orphan_units })
+}
+
+/// Looks some keys up one by one, and one that is not there.
+fn check_gets(snapshot: &store::Snapshot, state: &State, step: usize) -> Result<(), String> {
+    for (name, key, value) in state.sample(step) {
+        let failed = |error| format!("get from {name}: {error:?}");
+        let table = snapshot.table(name).map_err(failed)?.ok_or(format!("get: table {name} is gone"))?;
+        let found = snapshot.get(&table, key).map_err(failed)?;
+        let absent = snapshot.get(&table, &[key, &b"\0"[..]].concat()).map_err(failed)?;
+        if found.as_deref() != Some(&**value) || absent.is_some() {
+            return Err(format!("get of {} from {name} is wrong", crate::model::text(key)));
+        }
+    }
+    Ok(())
+}
+
+/// Goes on from a recovered database: a commit, a checkpoint, a check, closing, opening, reading it all again.
+///
+/// # Errors
+/// What is wrong.
+pub fn go_on(recovered: &Recovered, disk: &SimDisk, run: &Run) -> Result<(), String> {
+    let failed = |error: base::Error| format!("going on: {error:?}");
+    let Recovered { store, commits, .. } = recovered;
+    let mut draft = run.model.at(*commits).map(State::clone).unwrap_or_default();
+    let options = TransactionOptions { durability: Durability::Sync, isolation: Isolation::Serializable };
+    let mut tx = Transaction::begin(store, options).map_err(failed)?;
+    let name = TABLES[*commits as usize % TABLES.len()];
+    let table = match tx.table(name).map_err(failed)? {
+        Some(table) => table,
+        None => {
+            let table = tx.create_table(name, WantedLayout::BTree).map_err(failed)?;
+            draft.change(&Change::Create(name, table.id().0))?;
+            table
+        }
+    };
+    let (key, value) = (Bytes::from(&b"afterwards"[..]), Bytes::from(vec![0xAF; 1500]));
+    tx.put(&table, &key, &value).map_err(failed)?;
+    draft.change(&Change::Put(name, key, value))?;
+    let applied = tx.apply().map_err(failed)?;
+    let ts = store.acknowledge(applied).map_err(failed)?.0;
+    if ts != commits + 1 {
+        return Err(format!("going on: commit {ts} follows {commits}"));
+    }
+    store.checkpoint().map_err(failed)?;
+    draft.check(&store.snapshot().map_err(failed)?).map_err(|wrong| format!("going on: {wrong}"))?;
+    store.check().map_err(failed)?;
+    store.close().map_err(failed)?;
+    let again = store::open(disk.dir(), &run.options).map_err(failed)?;
+    let checked = again.snapshot().map_err(failed).and_then(|snapshot| draft.check(&snapshot));
+    again.close().map_err(failed)?;
+    checked.map_err(|wrong| format!("going on, reopened: {wrong}"))
+}

@@ -1,0 +1,151 @@
+//! What clients do: an endless, seeded supply of transaction scripts over a few tables, and sizes so small that a
+//! hundred of them cross every kind of border.
+
+use crate::model::Bytes;
+use base::DatabaseId;
+use base::seams::Random;
+use store::{Options, TransactionOptions};
+use txn::{Durability, Isolation};
+
+/// The tables that scripts use, made when first written to.
+pub const TABLES: [&str; 4] = ["accounts", "blobs", "edges", "queue"];
+
+/// The page size of explored databases: the smallest, so that trees are high and images small.
+pub const PAGE_BYTES: usize = 4096;
+
+/// One step of a transaction.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Sets a key.
+    Put(&'static str, Bytes, Bytes),
+    /// Sets a key if it is absent.
+    Insert(&'static str, Bytes, Bytes),
+    /// Removes a key, unread.
+    Delete(&'static str, Bytes),
+    /// Removes a key and looks at its value.
+    Remove(&'static str, Bytes),
+    /// Removes a range, unread.
+    DeleteRange(&'static str, Bytes, Bytes),
+    /// Reads a key.
+    Get(&'static str, Bytes),
+    /// Reads a range, backward or forward.
+    Scan(&'static str, Bytes, Bytes, bool),
+    /// Drops a table.
+    Drop(&'static str),
+    /// Marks a savepoint.
+    Save,
+    /// Rolls back to the newest savepoint.
+    RollBack,
+}
+
+/// One transaction.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// How it runs.
+    pub options: TransactionOptions,
+    /// What it does, in order.
+    pub ops: Vec<Op>,
+    /// Whether it commits in the end; it is dropped otherwise.
+    pub commits: bool,
+}
+
+/// The supply.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// What the database is opened with.
+    pub options: Options,
+    /// How many clients take scripts.
+    pub clients: usize,
+    random: Random,
+    keys: u64,
+    values: u64,
+    drops: bool,
+}
+
+impl Workload {
+    /// The workload of `seed`.
+    pub fn new(seed: u64) -> Workload {
+        let mut random = Random::seeded(seed ^ 0x776f_726b_6c6f_6164);
+        let options = Options {
+            page_bytes: Some(PAGE_BYTES),
+            memory_bytes: 1 << 20,
+            max_segment_bytes: if random.chance(2, 3) { 16 << 10 } else { 32 << 10 },
+            seal_records: 12 + random.below(16),
+            seal_bytes: Some(24 << 10),
+            database: Some(DatabaseId(random.next_u64())),
+            ..Options::default()
+        };
+        let clients = 2 + random.below(4) as usize;
+        let (keys, drops) = (12 + random.below(60), random.chance(3, 4));
+        Workload { options, clients, keys, values: 0, drops, random }
+    }
+
+    /// The next transaction.
+    pub fn script(&mut self) -> Script {
+        let random = &mut self.random;
+        let durability = match random.below(8) {
+            0..4 => Durability::Sync,
+            4..7 => Durability::Buffered,
+            _ => Durability::Lazy,
+        };
+        let isolation = if random.chance(3, 4) { Isolation::Serializable } else { Isolation::Snapshot };
+        let count = 1 + if random.chance(1, 6) { random.below(14) } else { random.below(4) };
+        let commits = random.chance(9, 10);
+        let ops = (0..count).map(|_| self.op()).collect();
+        Script { options: TransactionOptions { isolation, durability }, ops, commits }
+    }
+
+    fn op(&mut self) -> Op {
+        let table = TABLES[self.random.below(TABLES.len() as u64) as usize];
+        let key = self.key();
+        match self.random.below(40) {
+            0..20 => Op::Put(table, key, self.value()),
+            20..24 => Op::Insert(table, key, self.value()),
+            24..27 => Op::Delete(table, key),
+            27 => Op::Remove(table, key),
+            28..31 => {
+                let (start, end) = self.range(key);
+                Op::DeleteRange(table, start, end)
+            }
+            31..34 => Op::Get(table, key),
+            34..36 => {
+                let (start, end) = self.range(key);
+                Op::Scan(table, start, end, self.random.chance(1, 2))
+            }
+            36 if self.drops => Op::Drop(table),
+            37 => Op::RollBack,
+            _ => Op::Save,
+        }
+    }
+
+    /// A few keys are long, so that inner pages split as well.
+    fn key(&mut self) -> Bytes {
+        let number = self.random.below(self.keys);
+        let mut key = format!("key-{number:03}").into_bytes();
+        if number.is_multiple_of(7) {
+            key.resize(60 + (number as usize * 37) % 500, b'a' + (number % 26) as u8);
+        }
+        key.into()
+    }
+
+    fn range(&mut self, start: Bytes) -> (Bytes, Bytes) {
+        let number = self.random.below(self.keys + 2);
+        let end = Bytes::from(format!("key-{number:03}").into_bytes());
+        if start <= end { (start, [&*end, &[0]].concat().into()) } else { (end, start) }
+    }
+
+    /// Most values are small; some are longer than a page keeps inside. No two are the same.
+    fn value(&mut self) -> Bytes {
+        self.values += 1;
+        let len = match self.random.below(40) {
+            0..24 => self.random.below(48),
+            24..36 => 48 + self.random.below(400),
+            36..39 => 900 + self.random.below(2200),
+            _ => 3000 + self.random.below(7000),
+        };
+        let fill = (self.values as u8).wrapping_mul(37);
+        let mut value = self.values.to_le_bytes().to_vec();
+        value.resize(8 + len as usize, fill);
+        value.into()
+    }
+}

@@ -1,0 +1,65 @@
+//! What a transaction gathers: its writes, its reads, the tables it used, its commit record.
+//!
+//! Each thread keeps a few, emptied, for its next transactions, so that a small transaction allocates nothing. They
+//! are boxed: a transaction is moved several times from its beginning to its end.
+
+use crate::handle::Table;
+use crate::write_set::WriteSet;
+use base::TableId;
+use std::cell::RefCell;
+use txn::ReadSet;
+
+/// Emptied ones that a thread keeps.
+const KEPT: usize = 4;
+/// A record buffer larger than this is not kept.
+const KEPT_RECORD_BYTES: usize = 64 << 10;
+
+thread_local! {
+    #[allow(clippy::vec_box)] // They go out of the list as the boxes that they are.
+    static EMPTIED: RefCell<Vec<Box<Gathered>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A table that the transaction has used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admitted {
+    pub id: TableId,
+    /// The snapshot has nothing of it: a look-up need not go there.
+    pub blank: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub writes: WriteSet,
+    /// In a cell, as are the tables: reading records, and needs no exclusive borrow of the transaction.
+    pub reads: RefCell<ReadSet>,
+    /// Tables whose row was found good. Few: searched linearly.
+    pub tables: RefCell<Vec<(Table, Admitted)>>,
+    /// The commit record.
+    pub record: Vec<u8>,
+}
+
+impl Gathered {
+    /// This thread's last one, or a new one.
+    #[inline]
+    pub fn take() -> Box<Self> {
+        EMPTIED.try_with(|kept| kept.try_borrow_mut().ok()?.pop()).ok().flatten().unwrap_or_default()
+    }
+
+    /// Empties it and keeps it.
+    pub fn keep(mut self: Box<Self>) {
+        self.writes.clear();
+        self.reads.get_mut().clear();
+        self.tables.get_mut().clear();
+        self.record.clear();
+        self.record.shrink_to(KEPT_RECORD_BYTES);
+        let mut emptied = Some(self);
+        let _ = EMPTIED.try_with(|kept| {
+            if let Ok(mut kept) = kept.try_borrow_mut()
+                && kept.len() < KEPT
+            {
+                kept.extend(emptied.take());
+            }
+        });
+    }
+}
