@@ -108,7 +108,7 @@ impl Database {
     /// # }
     /// ```
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
-        self.shared.signals.wait_for_room();
+        self.shared.signals.wait_for_room()?;
         Transaction::begin(&self.shared, options, false)
     }
 
@@ -156,7 +156,7 @@ impl Database {
     }
 
     fn attempt<T>(&self, work: &mut impl FnMut(&mut Transaction) -> Result<T>, gated: bool) -> Result<T> {
-        self.shared.signals.wait_for_room();
+        self.shared.signals.wait_for_room()?;
         let mut tx = Transaction::begin(&self.shared, self.shared.transactions, gated)?;
         let result = work(&mut tx)?;
         tx.commit()?;
