@@ -100,6 +100,37 @@ fn a_disk_that_fills_up_under_commits() {
     run.reopened_on(&disk);
 }
 
+/// One takes the room in the log that another had made sure of: that is no reason to stop everything.
+#[test]
+fn a_disk_that_fills_up_under_many_writers() {
+    for _ in 0..10 {
+        let disk = disk();
+        let mut run = Run::on(&disk).unwrap();
+        disk.set_capacity(disk.used_bytes() + (64 << 10));
+        let put = |key: &u32| match run.db.put(&run.table, &key.to_be_bytes(), &[7; 1500]) {
+            Ok(()) => true,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+                false
+            }
+        };
+        let kept: Vec<u32> = std::thread::scope(|scope| {
+            let write = |thread: u32| {
+                let keys = thread * 1000..thread * 1000 + 30;
+                scope.spawn(move || keys.filter(put).collect::<Vec<_>>())
+            };
+            let writers: Vec<_> = (0..4).map(write).collect();
+            writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+        });
+        let records = kept.iter().map(|key| (key.to_be_bytes().to_vec(), vec![7; 1500]));
+        run.model.get_mut("t").unwrap().extend(records);
+        run.verify();
+        disk.set_capacity(None);
+        run.fill(90_000..90_010, 3000);
+        run.reopened_on(&disk);
+    }
+}
+
 #[test]
 fn a_disk_that_fills_up_under_a_checkpoint_at_every_page() {
     let disk = disk();
