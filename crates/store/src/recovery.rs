@@ -75,6 +75,11 @@ fn check(options: &Options) -> Result<()> {
 }
 
 fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Result<Arc<Store>> {
+    let missing = || Error::new(ErrorKind::Missing, "there is no database; create one first");
+    if !create_missing && !dir.list()?.iter().any(|name| is_ours(name)) {
+        // Before the lock, which is a file: looking for a database leaves nothing behind where there is none.
+        return Err(missing());
+    }
     let lock = dir.lock(LOCK)?;
     let names = dir.list()?;
     let exists = |wanted: &str| names.iter().any(|name| name == wanted);
@@ -84,7 +89,7 @@ fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Re
             return Err(Error::corruption("the directory has log segments, but its data file is missing"));
         }
         if !create_missing {
-            return Err(Error::new(ErrorKind::Missing, "there is no database; create one first"));
+            return Err(missing());
         }
         create(&dir, options, &names)?;
     }
@@ -93,6 +98,11 @@ fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Re
     check_stored(options, &superblock)?;
     let parts = Parts::read(dir, data, superblock, options)?;
     parts.recover(options, lock)
+}
+
+/// Whether a file of this name is a database's.
+fn is_ours(name: &str) -> bool {
+    matches!(name, DATA | NEW_DATA | LOCK) || name.starts_with(LOG_PREFIX)
 }
 
 /// Leaves a directory with an empty database, or, after any crash, something that creation starts over from.
