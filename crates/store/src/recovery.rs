@@ -107,12 +107,13 @@ fn is_ours(name: &str) -> bool {
 
 /// Leaves a directory with an empty database, or, after any crash, something that creation starts over from.
 fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()> {
-    for name in names.iter().filter(|name| *name == NEW_DATA) {
-        dir.remove(name)?;
-    }
     let drawn = || DatabaseId(Random::from_entropy().next_u64());
     let database = options.database.unwrap_or_else(drawn);
-    let data = dir.create(NEW_DATA)?;
+    // Kept where it is there already: without it, segments that an interrupted creation left would look like those
+    // of a database that lost its data file.
+    let data =
+        if names.iter().any(|name| name == NEW_DATA) { dir.open(NEW_DATA)? } else { dir.create(NEW_DATA)? };
+    data.set_len(0)?;
     dir.sync()?;
     for name in names.iter().filter(|name| name.starts_with(LOG_PREFIX)) {
         dir.remove(name)?;
@@ -238,6 +239,7 @@ impl Parts {
             committer: Mutex::new(Committer::new(open, writer, last, sealed)),
             checkpoint: Mutex::new(self.superblock),
             catalog_changed: AtomicU64::new(last.0),
+            noted: AtomicU64::new(self.superblock.checkpoint.0),
             next_table: AtomicU32::new(next_table.0),
             closed: AtomicBool::new(false),
             tallies: Tallies::default(),
