@@ -121,7 +121,7 @@ impl Scan for pando::Cursor<'_> {
 /// A scan of a run that no database holds.
 pub struct RunScan<'a> {
     pool: &'a pool::Pool,
-    reader: base::slots::Reader<'a>,
+    reader: &'a base::slots::Reader,
     cursor: run::Cursor,
     began: bool,
     large: Vec<u8>,
@@ -129,7 +129,7 @@ pub struct RunScan<'a> {
 
 impl<'a> RunScan<'a> {
     /// A scan of `run` from its first record.
-    pub fn new(run: Run, pool: &'a pool::Pool, reader: base::slots::Reader<'a>) -> Self {
+    pub fn new(run: Run, pool: &'a pool::Pool, reader: &'a base::slots::Reader) -> Self {
         RunScan { pool, reader, cursor: run::Cursor::new(run), began: false, large: Vec::new() }
     }
 }
@@ -137,8 +137,8 @@ impl<'a> RunScan<'a> {
 impl Scan for RunScan<'_> {
     fn step(&mut self) -> pando::Result<Option<(&[u8], &[u8])>> {
         let on = match std::mem::replace(&mut self.began, true) {
-            true => self.cursor.next(self.pool, &self.reader)?,
-            false => self.cursor.seek_first(self.pool, &self.reader)?,
+            true => self.cursor.next(self.pool, self.reader)?,
+            false => self.cursor.seek_first(self.pool, self.reader)?,
         };
         if !on {
             return Ok(None);
