@@ -8,6 +8,7 @@ use crate::scan::{Cursor, Span};
 use crate::transaction::Transaction;
 use base::Result;
 use std::collections::VecDeque;
+use std::mem;
 use std::ops::Bound;
 use txn::RangeToken;
 
@@ -19,21 +20,39 @@ const BATCH_BYTES: usize = 64 << 10;
 
 type Record = (Vec<u8>, Vec<u8>);
 
-/// A cursor over a [`Span`] that can put and delete while it scans. Made by [`Transaction::cursor_mut`].
+/// A cursor over a [`Span`] that can put and delete while it scans. Made by [`Transaction::cursor_mut`]. A step off an
+/// end returns `None`, and a step back the record at that end again.
 #[derive(Debug)]
 pub struct CursorMut<'a> {
     tx: &'a mut Transaction,
     table: Table,
     span: Span,
     current: Option<Record>,
-    /// Where the next batch begins: behind (forward) or before (backward) the last record fetched or passed.
+    /// The records that follow in the present direction, as far as they were fetched.
     ahead: VecDeque<Record>,
+    /// Whether nothing follows those.
+    ended: bool,
     forward: bool,
     batch: usize,
-    /// The key that was moved to last; kept when the record was deleted.
-    at: Option<Vec<u8>>,
-    ended: bool,
+    place: Place,
     token: Option<RangeToken>,
+}
+
+/// Where the cursor is in its span.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// Not moved yet: `next` goes to the first record, `prev` to the last.
+    Fresh,
+    /// The key that was moved to; also when the record was deleted.
+    At(Vec<u8>),
+    BeforeFirst,
+    AfterLast,
+}
+
+impl Place {
+    fn off_the_end(forward: bool) -> Self {
+        if forward { Place::AfterLast } else { Place::BeforeFirst }
+    }
 }
 
 impl<'a> CursorMut<'a> {
@@ -44,10 +63,10 @@ impl<'a> CursorMut<'a> {
             span,
             current: None,
             ahead: VecDeque::new(),
+            ended: false,
             forward: true,
             batch: FIRST_BATCH,
-            at: None,
-            ended: false,
+            place: Place::Fresh,
             token: None,
         }
     }
@@ -109,14 +128,17 @@ impl<'a> CursorMut<'a> {
         if forward != self.forward {
             self.turn(forward);
         }
+        if self.place == Place::off_the_end(forward) {
+            return Ok(None);
+        }
         if self.ahead.is_empty() && !self.ended {
-            let at = self.at.take();
-            let from = match &at {
-                Some(key) => Bound::Excluded(&key[..]),
-                None => Bound::Unbounded,
+            let place = mem::replace(&mut self.place, Place::Fresh);
+            let from = match &place {
+                Place::At(key) => Bound::Excluded(&key[..]),
+                Place::Fresh | Place::BeforeFirst | Place::AfterLast => Bound::Unbounded,
             };
             let fetched = self.fetch(from);
-            self.at = at;
+            self.place = place;
             fetched?;
         }
         self.take()
@@ -167,9 +189,10 @@ impl<'a> CursorMut<'a> {
             Some(token) if self.forward => self.tx.extend_range_high(token, high),
             Some(token) => self.tx.extend_range_low(token, low),
         }
-        if let Some((key, _)) = &self.current {
-            self.at = Some(key.clone());
-        }
+        self.place = match &self.current {
+            Some((key, _)) => Place::At(key.clone()),
+            None => Place::off_the_end(self.forward),
+        };
         Ok(self.current())
     }
 }
