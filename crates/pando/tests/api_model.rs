@@ -331,7 +331,8 @@ fn verify(world: &mut World, snapshot: &Snapshot, model: &Model) -> Result<()> {
         let records = &model[table.name()];
         let all = snapshot.range(table, ..)?.collect::<Result<Vec<_>>>()?;
         assert!(all.iter().map(|(key, value)| (key, value)).eq(records), "table {}", table.name());
-        assert!(snapshot.approximate_len(table)? >= records.len() as u64);
+        let about = snapshot.approximate_len(table)?;
+        assert!(about >= records.len() as u64, "{about} of {}", records.len());
         read_snapshot(world, snapshot, table, records)?;
     }
     Ok(())

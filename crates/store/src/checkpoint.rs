@@ -12,8 +12,9 @@
 //! 10. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
 //! 11. *Free*: the retired pages that no view reads, the log before the seal.
 //!
-//! A failure before 7 leaves nothing behind but unreachable pages: the space map is turned back and the next
-//! checkpoint starts over. From 7 on it is unknown which superblock the disk holds, so a failure latches.
+//! A failure before 6 leaves nothing behind but unreachable pages: the space map is turned back and the next
+//! checkpoint starts over. A failed sync latches, as always; and from 7 on it is unknown which superblock the disk
+//! holds, so that any failure does.
 
 use crate::commit::Committer;
 use crate::store::Store;
@@ -65,7 +66,8 @@ impl fmt::Display for Step {
     }
 }
 
-/// A checkpoint under way. Dropped before it is done, it leaves the database as it was.
+/// A checkpoint under way. Dropped before the space map is written it leaves the database as it was; dropped after that
+/// and before the switch it latches the database, as a failure there does.
 #[derive(Debug)]
 pub struct Checkpoint<'s> {
     store: &'s Store,
@@ -144,15 +146,15 @@ impl Store {
     /// Frees what only ended readers needed: old views with their memtables, conflict history, retired pages. A
     /// checkpoint does it as its last step; after a long reader has ended it is worth doing between checkpoints.
     pub fn reclaim(&self) {
-        let last = lock(&self.checkpoint);
-        self.free_unneeded(last.checkpoint);
+        let _checkpoint = lock(&self.checkpoint);
+        self.free_unneeded();
     }
 
-    /// `noted`: the newest checkpoint that a durable log block names.
-    fn free_unneeded(&self, noted: CheckpointNo) {
+    fn free_unneeded(&self) {
         let forgotten = self.prune_history(&mut lock(&self.committer));
         drop(forgotten);
         let oldest_read = self.views.reclaim(&self.slots);
+        let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
         lock(&self.space).release(oldest_read.min(noted));
     }
 }
@@ -204,7 +206,7 @@ impl Checkpoint<'_> {
             Step::Switch => self.switch(),
             Step::Note => self.note()?,
             Step::Free => {
-                store.free_unneeded(self.next.checkpoint);
+                store.free_unneeded();
                 store.log.drop_before(self.next.replay_from)?;
             }
             Step::Done => {}
@@ -289,9 +291,9 @@ impl Checkpoint<'_> {
         );
         *self.last = self.next;
         store.log.set_checkpoint(self.next.checkpoint);
-        store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         let records: u64 = self.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
-        store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // A tally likewise.
+        store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // Relaxed: a tally likewise.
     }
 
     /// An empty block, which names the checkpoint as every block does, and its flush.
@@ -302,7 +304,9 @@ impl Checkpoint<'_> {
             store.log.reserve(0)?;
             store.log.append(&[]).map_err(|cause| store.latch.set(cause))?
         };
-        store.sync_log(end)
+        store.sync_log(end)?;
+        store.noted.store(self.next.checkpoint.0, Ordering::SeqCst);
+        Ok(())
     }
 }
 
@@ -326,8 +330,14 @@ impl Step {
 
 impl Drop for Checkpoint<'_> {
     fn drop(&mut self) {
-        if self.step <= Step::SyncSuperblock {
-            lock(&self.store.space).revert();
+        match self.step {
+            step if step <= Step::SpaceMap => lock(&self.store.space).revert(),
+            // What is not noted is not freed; the next checkpoint's note will do.
+            Step::Note | Step::Free | Step::Done => {}
+            _ => {
+                let message = "a checkpoint was given up after it had changed the space map";
+                self.store.latch.set(base::Error::new(ErrorKind::Latched, message));
+            }
         }
     }
 }

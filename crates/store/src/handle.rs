@@ -81,7 +81,8 @@ impl Table {
         self.check_database(snapshot.store())?;
         self.check_row(snapshot.get_in(TableId::CATALOG, self.name().as_bytes())?.as_deref())?;
         if snapshot.store().catalog_changed.load(Ordering::SeqCst) <= snapshot.ts().0 {
-            self.inner.known_at.store(snapshot.ts().0, Ordering::Relaxed); // As above.
+            // Relaxed: as where it is loaded.
+            self.inner.known_at.store(snapshot.ts().0, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -8,7 +8,6 @@ use crate::scan::{Cursor, Span};
 use crate::transaction::Transaction;
 use base::Result;
 use std::collections::VecDeque;
-use std::mem;
 use std::ops::Bound;
 use txn::RangeToken;
 
@@ -20,39 +19,25 @@ const BATCH_BYTES: usize = 64 << 10;
 
 type Record = (Vec<u8>, Vec<u8>);
 
-/// A cursor over a [`Span`] that can put and delete while it scans. Made by [`Transaction::cursor_mut`]. A step off an
-/// end returns `None`, and a step back the record at that end again.
+/// A cursor over a [`Span`] that can put and delete while it scans. Made by [`Transaction::cursor_mut`]. Off an end
+/// it behaves as [`Cursor`] does: a step back leads to the record at that end.
 #[derive(Debug)]
 pub struct CursorMut<'a> {
     tx: &'a mut Transaction,
     table: Table,
     span: Span,
     current: Option<Record>,
-    /// The records that follow in the present direction, as far as they were fetched.
+    /// Where the next batch begins: behind (forward) or before (backward) the last record fetched or passed.
     ahead: VecDeque<Record>,
-    /// Whether nothing follows those.
-    ended: bool,
     forward: bool,
     batch: usize,
-    place: Place,
+    /// The key that was moved to last; kept when the record was deleted. `None` before the first move and off the
+    /// ends.
+    at: Option<Vec<u8>>,
+    /// Stepped off the end that lies in the present direction.
+    off: bool,
+    ended: bool,
     token: Option<RangeToken>,
-}
-
-/// Where the cursor is in its span.
-#[derive(Debug, PartialEq, Eq)]
-enum Place {
-    /// Not moved yet: `next` goes to the first record, `prev` to the last.
-    Fresh,
-    /// The key that was moved to; also when the record was deleted.
-    At(Vec<u8>),
-    BeforeFirst,
-    AfterLast,
-}
-
-impl Place {
-    fn off_the_end(forward: bool) -> Self {
-        if forward { Place::AfterLast } else { Place::BeforeFirst }
-    }
 }
 
 impl<'a> CursorMut<'a> {
@@ -63,10 +48,11 @@ impl<'a> CursorMut<'a> {
             span,
             current: None,
             ahead: VecDeque::new(),
-            ended: false,
             forward: true,
             batch: FIRST_BATCH,
-            place: Place::Fresh,
+            at: None,
+            off: false,
+            ended: false,
             token: None,
         }
     }
@@ -127,18 +113,17 @@ impl<'a> CursorMut<'a> {
     fn step(&mut self, forward: bool) -> Result<Option<(&[u8], &[u8])>> {
         if forward != self.forward {
             self.turn(forward);
-        }
-        if self.place == Place::off_the_end(forward) {
+        } else if self.off {
             return Ok(None);
         }
         if self.ahead.is_empty() && !self.ended {
-            let place = mem::replace(&mut self.place, Place::Fresh);
-            let from = match &place {
-                Place::At(key) => Bound::Excluded(&key[..]),
-                Place::Fresh | Place::BeforeFirst | Place::AfterLast => Bound::Unbounded,
+            let at = self.at.take();
+            let from = match &at {
+                Some(key) => Bound::Excluded(&key[..]),
+                None => Bound::Unbounded,
             };
             let fetched = self.fetch(from);
-            self.place = place;
+            self.at = at;
             fetched?;
         }
         self.take()
@@ -147,6 +132,7 @@ impl<'a> CursorMut<'a> {
     fn turn(&mut self, forward: bool) {
         self.ahead.clear();
         self.ended = false;
+        self.off = false;
         self.forward = forward;
     }
 
@@ -189,10 +175,8 @@ impl<'a> CursorMut<'a> {
             Some(token) if self.forward => self.tx.extend_range_high(token, high),
             Some(token) => self.tx.extend_range_low(token, low),
         }
-        self.place = match &self.current {
-            Some((key, _)) => Place::At(key.clone()),
-            None => Place::off_the_end(self.forward),
-        };
+        self.at = self.current.as_ref().map(|(key, _)| key.clone());
+        self.off = self.at.is_none();
         Ok(self.current())
     }
 }
