@@ -71,7 +71,7 @@ fn check(options: &Options) -> Result<()> {
     if options.memory_bytes < LEAST {
         return Err(Error::invalid(format!("the memory ceiling is at least {LEAST} bytes")));
     }
-    Ok(())
+    log::Options { max_segment_bytes: options.max_segment_bytes, ..options.log() }.check()
 }
 
 fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Result<Arc<Store>> {

@@ -169,6 +169,8 @@ impl Pressure {
 
 impl Options {
     pub(crate) fn log(&self) -> log::Options {
-        log::Options { first_segment_bytes: 16 << 10, max_segment_bytes: self.max_segment_bytes }
+        // The log is written through a mapping of its newest segment, which counts as the process's memory.
+        let share = (self.memory_bytes / 8).max(1 << 20) as u64;
+        log::Options { first_segment_bytes: 16 << 10, max_segment_bytes: self.max_segment_bytes.min(share) }
     }
 }
