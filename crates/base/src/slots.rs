@@ -17,9 +17,9 @@
 //! the publication and sees the newer view.
 
 use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, lock, loom_fence};
+use crate::sync::{Arc, Mutex, lock, loom_fence};
 use std::cell::Cell;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 /// `view` of a slot that holds none.
 const IDLE: u64 = 0;
@@ -63,9 +63,15 @@ impl Slots {
         Slots { chunks, high: AtomicUsize::new(0), free: Mutex::new(Vec::new()), epoch: AtomicU64::new(1) }
     }
 
-    /// A slot that is nobody's, as its index; `None` when all 65,536 are taken. Takes a lock: callers keep slots
-    /// at hand and return them with [`Slots::release`] when they have too many.
-    pub fn claim(&self) -> Option<usize> {
+    /// A slot that is nobody's, for as long as the [`Reader`] lives; `None` when all 65,536 are taken. Takes a lock:
+    /// callers keep readers at hand.
+    pub fn claim(self: &Arc<Self>) -> Option<Reader> {
+        let index = self.claim_index()?;
+        let slot = NonNull::from(self.get(index));
+        Some(Reader { slots: Arc::clone(self), slot, index, inside: Cell::new(false) })
+    }
+
+    fn claim_index(&self) -> Option<usize> {
         let mut free = lock(&self.free);
         if let Some(index) = free.pop() {
             return Some(index);
@@ -81,14 +87,7 @@ impl Slots {
         Some(index)
     }
 
-    /// Takes back an idle slot.
-    pub fn release(&self, index: usize) {
-        debug_assert_eq!(self.get(index).view.load(Ordering::SeqCst), IDLE);
-        lock(&self.free).push(index);
-    }
-
-    /// The slot at `index`, which [`Slots::claim`] gave.
-    pub fn get(&self, index: usize) -> &Slot {
+    fn get(&self, index: usize) -> &Slot {
         let chunk = self.chunks[index / CHUNK].load(Ordering::SeqCst);
         assert!(!chunk.is_null(), "slot {index} was never claimed");
         // SAFETY: a chunk is set once, from a Box, before any index in it is handed out, and freed only by `drop`,
@@ -148,12 +147,43 @@ impl Drop for Slots {
     }
 }
 
-impl Slot {
-    /// Announces that this reader is about to hold a view. From here until [`Slot::hold`] or [`Slot::let_go`]
+/// The one owner of a slot: the right to hold a view and to enter epochs through it. `Send`, not `Sync`, not `Clone`:
+/// that a slot's words have one writer is what everything that frees memory relies on.
+///
+/// ```
+/// use base::slots::Slots;
+/// use base::sync::Arc;
+/// let slots = Arc::new(Slots::new());
+/// let reader = slots.claim().unwrap();
+/// {
+///     let _guard = reader.enter();
+///     assert_ne!(slots.oldest_epoch(), u64::MAX);
+/// }
+/// assert_eq!(slots.oldest_epoch(), u64::MAX);
+/// ```
+#[derive(Debug)]
+pub struct Reader {
+    slots: Arc<Slots>,
+    slot: NonNull<Slot>,
+    index: usize,
+    inside: Cell<bool>,
+}
+
+// SAFETY: `slot` points into `slots`, which lives as long as this does, and a Slot is made of atomics.
+unsafe impl Send for Reader {}
+
+impl Reader {
+    #[inline]
+    fn slot(&self) -> &Slot {
+        // SAFETY: slots are freed with `Slots`, which `self.slots` keeps.
+        unsafe { self.slot.as_ref() }
+    }
+
+    /// Announces that this reader is about to hold a view. From here until [`Reader::hold`] or [`Reader::let_go`]
     /// nothing is freed.
     #[inline]
     pub fn pending(&self) {
-        self.view.store(PENDING, Ordering::SeqCst);
+        self.slot().view.store(PENDING, Ordering::SeqCst);
         loom_fence();
     }
 
@@ -162,42 +192,14 @@ impl Slot {
     #[inline]
     pub fn hold(&self, view: u64) {
         debug_assert!(view != IDLE && view != PENDING);
-        self.view.store(view, Ordering::Release);
+        self.slot().view.store(view, Ordering::Release);
     }
 
     /// The view is no longer used. Release: every read through the view comes before it for the scanner that sees
     /// it.
     #[inline]
     pub fn let_go(&self) {
-        self.view.store(IDLE, Ordering::Release);
-    }
-}
-
-/// A reader's right to enter epochs through one slot. Not `Sync`: a slot has one owner.
-///
-/// ```
-/// use base::slots::{Reader, Slots};
-/// let slots = Slots::new();
-/// let index = slots.claim().unwrap();
-/// let reader = Reader::new(&slots, slots.get(index));
-/// {
-///     let _guard = reader.enter();
-///     assert_ne!(slots.oldest_epoch(), u64::MAX);
-/// }
-/// assert_eq!(slots.oldest_epoch(), u64::MAX);
-/// ```
-#[derive(Debug)]
-pub struct Reader<'a> {
-    slots: &'a Slots,
-    slot: &'a Slot,
-    inside: Cell<bool>,
-}
-
-impl<'a> Reader<'a> {
-    /// A reader over `slot`, which the caller claimed from `slots` and lets nobody else use meanwhile.
-    #[inline]
-    pub fn new(slots: &'a Slots, slot: &'a Slot) -> Self {
-        Reader { slots, slot, inside: Cell::new(false) }
+        self.slot().view.store(IDLE, Ordering::Release);
     }
 
     /// Enters the current epoch until the guard is dropped. One call, one epoch: a second `enter` while the first
@@ -214,22 +216,35 @@ impl<'a> Reader<'a> {
     #[inline]
     fn announce(&self) {
         let epoch = self.slots.epoch.load(Ordering::SeqCst);
-        self.slot.epoch.store(epoch, Ordering::SeqCst);
+        self.slot().epoch.store(epoch, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.let_go();
+        lock(&self.slots.free).push(self.index);
     }
 }
 
 /// Proof that a reader is inside an epoch.
 #[derive(Debug)]
 pub struct EpochGuard<'a> {
-    reader: &'a Reader<'a>,
+    reader: &'a Reader,
 }
 
 impl EpochGuard<'_> {
+    /// Whether the epoch is one of `slots`: a guard of other slots would protect nothing.
+    #[inline]
+    pub fn belongs_to(&self, slots: &Arc<Slots>) -> bool {
+        Arc::ptr_eq(&self.reader.slots, slots)
+    }
+
     /// Leaves the epoch, runs `wait` (I/O, most likely), and enters the epoch that is current then. `&mut`: no
     /// reference obtained under the guard can outlive this.
     pub fn outside<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         // Release: every read under the guard comes before it, for the evictor whose scan sees it.
-        self.reader.slot.epoch.store(0, Ordering::Release);
+        self.reader.slot().epoch.store(0, Ordering::Release);
         let result = wait();
         self.reader.announce();
         result
@@ -240,7 +255,7 @@ impl Drop for EpochGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         // Release: every read under the guard comes before it, for the evictor whose scan sees it.
-        self.reader.slot.epoch.store(0, Ordering::Release);
+        self.reader.slot().epoch.store(0, Ordering::Release);
         self.reader.inside.set(false);
     }
 }
@@ -251,40 +266,48 @@ mod tests {
 
     #[test]
     fn a_pending_reader_holds_everything() {
-        let slots = Slots::new();
+        let slots = Arc::new(Slots::new());
         assert_eq!(slots.oldest_view(), None);
         let (a, b) = (slots.claim().unwrap(), slots.claim().unwrap());
-        slots.get(a).pending();
-        slots.get(a).hold(5);
-        slots.get(b).pending();
+        a.pending();
+        a.hold(5);
+        b.pending();
         assert_eq!(slots.oldest_view(), Some(0));
-        slots.get(b).hold(9);
+        b.hold(9);
         assert_eq!(slots.oldest_view(), Some(5));
-        slots.get(a).let_go();
+        assert_eq!(slots.oldest_view_where(|view| view > 5), Some(9));
+        a.let_go();
         assert_eq!(slots.oldest_view(), Some(9));
+        drop(b);
+        assert_eq!((slots.oldest_view(), slots.held()), (None, 0));
     }
 
     #[test]
     fn slots_are_reused_and_bounded_by_the_most_that_were_live() {
-        let slots = Slots::new();
-        let claimed: Vec<_> = (0..200).map(|_| slots.claim().unwrap()).collect();
-        for &index in &claimed {
-            slots.release(index);
-        }
-        for _ in 0..200 {
-            assert!(slots.claim().unwrap() < 200);
+        let slots = Arc::new(Slots::new());
+        for _ in 0..3 {
+            let claimed: Vec<_> = (0..200).map(|_| slots.claim().unwrap()).collect();
+            assert!(claimed.iter().all(|reader| reader.index < 200));
         }
     }
 
     #[test]
     fn an_epoch_is_left_while_waiting() {
-        let slots = Slots::new();
-        let index = slots.claim().unwrap();
-        let reader = Reader::new(&slots, slots.get(index));
+        let slots = Arc::new(Slots::new());
+        let reader = slots.claim().unwrap();
         let mut guard = reader.enter();
+        assert!(guard.belongs_to(&slots) && !guard.belongs_to(&Arc::new(Slots::new())));
         let unlinked = slots.advance_epoch();
         assert!(slots.oldest_epoch() <= unlinked);
         guard.outside(|| assert!(slots.oldest_epoch() > unlinked));
         assert!(slots.oldest_epoch() > unlinked);
+    }
+
+    #[test]
+    #[should_panic(expected = "twice")]
+    fn an_epoch_is_entered_once_at_a_time() {
+        let reader = Arc::new(Slots::new()).claim().unwrap();
+        let _outer = reader.enter();
+        let _inner = reader.enter();
     }
 }

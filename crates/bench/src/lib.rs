@@ -1,1 +1,80 @@
 //! Pando's workloads: exact definitions, verified answers, one row of figures each.
+//!
+//! ```text
+//!   cli ──► workloads ──► bed (a database, or a bare editor, in a directory of its own)
+//!                │  └───► records (what is written, and whether it is all there)
+//!                ├──────► measure (time, memory, bytes, flushes)
+//!                └──────► report (a row; rows as a table or as JSON)
+//! ```
+//! Reading order: [`cli`] (the flags), [`workloads`] (what is measured, one file each), [`measure`], [`report`],
+//! [`records`], [`bed`], [`alloc`].
+//!
+//! # Rules
+//! 1. A workload checks what it wrote: every record with its value, nothing else, and duplicates refused. A wrong
+//!    answer is a failure and no row.
+//! 2. A row names its durability. Rows of different durability are different cases, never one column.
+//! 3. What surrounds the measured stretch (making the keys, opening, checking) is outside its timer.
+
+pub mod alloc;
+pub mod bed;
+pub mod cli;
+pub mod measure;
+pub mod records;
+pub mod report;
+pub mod workloads;
+
+use std::fmt;
+
+/// Why a workload has no figures.
+#[derive(Debug)]
+pub enum Failure {
+    /// The engine refused or failed.
+    Engine(pando::Error),
+    /// The host did: a directory, a thread, the process's own counters.
+    Host(std::io::Error),
+    /// The engine answered, and the answer is wrong.
+    Wrong(String),
+    /// The flags ask for what this workload cannot do.
+    Usage(String),
+}
+
+/// What a workload or a part of it answers.
+pub type Outcome<T> = Result<T, Failure>;
+
+/// Fails as a wrong answer unless `right`.
+pub(crate) fn ensure(right: bool, what: impl FnOnce() -> String) -> Outcome<()> {
+    if right { Ok(()) } else { Err(Failure::Wrong(what())) }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Engine(error) => write!(f, "{error}"),
+            Failure::Host(error) => write!(f, "{error}"),
+            Failure::Wrong(what) => write!(f, "wrong answer: {what}"),
+            Failure::Usage(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Failure::Engine(error) => Some(error),
+            Failure::Host(error) => Some(error),
+            Failure::Wrong(_) | Failure::Usage(_) => None,
+        }
+    }
+}
+
+impl From<pando::Error> for Failure {
+    fn from(error: pando::Error) -> Self {
+        Failure::Engine(error)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Failure::Host(error)
+    }
+}

@@ -34,8 +34,7 @@ fn main() -> base::Result<()> {
         ptrs.push(ptr);
     }
     println!("built and admitted in {:?}", start.elapsed());
-    let index = slots.claim().expect("a first slot");
-    let reader = Reader::new(&slots, slots.get(index));
+    let reader = slots.claim().expect("a first slot");
     for (name, count) in [("64 pages, hot", 64), ("1 page", 1), ("all pages, random", ptrs.len())] {
         let ns = measure(&pool, &reader, &ptrs[..count])?;
         println!("{name:20} {ns:6.1} ns a read, {} faults", pool.stats().faults);
@@ -44,7 +43,7 @@ fn main() -> base::Result<()> {
 }
 
 /// Nanoseconds of entering an epoch, reading a page's count, and leaving.
-fn measure(pool: &Pool, reader: &Reader<'_>, ptrs: &[PagePtr]) -> base::Result<f64> {
+fn measure(pool: &Pool, reader: &Reader, ptrs: &[PagePtr]) -> base::Result<f64> {
     let mut random = Random::seeded(1);
     let mut best = f64::MAX;
     for _ in 0..3 {

@@ -85,6 +85,12 @@ impl Misses {
         &self.frames
     }
 
+    /// The slots whose epochs an eviction waits for.
+    #[inline]
+    pub(crate) fn slots(&self) -> &Arc<Slots> {
+        &self.slots
+    }
+
     pub(crate) fn counts(&self) -> Counts {
         let state = lock(&self.state);
         Counts { pages: state.policy.len(), ..state.counts }

@@ -261,8 +261,8 @@ impl Frames {
         Some((chunk, index))
     }
 
-    /// The page, as long as the epoch lasts; or the guard back. The guard must be of the slots that
-    /// [`Limbo::reclaim`] scans.
+    /// The page, as long as the epoch lasts; or the guard back. The caller has made sure that the guard is of the
+    /// slots that [`Limbo::reclaim`] scans.
     #[inline]
     pub(crate) fn read<'g, 'e>(
         &'g self,

@@ -36,8 +36,7 @@ use std::sync::Arc;
 ///
 /// let slots = Arc::new(Slots::new());
 /// let pool = pool::Pool::new(file, id, 4096, Arc::new(Budget::new(1 << 20)), 1 << 20, slots.clone());
-/// let index = slots.claim().unwrap();
-/// let reader = Reader::new(&slots, slots.get(index));
+/// let reader = slots.claim().unwrap();
 /// let mut guard = reader.enter();
 /// let found = pool.read(&mut guard, ptr)?;
 /// assert_eq!(found.page().search(b"key"), Ok(0));
@@ -130,6 +129,8 @@ impl Pool {
     /// [`ErrorKind::Full`](base::ErrorKind::Full) if no frame can be had, and those of the file. None is cached.
     #[inline]
     pub fn read<'g>(&'g self, guard: &'g mut EpochGuard<'_>, ptr: PagePtr) -> Result<PageRef<'g>> {
+        // What is returned may be looked at because this epoch is one that eviction waits for.
+        assert!(guard.belongs_to(self.misses.slots()), "the guard is of another database");
         match self.misses.frames().read(guard, ptr) {
             Ok(resident) => Ok(PageRef(Held::InEpoch(resident))),
             Err(guard) => guard.outside(|| self.fault(ptr)).map(|pin| PageRef(Held::Pinned(pin))),
@@ -138,7 +139,7 @@ impl Pool {
 
     /// The page that `ptr` names, kept in memory until the pin is dropped. Errors as for [`Pool::read`]. The reader
     /// must be in no epoch.
-    pub fn pin(&self, reader: &Reader<'_>, ptr: PagePtr) -> Result<Pin> {
+    pub fn pin(&self, reader: &Reader, ptr: PagePtr) -> Result<Pin> {
         let mut guard = reader.enter();
         Ok(self.read(&mut guard, ptr)?.pin())
     }

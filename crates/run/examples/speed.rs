@@ -35,8 +35,7 @@ impl Bed {
     }
 
     fn build(&mut self, mut records: impl FnMut(&mut Editor<'_>) -> Result<()>) -> Result<(Run, f64, f64)> {
-        let slot = self.slots.claim().expect("a free slot");
-        let reader = Reader::new(&self.slots, self.slots.get(slot));
+        let reader = self.slots.claim().expect("a free slot");
         let start = Instant::now();
         let mut editor =
             Editor::open(Run::EMPTY, &self.pool, &reader, &mut self.space, CheckpointNo(1), usize::MAX);
@@ -46,7 +45,6 @@ impl Bed {
         let (run, _) = editor.finish()?;
         let finished = start.elapsed().as_secs_f64();
         assert_eq!((counters.allocator_failures, counters.compactions), (0, 0));
-        self.slots.release(slot);
         Ok((run, edited, finished))
     }
 }
@@ -130,8 +128,7 @@ fn reads() -> Result<()> {
         let (run, edited, finished) =
             bed.build(|editor| (0..records).try_for_each(|n| editor.insert(&key24(n), &[7; 150]).map(drop)))?;
         println!("{records} random records of 24 + 150 bytes: {edited:.3} s, with finish {finished:.3} s");
-        let slot = bed.slots.claim().expect("a free slot");
-        let reader = Reader::new(&bed.slots, bed.slots.get(slot));
+        let reader = bed.slots.claim().expect("a free slot");
         let [forward, backward] = best(|| scan(&bed.pool, &reader, run, RECORDS / records))?;
         println!("  scan {forward:.1} ns a record, backwards {backward:.1}");
         let [get] = best(|| {
@@ -151,7 +148,7 @@ fn reads() -> Result<()> {
 }
 
 /// Scans all of `run` `times` times each way: nanoseconds a record, forward and backward.
-fn scan(pool: &Pool, reader: &Reader<'_>, run: Run, times: u64) -> Result<[f64; 2]> {
+fn scan(pool: &Pool, reader: &Reader, run: Run, times: u64) -> Result<[f64; 2]> {
     let mut cursor = Cursor::new(run);
     let (mut forward, mut backward) = (0, 0);
     let start = Instant::now();

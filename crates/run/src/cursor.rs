@@ -64,19 +64,19 @@ impl Cursor {
     }
 
     /// Goes to the first record. Every move answers whether it ended on a record.
-    pub fn seek_first(&mut self, pool: &Pool, reader: &Reader<'_>) -> Result<bool> {
+    pub fn seek_first(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         self.descend(pool, reader, Toward::First)?;
         Ok(self.settle(0))
     }
 
     /// Goes to the last record.
-    pub fn seek_last(&mut self, pool: &Pool, reader: &Reader<'_>) -> Result<bool> {
+    pub fn seek_last(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         self.descend(pool, reader, Toward::Last)?;
         Ok(self.settle(self.count.wrapping_sub(1)))
     }
 
     /// Goes to the first record whose key is `key` or greater.
-    pub fn seek(&mut self, pool: &Pool, reader: &Reader<'_>, key: &[u8]) -> Result<bool> {
+    pub fn seek(&mut self, pool: &Pool, reader: &Reader, key: &[u8]) -> Result<bool> {
         self.descend(pool, reader, Toward::Key(key))?;
         match self.search(key) {
             Some(Ok(index) | Err(index)) if index < self.count => Ok(self.settle(index)),
@@ -86,7 +86,7 @@ impl Cursor {
     }
 
     /// Goes to the last record whose key is less than `key`.
-    pub fn seek_before(&mut self, pool: &Pool, reader: &Reader<'_>, key: &[u8]) -> Result<bool> {
+    pub fn seek_before(&mut self, pool: &Pool, reader: &Reader, key: &[u8]) -> Result<bool> {
         self.descend(pool, reader, Toward::Key(key))?;
         match self.search(key) {
             Some(Ok(0) | Err(0)) => self.previous_leaf(pool, reader),
@@ -97,7 +97,7 @@ impl Cursor {
 
     /// Goes to the next record; off when there is none.
     #[inline]
-    pub fn next(&mut self, pool: &Pool, reader: &Reader<'_>) -> Result<bool> {
+    pub fn next(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         if self.index + 1 < self.count {
             return Ok(self.settle(self.index + 1));
         }
@@ -106,7 +106,7 @@ impl Cursor {
 
     /// Goes to the record before; off when there is none.
     #[inline]
-    pub fn prev(&mut self, pool: &Pool, reader: &Reader<'_>) -> Result<bool> {
+    pub fn prev(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         if self.index > 0 {
             return Ok(self.settle(self.index - 1));
         }
@@ -176,7 +176,7 @@ impl Cursor {
         (self.index, self.count) = (0, 0);
     }
 
-    fn descend(&mut self, pool: &Pool, reader: &Reader<'_>, toward: Toward<'_>) -> Result<()> {
+    fn descend(&mut self, pool: &Pool, reader: &Reader, toward: Toward<'_>) -> Result<()> {
         self.leave();
         match self.run.top() {
             Some((root, level)) => self.descend_from(pool, reader, root, level, toward),
@@ -188,7 +188,7 @@ impl Cursor {
     fn descend_from(
         &mut self,
         pool: &Pool,
-        reader: &Reader<'_>,
+        reader: &Reader,
         ptr: PagePtr,
         level: u8,
         toward: Toward<'_>,
@@ -203,7 +203,7 @@ impl Cursor {
     fn try_descend_from(
         &mut self,
         pool: &Pool,
-        reader: &Reader<'_>,
+        reader: &Reader,
         mut ptr: PagePtr,
         level: u8,
         toward: Toward<'_>,
@@ -229,7 +229,7 @@ impl Cursor {
     }
 
     #[cold]
-    fn next_leaf(&mut self, pool: &Pool, reader: &Reader<'_>) -> Result<bool> {
+    fn next_leaf(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         while let Some(step) = self.path.last_mut() {
             let page = step.pin.page();
             if step.index + 1 < page.count() {
@@ -245,7 +245,7 @@ impl Cursor {
     }
 
     #[cold]
-    fn previous_leaf(&mut self, pool: &Pool, reader: &Reader<'_>) -> Result<bool> {
+    fn previous_leaf(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         while let Some(step) = self.path.last_mut() {
             if step.index > 0 {
                 step.index -= 1;

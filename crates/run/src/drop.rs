@@ -12,13 +12,7 @@ use space::Space;
 
 /// Retires every page and large value of `run` at checkpoint `at`. Reads its inner pages, and the leaves that hold
 /// large values. After an error some of it is retired: revert the space map.
-pub fn drop_tree(
-    run: &Run,
-    pool: &Pool,
-    reader: &Reader<'_>,
-    space: &mut Space,
-    at: CheckpointNo,
-) -> Result<()> {
+pub fn drop_tree(run: &Run, pool: &Pool, reader: &Reader, space: &mut Space, at: CheckpointNo) -> Result<()> {
     match run.top() {
         Some((root, level)) => retire_subtree(pool, reader, space, at, root, level).map(drop),
         None => Ok(()),
@@ -28,7 +22,7 @@ pub fn drop_tree(
 /// Retires the subtree at `ptr`, whose root has `level`; answers how many leaves it had.
 pub(crate) fn retire_subtree(
     pool: &Pool,
-    reader: &Reader<'_>,
+    reader: &Reader,
     space: &mut Space,
     at: CheckpointNo,
     ptr: PagePtr,

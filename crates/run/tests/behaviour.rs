@@ -122,14 +122,11 @@ fn ascending_inserts_survive_a_write_back_in_their_midst() {
 fn an_old_run_stays_readable_until_its_pages_are_released() {
     let mut bed = Bed::with_pool(4096, 256 << 10);
     let (old, before) = filled(&mut bed, 5_000, b"old");
-    let reading = bed.slots.claim().unwrap();
-    let slots = bed.slots.clone();
+    let reader = bed.slots.claim().unwrap();
     let mut model = before.clone();
     let mut random = Random::seeded(11);
     let (pool, birth) = (&bed.pool, CheckpointNo(bed.birth.0 + 1));
-    let editing = bed.slots.claim().unwrap();
-    let reader = base::slots::Reader::new(&slots, slots.get(reading));
-    let writer = base::slots::Reader::new(&slots, slots.get(editing));
+    let writer = bed.slots.claim().unwrap();
     let mut editor = run::Editor::open(old, pool, &writer, &mut bed.space, birth, 0);
     for round in 0..2_000 {
         let n = random.below(5_000);
@@ -196,8 +193,7 @@ fn a_dropped_tree_leaves_nothing_behind() {
     });
     bed.checkpoint(&[kept, dropped]);
     bed.birth.0 += 1;
-    let slot = bed.slots.claim().unwrap();
-    let reader = base::slots::Reader::new(&bed.slots, bed.slots.get(slot));
+    let reader = bed.slots.claim().unwrap();
     drop_tree(&dropped, &bed.pool, &reader, &mut bed.space, bed.birth).unwrap();
     bed.verify(&kept, &model);
     bed.checkpoint(&[kept]);

@@ -155,7 +155,11 @@ impl Explorer<'_> {
                 continue;
             }
             let phase = course.at(at);
-            self.trail.push(format!("after a crash at {session}event {at} ({}), image {}", phase.label(), image.fate()));
+            self.trail.push(format!(
+                "after a crash at {session}event {at} ({}), image {}",
+                phase.label(),
+                image.fate()
+            ));
             let commits = self.image(&image, promise.exists, required, depth).inspect_err(|_| {
                 self.trail.extend(last_events(disk, at));
             })?;
@@ -188,7 +192,14 @@ impl Explorer<'_> {
             recovered.store.close().map_err(|error| format!("closing: {error:?}"))?;
         }
         if nest {
-            self.recovery(&disk, recovered.opened_at, created, Promise { exists, synced: required, buffered: required }, commits, depth + 1)?;
+            self.recovery(
+                &disk,
+                recovered.opened_at,
+                created,
+                Promise { exists, synced: required, buffered: required },
+                commits,
+                depth + 1,
+            )?;
         }
         Ok(commits)
     }

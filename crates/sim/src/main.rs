@@ -56,7 +56,11 @@ fn main() -> ExitCode {
             }
         }
     }
-    if json { println!("{}", tally.json()) } else { println!("{tally}") }
+    if json {
+        println!("{}", tally.json())
+    } else {
+        println!("{tally}")
+    }
     if failures > 0 {
         eprintln!("{failures} seeds failed");
     }

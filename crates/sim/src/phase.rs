@@ -135,9 +135,10 @@ impl Course {
         for (at, event) in (start..).zip(&events) {
             let next = match (phase, event) {
                 (Phase::RecoveryRead, Event::Write { .. } | Event::Sync { .. }) => Phase::RecoveryRewrite,
-                (Phase::RecoveryRead | Phase::RecoveryRewrite, Event::Create { .. } | Event::Rename { .. }) => {
-                    Phase::RecoveryGeneration
-                }
+                (
+                    Phase::RecoveryRead | Phase::RecoveryRewrite,
+                    Event::Create { .. } | Event::Rename { .. },
+                ) => Phase::RecoveryGeneration,
                 (Phase::RecoveryGeneration, Event::Write { name, .. }) if self.is_end(name, &events) => {
                     Phase::RecoveryEnd
                 }

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 /// The kinds of images, as the table's columns.
 pub const KINDS: [&str; 11] = [
-    "nothing", "all", "names", "data", "prefix", "drop 1", "keep 1", "torn 512", "torn 4K", "lengths", "subset",
+    "nothing", "all", "names", "data", "prefix", "drop 1", "keep 1", "torn 512", "torn 4K", "lengths",
+    "subset",
 ];
 
 /// The column of an image.
@@ -122,7 +123,9 @@ impl Tally {
 
     /// The steps and kinds of which there was no image.
     pub fn empty_cells(&self) -> Vec<(Phase, &'static str)> {
-        let cells = Phase::ALL.iter().flat_map(|phase| KINDS.iter().enumerate().map(|(at, kind)| (*phase, at, *kind)));
+        let cells = Phase::ALL
+            .iter()
+            .flat_map(|phase| KINDS.iter().enumerate().map(|(at, kind)| (*phase, at, *kind)));
         let empty = cells.filter(|(phase, at, _)| self.cells[*phase as usize][*at] == 0);
         empty.map(|(phase, _, kind)| (phase, kind)).collect()
     }
@@ -172,7 +175,8 @@ impl fmt::Display for Tally {
         }
         let empty = self.empty_cells();
         if !empty.is_empty() {
-            let names: Vec<_> = empty.iter().map(|(phase, kind)| format!("{} x {kind}", phase.label())).collect();
+            let names: Vec<_> =
+                empty.iter().map(|(phase, kind)| format!("{} x {kind}", phase.label())).collect();
             writeln!(f, "empty: {}", names.join(", "))?;
         }
         writeln!(

@@ -125,16 +125,25 @@ fn run_session(
     random: &mut Random,
 ) -> Result<(Session, SimDisk), String> {
     let first = disk.event_count();
-    let mut session =
-        Session { disk: disk.clone(), first, last: first, course: Course::default(), promises: vec![(first, promise)] };
+    let mut session = Session {
+        disk: disk.clone(),
+        first,
+        last: first,
+        course: Course::default(),
+        promises: vec![(first, promise)],
+    };
     disk.mark("open");
-    let store = store::open_or_create(disk.dir(), &run.options).map_err(|error| format!("opening: {error:?}"))?;
+    let store =
+        store::open_or_create(disk.dir(), &run.options).map_err(|error| format!("opening: {error:?}"))?;
     session.course.enter_recovery(&disk, first, !promise.exists);
     let recovered = store.snapshot().map_err(|error| format!("the first snapshot: {error:?}"))?;
     let commits = recovered.ts().0;
     if commits < promise.buffered || commits > run.model.last() {
         let last = run.model.last();
-        return Err(format!("a killed process left {} to {last} commits, {commits} were recovered", promise.buffered));
+        return Err(format!(
+            "a killed process left {} to {last} commits, {commits} were recovered",
+            promise.buffered
+        ));
     }
     run.model.cut(commits);
     run.model.newest().check(&recovered)?;
@@ -180,9 +189,17 @@ impl From<String> for Stop {
 /// Where a client is.
 enum Client {
     Idle,
-    Active { tx: Box<Transaction>, draft: Box<Draft>, script: Script, next: usize },
+    Active {
+        tx: Box<Transaction>,
+        draft: Box<Draft>,
+        script: Script,
+        next: usize,
+    },
     /// `synced`: what an acknowledgement promises.
-    Applied { applied: Applied, synced: u64 },
+    Applied {
+        applied: Applied,
+        synced: u64,
+    },
 }
 
 struct Driver<'s> {
@@ -335,7 +352,8 @@ impl<'s> Driver<'s> {
 
     fn begin(&mut self) -> Result<Client, Stop> {
         let script = self.workload.script();
-        let tx = Transaction::begin(self.store, script.options).map_err(|error| self.explain("begin", &error))?;
+        let tx =
+            Transaction::begin(self.store, script.options).map_err(|error| self.explain("begin", &error))?;
         Ok(Client::Active { tx: Box::new(tx), draft: Box::new(self.model.begin()), script, next: 0 })
     }
 
@@ -356,7 +374,10 @@ impl<'s> Driver<'s> {
         if !draft.is_read_only() {
             self.model.commit(draft, applied.ts(), script.options.isolation, durability)?;
         } else if applied.ts() > CommitTs(self.model.last()) {
-            return Err(Stop::Wrong(format!("a transaction that wrote nothing became commit {}", applied.ts().0)));
+            return Err(Stop::Wrong(format!(
+                "a transaction that wrote nothing became commit {}",
+                applied.ts().0
+            )));
         }
         if applied.sealed() {
             self.crossed.seals += 1;
@@ -379,7 +400,10 @@ impl<'s> Driver<'s> {
         let ts = self.store.acknowledge(applied).map_err(|error| self.explain("acknowledge", &error))?;
         let visible = self.store.snapshot().map_err(|error| self.explain("a snapshot", &error))?.ts();
         if visible < ts {
-            return Err(Stop::Wrong(format!("commit {} was acknowledged, but readers see only {}", ts.0, visible.0)));
+            return Err(Stop::Wrong(format!(
+                "commit {} was acknowledged, but readers see only {}",
+                ts.0, visible.0
+            )));
         }
         self.promise_synced(synced);
         Ok(Client::Idle)
@@ -467,7 +491,8 @@ impl<'s> Driver<'s> {
 
     fn take_snapshot(&mut self) -> Result<(), Stop> {
         let snapshot = self.store.snapshot().map_err(|error| self.explain("a snapshot", &error))?;
-        let state = self.model.at(snapshot.ts().0).ok_or("a snapshot of a commit that was not made".to_string())?;
+        let state =
+            self.model.at(snapshot.ts().0).ok_or("a snapshot of a commit that was not made".to_string())?;
         self.snapshots.push((snapshot, state.clone()));
         if self.snapshots.len() > 4 {
             self.snapshots.remove(0);
@@ -481,7 +506,9 @@ impl<'s> Driver<'s> {
         }
         let at = self.random.below(self.snapshots.len() as u64) as usize;
         let (snapshot, state) = &self.snapshots[at];
-        state.check(snapshot).map_err(|wrong| format!("a snapshot of commit {}: {wrong}", snapshot.ts().0))?;
+        state
+            .check(snapshot)
+            .map_err(|wrong| format!("a snapshot of commit {}: {wrong}", snapshot.ts().0))?;
         if self.random.chance(1, 3) {
             self.snapshots.swap_remove(at);
         }
@@ -629,7 +656,10 @@ fn scan(tx: &Transaction, table: &Table, draft: &Draft, op: &Op, backward: bool)
     for at in 0..=expected.len() {
         let found = if backward { cursor.prev() } else { cursor.next() }.map_err(failed)?;
         if found != expected.get(at).copied() {
-            let keys = (found.map(|record| crate::model::text(record.0)), expected.get(at).map(|r| crate::model::text(r.0)));
+            let keys = (
+                found.map(|record| crate::model::text(record.0)),
+                expected.get(at).map(|r| crate::model::text(r.0)),
+            );
             return Err(format!("{op:?}: record {at} and the one expected are {keys:?}"));
         }
     }

@@ -37,7 +37,8 @@ pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> 
     let snapshot = store.snapshot().map_err(|error| format!("the first snapshot: {error:?}"))?;
     let commits = snapshot.ts().0;
     let made = run.model.last();
-    let state = run.model.at(commits).ok_or_else(|| format!("{commits} commits recovered, {made} were made"))?;
+    let state =
+        run.model.at(commits).ok_or_else(|| format!("{commits} commits recovered, {made} were made"))?;
     state.check(&snapshot).map_err(|wrong| format!("as of commit {commits}: {wrong}"))?;
     if random.chance(1, 8) {
         check_gets(&snapshot, state, 1 + random.below(9) as usize)?;

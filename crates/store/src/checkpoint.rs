@@ -12,10 +12,11 @@
 //! 10. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
 //! 11. *Free*: the retired pages that no view reads, the log before the seal.
 //!
-//! A failure before 7 leaves nothing behind but unreachable pages: the space map is turned back and the next
-//! checkpoint starts over. From 7 on it is unknown which superblock the disk holds, so a failure latches.
+//! A failure before 6 leaves nothing behind but unreachable pages: the space map is turned back and the next
+//! checkpoint starts over. A failed sync latches, as always; and from 7 on it is unknown which superblock the disk
+//! holds, so that any failure does.
 
-use crate::commit::Committer;
+use crate::commit::{Committer, MOST_SEALED};
 use crate::store::Store;
 use crate::superblock::Superblock;
 use crate::tables::{Layout, Tables, row_key};
@@ -78,11 +79,13 @@ pub struct Checkpoint<'s> {
     to_absorb: VecDeque<TableId>,
     changed: BTreeSet<TableId>,
     step: Step,
-    slot: usize,
+    /// Through it the editors look at pages.
+    reader: Reader,
 }
 
 impl Store {
-    /// Seals, and begins a checkpoint of everything committed so far. `None`: there is nothing to absorb.
+    /// Seals, and begins a checkpoint of everything committed so far. `None`: there is nothing to absorb. With as many
+    /// memtables sealed as may wait (checkpoints failed, or came too late), it is of those alone.
     ///
     /// # Errors
     /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
@@ -90,7 +93,9 @@ impl Store {
         let last = lock(&self.checkpoint);
         self.check_open()?;
         self.latch.check()?;
-        self.seal(&mut lock(&self.committer));
+        if self.pressure().sealed < MOST_SEALED {
+            self.seal(&mut lock(&self.committer));
+        }
         self.checkpoint_of_sealed(last)
     }
 
@@ -118,7 +123,7 @@ impl Store {
         sealed.reverse();
         let written: BTreeSet<_> = sealed.iter().flat_map(|sealed| sealed.memtable.tables()).collect();
         let full = || base::Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
-        let slot = self.slots.claim().ok_or_else(full)?;
+        let reader = self.slots.claim().ok_or_else(full)?;
         Ok(Some(Checkpoint {
             store: self,
             last,
@@ -128,7 +133,7 @@ impl Store {
             to_absorb: written.into_iter().collect(),
             changed: BTreeSet::new(),
             step: Step::SyncLog,
-            slot,
+            reader,
         }))
     }
 
@@ -255,10 +260,10 @@ impl Checkpoint<'_> {
         edit: impl FnOnce(&mut Editor<'_>, &[SealedMemtable]) -> Result<()>,
     ) -> Result<Run> {
         let store = self.store;
-        let reader = Reader::new(&store.slots, store.slots.get(self.slot));
         let mut space = lock(&store.space);
         let birth = self.next.checkpoint;
-        let mut editor = Editor::open(run, &store.pool, &reader, &mut space, birth, store.shares.dirty_bytes);
+        let mut editor =
+            Editor::open(run, &store.pool, &self.reader, &mut space, birth, store.shares.dirty_bytes);
         edit(&mut editor, &self.sealed)?;
         let (run, counters) = editor.finish()?;
         *lock(&store.tallies.edits) += counters;
@@ -288,9 +293,9 @@ impl Checkpoint<'_> {
         );
         *self.last = self.next;
         store.log.set_checkpoint(self.next.checkpoint);
-        store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         let records: u64 = self.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
-        store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // A tally likewise.
+        store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // Relaxed: a tally likewise.
     }
 
     /// An empty block, which names the checkpoint as every block does, and its flush.
@@ -328,6 +333,5 @@ impl Drop for Checkpoint<'_> {
         if self.step <= Step::SyncSuperblock {
             lock(&self.store.space).revert();
         }
-        self.store.slots.release(self.slot);
     }
 }

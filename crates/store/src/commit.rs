@@ -1,7 +1,8 @@
 //! Commit: the one path by which anything enters the database.
 //!
 //! In order, under the commit lock but for 1, 7 and 8:
-//! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts this transaction and nothing else.
+//! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts this transaction and
+//!    nothing else.
 //! 2. *Validate* what was read (or, under snapshot isolation, written) against the commits since its snapshot.
 //! 3. *Stamp*: the next timestamp is its place in the order of commits.
 //! 4. *Append* to the log: from here on the commit survives a killed process.
@@ -27,7 +28,7 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use txn::{Durability, History, Isolation, ReadSet, WrittenKey};
+use txn::{Durability, History, Isolation, ReadSet};
 
 /// What the commit lock guards.
 #[derive(Debug)]
@@ -86,13 +87,16 @@ pub struct Applied {
 /// How often the log's next segment is looked after, in bytes appended.
 const SEGMENT_CARE_BYTES: u64 = 64 << 10;
 
+/// No more memtables than this wait for a checkpoint: a cursor merges all of them.
+pub(crate) const MOST_SEALED: usize = 32;
+
 impl Applied {
     /// Whether this is a good moment to call [`Store::prepare_log`], in the background.
     pub fn wants_segment(&self) -> bool {
         self.wants_segment
     }
 
-    /// Whether it filled the memtable, so that there is something to checkpoint.
+    /// Whether it found the memtable full, so that there is something to checkpoint.
     pub fn sealed(&self) -> bool {
         self.sealed
     }
@@ -135,7 +139,7 @@ impl Store {
         } else if committer.unsynced.is_empty() {
             self.clocks.publish(ts);
         }
-        self.tallies.commits.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        self.tallies.commits.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         let begin = end.0.saturating_sub(request.record.len() as u64);
         let wants_segment = begin / SEGMENT_CARE_BYTES != end.0 / SEGMENT_CARE_BYTES;
         let sealed = self.seal_if_full(committer);
@@ -155,8 +159,8 @@ impl Store {
             Durability::Buffered | Durability::Lazy => self.durable_point_of(applied.ts),
         };
         self.sync_log(through).map_err(|cause| {
-            let message = "the commit was written but its sync failed; whether it survives shows when the database \
-                           is opened again";
+            let message = "the commit was written but its sync failed; whether it survives shows when the \
+                           database is opened again";
             Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
         })?;
         debug_assert!(self.clocks.visible() >= applied.ts);
@@ -190,29 +194,20 @@ impl Store {
         if committer.last == *begin {
             return Ok(());
         }
-        if *begin < committer.history_floor && self.needs_history(request) {
-            let message = "the transaction began too long ago to be checked against what was committed since; run \
-                           it again, or make it shorter";
+        if *begin < committer.history_floor {
+            let message = "the transaction began too long ago to be checked against what was committed \
+                           since; run it again, or make it shorter";
             return Err(Error::new(ErrorKind::SnapshotTooOld, message));
         }
         self.validate_tables(committer, request)?;
         let recent = Recent { open: &committer.open, history: &committer.history };
         let mut written = writes.written(|table| recent.table_newest(table) > *begin);
-        txn::validate(reads, &mut written, *isolation, *begin, &recent).map_err(|conflict| {
-            self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        txn::validate(reads, &mut written, *isolation, *begin, &recent).map_err(|mut conflict| {
+            let of_table = |(table, _): &&(Table, Admitted)| table.id() == conflict.table;
+            conflict.name = request.tables.iter().find(of_table).map(|(table, _)| table.name().to_owned());
+            self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
             conflict.into()
         })
-    }
-
-    /// Whether anything must be unchanged since the transaction began: all but blind writes under serializable, to
-    /// tables that nobody can have dropped.
-    fn needs_history(&self, request: &Request<'_>) -> bool {
-        let is_blind =
-            |written| matches!(written, WrittenKey::Key { read: false, .. } | WrittenKey::Range { .. });
-        request.isolation == Isolation::Snapshot
-            || !request.reads.is_empty()
-            || self.catalog_changed.load(Ordering::SeqCst) > request.begin.0
-            || !request.writes.written(|_| true).all(|(_, written)| is_blind(written))
     }
 
     /// A dropped table conflicts with every transaction that writes while it used it, whatever its isolation.
@@ -234,10 +229,12 @@ impl Store {
         }
     }
 
+    /// Answers whether the open memtable was full. With [`MOST_SEALED`] waiting it stays open and grows, which
+    /// [`crate::store::Pressure`] bounds.
     fn seal_if_full(&self, committer: &mut Committer) -> bool {
         let full =
             committer.open.bytes() >= self.shares.seal_bytes || committer.open.records() >= self.seal_records;
-        if full {
+        if full && self.pressure().sealed < MOST_SEALED {
             self.seal(committer);
         }
         full
@@ -253,7 +250,7 @@ impl Store {
         committer.history.insert(0, sealed);
         committer.open = open;
         committer.writer = writer;
-        self.tallies.seals.fetch_add(1, Ordering::Relaxed); // A tally: nothing is ordered by it.
+        self.tallies.seals.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
     }
 
     /// Forgets the sealed memtables that every living read-write transaction began after, and, past this share of

@@ -91,7 +91,8 @@ impl Table {
             return Err(Error::new(ErrorKind::Missing, message));
         }
         if committed && snapshot.store().catalog_changed.load(Ordering::SeqCst) <= snapshot.ts().0 {
-            self.inner.known_at.store(snapshot.ts().0, Ordering::Relaxed); // As above.
+            // Relaxed: as where it is loaded.
+            self.inner.known_at.store(snapshot.ts().0, Ordering::Relaxed);
         }
         Ok(())
     }

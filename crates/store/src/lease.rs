@@ -4,10 +4,9 @@
 //! counted once, when the lease is made, not once a read.
 
 use crate::store::Store;
-use base::slots::Slot;
+use base::slots::Reader;
 use base::{Error, ErrorKind, Result};
 use std::cell::RefCell;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Leases that a thread keeps, over all databases. More live readers than this work as well; they pay a lock.
@@ -17,17 +16,12 @@ thread_local! {
     static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The right to use one slot.
+/// A slot of one store, with what keeps the store.
 #[derive(Debug)]
 pub(crate) struct Lease {
     store: Arc<Store>,
-    slot: NonNull<Slot>,
-    index: usize,
+    reader: Reader,
 }
-
-// SAFETY: `slot` points into `store.slots`, whose slots live as long as the store does and are Sync; the lease is
-// their only user at a time.
-unsafe impl Send for Lease {}
 
 impl Lease {
     /// A slot of `store`: this thread's last one if there is one.
@@ -47,9 +41,8 @@ impl Lease {
     #[cold]
     fn claim(store: &Arc<Store>) -> Result<Self> {
         let full = || Error::new(ErrorKind::Full, "65,536 snapshots and transactions are open; drop some");
-        let index = store.slots.claim().ok_or_else(full)?;
-        let slot = NonNull::from(store.slots.get(index));
-        Ok(Lease { store: Arc::clone(store), slot, index })
+        let reader = store.slots.claim().ok_or_else(full)?;
+        Ok(Lease { store: Arc::clone(store), reader })
     }
 
     /// The store.
@@ -58,11 +51,10 @@ impl Lease {
         &self.store
     }
 
-    /// The slot.
+    /// The slot's owner.
     #[inline]
-    pub fn slot(&self) -> &Slot {
-        // SAFETY: the slot lives as long as `self.store`.
-        unsafe { self.slot.as_ref() }
+    pub fn reader(&self) -> &Reader {
+        &self.reader
     }
 
     /// Keeps the idle slot for this thread's next reader, or gives it back to the store.
@@ -85,11 +77,5 @@ impl Lease {
         let _ = LEASES.try_with(|leases| {
             dropped.extend(leases.borrow_mut().extract_if(.., |lease| Arc::ptr_eq(&lease.store, store)));
         });
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.store.slots.release(self.index);
     }
 }

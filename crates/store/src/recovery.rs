@@ -14,7 +14,7 @@
 
 use crate::apply::apply_record;
 use crate::catalog::TableRow;
-use crate::commit::Committer;
+use crate::commit::{Committer, MOST_SEALED};
 use crate::latch::Latch;
 use crate::options::Options;
 use crate::store::{Store, Tallies};
@@ -24,7 +24,7 @@ use crate::view::{OpenMemtable, SealedMemtable, View, Views};
 use base::budget::Budget;
 use base::op::{Decoder, Op};
 use base::seams::Random;
-use base::slots::{Reader, Slots};
+use base::slots::Slots;
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, TableId, limits};
 use io::{Dir, File};
 use log::{Block, Log};
@@ -179,14 +179,15 @@ impl Parts {
         let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| replay.block(&block))?;
         if tail.end.lsn < superblock.log_synced {
             return Err(Error::corruption(format!(
-                "the log ends at LSN {}, but it was durable through {} when checkpoint {} was made: blocks were lost",
+                "the log ends at LSN {}, but it was durable through {} when checkpoint {} was made: blocks \
+                 were lost",
                 tail.end.lsn, superblock.log_synced, superblock.checkpoint.0
             )));
         }
         if tail.newest_checkpoint > superblock.checkpoint {
             return Err(Error::corruption(format!(
-                "the log names checkpoint {}, but the newest superblock that can be read is of checkpoint {}: a \
-                 superblock was lost",
+                "the log names checkpoint {}, but the newest superblock that can be read is of \
+                 checkpoint {}: a superblock was lost",
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
         }
@@ -235,9 +236,8 @@ impl Parts {
     }
 }
 
-fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Slots) -> Result<Tables> {
-    let slot = slots.claim().expect("a new database has free slots");
-    let reader = Reader::new(slots, slots.get(slot));
+fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Arc<Slots>) -> Result<Tables> {
+    let reader = slots.claim().expect("a new database has free slots");
     let mut rows = Vec::new();
     let mut cursor = Cursor::new(*physical);
     cursor.seek_first(pool, &reader)?;
@@ -249,11 +249,11 @@ fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Slots) -> Result<Tabl
         rows.push((table, Layout::decode(table, value)?));
         cursor.next(pool, &reader)?;
     }
-    slots.release(slot);
     Ok(Tables::from_rows(rows))
 }
 
-/// The log's commits, as they are applied to memtables again, sealed at the same thresholds as while they came.
+/// The log's commits, as they are applied to memtables again, sealed at the same thresholds as while they came, and at
+/// most as many.
 struct Replay {
     open: Arc<Memtable>,
     writer: Writer,
@@ -284,7 +284,8 @@ impl Replay {
         }
         self.commit(block.payload)
             .map_err(|error| error.within(format!("log block at LSN {}", block.lsn)))?;
-        if self.open.bytes() >= self.seal_bytes || self.open.records() >= self.seal_records {
+        let full = self.open.bytes() >= self.seal_bytes || self.open.records() >= self.seal_records;
+        if full && self.sealed.len() < MOST_SEALED {
             self.seal(block.end);
         }
         Ok(())

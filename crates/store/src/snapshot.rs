@@ -12,14 +12,14 @@ use memtable::Found;
 use page::Value;
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// What was committed at one moment, for as long as this lives. `Send` but not `Sync`: another thread makes its
 /// own with [`Snapshot::try_clone`].
 #[derive(Debug)]
 pub struct Snapshot {
-    lease: ManuallyDrop<Lease>,
+    /// Always some; taken by `drop`.
+    lease: Option<Lease>,
     view: HeldView,
     ts: CommitTs,
     not_sync: PhantomData<Cell<()>>,
@@ -31,10 +31,10 @@ impl Snapshot {
     pub(crate) fn begin(store: &Arc<Store>, purpose: Purpose) -> Result<Self> {
         let lease = Lease::take(store)?;
         let (view, ts) = match purpose {
-            Purpose::Read => store.views.acquire(lease.slot(), || store.clocks.visible(), purpose),
-            Purpose::Write => store.views.acquire(lease.slot(), || store.clocks.applied(), purpose),
+            Purpose::Read => store.views.acquire(lease.reader(), || store.clocks.visible(), purpose),
+            Purpose::Write => store.views.acquire(lease.reader(), || store.clocks.applied(), purpose),
         };
-        Ok(Snapshot { lease: ManuallyDrop::new(lease), view, ts, not_sync: PhantomData })
+        Ok(Snapshot { lease: Some(lease), view, ts, not_sync: PhantomData })
     }
 
     /// The last commit that it sees.
@@ -43,10 +43,15 @@ impl Snapshot {
         self.ts
     }
 
+    #[inline]
+    fn lease(&self) -> &Lease {
+        self.lease.as_ref().expect("taken by drop alone")
+    }
+
     /// The store.
     #[inline]
     pub(crate) fn store(&self) -> &Arc<Store> {
-        self.lease.store()
+        self.lease().store()
     }
 
     #[inline]
@@ -57,8 +62,8 @@ impl Snapshot {
 
     /// The right to look at pages through this snapshot's slot.
     #[inline]
-    pub(crate) fn reader(&self) -> Reader<'_> {
-        Reader::new(&self.store().slots, self.lease.slot())
+    pub(crate) fn reader(&self) -> &Reader {
+        self.lease().reader()
     }
 
     /// What the memtables know of `key`, newest first.
@@ -200,17 +205,17 @@ impl Snapshot {
     /// view meanwhile.
     pub fn try_clone(&self) -> Result<Self> {
         let lease = Lease::take(self.store())?;
-        lease.slot().pending();
-        self.view.hold_too(lease.slot(), self.view());
-        Ok(Snapshot { lease: ManuallyDrop::new(lease), view: self.view, ts: self.ts, not_sync: PhantomData })
+        lease.reader().pending();
+        self.view.hold_too(lease.reader(), self.view());
+        Ok(Snapshot { lease: Some(lease), view: self.view, ts: self.ts, not_sync: PhantomData })
     }
 }
 
 impl Drop for Snapshot {
     #[inline]
     fn drop(&mut self) {
-        self.lease.slot().let_go();
-        // SAFETY: `self.lease` is not used after this; `drop` runs once.
-        unsafe { ManuallyDrop::take(&mut self.lease) }.keep();
+        let lease = self.lease.take().expect("taken here alone");
+        lease.reader().let_go();
+        lease.keep();
     }
 }

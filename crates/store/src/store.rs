@@ -3,7 +3,7 @@
 //! Lock order, outermost first: `checkpoint` → `space` → `committer` → the views' list → the log's own locks. A
 //! thread that holds one takes only later ones.
 
-use crate::commit::Committer;
+use crate::commit::{Committer, MOST_SEALED};
 use crate::latch::Latch;
 use crate::options::{Options, Shares};
 use crate::snapshot::Snapshot;
@@ -161,7 +161,7 @@ pub struct Pressure {
 impl Pressure {
     /// Whether a writer should wait for the checkpoint before it adds more.
     pub fn is_full(&self) -> bool {
-        self.memtables_bytes > self.limit_bytes && self.sealed > 0
+        self.memtables_bytes > self.limit_bytes && self.sealed > 0 || self.sealed >= MOST_SEALED
     }
 }
 

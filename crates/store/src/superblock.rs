@@ -97,7 +97,7 @@ impl Superblock {
         Ok(superblock)
     }
 
-    fn read_fields(reader: &mut Reader<'_>) -> Option<(u32, Option<Self>)> {
+    fn read_fields(reader: &mut Reader) -> Option<(u32, Option<Self>)> {
         let body = reader.rest().get(..BODY_BYTES)?;
         if reader.array()? != MAGIC {
             return None;

@@ -14,7 +14,7 @@
 //! and a switch happen at timestamps that are visible already. Steps 1 and 5 are `base::slots`' argument.
 
 use crate::tables::Tables;
-use base::slots::{Slot, Slots};
+use base::slots::{Reader, Slots};
 use base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use base::sync::{Arc, Mutex, lock};
 use base::{CheckpointNo, CommitTs};
@@ -106,11 +106,11 @@ impl Views {
     #[inline]
     pub fn acquire(
         &self,
-        slot: &Slot,
+        reader: &Reader,
         clock: impl Fn() -> CommitTs,
         purpose: Purpose,
     ) -> (HeldView, CommitTs) {
-        slot.pending();
+        reader.pending();
         loop {
             let current = self.current.load(Ordering::SeqCst);
             // SAFETY: published views are freed by `reclaim` alone, which frees none while a slot is pending, and
@@ -122,7 +122,7 @@ impl Views {
                 base::sync::spin();
                 continue;
             }
-            slot.hold(slot_number(view.number, purpose));
+            reader.hold(slot_number(view.number, purpose));
             return (HeldView(current), ts);
         }
     }
@@ -205,9 +205,9 @@ unsafe impl Send for HeldView {}
 impl HeldView {
     /// Announces the same view in another slot, to read only. `view` is borrowed from this holder, which proves
     /// that it holds the view until the announcement is made.
-    pub fn hold_too(self, slot: &Slot, view: &View) {
+    pub fn hold_too(self, reader: &Reader, view: &View) {
         debug_assert!(ptr::eq(self.0, view));
-        slot.hold(slot_number(view.number, Purpose::Read));
+        reader.hold(slot_number(view.number, Purpose::Read));
     }
 
     /// The view.

@@ -51,14 +51,11 @@ impl Fixture {
     }
 
     /// Runs `work` as a reader with a slot of its own.
-    pub fn with_reader<T>(&self, work: impl FnOnce(&Reader<'_>) -> T) -> T {
-        let index = self.slots.claim().unwrap();
-        let result = work(&Reader::new(&self.slots, self.slots.get(index)));
-        self.slots.release(index);
-        result
+    pub fn with_reader<T>(&self, work: impl FnOnce(&Reader) -> T) -> T {
+        work(&self.slots.claim().unwrap())
     }
 
-    pub fn read(&self, reader: &Reader<'_>, ptr: PagePtr) -> base::Result<(u64, u64)> {
+    pub fn read(&self, reader: &Reader, ptr: PagePtr) -> base::Result<(u64, u64)> {
         Ok(content(self.pool.read(&mut reader.enter(), ptr)?.page()))
     }
 }

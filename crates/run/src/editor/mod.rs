@@ -3,13 +3,13 @@
 //! An editor turns one run into the next. It touches no page that the old run reaches:
 //!
 //! 1. *Shadow.* On the way down to a key, a page that is not yet the editor's own is copied from the pool into the
-//!    [`arena`], and its old address is retired. The parent's pointer then carries
+//!    `arena`, and its old address is retired. The parent's pointer then carries
 //!    [`PagePtr::IN_MEMORY`] and the page's arena index instead of a unit: the next descent follows it
 //!    without a look-up.
 //! 2. *Edit in place.* Insert, replace, remove, split, merge and borrow work on the arena's bytes through the page's own
-//!    allocator. [`split`] makes room from the leaf upwards and then starts the descent anew; [`rebalance`] mends
-//!    pages below a quarter full; [`range`] removes whole subtrees, unread where it may.
-//! 3. *Write back* ([`write_back`]), when dirty pages pass their limit and at the end: leaves in key order, then the
+//!    allocator. `split` makes room from the leaf upwards and then starts the descent anew; `rebalance` mends
+//!    pages below a quarter full; `range` removes whole subtrees, unread where it may.
+//! 3. *Write back* (`write_back`), when dirty pages pass their limit and at the end: leaves in key order, then the
 //!    levels above, in extents of many pages. Parents then point to the disk again. A page that is written and then
 //!    touched again is shadowed again and its first address is free at once, as no checkpoint ever named it.
 //!
@@ -57,7 +57,7 @@ const MIN_DIRTY_PAGES: usize = 16;
 /// let budget = Arc::new(Budget::new(1 << 24));
 /// let pool = pool::Pool::new(file.clone(), database, 4096, budget, 1 << 24, slots.clone());
 /// let mut space = space::Space::create(file, database, 2);
-/// let reader = Reader::new(&slots, slots.get(slots.claim().unwrap()));
+/// let reader = slots.claim().unwrap();
 ///
 /// let mut editor = Editor::open(Run::EMPTY, &pool, &reader, &mut space, CheckpointNo(1), 1 << 20);
 /// editor.put(b"ash", b"grey")?;
@@ -71,7 +71,7 @@ const MIN_DIRTY_PAGES: usize = 16;
 /// ```
 pub struct Editor<'a> {
     pool: &'a Pool,
-    reader: &'a Reader<'a>,
+    reader: &'a Reader,
     space: &'a mut Space,
     birth: CheckpointNo,
     dirty_limit_pages: usize,
@@ -83,7 +83,7 @@ pub struct Editor<'a> {
     arena: Arena,
     path: Path,
     dirty_sum: u64,
-    /// Units of the pages that this editor wrote and that are still part of its tree, or were retired from it.
+    /// Units of the pages that this editor wrote and has not shadowed since: nobody else knows their addresses.
     written: HashSet<u64>,
     counters: EditCounters,
     /// Scratch for separators and whole keys; empty between calls, kept for its capacity.
@@ -104,7 +104,7 @@ impl<'a> Editor<'a> {
     pub fn open(
         run: Run,
         pool: &'a Pool,
-        reader: &'a Reader<'a>,
+        reader: &'a Reader,
         space: &'a mut Space,
         birth: CheckpointNo,
         dirty_limit_bytes: usize,
@@ -333,8 +333,7 @@ mod tests {
     fn finish_after(tamper: impl FnOnce(&mut Editor<'_>, u32)) -> Result<Run> {
         let file = MemDir::new().create("data").unwrap();
         let slots = Arc::new(Slots::new());
-        let slot = slots.claim().unwrap();
-        let reader = Reader::new(&slots, slots.get(slot));
+        let reader = slots.claim().unwrap();
         let budget = Arc::new(Budget::new(1 << 24));
         let pool = Pool::new(file.clone(), DatabaseId(1), 4096, budget, 1 << 24, slots.clone());
         let mut space = Space::create(file, DatabaseId(1), 2);

@@ -20,7 +20,7 @@ pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 pub struct Bed {
     pub file: Arc<dyn File>,
     pub slots: Arc<Slots>,
-    slot: usize,
+    reader: Reader,
     pub pool: Pool,
     pub space: Space,
     pub birth: CheckpointNo,
@@ -36,10 +36,10 @@ impl Bed {
     pub fn with_pool(page_bytes: usize, pool_bytes: usize) -> Bed {
         let file = MemDir::new().create("data").unwrap();
         let slots = Arc::new(Slots::new());
-        let slot = slots.claim().unwrap();
+        let reader = slots.claim().unwrap();
         let pool = new_pool(&file, page_bytes, pool_bytes, &slots);
         let space = Space::create(file.clone(), DATABASE, RESERVED_UNITS);
-        Bed { file, slots, slot, pool, space, birth: CheckpointNo(0), counters: EditCounters::default() }
+        Bed { file, slots, reader, pool, space, birth: CheckpointNo(0), counters: EditCounters::default() }
     }
 
     /// Forgets all that is cached.
@@ -47,9 +47,8 @@ impl Bed {
         self.pool = new_pool(&self.file, self.pool.page_bytes(), 64 << 20, &self.slots);
     }
 
-    pub fn read<T>(&self, body: impl FnOnce(&Pool, &Reader<'_>) -> T) -> T {
-        let reader = Reader::new(&self.slots, self.slots.get(self.slot));
-        body(&self.pool, &reader)
+    pub fn read<T>(&self, body: impl FnOnce(&Pool, &Reader) -> T) -> T {
+        body(&self.pool, &self.reader)
     }
 
     /// One editing session at the next checkpoint, not saved yet.
@@ -68,9 +67,8 @@ impl Bed {
         body: impl FnOnce(&mut Editor<'_>) -> Result<()>,
     ) -> Result<Run> {
         self.birth.0 += 1;
-        let reader = Reader::new(&self.slots, self.slots.get(self.slot));
         let mut editor =
-            Editor::open(run, &self.pool, &reader, &mut self.space, self.birth, dirty_limit_bytes);
+            Editor::open(run, &self.pool, &self.reader, &mut self.space, self.birth, dirty_limit_bytes);
         body(&mut editor)?;
         let (run, counters) = editor.finish()?;
         self.counters.splits += counters.splits;
@@ -139,7 +137,7 @@ pub fn copy(pool: &Pool, value: Value<'_>) -> Vec<u8> {
     }
 }
 
-pub fn get(run: &Run, pool: &Pool, reader: &Reader<'_>, key: &[u8]) -> Option<Vec<u8>> {
+pub fn get(run: &Run, pool: &Pool, reader: &Reader, key: &[u8]) -> Option<Vec<u8>> {
     let mut guard = reader.enter();
     let record = run.get(pool, &mut guard, key).unwrap().map(|leaf| leaf.pin());
     drop(guard);

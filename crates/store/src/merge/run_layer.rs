@@ -11,36 +11,36 @@ use run::{Cursor, Run};
 pub struct RunLayer<'a> {
     cursor: Cursor,
     pool: &'a Pool,
-    reader: Reader<'a>,
+    reader: &'a Reader,
 }
 
 impl<'a> RunLayer<'a> {
     /// `run`, whose pages `pool` holds and the view announced by `reader` keeps. Reads nothing yet.
-    pub fn new(run: Run, pool: &'a Pool, reader: Reader<'a>) -> Self {
+    pub fn new(run: Run, pool: &'a Pool, reader: &'a Reader) -> Self {
         RunLayer { cursor: Cursor::new(run), pool, reader }
     }
 }
 
 impl Layer for RunLayer<'_> {
     fn seek_first(&mut self) -> Result<bool> {
-        self.cursor.seek_first(self.pool, &self.reader)
+        self.cursor.seek_first(self.pool, self.reader)
     }
     fn seek_last(&mut self) -> Result<bool> {
-        self.cursor.seek_last(self.pool, &self.reader)
+        self.cursor.seek_last(self.pool, self.reader)
     }
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        self.cursor.seek(self.pool, &self.reader, key)
+        self.cursor.seek(self.pool, self.reader, key)
     }
     fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
-        self.cursor.seek_before(self.pool, &self.reader, key)
+        self.cursor.seek_before(self.pool, self.reader, key)
     }
     #[inline]
     fn next(&mut self) -> Result<bool> {
-        self.cursor.next(self.pool, &self.reader)
+        self.cursor.next(self.pool, self.reader)
     }
     #[inline]
     fn prev(&mut self) -> Result<bool> {
-        self.cursor.prev(self.pool, &self.reader)
+        self.cursor.prev(self.pool, self.reader)
     }
     #[inline]
     fn entry(&self) -> Option<(&[u8], Item<'_>)> {

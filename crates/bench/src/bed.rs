@@ -1,0 +1,191 @@
+//! Where a workload's records lie: a directory that goes away, and in it a database, or a bare editor over a file.
+
+use crate::cli::{Durability, Settings};
+use crate::measure::{Meter, Usage};
+use crate::records::{RunScan, Scan};
+use crate::{Outcome, ensure};
+use base::budget::Budget;
+use base::slots::{Reader, Slots};
+use base::{CheckpointNo, DatabaseId};
+use io::{Dir, OsDir};
+use page::EditCounters;
+use pando::Database;
+use pool::Pool;
+use run::{Editor, Run};
+use space::Space;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{env, fs, process};
+
+/// A new empty directory, removed with all it holds when this is dropped.
+#[derive(Debug)]
+pub struct Place {
+    path: PathBuf,
+}
+
+impl Place {
+    /// A directory under the one that the settings name.
+    pub fn new(settings: &Settings) -> Outcome<Self> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::SeqCst);
+        let parent = settings.dir.clone().unwrap_or_else(env::temp_dir);
+        let path = parent.join(format!("pando-bench-{}-{number}", process::id()));
+        fs::create_dir_all(&parent)?;
+        fs::create_dir(&path)?;
+        Ok(Place { path })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What cannot be removed is left in a directory for temporary files.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// A database of the workload's own.
+#[derive(Debug)]
+pub struct Bed {
+    /// The database.
+    pub db: Database,
+    builder: pando::Builder,
+    // After the database, as fields are dropped in order: it closes before its files go.
+    place: Place,
+}
+
+impl Bed {
+    /// A new database with the settings' page size and memory whose transactions have this durability.
+    pub fn new(settings: &Settings, durability: Durability) -> Outcome<Self> {
+        Bed::with(settings, durability, |builder| builder)
+    }
+
+    /// [`Bed::new`] with further options.
+    pub fn with(
+        settings: &Settings,
+        durability: Durability,
+        options: impl FnOnce(pando::Builder) -> pando::Builder,
+    ) -> Outcome<Self> {
+        let mut builder = Database::builder().durability(durability.into());
+        if let Some(bytes) = settings.page_size {
+            builder = builder.page_bytes(bytes);
+        }
+        if let Some(bytes) = settings.memory {
+            builder = builder.memory_bytes(bytes);
+        }
+        let builder = options(builder);
+        let place = Place::new(settings)?;
+        let db = builder.clone().create(place.path())?;
+        Ok(Bed { db, builder, place })
+    }
+
+    /// Closes and opens again: nothing is in the pool then.
+    pub fn reopen(&mut self) -> Outcome<()> {
+        self.db.close()?;
+        self.db = self.builder.clone().open(self.place.path())?;
+        Ok(())
+    }
+}
+
+/// A run of its own in a file of its own, written by the editor alone: no log, no transactions.
+pub struct EditorBed {
+    pool: Pool,
+    space: Space,
+    reader: Reader,
+    dirty_bytes: usize,
+    _place: Place,
+}
+
+/// What [`EditorBed::load`] made, and what it took.
+pub struct Loaded {
+    /// The tree.
+    pub run: Run,
+    /// Up to the last insert; all pages are in memory.
+    pub inserted: Usage,
+    /// Up to the end of the sync.
+    pub synced: Usage,
+    /// What happened inside pages.
+    pub counters: EditCounters,
+}
+
+/// The memory of an editor when the settings do not say.
+const EDITOR_BYTES: usize = 1 << 30;
+/// Two superblocks, as in a database.
+const RESERVED_UNITS: u64 = 2;
+
+impl EditorBed {
+    /// An empty file, with the settings' page size and memory for both dirty pages and the pool.
+    pub fn new(settings: &Settings) -> Outcome<Self> {
+        let place = Place::new(settings)?;
+        let file = OsDir::open(place.path())?.create("data")?;
+        let database = DatabaseId(settings.seed);
+        let page_bytes = settings.page_size.unwrap_or(pando::limits::DEFAULT_PAGE_BYTES);
+        let memory_bytes = settings.memory.unwrap_or(EDITOR_BYTES);
+        let slots = Arc::new(Slots::new());
+        let reader = slots.claim().expect("nobody else has a slot");
+        let budget = Arc::new(Budget::new(memory_bytes));
+        let pool =
+            Pool::new(Arc::clone(&file), database, page_bytes, budget, memory_bytes, Arc::clone(&slots));
+        let space = Space::create(file, database, RESERVED_UNITS);
+        Ok(EditorBed { pool, space, reader, dirty_bytes: memory_bytes, _place: place })
+    }
+
+    /// Times `fill` on the editor of a new tree, then the write-out and the sync.
+    pub fn load(&mut self, fill: impl FnOnce(&mut Editor<'_>) -> Outcome<()>) -> Outcome<Loaded> {
+        let mut meter = Meter::start(None)?;
+        let mut editor = Editor::open(
+            Run::EMPTY,
+            &self.pool,
+            &self.reader,
+            &mut self.space,
+            CheckpointNo(1),
+            self.dirty_bytes,
+        );
+        fill(&mut editor)?;
+        let inserted = meter.lap()?;
+        let (run, counters) = editor.finish()?;
+        self.pool.file().sync()?;
+        let synced = meter.lap()?;
+        Ok(Loaded { run, inserted, synced, counters })
+    }
+
+    /// Whether an insert into `run` refuses each of `keys`, which are there. The editor is thrown away.
+    pub fn check_duplicates<'k>(&mut self, run: Run, keys: impl Iterator<Item = &'k [u8]>) -> Outcome<()> {
+        let mut editor =
+            Editor::open(run, &self.pool, &self.reader, &mut self.space, CheckpointNo(2), self.dirty_bytes);
+        for key in keys {
+            let inserted = editor.insert(key, b"another")?;
+            ensure(!inserted, || format!("the duplicate {key:02x?} was inserted"))?;
+        }
+        Ok(())
+    }
+
+    /// Reads `run` back from the file and hands the scan to `check`.
+    pub fn check(&self, run: Run, check: impl FnOnce(&mut dyn Scan) -> Outcome<()>) -> Outcome<()> {
+        run.check(&self.pool, &mut |_| Ok(()))?;
+        check(&mut RunScan::new(run, &self.pool, &self.reader))
+    }
+}
+
+/// Whether an insert into `table` refuses each of `keys`, which are there.
+pub fn check_duplicates<'k>(
+    db: &Database,
+    table: &pando::Table,
+    keys: impl Iterator<Item = &'k [u8]>,
+) -> Outcome<()> {
+    let mut tx = db.begin()?;
+    for key in keys {
+        match tx.insert(table, key, b"another") {
+            Err(error) if error.kind() == pando::ErrorKind::Exists => {}
+            Err(error) => return Err(error.into()),
+            Ok(()) => ensure(false, || format!("the duplicate {key:02x?} was inserted"))?,
+        }
+    }
+    tx.abort();
+    Ok(())
+}

@@ -1,0 +1,248 @@
+//! The flags, and the loop over workloads. `pando bench` and `pando-bench` both end here.
+
+use crate::report::{Row, table};
+use crate::workloads::{self, Workload};
+use crate::{Failure, Outcome};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What to run, and how to print it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// The workloads to run; see --list
+    #[arg(value_name = "WORKLOAD", required_unless_present = "list")]
+    pub workloads: Vec<String>,
+    /// Print the workloads' names, one a line, and run nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Print one JSON object a row instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Run everything this many times, each time from nothing
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
+    /// How the workloads run.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// How the workloads run. What is not given is each workload's own default.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Settings {
+    /// Records, keys or rows: 1000000, 500k, 10M
+    #[arg(long, value_parser = parse_count)]
+    pub n: Option<u64>,
+    /// Threads; a list runs each: 1,2,4,8
+    #[arg(long, value_delimiter = ',', value_parser = parse_threads)]
+    pub threads: Option<Vec<usize>>,
+    /// What a commit survives: power loss, a killed process, or neither at once
+    #[arg(long, value_enum)]
+    pub durability: Option<Durability>,
+    /// Bytes of a page: 4KiB to 64KiB
+    #[arg(long, value_parser = parse_bytes)]
+    pub page_size: Option<usize>,
+    /// The database's memory: 32MiB, 1GiB
+    #[arg(long, value_parser = parse_bytes)]
+    pub memory: Option<usize>,
+    /// Decides every random choice
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Rows of a transaction
+    #[arg(long, value_parser = parse_count)]
+    pub batch_size: Option<u64>,
+    /// Transactions of a thread (write-throughput), or reads in all (read-start, point-get)
+    #[arg(short, long, value_parser = parse_count)]
+    pub iterations: Option<u64>,
+    /// Bytes of a value, at least 8
+    #[arg(long, value_parser = parse_bytes)]
+    pub value_bytes: Option<usize>,
+    /// Through transactions, or straight through the run's editor, which has no log
+    #[arg(long, value_enum)]
+    pub path: Option<Path>,
+    /// btree-insert: which transactions; all three if not given
+    #[arg(long, value_enum)]
+    pub txn: Option<Txn>,
+    /// write-throughput: which form; both if not given
+    #[arg(long, value_enum)]
+    pub connections: Option<Connections>,
+    /// write-throughput: microseconds of other work inside each transaction
+    #[arg(long, default_value_t = 0)]
+    pub work_us: u64,
+    /// write-throughput: 10 million rows (or --n) across at least 10 checkpoints
+    #[arg(long)]
+    pub long: bool,
+    /// Where to make the databases; default the system's directory for temporary files. What is made there is
+    /// removed
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+}
+
+/// What a commit survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Durability {
+    /// Power loss.
+    Sync,
+    /// A killed process.
+    Buffered,
+    /// Neither, until its sync a moment later.
+    Lazy,
+}
+
+/// Which way the records take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Path {
+    /// Transactions: log and memtable, then a checkpoint.
+    Txn,
+    /// The run's editor alone.
+    Editor,
+}
+
+/// The transactions of `btree-insert`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Txn {
+    /// No transaction, no log: straight into the tree
+    None,
+    /// One for all inserts
+    Single,
+    /// One for each insert; buffered unless --durability says otherwise
+    PerInsert,
+}
+
+/// The two forms of `write-throughput`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Connections {
+    /// A handle for each transaction, 1,000 of them open at once on each thread
+    PerTransaction,
+    /// One handle for each thread
+    LongLived,
+}
+
+impl Durability {
+    /// As rows name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Sync => "sync",
+            Durability::Buffered => "buffered",
+            Durability::Lazy => "lazy",
+        }
+    }
+}
+
+impl From<Durability> for pando::Durability {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::Sync => pando::Durability::Sync,
+            Durability::Buffered => pando::Durability::Buffered,
+            Durability::Lazy => pando::Durability::Lazy,
+        }
+    }
+}
+
+/// Runs what `args` name and prints the rows to stdout. Exits 0 when every answer was right, 1 when one was wrong
+/// or something failed, 2 when the flags make no sense.
+pub fn run(args: &Args) -> ExitCode {
+    match run_all(args, &mut io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => {
+            eprintln!("error: {message}");
+            ExitCode::from(2)
+        }
+        // Whoever reads our output has seen enough.
+        Err(Failure::Host(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn run_all(args: &Args, out: &mut dyn Write) -> Outcome<()> {
+    if args.list {
+        for workload in workloads::ALL {
+            writeln!(out, "{}", workload.name)?;
+        }
+        return Ok(());
+    }
+    let chosen: Vec<&Workload> =
+        args.workloads.iter().map(|name| workloads::named(name)).collect::<Outcome<_>>()?;
+    for workload in chosen {
+        let mut rows = Vec::new();
+        for repetition in 1..=args.repeat {
+            let fresh = (workload.run)(&args.settings)?;
+            let numbered = |row: Row| match args.repeat {
+                1 => row,
+                _ => row.with("repetition", u64::from(repetition)),
+            };
+            rows.extend(fresh.into_iter().map(numbered));
+        }
+        print(&rows, args.json, out)?;
+    }
+    Ok(())
+}
+
+fn print(rows: &[Row], json: bool, out: &mut dyn Write) -> io::Result<()> {
+    if json {
+        rows.iter().try_for_each(|row| writeln!(out, "{}", row.json()))?;
+    } else {
+        writeln!(out, "{}", table(rows))?;
+    }
+    out.flush()
+}
+
+/// A count: digits, `_` between them as one likes, then `k` or `M` for thousands or millions.
+fn parse_count(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.trim_end_matches(['k', 'K', 'm', 'M']) {
+        digits if digits.len() + 1 < text.len() => return Err("one unit at most: k or M".to_owned()),
+        digits => (digits, &text[digits.len()..]),
+    };
+    let factor = match unit {
+        "" => 1,
+        "k" | "K" => 1000,
+        _ => 1_000_000,
+    };
+    let number: u64 = digits.replace('_', "").parse().map_err(|_| "a count such as 1000000, 500k or 10M")?;
+    number.checked_mul(factor).filter(|&count| count > 0).ok_or("a count from 1 to 2^64 - 1".to_owned())
+}
+
+/// A size in bytes: digits, then `KiB`, `MiB`, `GiB` or their first letters, all powers of 1024.
+fn parse_bytes(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        _ => return Err("a size such as 4096, 8KiB, 32MiB or 1GiB".to_owned()),
+    };
+    let number: usize = digits.parse().map_err(|_| "a size such as 4096, 8KiB, 32MiB or 1GiB")?;
+    number.checked_mul(1 << shift).ok_or("too large".to_owned())
+}
+
+fn parse_threads(text: &str) -> Result<usize, String> {
+    const MOST: usize = 1024;
+    let threads = text.parse().map_err(|_| "a number of threads")?;
+    if (1..=MOST).contains(&threads) { Ok(threads) } else { Err(format!("1 to {MOST} threads")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_sizes_have_units() {
+        assert_eq!(parse_count("1_000"), Ok(1000));
+        assert_eq!(parse_count("500k"), Ok(500_000));
+        assert_eq!(parse_count("10M"), Ok(10_000_000));
+        for bad in ["", "k", "1kM", "-1", "0", "99999999999999999999", "20000000000000M"] {
+            assert!(parse_count(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_bytes("4096"), Ok(4096));
+        assert_eq!(parse_bytes("8KiB"), Ok(8192));
+        assert_eq!(parse_bytes("32m"), Ok(32 << 20));
+        for bad in ["", "MiB", "1TiB", "1.5G"] {
+            assert!(parse_bytes(bad).is_err(), "{bad}");
+        }
+        assert!(parse_threads("0").is_err());
+    }
+}

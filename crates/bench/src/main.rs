@@ -1,0 +1,20 @@
+//! `pando-bench`: the workloads as a command of their own. `pando bench` is the same.
+
+use bench::alloc::CountingAllocator;
+use clap::Parser;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Runs Pando's workloads, checks what they wrote and prints what they took.
+#[derive(Debug, Parser)]
+#[command(name = "pando-bench", version)]
+struct Command {
+    #[command(flatten)]
+    args: bench::cli::Args,
+}
+
+fn main() -> ExitCode {
+    bench::cli::run(&Command::parse().args)
+}

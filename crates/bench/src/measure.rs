@@ -1,0 +1,209 @@
+//! Time, memory, bytes and flushes of a stretch of work.
+//!
+//! A [`Meter`] starts, and each lap answers what was used since. Reading the counters is not part of the time. On
+//! systems without `/proc` the counters are absent, the time is there.
+
+use crate::Outcome;
+use hdrhistogram::Histogram;
+use pando::Database;
+use std::fs;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a stretch of work used.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Wall time.
+    pub seconds: f64,
+    /// Processor time of all threads, those of the database included, in steps of 10 ms.
+    pub cpu_seconds: Option<f64>,
+    /// Resident memory when it began, the workload's own keys included, in bytes.
+    pub start_memory_bytes: Option<u64>,
+    /// The most resident memory until its end, in bytes.
+    pub peak_memory_bytes: Option<u64>,
+    /// Bytes that were made dirty for the disk: a page that is rewritten before it is written back counts once.
+    pub disk_bytes: Option<u64>,
+    /// Bytes handed to `write` calls. Stores into a mapped log are not among them.
+    pub write_call_bytes: Option<u64>,
+    /// Bytes appended to the database's log.
+    pub log_bytes: Option<u64>,
+    /// Flushes of the database's log.
+    pub flushes: Option<u64>,
+}
+
+/// Measures from [`Meter::start`] on.
+#[derive(Debug)]
+pub struct Meter<'a> {
+    db: Option<&'a Database>,
+    began: Instant,
+    /// Time spent reading counters.
+    paused: Duration,
+    before: Counters,
+    start_memory_bytes: Option<u64>,
+}
+
+/// Counters that only grow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    cpu_ticks: Option<u64>,
+    disk_bytes: Option<u64>,
+    write_call_bytes: Option<u64>,
+    log_bytes: Option<u64>,
+    flushes: Option<u64>,
+}
+
+impl<'a> Meter<'a> {
+    /// Starts. Flushes and log bytes are those of `db`, if there is one. The process's memory peak is forgotten.
+    pub fn start(db: Option<&'a Database>) -> Outcome<Self> {
+        // 5: reset the peak. Where that is refused the peak is the process's, since its start.
+        let _ = fs::write("/proc/self/clear_refs", "5");
+        let before = Counters::now(db)?;
+        let start_memory_bytes = status_bytes("VmRSS:");
+        Ok(Meter { db, began: Instant::now(), paused: Duration::ZERO, before, start_memory_bytes })
+    }
+
+    /// What was used since the start.
+    pub fn lap(&mut self) -> Outcome<Usage> {
+        let now = Instant::now();
+        let elapsed = now - self.began - self.paused;
+        let (before, after) = (self.before, Counters::now(self.db)?);
+        let usage = Usage {
+            seconds: elapsed.as_secs_f64(),
+            cpu_seconds: grown(before.cpu_ticks, after.cpu_ticks)
+                .map(|ticks| ticks as f64 / TICKS_PER_SECOND),
+            start_memory_bytes: self.start_memory_bytes,
+            peak_memory_bytes: status_bytes("VmHWM:"),
+            disk_bytes: grown(before.disk_bytes, after.disk_bytes),
+            write_call_bytes: grown(before.write_call_bytes, after.write_call_bytes),
+            log_bytes: grown(before.log_bytes, after.log_bytes),
+            flushes: grown(before.flushes, after.flushes),
+        };
+        self.paused += now.elapsed();
+        Ok(usage)
+    }
+}
+
+impl Counters {
+    fn now(db: Option<&Database>) -> Outcome<Self> {
+        let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
+        let stats = db.map(Database::stats).transpose()?;
+        Ok(Counters {
+            cpu_ticks: cpu_ticks(&fs::read_to_string("/proc/self/stat").unwrap_or_default()),
+            disk_bytes: field(&io, "write_bytes:"),
+            write_call_bytes: field(&io, "wchar:"),
+            log_bytes: stats.map(|stats| stats.log_appended_bytes),
+            flushes: stats.map(|stats| stats.log_flushes),
+        })
+    }
+}
+
+fn grown(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    Some(after?.saturating_sub(before?))
+}
+
+/// What Linux tells user programs in, whatever its own clock ticks at.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// User and system time in a process's `stat`: fields 14 and 15, counted from 1. The second field is the program's
+/// name in brackets, which may hold anything.
+fn cpu_ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+/// The number behind `label` at the start of a line.
+fn field(text: &str, label: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(label))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn status_bytes(label: &str) -> Option<u64> {
+    field(&fs::read_to_string("/proc/self/status").ok()?, label).map(|kib| kib * 1024)
+}
+
+/// Runs `work` on `threads` threads that start together. Answers the seconds from the first start to the last end,
+/// and what each thread answered.
+pub fn together<T: Send>(
+    threads: usize,
+    work: impl Fn(usize) -> Outcome<T> + Sync,
+) -> Outcome<(f64, Vec<T>)> {
+    let barrier = Barrier::new(threads);
+    let timed = |thread: usize| {
+        barrier.wait();
+        let began = Instant::now();
+        work(thread).map(|answer| (began, Instant::now(), answer))
+    };
+    let ended: Vec<_> = thread::scope(|scope| {
+        let timed = &timed;
+        let handles: Vec<_> = (0..threads).map(|thread| scope.spawn(move || timed(thread))).collect();
+        handles.into_iter().map(|handle| handle.join().expect("a workload's thread panicked")).collect()
+    });
+    let ended = ended.into_iter().collect::<Outcome<Vec<_>>>()?;
+    let first = ended.iter().map(|(began, ..)| *began).min().expect("there is a thread");
+    let last = ended.iter().map(|(_, end, _)| *end).max().expect("there is a thread");
+    Ok(((last - first).as_secs_f64(), ended.into_iter().map(|(.., answer)| answer).collect()))
+}
+
+/// An empty histogram of latencies from 1 ns to 10 minutes, to three digits.
+pub fn latencies() -> Histogram<u64> {
+    const LONGEST_NS: u64 = 600_000_000_000;
+    Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are in order")
+}
+
+/// Does nothing for `time`, on the processor.
+pub fn spin(time: Duration) {
+    if time.is_zero() {
+        return;
+    }
+    let began = Instant::now();
+    while began.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_the_number_behind_its_label() {
+        assert_eq!(field("VmPeak:\t  7 kB\nVmHWM:\t 12 kB\n", "VmHWM:"), Some(12));
+        assert_eq!(field("cancelled_write_bytes: 3\nwrite_bytes: 5\n", "write_bytes:"), Some(5));
+        assert_eq!(field("VmHWM:\n", "VmHWM:"), None);
+    }
+
+    #[test]
+    fn processor_time_is_found_behind_any_name() {
+        let stat = "7 (a) b 3) R 1 7 7 0 -1 4194304 90 0 0 0 12 30 0 0 20 0 1 0 100 4096 1";
+        assert_eq!(cpu_ticks(stat), Some(42));
+        assert_eq!(cpu_ticks("7 (x) R 1"), None);
+    }
+
+    #[test]
+    fn latencies_keep_three_digits() {
+        let mut histogram = latencies();
+        histogram.saturating_record(123_456_789);
+        assert!(histogram.max().abs_diff(123_456_789) < 123_456);
+    }
+
+    #[test]
+    fn laps_count_from_the_start() {
+        let mut meter = Meter::start(None).unwrap();
+        spin(Duration::from_millis(2));
+        let first = meter.lap().unwrap();
+        let second = meter.lap().unwrap();
+        assert!(first.seconds >= 0.002 && second.seconds >= first.seconds);
+        assert_eq!(first.flushes, None);
+    }
+
+    #[test]
+    fn all_threads_answer() {
+        let (seconds, mut answers) = together(3, Ok).unwrap();
+        answers.sort_unstable();
+        assert!(seconds >= 0.0);
+        assert_eq!(answers, [0, 1, 2]);
+    }
+}

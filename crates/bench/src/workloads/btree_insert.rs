@@ -1,0 +1,130 @@
+//! `btree-insert`: unique inserts in random order, in three kinds of transaction.
+//!
+//! * Keys: a random permutation of 0..n (1,000,000), 4 bytes, big-endian. A row is its key alone.
+//! * Every insert refuses a duplicate; a sample is tried afterwards. One thread. The table is made inside the timer.
+//! * `none`: straight into the tree through the run's editor, no log. Its second row adds the write-out and a sync.
+//! * `single`: one transaction for all. `per-insert`: one each, `buffered` if nothing else is asked for. The second
+//!   row adds a checkpoint.
+//! * `BTreeMap`: the same keys, as integers, in the same run.
+
+use super::{cases, duplicate_step};
+use crate::bed::{Bed, EditorBed, check_duplicates};
+use crate::cli::{Durability, Path, Settings, Txn};
+use crate::measure::Meter;
+use crate::records::{check_ascending, permutation};
+use crate::report::Row;
+use crate::{Failure, Outcome, ensure};
+use pando::{Database, Table, TableOptions};
+use std::collections::BTreeMap;
+
+pub(super) const NAME: &str = "btree-insert";
+const DEFAULT_N: u64 = 1_000_000;
+
+pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
+    let n = u32::try_from(settings.n.unwrap_or(DEFAULT_N));
+    let n =
+        n.map_err(|_| Failure::Usage("the keys of btree-insert have 32 bits: --n is too large".into()))?;
+    let keys = permutation(n, settings.seed);
+    let modes = match (settings.txn, settings.path) {
+        (Some(mode), _) => vec![mode],
+        (None, Some(Path::Editor)) => vec![Txn::None],
+        (None, Some(Path::Txn)) => vec![Txn::Single, Txn::PerInsert],
+        (None, None) => vec![Txn::None, Txn::Single, Txn::PerInsert],
+    };
+    let mut rows = vec![reference(&keys)?];
+    for mode in modes {
+        rows.extend(match mode {
+            Txn::None => editor(settings, &keys)?,
+            Txn::Single => {
+                let durability = settings.durability.unwrap_or(Durability::Sync);
+                transactions(settings, &keys, "single", durability, insert_in_one)?
+            }
+            Txn::PerInsert => {
+                let durability = settings.durability.unwrap_or(Durability::Buffered);
+                transactions(settings, &keys, "per-insert", durability, insert_in_many)?
+            }
+        });
+    }
+    Ok(rows)
+}
+
+fn reference(keys: &[u32]) -> Outcome<Row> {
+    let mut meter = Meter::start(None)?;
+    let mut map = BTreeMap::new();
+    let mut duplicates = 0;
+    for &key in keys {
+        duplicates += u64::from(map.insert(key, ()).is_some());
+    }
+    let usage = meter.lap()?;
+    ensure(duplicates == 0 && map.len() == keys.len(), || "the keys have duplicates".into())?;
+    Ok(Row::new(NAME, "BTreeMap", "none", keys.len() as u64, usage))
+}
+
+fn editor(settings: &Settings, keys: &[u32]) -> Outcome<Vec<Row>> {
+    let mut bed = EditorBed::new(settings)?;
+    let loaded = bed.load(|editor| {
+        for key in keys {
+            let inserted = editor.insert(&key.to_be_bytes(), b"")?;
+            ensure(inserted, || format!("{key} was there before it was inserted"))?;
+        }
+        Ok(())
+    })?;
+    bed.check(loaded.run, |scan| check_ascending(keys.len() as u64, scan, make))?;
+    let sample: Vec<_> =
+        keys.iter().step_by(duplicate_step(keys.len())).map(|key| key.to_be_bytes()).collect();
+    bed.check_duplicates(loaded.run, sample.iter().map(|key| &key[..]))?;
+    let laps = cases("none").into_iter().zip([loaded.inserted, loaded.synced]);
+    Ok(laps
+        .map(|(case, usage)| Row::new(NAME, case, "none", keys.len() as u64, usage).edits(&loaded.counters))
+        .collect())
+}
+
+type Insert = fn(&Database, &[u32]) -> Outcome<Table>;
+
+fn transactions(
+    settings: &Settings,
+    keys: &[u32],
+    name: &str,
+    durability: Durability,
+    insert: Insert,
+) -> Outcome<Vec<Row>> {
+    let bed = Bed::new(settings, durability)?;
+    let mut meter = Meter::start(Some(&bed.db))?;
+    let table = insert(&bed.db, keys)?;
+    let inserted = meter.lap()?;
+    bed.db.checkpoint()?;
+    let absorbed = meter.lap()?;
+    let counters = bed.db.stats()?.edits;
+    let snapshot = bed.db.snapshot()?;
+    check_ascending(keys.len() as u64, &mut snapshot.cursor(&table, ..)?, make)?;
+    let sample: Vec<_> =
+        keys.iter().step_by(duplicate_step(keys.len())).map(|key| key.to_be_bytes()).collect();
+    check_duplicates(&bed.db, &table, sample.iter().map(|key| &key[..]))?;
+    let row = |case, usage| Row::new(NAME, case, durability.name(), keys.len() as u64, usage);
+    let [without, with] = cases(name);
+    Ok(vec![row(without, inserted), row(with, absorbed).edits(&counters)])
+}
+
+fn insert_in_one(db: &Database, keys: &[u32]) -> Outcome<Table> {
+    let mut tx = db.begin()?;
+    let table = tx.create_table("rows", &TableOptions::default())?;
+    for key in keys {
+        tx.insert(&table, &key.to_be_bytes(), b"")?;
+    }
+    tx.commit()?;
+    Ok(table)
+}
+
+fn insert_in_many(db: &Database, keys: &[u32]) -> Outcome<Table> {
+    let table = db.create_table("rows", &TableOptions::default())?;
+    for key in keys {
+        let mut tx = db.begin()?;
+        tx.insert(&table, &key.to_be_bytes(), b"")?;
+        tx.commit()?;
+    }
+    Ok(table)
+}
+
+fn make(i: u64, key: &mut Vec<u8>, _: &mut Vec<u8>) {
+    key.extend_from_slice(&(i as u32).to_be_bytes());
+}

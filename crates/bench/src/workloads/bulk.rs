@@ -1,0 +1,153 @@
+//! `bulk`: a load of records in random order.
+//!
+//! * n (1,000,000) records, keys of 24 random bytes, values of 150.
+//! * `one transaction`, and `batches of 1000` (`--batch-size`); each has a second row that adds a checkpoint.
+//! * Making a record is inside the timer, as keeping them all would cost the caches more; `make_ns` is what it takes.
+//! * `editor`, with `--path editor`: one record at a time through the run's editor.
+
+use super::{cases, duplicate_step};
+use crate::bed::{Bed, EditorBed, check_duplicates};
+use crate::cli::{Durability, Path, Settings};
+use crate::measure::Meter;
+use crate::records::Records;
+use crate::report::Row;
+use crate::{Outcome, ensure};
+use pando::{Database, Table, TableOptions};
+use std::hint::black_box;
+use std::time::Instant;
+
+pub(super) const NAME: &str = "bulk";
+const DEFAULT_N: u64 = 1_000_000;
+const BATCH_ROWS: u64 = 1000;
+
+/// Bytes of a key, and of a value if nothing else is asked for.
+const KEY_BYTES: usize = 24;
+const VALUE_BYTES: usize = 150;
+
+/// The records of the settings, as this workload and those that read have them.
+pub(super) fn records(settings: &Settings) -> Records {
+    Records::new(settings.seed, KEY_BYTES, settings.value_bytes.unwrap_or(VALUE_BYTES))
+}
+
+pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
+    let n = settings.n.unwrap_or(DEFAULT_N);
+    let records = records(settings);
+    if settings.path == Some(Path::Editor) {
+        return editor(settings, records, n);
+    }
+    let batch = settings.batch_size.unwrap_or(BATCH_ROWS);
+    let mut rows = transactions(settings, records, n, "one transaction", n)?;
+    rows.extend(transactions(settings, records, n, &format!("batches of {batch}"), batch)?);
+    Ok(rows)
+}
+
+/// Inserts records `0..n` into `table`, `batch` in each transaction.
+pub(super) fn insert(db: &Database, table: &Table, records: Records, n: u64, batch: u64) -> Outcome<()> {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    let mut next = 0;
+    while next < n {
+        let end = n.min(next + batch);
+        let mut tx = db.begin()?;
+        for i in next..end {
+            records.key(i, &mut key);
+            records.value(i, &mut value);
+            tx.insert(table, &key, &value)?;
+        }
+        tx.commit()?;
+        next = end;
+    }
+    Ok(())
+}
+
+/// A table of records `0..n`, checkpointed, in a database that workloads read from.
+pub(super) fn loaded(settings: &Settings, records: Records, n: u64) -> Outcome<(Bed, Table)> {
+    let bed = Bed::new(settings, load_durability(settings))?;
+    let table = bed.db.create_table("records", &TableOptions::default())?;
+    insert(&bed.db, &table, records, n, settings.batch_size.unwrap_or(BATCH_ROWS))?;
+    bed.db.checkpoint()?;
+    records.check(n, &mut bed.db.snapshot()?.cursor(&table, ..)?)?;
+    Ok((bed, table))
+}
+
+/// The durability of the load that workloads which read begin with.
+pub(super) fn load_durability(settings: &Settings) -> Durability {
+    settings.durability.unwrap_or(Durability::Buffered)
+}
+
+/// Nanoseconds that making a record takes.
+fn make_ns(records: Records, n: u64) -> f64 {
+    const MOST: u64 = 100_000;
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    let began = Instant::now();
+    for i in 0..n.min(MOST) {
+        records.key(i, &mut key);
+        records.value(i, &mut value);
+        black_box((&key, &value));
+    }
+    began.elapsed().as_nanos() as f64 / n.min(MOST) as f64
+}
+
+/// Some keys that are there.
+fn sample(records: Records, n: u64) -> Vec<Vec<u8>> {
+    let numbers = (0..n).step_by(duplicate_step(n as usize));
+    numbers
+        .map(|i| {
+            let mut key = Vec::new();
+            records.key(i, &mut key);
+            key
+        })
+        .collect()
+}
+
+fn transactions(settings: &Settings, records: Records, n: u64, name: &str, batch: u64) -> Outcome<Vec<Row>> {
+    let durability = settings.durability.unwrap_or(Durability::Sync);
+    let bed = Bed::new(settings, durability)?;
+    let mut meter = Meter::start(Some(&bed.db))?;
+    let table = bed.db.create_table("records", &TableOptions::default())?;
+    insert(&bed.db, &table, records, n, batch)?;
+    let committed = meter.lap()?;
+    bed.db.checkpoint()?;
+    let absorbed = meter.lap()?;
+    let stats = bed.db.stats()?;
+    records.check(n, &mut bed.db.snapshot()?.cursor(&table, ..)?)?;
+    check_duplicates(&bed.db, &table, sample(records, n).iter().map(|key| &key[..]))?;
+    let make_ns = make_ns(records, n);
+    let [without, with] = cases(name);
+    let row = |case, usage| {
+        let row = Row::new(NAME, case, durability.name(), n, usage);
+        row.with("record_bytes", n * records.record_bytes() as u64).with("make_ns", make_ns)
+    };
+    Ok(vec![
+        row(without, committed),
+        row(with, absorbed)
+            .with("data_file_bytes", stats.data_file_bytes)
+            .with("checkpoints", stats.checkpoints)
+            .edits(&stats.edits),
+    ])
+}
+
+fn editor(settings: &Settings, records: Records, n: u64) -> Outcome<Vec<Row>> {
+    let mut bed = EditorBed::new(settings)?;
+    let loaded = bed.load(|editor| {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        for i in 0..n {
+            records.key(i, &mut key);
+            records.value(i, &mut value);
+            let inserted = editor.insert(&key, &value)?;
+            ensure(inserted, || format!("record {i} was there before it was inserted"))?;
+        }
+        Ok(())
+    })?;
+    bed.check(loaded.run, |scan| records.check(n, scan))?;
+    bed.check_duplicates(loaded.run, sample(records, n).iter().map(|key| &key[..]))?;
+    let make_ns = make_ns(records, n);
+    let laps = cases("editor").into_iter().zip([loaded.inserted, loaded.synced]);
+    Ok(laps
+        .map(|(case, usage)| {
+            let row = Row::new(NAME, case, "none", n, usage);
+            row.with("record_bytes", n * records.record_bytes() as u64)
+                .with("make_ns", make_ns)
+                .edits(&loaded.counters)
+        })
+        .collect())
+}

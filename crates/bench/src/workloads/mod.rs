@@ -1,0 +1,57 @@
+//! The workloads, one file each. What a file's head says is the definition.
+
+mod baseline;
+mod btree_insert;
+mod bulk;
+mod leaf_edit;
+mod point_get;
+mod read_start;
+mod scan;
+mod write_throughput;
+
+use crate::cli::Settings;
+use crate::report::Row;
+use crate::{Failure, Outcome};
+
+/// One workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    /// What the command line calls it.
+    pub name: &'static str,
+    /// Runs it once, from nothing, and checks what it wrote.
+    pub run: fn(&Settings) -> Outcome<Vec<Row>>,
+}
+
+/// All of them, in the order of `--list`.
+pub const ALL: [Workload; 8] = [
+    Workload { name: btree_insert::NAME, run: btree_insert::run },
+    Workload { name: leaf_edit::NAME, run: leaf_edit::run },
+    Workload { name: read_start::NAME, run: read_start::run },
+    Workload { name: write_throughput::NAME, run: write_throughput::run },
+    Workload { name: bulk::NAME, run: bulk::run },
+    Workload { name: point_get::NAME, run: point_get::run },
+    Workload { name: scan::NAME, run: scan::run },
+    Workload { name: baseline::NAME, run: baseline::run },
+];
+
+/// The workload called `name`.
+pub fn named(name: &str) -> Outcome<&'static Workload> {
+    let unknown = || {
+        let names: Vec<_> = ALL.iter().map(|workload| workload.name).collect();
+        Failure::Usage(format!("there is no workload {name:?}; there are {}", names.join(", ")))
+    };
+    ALL.iter().find(|workload| workload.name == name).ok_or_else(unknown)
+}
+
+/// How many duplicates a workload tries to insert when it checks that they are refused.
+const DUPLICATES: usize = 1000;
+
+/// Every so-many-th of `n`, so that about [`DUPLICATES`] are tried.
+fn duplicate_step(n: usize) -> usize {
+    n.div_ceil(DUPLICATES).max(1)
+}
+
+/// The names of the two cases that a load has: without and with the time of its checkpoint.
+fn cases(name: &str) -> [String; 2] {
+    [name.to_owned(), format!("{name} + checkpoint")]
+}

@@ -1,0 +1,187 @@
+//! Every workload with tiny inputs, through the command: so that none rots, and each judges its own answers.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn command(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pando-bench")).args(args).output().expect("the command starts")
+}
+
+/// The rows of one workload, in a directory that must be empty again afterwards.
+fn rows(args: &[&str]) -> Vec<Value> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut all = args.to_vec();
+    all.extend(["--json", "--dir", path(dir.path())]);
+    let output = command(&all);
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{args:?}: {err}");
+    assert_eq!(dir.path().read_dir().unwrap().count(), 0, "{args:?} left something behind");
+    let rows: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for row in &rows {
+        assert_eq!(row["workload"], args[0]);
+        for name in ["seconds", "ops", "ns_per_op"] {
+            assert!(row[name].as_f64().is_some_and(|number| number > 0.0), "{name} in {row}");
+        }
+        assert!(["sync", "buffered", "lazy", "none"].contains(&row["durability"].as_str().unwrap()));
+        if cfg!(target_os = "linux") {
+            assert!(row["peak_memory_bytes"].as_u64().unwrap() > 0, "{row}");
+        }
+    }
+    rows
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("temporary directories have plain names")
+}
+
+fn cases(rows: &[Value]) -> Vec<&str> {
+    rows.iter().map(|row| row["case"].as_str().unwrap()).collect()
+}
+
+fn number(row: &Value, name: &str) -> f64 {
+    row[name].as_f64().unwrap_or_else(|| panic!("{name} in {row}"))
+}
+
+#[test]
+fn the_list_names_every_workload() {
+    let output = command(&["--list"]);
+    let names = String::from_utf8(output.stdout).unwrap();
+    let expected = [
+        "btree-insert",
+        "leaf-edit",
+        "read-start",
+        "write-throughput",
+        "bulk",
+        "point-get",
+        "scan",
+        "baseline",
+    ];
+    assert_eq!(names.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn flags_that_make_no_sense_are_usage_errors() {
+    for args in [&["no-such"][..], &["scan", "--n", "many"], &["scan", "--threads", "0"], &[]] {
+        assert_eq!(command(args).status.code(), Some(2), "{args:?}");
+    }
+    assert_eq!(command(&["scan", "--n", "100", "--page-size", "1000"]).status.code(), Some(1));
+}
+
+#[test]
+fn btree_insert_has_three_modes_and_a_reference() {
+    let rows = rows(&["btree-insert", "--n", "3000"]);
+    let expected = [
+        "BTreeMap",
+        "none",
+        "none + checkpoint",
+        "single",
+        "single + checkpoint",
+        "per-insert",
+        "per-insert + checkpoint",
+    ];
+    assert_eq!(cases(&rows), expected);
+    assert_eq!((&rows[3]["durability"], &rows[5]["durability"]), (&"sync".into(), &"buffered".into()));
+    assert_eq!(rows[3]["flushes"], 1, "one transaction, one flush");
+    assert!(number(&rows[2], "seconds") >= number(&rows[1], "seconds"));
+}
+
+#[test]
+fn leaf_edit_flushes_once_and_counts_what_pages_did() {
+    let rows = rows(&["leaf-edit", "--n", "2000"]);
+    assert_eq!(rows.len(), 8);
+    for row in rows.iter().filter(|row| row["case"].as_str().unwrap().starts_with("editor")) {
+        assert_eq!((number(row, "allocator_failures"), number(row, "compactions")), (0.0, 0.0), "{row}");
+        assert!(number(row, "splits") > 0.0);
+    }
+    let editor_only = self::rows(&["leaf-edit", "--n", "500", "--path", "editor"]);
+    assert!(cases(&editor_only).iter().all(|case| case.starts_with("editor")));
+}
+
+#[test]
+fn read_start_allocates_nothing() {
+    let rows = rows(&["read-start", "--n", "500", "-i", "400", "--threads", "1,2"]);
+    assert_eq!(rows.len(), 16);
+    for row in &rows {
+        assert_eq!(number(row, "allocations_per_begin"), 0.0, "{row}");
+    }
+    assert!(rows.iter().any(|row| number(row, "commits") > 0.0), "the writer wrote");
+}
+
+#[test]
+fn write_throughput_has_both_forms() {
+    let rows =
+        rows(&["write-throughput", "-i", "5", "--batch-size", "7", "--threads", "1,2", "--work-us", "10"]);
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        let threads = row["threads"].as_u64().unwrap();
+        assert_eq!((row["ops"].as_u64(), row["commits"].as_u64()), (Some(35 * threads), Some(5 * threads)));
+        assert!(number(row, "commits_per_flush") >= 1.0);
+        assert!(number(row, "p50_ns") <= number(row, "max_ns"));
+    }
+    assert!(rows[0]["bytes_per_handle"].as_f64().is_some());
+}
+
+#[test]
+fn a_long_run_crosses_checkpoints() {
+    let rows = rows(&[
+        "write-throughput",
+        "--long",
+        "--n",
+        "20k",
+        "--threads",
+        "2",
+        "--durability",
+        "lazy",
+        "--batch-size",
+        "10",
+    ]);
+    assert_eq!(rows[0]["ops"], 20_000);
+    assert!(number(&rows[0], "checkpoints") >= 1.0);
+}
+
+#[test]
+fn bulk_loads_by_transactions_and_by_the_editor() {
+    let rows = rows(&["bulk", "--n", "3000", "--batch-size", "100", "--durability", "buffered"]);
+    assert_eq!(
+        cases(&rows),
+        ["one transaction", "one transaction + checkpoint", "batches of 100", "batches of 100 + checkpoint"]
+    );
+    assert_eq!(self::rows(&["bulk", "--n", "3000", "--path", "editor"]).len(), 2);
+}
+
+#[test]
+fn point_get_reads_cold_and_warm_and_past_its_memory() {
+    let rows = rows(&["point-get", "--n", "3000", "-i", "1000", "--threads", "1"]);
+    assert_eq!(
+        cases(&rows),
+        ["copy, cold", "copy, warm", "in place, cold", "in place, warm", "absent, cold", "absent, warm"]
+    );
+    assert!(number(&rows[0], "pool_faults") > 0.0 && number(&rows[1], "pool_faults") == 0.0);
+    let small = self::rows(&["point-get", "--n", "30k", "-i", "2000", "--threads", "1", "--memory", "1MiB"]);
+    assert!(number(&small[3], "pool_faults") > 0.0, "warm reads of more than the memory fault: {}", small[3]);
+    assert!(number(&small[3], "pool_bytes") <= 1048576.0);
+}
+
+#[test]
+fn scan_goes_both_ways_with_and_without_the_memtable() {
+    let rows = rows(&["scan", "--n", "3000", "--repeat", "2"]);
+    assert_eq!(rows.len(), 8);
+    assert_eq!(rows[4]["repetition"], 2);
+}
+
+#[test]
+fn baseline_measures_the_machine() {
+    let rows = rows(&["baseline", "--n", "1000", "-i", "3"]);
+    assert_eq!(rows.len(), 4);
+    assert!(number(&rows[0], "max_ns") * 3.0 >= number(&rows[0], "ns_per_op"), "{}", rows[0]);
+    assert!(number(&rows[0], "p50_ns") > 1000.0, "a write and a sync take over a microsecond");
+}
+
+#[test]
+fn the_table_is_for_people() {
+    let output = command(&["baseline", "--n", "1000", "-i", "3"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("baseline\ncase"), "{text}");
+    assert!(text.contains("append 4 KiB + sync"));
+}
