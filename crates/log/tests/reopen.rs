@@ -327,3 +327,23 @@ fn options_are_checked() {
     Log::discard(&dir).unwrap();
     Log::create(dir, DATABASE, SMALL).unwrap();
 }
+
+#[test]
+fn a_log_whose_segment_is_full_closes_in_the_next_one() {
+    let mut next_segment = 0;
+    for bytes in (0..200).step_by(8) {
+        let dir = memory();
+        let log = Log::create(dir.clone(), DATABASE, SMALL).unwrap();
+        while log.end().lsn.0 + 400 < SMALL.first_segment_bytes {
+            log.append(&payload(1, 64)).unwrap();
+        }
+        log.append(&payload(2, 8 + bytes)).unwrap();
+        let before = log.end().segment;
+        log.close().unwrap();
+        next_segment += u64::from(log.end().segment > before);
+        let (payloads, tail) = scan(&dir, START).unwrap();
+        assert!(tail.closed);
+        assert_eq!(payloads.last(), Some(&payload(2, 8 + bytes)));
+    }
+    assert!(next_segment > 0, "no length of the last block left too little room for the closing one");
+}

@@ -167,16 +167,20 @@ impl Node {
 
     #[inline]
     pub fn permutation(&self) -> Permutation {
+        // Acquire meets `publish`: the slots that it names were filled before.
         Permutation(self.permutation.load(Ordering::Acquire))
     }
 
     #[inline]
     pub fn publish(&self, permutation: Permutation) {
+        // Release, for the Acquire in `permutation`: after the slots that it names.
         self.permutation.store(permutation.0, Ordering::Release);
     }
 
     #[inline]
     pub fn newest(&self) -> CommitTs {
+        // Relaxed: stored before the change is published; whoever must see the change meets that Release, or
+        // whatever told it that the commit was applied.
         CommitTs(self.newest.load(Ordering::Relaxed))
     }
 
@@ -185,12 +189,14 @@ impl Node {
     #[inline]
     pub fn stamp(&self, ts: CommitTs) {
         if self.newest() < ts {
+            // Relaxed: the Release that publishes the change comes behind, and publishes this too.
             self.newest.store(ts.0, Ordering::Relaxed);
         }
     }
 
     #[inline]
     pub fn head(&self, slot: usize) -> u64 {
+        // Relaxed: stored before the permutation that names the slot, which readers load with Acquire.
         self.heads[slot].load(Ordering::Relaxed)
     }
 
@@ -207,12 +213,14 @@ impl Node {
     /// Fills a slot that was never named (or, with the same key's newer version, one that is).
     #[inline]
     pub fn fill(&self, slot: usize, head: u64, record: Record<'_>) {
+        // Relaxed: `publish` releases it with the permutation that names the slot; a named slot's head stays.
         self.heads[slot].store(head, Ordering::Relaxed);
         self.set_record(slot, record);
     }
 
     #[inline]
     pub fn set_record(&self, slot: usize, record: Record<'_>) {
+        // Release, for the Acquire in `record`: after the record that it leads to.
         self.records[slot].store(record.as_ptr(), Ordering::Release);
     }
 
@@ -275,6 +283,7 @@ impl Node {
     #[inline]
     pub fn prefetch_records(&self, permutation: Permutation) {
         for place in 0..permutation.len() {
+            // Relaxed: the pointer is not followed.
             prefetch(self.records[permutation.slot(place)].load(Ordering::Relaxed));
         }
     }
@@ -308,6 +317,7 @@ impl Inner {
 
     /// Fills a slot that was never named, and returns it. There must be one left.
     pub fn append(&self, entry: &Entry<'_>) -> usize {
+        // Relaxed: nobody but the writer looks at `used`.
         let slot = self.used.load(Ordering::Relaxed) as usize;
         assert!(slot < SLOTS, "an inner node has a slot left");
         self.used.store(slot as u64 + 1, Ordering::Relaxed);
@@ -318,6 +328,7 @@ impl Inner {
 
     /// How many slots [`Inner::append`] still has.
     pub fn room(&self) -> usize {
+        // Relaxed: the writer's own, as in `append`.
         SLOTS - self.used.load(Ordering::Relaxed) as usize
     }
 }
@@ -401,6 +412,7 @@ impl NodeSlot {
     }
 
     pub fn store(&self, node: NodePtr<'_>) {
+        // Release, for the Acquire in `load`: after all that the node holds.
         self.0.store(node.tagged.as_ptr(), Ordering::Release);
     }
 }

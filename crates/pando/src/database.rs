@@ -109,7 +109,7 @@ impl Database {
     /// # }
     /// ```
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
-        self.shared.signals.wait_for_room();
+        self.shared.signals.wait_for_room()?;
         Transaction::begin(&self.shared, options)
     }
 
@@ -157,7 +157,7 @@ impl Database {
     }
 
     fn attempt<T>(&self, work: &mut impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-        self.shared.signals.wait_for_room();
+        self.shared.signals.wait_for_room()?;
         let mut tx = Transaction::begin(&self.shared, self.shared.transactions)?;
         let result = work(&mut tx)?;
         tx.commit()?;

@@ -94,7 +94,7 @@ fn phantoms_and_write_skew_are_refused_under_serializable_only() -> Outcome {
         assert_eq!(second.is_err(), refused);
         if let Err(error) = second {
             assert_eq!(error.kind(), ErrorKind::Conflict);
-            assert!(error.message().contains("table \"t\" at key 0x64"), "{error}");
+            assert!(error.message().contains("table \"t\" at key \"d\""), "{error}");
         }
     }
     Ok(())

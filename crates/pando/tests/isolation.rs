@@ -5,10 +5,10 @@
 //! data in memory, with it in the tree, and with a checkpoint between the steps, so that the conflicts have to be
 //! found in memtables that are sealed and absorbed already.
 
-mod support;
+mod histories;
 
+use histories::{BOTH, Outcome, options, restless};
 use pando::{Database, Durability, ErrorKind, Isolation, Table, Transaction};
-use support::{BOTH, Outcome, options, restless};
 
 /// When checkpoints run.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! The history checker catches what is planted: one hand-made history for each of Adya's classes, and clean ones.
 
-mod support;
+mod histories;
 
+use histories::checker::{Class, End, Op, Transaction, check, classes};
 use std::collections::BTreeSet;
-use support::checker::{Class, End, Op, Transaction, check, classes};
 
 /// A committed transaction that ran beside all others.
 fn tx(ops: &[Op]) -> Transaction {

@@ -3,15 +3,15 @@
 //! Memtables hold a few dozen records, so that seals and checkpoints happen all the time, and every durability is
 //! mixed. `PANDO_STRESS_SECONDS` sets how long each of the tests runs.
 
-mod support;
+mod histories;
 
 use base::seams::Random;
+use histories::checker::{self, Class, End, Op};
+use histories::{BOTH, Outcome, options, restless, stress_time};
 use pando::{Database, Durability, ErrorKind, Isolation, Table, Transaction, TransactionOptions};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::checker::{self, Class, End, Op};
-use support::{BOTH, Outcome, options, restless, stress_time};
 
 const DURABILITIES: [Durability; 3] = [Durability::Sync, Durability::Buffered, Durability::Lazy];
 

@@ -4,10 +4,10 @@
 //!
 //! The table has the keys "10", "20" to "90".
 
-mod support;
+mod histories;
 
+use histories::{BOTH, Outcome, options, restless};
 use pando::{Durability, ErrorKind, Isolation, Span, Table, Transaction};
-use support::{BOTH, Outcome, options, restless};
 
 struct Case {
     name: &'static str,

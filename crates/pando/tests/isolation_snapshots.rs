@@ -5,14 +5,14 @@
 //! memtables are sealed every few records and checkpoints follow each other. Whoever sees a pair that differs, or
 //! anything but the records up to the counter, has a torn snapshot.
 
-mod support;
+mod histories;
 
+use histories::{Outcome, options, restless, stress_time};
 use pando::{Database, Durability, Isolation, Snapshot, Table};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::{Outcome, options, restless, stress_time};
 
 struct Pair {
     db: Database,

@@ -13,6 +13,15 @@ pub const KINDS: [&str; 11] = [
     "subset",
 ];
 
+/// Behind the sync of the data file no length is pending: the superblock lengthens nothing, and a log segment is synced
+/// before anything else happens.
+const NO_LENGTHS: [Phase; 4] = [Phase::Superblock, Phase::SyncSuperblock, Phase::Switch, Phase::Free];
+
+/// Whether images of a kind (by column) can exist at a step.
+fn is_possible(phase: Phase, kind: usize) -> bool {
+    KINDS[kind] != "lengths" || !NO_LENGTHS.contains(&phase)
+}
+
 /// The column of an image.
 pub fn kind(fate: &Fate) -> usize {
     match fate {
@@ -121,12 +130,13 @@ impl Tally {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// The steps and kinds of which there was no image.
+    /// The steps and kinds of which there was no image, though there could be.
     pub fn empty_cells(&self) -> Vec<(Phase, &'static str)> {
         let cells = Phase::ALL
             .iter()
             .flat_map(|phase| KINDS.iter().enumerate().map(|(at, kind)| (*phase, at, *kind)));
-        let empty = cells.filter(|(phase, at, _)| self.cells[*phase as usize][*at] == 0);
+        let empty =
+            cells.filter(|(phase, at, _)| is_possible(*phase, *at) && self.cells[*phase as usize][*at] == 0);
         empty.map(|(phase, _, kind)| (phase, kind)).collect()
     }
 
@@ -168,13 +178,19 @@ impl fmt::Display for Tally {
         writeln!(f)?;
         for phase in Phase::ALL {
             write!(f, "{:22}", phase.label())?;
-            for count in self.cells[phase as usize] {
-                if count == 0 { write!(f, "{:>9}", "-")? } else { write!(f, "{count:>9}")? }
+            for (kind, count) in self.cells[phase as usize].iter().enumerate() {
+                match is_possible(phase, kind) {
+                    false if *count == 0 => write!(f, "{:>9}", "n/a")?,
+                    _ => write!(f, "{count:>9}")?,
+                }
             }
             writeln!(f)?;
         }
         let empty = self.empty_cells();
-        if !empty.is_empty() {
+        writeln!(f, "n/a: behind the sync of the data file no length is pending")?;
+        if empty.is_empty() {
+            writeln!(f, "no cell is empty")?;
+        } else {
             let names: Vec<_> =
                 empty.iter().map(|(phase, kind)| format!("{} x {kind}", phase.label())).collect();
             writeln!(f, "empty: {}", names.join(", "))?;

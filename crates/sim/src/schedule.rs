@@ -163,6 +163,7 @@ fn run_session(
         clients,
         checkpoint: None,
         snapshots: Vec::new(),
+        number: run.sessions.len() as u64,
     };
     let next = driver.drive()?;
     drop(driver);
@@ -213,12 +214,14 @@ struct Driver<'s> {
     clients: Vec<Client>,
     checkpoint: Option<Checkpoint<'s>>,
     snapshots: Vec<(Snapshot, State)>,
+    /// How many sessions there were before: later ones are longer, so that every border is crossed in the end.
+    number: u64,
 }
 
 impl<'s> Driver<'s> {
     /// All turns of the session, and its end.
     fn drive(&mut self) -> Result<SimDisk, String> {
-        let turns = 80 + self.random.below(260);
+        let turns = 80 + self.random.below(260) + 60 * self.number;
         let fault_at = if self.random.chance(1, 3) { self.random.below(turns) } else { turns };
         for turn in 0..turns {
             if turn == fault_at {
@@ -414,7 +417,7 @@ impl<'s> Driver<'s> {
     fn checkpoint(&mut self) -> Result<(), Stop> {
         let Some(checkpoint) = &mut self.checkpoint else { return self.begin_checkpoint() };
         let step = checkpoint.next_step();
-        if step <= Step::Superblock && self.random.chance(1, 150) {
+        if step <= Step::SpaceMap && self.random.chance(1, 150) {
             // Abandoned, as by a caller that gives up: nothing may be left of it.
             self.checkpoint = None;
             return Ok(());
@@ -468,10 +471,10 @@ impl<'s> Driver<'s> {
     }
 
     fn close(&mut self) -> Result<(), String> {
-        while self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.next_step() > Step::Superblock) {
+        while self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.next_step() > Step::SpaceMap) {
             match self.checkpoint() {
                 Ok(()) => {}
-                Err(Stop::Latched) => break,
+                Err(Stop::Latched) => return Ok(()),
                 Err(Stop::Wrong(wrong)) => return Err(wrong),
             }
         }

@@ -66,7 +66,8 @@ impl fmt::Display for Step {
     }
 }
 
-/// A checkpoint under way. Dropped before it is done, it leaves the database as it was.
+/// A checkpoint under way. Dropped before the space map is written it leaves the database as it was; dropped after that
+/// and before the switch it latches the database, as a failure there does.
 #[derive(Debug)]
 pub struct Checkpoint<'s> {
     store: &'s Store,
@@ -148,15 +149,15 @@ impl Store {
     /// Frees what only ended readers needed: old views with their memtables, conflict history, retired pages. A
     /// checkpoint does it as its last step; after a long reader has ended it is worth doing between checkpoints.
     pub fn reclaim(&self) {
-        let last = lock(&self.checkpoint);
-        self.free_unneeded(last.checkpoint);
+        let _checkpoint = lock(&self.checkpoint);
+        self.free_unneeded();
     }
 
-    /// `noted`: the newest checkpoint that a durable log block names.
-    fn free_unneeded(&self, noted: CheckpointNo) {
+    fn free_unneeded(&self) {
         let forgotten = self.prune_history(&mut lock(&self.committer));
         drop(forgotten);
         let oldest_read = self.views.reclaim(&self.slots);
+        let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
         lock(&self.space).release(oldest_read.min(noted));
     }
 }
@@ -208,7 +209,7 @@ impl Checkpoint<'_> {
             Step::Switch => self.switch(),
             Step::Note => self.note()?,
             Step::Free => {
-                store.free_unneeded(self.next.checkpoint);
+                store.free_unneeded();
                 store.log.drop_before(self.next.replay_from)?;
             }
             Step::Done => {}
@@ -306,7 +307,9 @@ impl Checkpoint<'_> {
             store.log.reserve(0)?;
             store.log.append(&[]).map_err(|cause| store.latch.set(cause))?
         };
-        store.sync_log(end)
+        store.sync_log(end)?;
+        store.noted.store(self.next.checkpoint.0, Ordering::SeqCst);
+        Ok(())
     }
 }
 
@@ -330,8 +333,14 @@ impl Step {
 
 impl Drop for Checkpoint<'_> {
     fn drop(&mut self) {
-        if self.step <= Step::SyncSuperblock {
-            lock(&self.store.space).revert();
+        match self.step {
+            step if step <= Step::SpaceMap => lock(&self.store.space).revert(),
+            // What is not noted is not freed; the next checkpoint's note will do.
+            Step::Note | Step::Free | Step::Done => {}
+            _ => {
+                let message = "a checkpoint was given up after it had changed the space map";
+                self.store.latch.set(base::Error::new(ErrorKind::Latched, message));
+            }
         }
     }
 }

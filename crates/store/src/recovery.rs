@@ -75,6 +75,11 @@ fn check(options: &Options) -> Result<()> {
 }
 
 fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Result<Arc<Store>> {
+    let missing = || Error::new(ErrorKind::Missing, "there is no database; create one first");
+    if !create_missing && !dir.list()?.iter().any(|name| is_ours(name)) {
+        // Before the lock, which is a file: looking for a database leaves nothing behind where there is none.
+        return Err(missing());
+    }
     let lock = dir.lock(LOCK)?;
     let names = dir.list()?;
     let exists = |wanted: &str| names.iter().any(|name| name == wanted);
@@ -84,7 +89,7 @@ fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Re
             return Err(Error::corruption("the directory has log segments, but its data file is missing"));
         }
         if !create_missing {
-            return Err(Error::new(ErrorKind::Missing, "there is no database; create one first"));
+            return Err(missing());
         }
         create(&dir, options, &names)?;
     }
@@ -95,14 +100,20 @@ fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Re
     parts.recover(options, lock)
 }
 
+/// Whether a file of this name is a database's.
+fn is_ours(name: &str) -> bool {
+    matches!(name, DATA | NEW_DATA | LOCK) || name.starts_with(LOG_PREFIX)
+}
+
 /// Leaves a directory with an empty database, or, after any crash, something that creation starts over from.
 fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()> {
-    for name in names.iter().filter(|name| *name == NEW_DATA) {
-        dir.remove(name)?;
-    }
     let drawn = || DatabaseId(Random::from_entropy().next_u64());
     let database = options.database.unwrap_or_else(drawn);
-    let data = dir.create(NEW_DATA)?;
+    // Kept where it is there already: without it, segments that an interrupted creation left would look like those
+    // of a database that lost its data file.
+    let data =
+        if names.iter().any(|name| name == NEW_DATA) { dir.open(NEW_DATA)? } else { dir.create(NEW_DATA)? };
+    data.set_len(0)?;
     dir.sync()?;
     for name in names.iter().filter(|name| name.starts_with(LOG_PREFIX)) {
         dir.remove(name)?;
@@ -228,6 +239,7 @@ impl Parts {
             committer: Mutex::new(Committer::new(open, writer, last, sealed)),
             checkpoint: Mutex::new(self.superblock),
             catalog_changed: AtomicU64::new(last.0),
+            noted: AtomicU64::new(self.superblock.checkpoint.0),
             next_table: AtomicU32::new(next_table.0),
             closed: AtomicBool::new(false),
             tallies: Tallies::default(),

@@ -41,6 +41,8 @@ pub struct Store {
     pub(crate) checkpoint: Mutex<Superblock>,
     /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.
     pub(crate) catalog_changed: AtomicU64,
+    /// The newest checkpoint that a durable log block names: what only older ones need may be freed.
+    pub(crate) noted: AtomicU64,
     pub(crate) next_table: AtomicU32,
     pub(crate) closed: AtomicBool,
     pub(crate) tallies: Tallies,

@@ -31,7 +31,7 @@ use view::{OpenMemtable, Purpose, View, Views};
 /// As much of a store as a reader's beginning meets: the views, the slots, and one clock.
 struct Model {
     views: Views,
-    slots: Arc<Slots>,
+    slots: std::sync::Arc<Slots>,
     clock: AtomicU64,
     /// The memtables in the order of their seals, the open one last, each with the last commit in it, which here
     /// is known beforehand. A count of each is kept here, so that the others' counts show who else has it.
@@ -53,7 +53,7 @@ impl Model {
             tables: Arc::new(Tables::default()),
             checkpoint: CheckpointNo(0),
         };
-        let (slots, clock) = (Arc::new(Slots::new()), AtomicU64::new(0));
+        let (slots, clock) = (std::sync::Arc::new(Slots::new()), AtomicU64::new(0));
         Arc::new(Model { views: Views::new(first), slots, clock, memtables })
     }
 
