@@ -17,9 +17,10 @@
 //! the publication and sees the newer view.
 
 use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Arc, Mutex, lock};
+use crate::sync::{Mutex, lock, loom_fence};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
+use std::sync::Arc; // Also under loom: who owns the slots is not in question.
 
 /// `view` of a slot that holds none.
 const IDLE: u64 = 0;
@@ -34,9 +35,10 @@ pub struct Slot {
     epoch: AtomicU64,
 }
 
-const CHUNK: usize = 64;
-/// 65,536 slots: more live readers than anyone has threads or patience for, in 8 KiB of pointers.
-const MAX_CHUNKS: usize = 1024;
+const CHUNK: usize = if cfg!(loom) { 2 } else { 64 };
+/// 65,536 slots: more live readers than anyone has threads or patience for, in 8 KiB of pointers. Two chunks of two
+/// under loom, which follows every one of them.
+const MAX_CHUNKS: usize = if cfg!(loom) { 2 } else { 1024 };
 
 /// All slots of a database. They are allocated by chunks of 64 as readers come, and never freed before the
 /// database is.
@@ -183,6 +185,7 @@ impl Reader {
     #[inline]
     pub fn pending(&self) {
         self.slot().view.store(PENDING, Ordering::SeqCst);
+        loom_fence();
     }
 
     /// Announces which view is held. Release, whose partner is the scan in [`Slots::oldest_view`]: a scan that

@@ -27,3 +27,11 @@ pub fn spin() {
     #[cfg(not(any(loom, shuttle)))]
     std::hint::spin_loop();
 }
+
+/// Follows a `SeqCst` store that a later `SeqCst` load must not overtake. Nothing, but under loom, which takes
+/// `SeqCst` operations for acquire and release and knows the one order of all of them from fences alone.
+#[inline]
+pub fn loom_fence() {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(atomic::Ordering::SeqCst);
+}

@@ -96,8 +96,7 @@ impl Bed {
 pub struct EditorBed {
     pool: Pool,
     space: Space,
-    slots: Arc<Slots>,
-    slot: usize,
+    reader: Reader,
     dirty_bytes: usize,
     _place: Place,
 }
@@ -128,20 +127,24 @@ impl EditorBed {
         let page_bytes = settings.page_size.unwrap_or(pando::limits::DEFAULT_PAGE_BYTES);
         let memory_bytes = settings.memory.unwrap_or(EDITOR_BYTES);
         let slots = Arc::new(Slots::new());
-        let slot = slots.claim().expect("nobody else has a slot");
+        let reader = slots.claim().expect("nobody else has a slot");
         let budget = Arc::new(Budget::new(memory_bytes));
-        let pool =
-            Pool::new(Arc::clone(&file), database, page_bytes, budget, memory_bytes, Arc::clone(&slots));
+        let pool = Pool::new(Arc::clone(&file), database, page_bytes, budget, memory_bytes, slots);
         let space = Space::create(file, database, RESERVED_UNITS);
-        Ok(EditorBed { pool, space, slots, slot, dirty_bytes: memory_bytes, _place: place })
+        Ok(EditorBed { pool, space, reader, dirty_bytes: memory_bytes, _place: place })
     }
 
     /// Times `fill` on the editor of a new tree, then the write-out and the sync.
     pub fn load(&mut self, fill: impl FnOnce(&mut Editor<'_>) -> Outcome<()>) -> Outcome<Loaded> {
-        let reader = Reader::new(&self.slots, self.slots.get(self.slot));
         let mut meter = Meter::start(None)?;
-        let mut editor =
-            Editor::open(Run::EMPTY, &self.pool, &reader, &mut self.space, CheckpointNo(1), self.dirty_bytes);
+        let mut editor = Editor::open(
+            Run::EMPTY,
+            &self.pool,
+            &self.reader,
+            &mut self.space,
+            CheckpointNo(1),
+            self.dirty_bytes,
+        );
         fill(&mut editor)?;
         let inserted = meter.lap()?;
         let (run, counters) = editor.finish()?;
@@ -152,9 +155,8 @@ impl EditorBed {
 
     /// Whether an insert into `run` refuses each of `keys`, which are there. The editor is thrown away.
     pub fn check_duplicates<'k>(&mut self, run: Run, keys: impl Iterator<Item = &'k [u8]>) -> Outcome<()> {
-        let reader = Reader::new(&self.slots, self.slots.get(self.slot));
         let mut editor =
-            Editor::open(run, &self.pool, &reader, &mut self.space, CheckpointNo(2), self.dirty_bytes);
+            Editor::open(run, &self.pool, &self.reader, &mut self.space, CheckpointNo(2), self.dirty_bytes);
         for key in keys {
             let inserted = editor.insert(key, b"another")?;
             ensure(!inserted, || format!("the duplicate {key:02x?} was inserted"))?;
@@ -165,8 +167,7 @@ impl EditorBed {
     /// Reads `run` back from the file and hands the scan to `check`.
     pub fn check(&self, run: Run, check: impl FnOnce(&mut dyn Scan) -> Outcome<()>) -> Outcome<()> {
         run.check(&self.pool, &mut |_| Ok(()))?;
-        let reader = Reader::new(&self.slots, self.slots.get(self.slot));
-        check(&mut RunScan::new(run, &self.pool, reader))
+        check(&mut RunScan::new(run, &self.pool, &self.reader))
     }
 }
 

@@ -1,2 +1,62 @@
 //! Pando, floor 9: the command.
-fn main() {}
+//!
+//! [`args`] is what can be typed. Each group of commands has a file:
+//!
+//! * [`records`]: put, get, delete, scan; [`inspect`]: tables, stats, check, checkpoint;
+//! * [`import`] and [`export`];
+//! * [`demo`], and [`crash`]: the workload that is killed, behind `kills` and the demo;
+//! * `bench` is a crate of its own.
+//!
+//! What they share: [`open`] (options of a database), [`output`] (rows in each format), [`text`] (bytes, sizes,
+//! times), [`tree`] (directories as records), [`scratch`] (temporary directories), [`failure`] (exit codes).
+//!
+//! Data goes to standard output. Standard error has errors, and progress if it is a terminal. Commands that only
+//! look at a database create nothing.
+#![deny(unsafe_code)]
+
+mod args;
+mod crash;
+mod demo;
+mod export;
+mod failure;
+mod import;
+mod inspect;
+mod open;
+mod output;
+mod records;
+mod scratch;
+mod text;
+mod tree;
+
+use args::{Cli, Command};
+use bench::alloc::CountingAllocator;
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Counts allocations for `bench`, at the price of one addition each.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Put(args) => records::put(&args),
+        Command::Get(args) => records::get(&args),
+        Command::Delete(args) => records::delete(&args),
+        Command::Scan(args) => records::scan(&args),
+        Command::Tables(args) => inspect::tables(&args),
+        Command::Stats(args) => inspect::stats(&args),
+        Command::Check(args) => inspect::check(&args),
+        Command::Checkpoint(args) => inspect::checkpoint(&args),
+        Command::Import(args) => import::run(&args),
+        Command::Export(args) => export::run(&args),
+        // It reports its failures itself, with the same exit codes.
+        Command::Bench(args) => return bench::cli::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Kills(args) => crash::kills::run(&args),
+        Command::CrashWriter(args) => crash::writer::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

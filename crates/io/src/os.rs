@@ -6,9 +6,11 @@
 //! |---|---|---|
 //! | [`File::sync`] | `fdatasync`: data, and the length | `fcntl(F_FULLFSYNC)`: `fsync` stops at the drive's cache |
 //! | [`Dir::sync`] | `fsync` of the directory | `fcntl(F_FULLFSYNC)` of the directory |
-//! | [`Dir::lock`] | `flock`: belongs to the open file, so that two handles of one process exclude each other, and dies with the process | the same |
+//! | [`Dir::lock`] | `flock`: belongs to the open file, dies with the process | the same |
 //! | [`File::map`] | `mmap(MAP_SHARED)`; `fdatasync` covers what was stored | none: `fsync` need not cover stores |
 //! | [`File::discard`] | `fallocate(FALLOC_FL_PUNCH_HOLE)` | nothing |
+//!
+//! As locks belong to open files, two handles of one process exclude each other.
 //!
 //! The standard library makes the first three choices (`sync_data`, `sync_all`, `try_lock`), and repeats calls that
 //! a signal interrupted.

@@ -180,7 +180,8 @@ impl Log {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for a payload over [`MAX_PAYLOAD_BYTES`]; [`ErrorKind::Closed`] after
-    /// [`Log::close`]. Any other error latches the log: from then on all is [`ErrorKind::Latched`].
+    /// [`Log::close`]; what making a new segment met, [`ErrorKind::Full`] foremost: nothing was written then, and
+    /// the call may be repeated. Any other error latches the log: from then on all is [`ErrorKind::Latched`].
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -207,14 +208,13 @@ impl Log {
                     return Err(error);
                 }
             }
-            self.prepare_for(payload.len())?;
+            self.prepare(payload.len(), false)?;
         }
     }
 
-    /// Makes a segment ready for a payload that none has room for; latches if that fails.
-    #[cold]
-    fn prepare_for(&self, payload_bytes: usize) -> Result<()> {
-        self.prepare(payload_bytes, false).map(drop).inspect_err(|error| lock(&self.appender).latch(error))
+    /// Whether an earlier failure stopped all appends.
+    pub fn is_latched(&self) -> bool {
+        matches!(lock(&self.appender).stop, Some(Stop::Latched(_)))
     }
 
     /// Appends the closing block, although the log is stopped for everybody else.

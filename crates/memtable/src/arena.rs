@@ -55,6 +55,7 @@ impl Arena {
             handle_alloc_error(layout);
         }
         lock(&self.chunks).push(Chunk { start, layout });
+        // Relaxed, in two steps: only the writer's Bump adds chunks, and `bytes` is a statistic.
         self.bytes.store(self.bytes() + size, Ordering::Relaxed);
         start
     }

@@ -86,6 +86,7 @@ impl Table {
     #[inline]
     pub fn stamp(&self, ts: CommitTs) {
         if self.newest() < ts {
+            // Relaxed: the Release that publishes the change comes behind, and publishes this too.
             self.newest.store(ts.0, Ordering::Relaxed);
         }
     }
@@ -106,6 +107,7 @@ impl Table {
     /// All range tombstones so far, in commit order.
     #[inline]
     pub fn range_tombstones(&self) -> &[RangeTombstone<'_>] {
+        // Acquire meets the Release in `push_tombstone`, of the array and below of its length.
         let list = self.tombstones.load(Ordering::Acquire);
         // SAFETY: null or published by `push_tombstone` after it was written (Acquire meets its Release), in
         // the arena that the borrow of this table borrows. The items in front of the length read with Acquire
@@ -139,12 +141,13 @@ impl Table {
         let copy = Record::create(bump, arena, ts, start, end, None);
         let tombstone = RangeTombstone { start: copy.key(), end: copy.value(), ts };
         let len = self.range_tombstones().len();
-        // SAFETY: as in `range_tombstones`.
+        // SAFETY: as in `range_tombstones`, whose Acquire this repeats (the writer meets its own stores).
         let list = unsafe { self.tombstones.load(Ordering::Acquire).as_ref() };
         if let Some(list) = list.filter(|list| len < list.capacity) {
             // SAFETY: inside the capacity, behind the length, so that no reader looks at it until the length
             // is stored; the lifetime is widened to the arena's, which readers narrow to their borrow of it.
             unsafe { list.items.add(len).cast::<RangeTombstone<'_>>().write(tombstone) };
+            // Release, for the Acquire of the length in `range_tombstones`: after the item.
             list.len.store(len + 1, Ordering::Release);
             return;
         }
@@ -156,6 +159,7 @@ impl Table {
             items.add(len).cast::<RangeTombstone<'_>>().write(tombstone);
         }
         let list = bump.place(arena, Tombstones { items, capacity, len: AtomicUsize::new(len + 1) });
+        // Release, for the Acquire in `range_tombstones`: after the array and its items.
         self.tombstones.store(ptr::from_ref(list).cast_mut(), Ordering::Release);
     }
 }
@@ -196,13 +200,14 @@ impl Directory {
     #[inline]
     fn slots(&self) -> Option<&Slots> {
         // SAFETY: null or published by `grow` after it was written, in the arena that our borrow borrows.
+        // Acquire meets the Release in `grow`.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
     #[inline]
     fn load(slot: &AtomicPtr<Table>) -> Option<&Table> {
-        // SAFETY: null or published by `add` after it was written, in the arena that the slot's borrow
-        // borrows.
+        // SAFETY: null or published by `insert` after it was written, in the arena that the slot's borrow
+        // borrows. Acquire meets the Release in `insert`.
         unsafe { slot.load(Ordering::Acquire).as_ref() }
     }
 
@@ -249,6 +254,7 @@ impl Directory {
         for table in self.all() {
             insert(slots, table);
         }
+        // Release, for the Acquire in `slots`: after the pointers that it holds.
         self.0.store(ptr::from_ref(slots).cast_mut(), Ordering::Release);
     }
 }
@@ -257,5 +263,6 @@ impl Directory {
 fn insert(slots: &Slots, table: &Table) {
     let free = slots.probe(table.id).find(|slot| Directory::load(slot).is_none());
     let free = free.expect("a directory is at most half full");
+    // Release, for the Acquire in `load`: after the table.
     free.store(ptr::from_ref(table).cast_mut(), Ordering::Release);
 }

@@ -47,7 +47,8 @@ fn measure(page_bytes: usize) {
     });
     let EditCounters { key_decodes, compactions, allocator_failures, .. } = counters;
     println!(
-        "{page_bytes:6} B, {} keys: insert {insert_ns:.1} ns, search {search_ns:.1} ns, verify {verify_ns:.0} ns; \
+        "{page_bytes:6} B, {} keys: insert {insert_ns:.1} ns, search {search_ns:.1} ns, \
+         verify {verify_ns:.0} ns; \
          {key_decodes} decodes, {compactions} compactions, {allocator_failures} allocator failures",
         keys.len()
     );

@@ -9,7 +9,8 @@ use base::sync::lock;
 use base::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 use store::check::Report;
 use store::stats::Stats;
@@ -108,8 +109,8 @@ impl Database {
     /// # }
     /// ```
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
-        self.shared.signals.wait_for_room();
-        Transaction::begin(&self.shared, options, false)
+        self.shared.signals.wait_for_room()?;
+        Transaction::begin(&self.shared, options)
     }
 
     /// The isolation and durability of transactions that name none.
@@ -140,24 +141,24 @@ impl Database {
     /// What `work` or the commit answers. A conflict that even the last attempt met is returned as such.
     pub fn write<T>(&self, mut work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
         for attempt in 0..OPEN_ATTEMPTS {
-            match self.attempt(&mut work, false) {
+            match self.attempt(&mut work) {
                 Err(error) if error.is_retryable() => pause(attempt),
                 done => return done,
             }
         }
         let _held = self.shared.gate.hold();
         for _ in 1..GATED_ATTEMPTS {
-            match self.attempt(&mut work, true) {
+            match self.attempt(&mut work) {
                 Err(error) if error.is_retryable() => {}
                 done => return done,
             }
         }
-        self.attempt(&mut work, true)
+        self.attempt(&mut work)
     }
 
-    fn attempt<T>(&self, work: &mut impl FnMut(&mut Transaction) -> Result<T>, gated: bool) -> Result<T> {
-        self.shared.signals.wait_for_room();
-        let mut tx = Transaction::begin(&self.shared, self.shared.transactions, gated)?;
+    fn attempt<T>(&self, work: &mut impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.shared.signals.wait_for_room()?;
+        let mut tx = Transaction::begin(&self.shared, self.shared.transactions)?;
         let result = work(&mut tx)?;
         tx.commit()?;
         Ok(result)
@@ -271,7 +272,7 @@ fn check_options(table: &Table, options: &TableOptions) -> Result<()> {
 /// Exponential backoff with full jitter: up to 2^attempt * 20 microseconds.
 fn pause(attempt: u32) {
     let most_us = 20 << attempt;
-    std::thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));
+    thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));
 }
 
 impl Shared {
@@ -294,30 +295,46 @@ impl Drop for Shared {
     }
 }
 
-/// Holds back all commits but its holder's.
+/// Holds back all commits but those of its holder's thread, so that a commit inside a gated closure does not wait for
+/// the gate that its own caller holds.
 #[derive(Debug, Default)]
 struct Gate {
-    held: Mutex<()>,
+    turn: Mutex<()>,
+    holder: Mutex<Option<ThreadId>>,
+    /// A copy of whether there is a holder, read by commits without the lock.
     is_held: AtomicBool,
 }
 
+/// The gate, held; opened when dropped.
+struct Held<'a> {
+    gate: &'a Gate,
+    _turn: MutexGuard<'a, ()>,
+}
+
 impl Gate {
-    fn hold(&self) -> impl Drop {
-        struct Held<'a>(&'a Gate, #[allow(dead_code)] std::sync::MutexGuard<'a, ()>);
-        impl Drop for Held<'_> {
-            fn drop(&mut self) {
-                self.0.is_held.store(false, Ordering::SeqCst);
-            }
+    /// Takes the gate; `None` if this thread has it already, further out.
+    fn hold(&self) -> Option<Held<'_>> {
+        let this = thread::current().id();
+        if *lock(&self.holder) == Some(this) {
+            return None;
         }
-        let guard = lock(&self.held);
+        let turn = lock(&self.turn);
+        *lock(&self.holder) = Some(this);
         self.is_held.store(true, Ordering::SeqCst);
-        Held(self, guard)
+        Some(Held { gate: self, _turn: turn })
     }
 
     #[inline]
     fn pass(&self) {
-        if self.is_held.load(Ordering::SeqCst) {
-            drop(lock(&self.held));
+        if self.is_held.load(Ordering::SeqCst) && *lock(&self.holder) != Some(thread::current().id()) {
+            drop(lock(&self.turn));
         }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.gate.is_held.store(false, Ordering::SeqCst);
+        *lock(&self.gate.holder) = None;
     }
 }

@@ -31,14 +31,12 @@ use txn::Durability;
 pub struct Transaction {
     inner: store::Transaction,
     shared: Arc<Shared>,
-    /// Whether the caller holds the gate that other commits wait at.
-    gated: bool,
 }
 
 impl Transaction {
-    pub(crate) fn begin(shared: &Arc<Shared>, options: TransactionOptions, gated: bool) -> Result<Self> {
+    pub(crate) fn begin(shared: &Arc<Shared>, options: TransactionOptions) -> Result<Self> {
         let inner = store::Transaction::begin(&shared.store, options)?;
-        Ok(Transaction { inner, shared: Arc::clone(shared), gated })
+        Ok(Transaction { inner, shared: Arc::clone(shared) })
     }
 
     /// A copy of the value of `key`.
@@ -230,10 +228,8 @@ impl Transaction {
     /// `Conflict` and `SnapshotTooOld`: nothing was written, run it again. `Full`: nothing was written.
     /// `Indeterminate`: written, but its sync failed. `Latched`: an earlier failure stopped all writing.
     pub fn commit(self) -> Result<u64> {
-        let Transaction { inner, shared, gated } = self;
-        if !gated {
-            shared.pass_gate();
-        }
+        let Transaction { inner, shared } = self;
+        shared.pass_gate();
         let durability = inner.options().durability;
         let applied = inner.apply()?;
         if applied.sealed() {

@@ -5,15 +5,15 @@
 //!
 //! Each sleeps until rung; an idle database uses no processor. Both are joined when the database closes.
 
-use base::{ErrorKind, Result};
+use base::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use store::Store;
 
-/// How long a checkpoint that found the disk full waits before it tries again.
-const RETRY_FULL: Duration = Duration::from_millis(500);
+/// How long a checkpoint that failed waits before it is tried again.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// Wakes a sleeper: rung any number of times before the sleeper looks, it wakes once.
 #[derive(Debug, Default)]
@@ -45,6 +45,19 @@ impl Bell {
     }
 }
 
+/// How writers find the memory for memtables.
+#[derive(Debug)]
+pub(crate) enum Room {
+    /// There is some.
+    Free,
+    /// There is none until the checkpoint under way is done: writers wait.
+    Full,
+    /// There is none, and the last checkpoint failed for this reason: writers are told, until one succeeds.
+    Stuck(Error),
+    /// No checkpoint comes any more: nobody waits for one. Final.
+    Unattended,
+}
+
 /// What workers and callers tell each other.
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -54,10 +67,9 @@ pub(crate) struct Signals {
     pub log: Bell,
     /// Set by a `Lazy` commit, taken by the log thread.
     pub lazy_waits: AtomicBool,
-    /// The memtables are at their limit: writers wait at [`Signals::wait_for_room`].
-    full: Mutex<bool>,
-    room: Condvar,
-    /// A copy of `full` that the commit path reads without the lock.
+    room: Mutex<Room>,
+    room_changed: Condvar,
+    /// Whether writers have to look at `room`; read without its lock.
     is_full: AtomicBool,
     stop: AtomicBool,
     lazy_interval: Duration,
@@ -69,8 +81,8 @@ impl Signals {
             checkpoint: Bell::default(),
             log: Bell::default(),
             lazy_waits: AtomicBool::new(false),
-            full: Mutex::new(false),
-            room: Condvar::new(),
+            room: Mutex::new(Room::Free),
+            room_changed: Condvar::new(),
             is_full: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             lazy_interval,
@@ -79,25 +91,40 @@ impl Signals {
 
     /// Notes whether the memtables are at their limit.
     pub fn set_full(&self, full: bool) {
-        let mut guarded = base::sync::lock(&self.full);
-        *guarded = full;
-        self.is_full.store(full, Ordering::SeqCst);
-        self.room.notify_all();
+        self.set_room(if full { Room::Full } else { Room::Free });
     }
 
-    /// Waits while the memtables are at their limit. One atomic load when they are not.
-    #[inline]
-    pub fn wait_for_room(&self) {
-        if self.is_full.load(Ordering::SeqCst) {
-            self.wait_until_room();
+    fn set_room(&self, room: Room) {
+        let mut current = base::sync::lock(&self.room);
+        if !matches!(*current, Room::Unattended) {
+            self.is_full.store(matches!(room, Room::Full | Room::Stuck(_)), Ordering::SeqCst);
+            *current = room;
         }
+        self.room_changed.notify_all();
+    }
+
+    /// Returns when a writer may begin: at once, unless the memtables are at their limit. One load.
+    ///
+    /// # Errors
+    /// The last checkpoint's, if they are at their limit because it failed.
+    #[inline]
+    pub fn wait_for_room(&self) -> Result<()> {
+        if self.is_full.load(Ordering::SeqCst) { self.wait_until_room() } else { Ok(()) }
     }
 
     #[cold]
-    fn wait_until_room(&self) {
-        let mut full = base::sync::lock(&self.full);
-        while *full && !self.stopping() {
-            full = self.room.wait(full).unwrap_or_else(|poisoned| poisoned.into_inner());
+    fn wait_until_room(&self) -> Result<()> {
+        let mut room = base::sync::lock(&self.room);
+        loop {
+            match &*room {
+                Room::Full => {}
+                Room::Stuck(cause) => {
+                    let what = "the memory for writes is full, and the last checkpoint failed";
+                    return Err(cause.duplicate().within(what));
+                }
+                Room::Free | Room::Unattended => return Ok(()),
+            }
+            room = self.room_changed.wait(room).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
 
@@ -136,7 +163,6 @@ impl Drop for Workers {
         self.signals.stop.store(true, Ordering::SeqCst);
         self.signals.checkpoint.ring();
         self.signals.log.ring();
-        self.signals.set_full(false);
         for thread in self.threads.drain(..) {
             // A worker that panicked has said so on stderr; closing goes on.
             let _ = thread.join();
@@ -145,19 +171,34 @@ impl Drop for Workers {
 }
 
 fn run_checkpoints(store: &Store, signals: &Signals) {
+    // However this ends, a panic included, nobody goes on waiting for it.
+    struct Leaving<'a>(&'a Signals);
+    impl Drop for Leaving<'_> {
+        fn drop(&mut self) {
+            self.0.set_room(Room::Unattended);
+        }
+    }
+    let _leaving = Leaving(signals);
     while !signals.stopping() {
         let result = store.begin_pending_checkpoint().and_then(|pending| match pending {
             Some(checkpoint) => checkpoint.finish().map(|()| true),
             None => Ok(false),
         });
-        signals.set_full(result.is_ok() && store.pressure().is_full());
+        let full = store.pressure().is_full();
         match result {
-            Ok(true) => {}
-            Ok(false) => signals.checkpoint.wait(None),
-            // Writers are let through meanwhile: they get `Full` themselves where it concerns them.
-            Err(error) if error.kind() == ErrorKind::Full => signals.checkpoint.wait(Some(RETRY_FULL)),
-            // Latched or closed: whoever writes is told so. There is nothing left to do here.
-            Err(_) => break,
+            Ok(more) => {
+                signals.set_full(full);
+                if !more {
+                    signals.checkpoint.wait(None);
+                }
+            }
+            // Whoever writes is told so by the store. There is nothing left to do here.
+            Err(error) if matches!(error.kind(), ErrorKind::Latched | ErrorKind::Closed) => break,
+            // The sealed memtables are still there. A full disk, or a page that cannot be read, may mend.
+            Err(error) => {
+                signals.set_room(if full { Room::Stuck(error) } else { Room::Free });
+                signals.checkpoint.wait(Some(RETRY));
+            }
         }
     }
 }

@@ -94,6 +94,7 @@ fn phantoms_and_write_skew_are_refused_under_serializable_only() -> Outcome {
         assert_eq!(second.is_err(), refused);
         if let Err(error) = second {
             assert_eq!(error.kind(), ErrorKind::Conflict);
+            assert!(error.message().contains("table \"t\" at key \"d\""), "{error}");
         }
     }
     Ok(())
@@ -187,5 +188,25 @@ fn an_empty_database_is_small() -> Outcome {
     let bytes: u64 =
         std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
     assert!(bytes <= 64 << 10, "{bytes} bytes");
+    Ok(())
+}
+
+#[test]
+fn a_commit_inside_a_gated_closure_does_not_wait_for_its_own_gate() -> Outcome {
+    let db = memory();
+    let table = db.table("t")?;
+    db.put(&table, b"k", b"0")?;
+    let mut attempts = 0;
+    db.write(|tx| {
+        attempts += 1;
+        let seen = tx.get(&table, b"k")?;
+        // Another transaction gets in between, also when this thread holds the gate.
+        if attempts <= 9 {
+            db.write(|other| other.put(&table, b"k", &[attempts]))?;
+        }
+        tx.put(&table, b"copy", &seen.unwrap_or_default())
+    })?;
+    assert_eq!(attempts, 10);
+    assert_eq!(db.get(&table, b"copy")?, Some(vec![9]));
     Ok(())
 }

@@ -12,10 +12,12 @@
 //! 10. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
 //! 11. *Free*: the retired pages that no view reads, the log before the seal.
 //!
-//! A failure before 7 leaves nothing behind but unreachable pages: the space map is turned back and the next
-//! checkpoint starts over. From 7 on it is unknown which superblock the disk holds, so a failure latches.
+//! A failure before 6 leaves nothing behind but unreachable pages: the space map is turned back and the next
+//! checkpoint starts over. A failed sync latches, as always; and from 7 on it is unknown which superblock the disk
+//! holds, so that any failure does.
 
 use crate::commit::Committer;
+use crate::options::MAX_SEALED;
 use crate::store::Store;
 use crate::superblock::Superblock;
 use crate::tables::{Layout, Tables, row_key};
@@ -84,7 +86,8 @@ pub struct Checkpoint<'s> {
 }
 
 impl Store {
-    /// Seals, and begins a checkpoint of everything committed so far. `None`: there is nothing to absorb.
+    /// Seals, and begins a checkpoint of everything committed so far. `None`: there is nothing to absorb. With as many
+    /// memtables sealed as may wait (checkpoints failed, or came too late), it is of those alone.
     ///
     /// # Errors
     /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
@@ -92,7 +95,9 @@ impl Store {
         let last = lock(&self.checkpoint);
         self.check_open()?;
         self.latch.check()?;
-        self.seal(&mut lock(&self.committer));
+        if self.pressure().sealed < MAX_SEALED {
+            self.seal(&mut lock(&self.committer));
+        }
         self.checkpoint_of_sealed(last)
     }
 

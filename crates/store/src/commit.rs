@@ -12,11 +12,13 @@
 //! 7. *Sync*, where the durability asks for it: one flush for all who wait (the log's group commit).
 //! 8. *Acknowledge* once `visible` has reached it.
 //!
-//! A failure from 4 on latches the database. In 7 it leaves the commit [`ErrorKind::Indeterminate`].
+//! A failure from 4 on latches the database and leaves the commit [`ErrorKind::Indeterminate`], but for one: where 4
+//! finds that another commit took the room, and there is no more, nothing was written and 1 failed after all.
 
 use crate::apply::apply_record;
 use crate::gathered::Admitted;
 use crate::handle::Table;
+use crate::options::MAX_SEALED;
 use crate::store::Store;
 use crate::view::{SealedMemtable, oldest_writing_view};
 use crate::write_set::WriteSet;
@@ -28,7 +30,7 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use txn::{Durability, History, Isolation, ReadSet};
+use txn::{Durability, History, Isolation, ReadSet, WrittenKey};
 
 /// What the commit lock guards.
 #[derive(Debug)]
@@ -93,7 +95,7 @@ impl Applied {
         self.wants_segment
     }
 
-    /// Whether it filled the memtable, so that there is something to checkpoint.
+    /// Whether it found the memtable full, so that there is something to checkpoint.
     pub fn sealed(&self) -> bool {
         self.sealed
     }
@@ -124,7 +126,7 @@ impl Store {
         self.validate(committer, request)?;
         let ts = CommitTs(committer.last.0 + 1);
         stamp(request.record, ts);
-        let end = self.log.append(request.record).map_err(|cause| self.latch.set(cause))?;
+        let end = self.log.append(request.record).map_err(|cause| self.append_failed(cause))?;
         committer.last = ts;
         apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
         if request.writes.tables().next() == Some(TableId::CATALOG) {
@@ -155,13 +157,20 @@ impl Store {
             Durability::Sync => applied.durable_at,
             Durability::Buffered | Durability::Lazy => self.durable_point_of(applied.ts),
         };
-        self.sync_log(through).map_err(|cause| {
-            let message = "the commit was written but its sync failed; whether it survives shows when the \
-                           database is opened again";
-            Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
-        })?;
+        self.sync_log(through).map_err(|cause| indeterminate(&cause))?;
         debug_assert!(self.clocks.visible() >= applied.ts);
         Ok(applied.ts)
+    }
+
+    /// Another commit may have taken the room that this one reserved. If making more fails nothing was written, and
+    /// that costs this commit alone; a failed write latches.
+    #[cold]
+    fn append_failed(&self, cause: Error) -> Error {
+        match cause.kind() {
+            ErrorKind::Latched => self.latch.set(cause),
+            _ if self.log.is_latched() => indeterminate(&self.latch.set(cause)),
+            _ => cause,
+        }
     }
 
     /// Where the log must be durable for everything through `ts` to be visible: behind the last `Sync` commit at
@@ -191,7 +200,7 @@ impl Store {
         if committer.last == *begin {
             return Ok(());
         }
-        if *begin < committer.history_floor {
+        if *begin < committer.history_floor && self.needs_history(request) {
             let message = "the transaction began too long ago to be checked against what was committed \
                            since; run it again, or make it shorter";
             return Err(Error::new(ErrorKind::SnapshotTooOld, message));
@@ -199,10 +208,23 @@ impl Store {
         self.validate_tables(committer, request)?;
         let recent = Recent { open: &committer.open, history: &committer.history };
         let mut written = writes.written(|table| recent.table_newest(table) > *begin);
-        txn::validate(reads, &mut written, *isolation, *begin, &recent).map_err(|conflict| {
+        txn::validate(reads, &mut written, *isolation, *begin, &recent).map_err(|mut conflict| {
+            let of_table = |(table, _): &&(Table, Admitted)| table.id() == conflict.table;
+            conflict.name = request.tables.iter().find(of_table).map(|(table, _)| table.name().to_owned());
             self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
             conflict.into()
         })
+    }
+
+    /// Whether anything must be unchanged since the transaction began: all but blind writes under serializable, to
+    /// tables that nobody can have dropped.
+    fn needs_history(&self, request: &Request<'_>) -> bool {
+        let is_blind =
+            |written| matches!(written, WrittenKey::Key { read: false, .. } | WrittenKey::Range { .. });
+        request.isolation == Isolation::Snapshot
+            || !request.reads.is_empty()
+            || self.catalog_changed.load(Ordering::SeqCst) > request.begin.0
+            || !request.writes.written(|_| true).all(|(_, written)| is_blind(written))
     }
 
     /// A dropped table conflicts with every transaction that writes while it used it, whatever its isolation.
@@ -224,10 +246,12 @@ impl Store {
         }
     }
 
+    /// Answers whether the open memtable was full. With [`MAX_SEALED`] waiting it stays open and grows, which
+    /// [`crate::store::Pressure`] bounds.
     fn seal_if_full(&self, committer: &mut Committer) -> bool {
         let full =
             committer.open.bytes() >= self.shares.seal_bytes || committer.open.records() >= self.seal_records;
-        if full {
+        if full && self.pressure().sealed < MAX_SEALED {
             self.seal(committer);
         }
         full
@@ -262,6 +286,13 @@ impl Store {
         }
         forgotten
     }
+}
+
+#[cold]
+fn indeterminate(cause: &Error) -> Error {
+    let message = "the commit was being written when the disk failed; whether it survives shows when the database is \
+                   opened again";
+    Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
 }
 
 /// Step 1: the commit record, its timestamp still open.

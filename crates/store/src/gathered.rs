@@ -25,6 +25,8 @@ pub(crate) struct Admitted {
     pub id: TableId,
     /// The snapshot has nothing of it: a look-up need not go there.
     pub blank: bool,
+    /// Its row was found, and nothing that the transaction did since can have changed that.
+    pub good: bool,
 }
 
 /// See the module.
@@ -33,7 +35,7 @@ pub(crate) struct Gathered {
     pub writes: WriteSet,
     /// In a cell, as are the tables: reading records, and needs no exclusive borrow of the transaction.
     pub reads: RefCell<ReadSet>,
-    /// Tables whose row was found good. Few: searched linearly.
+    /// Tables that were used, each once. Few: searched linearly.
     pub tables: RefCell<Vec<(Table, Admitted)>>,
     /// The commit record.
     pub record: Vec<u8>,

@@ -8,6 +8,8 @@
 //! * [`recovery`]: opening and creating; [`superblock`]: where it begins.
 //! * [`catalog`]: names of tables; [`check`]: whether everything is as it should be; [`stats`]: how much of it.
 #![deny(missing_docs)]
+// Files and threads are beyond loom: it gets `view` alone, by path, in tests/views_loom.rs.
+#![cfg(not(loom))]
 
 mod apply;
 pub mod catalog;

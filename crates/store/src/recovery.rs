@@ -16,7 +16,7 @@ use crate::apply::apply_record;
 use crate::catalog::TableRow;
 use crate::commit::Committer;
 use crate::latch::Latch;
-use crate::options::Options;
+use crate::options::{MAX_SEALED, Options};
 use crate::store::{Store, Tallies};
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Layout, Tables, table_of_key};
@@ -71,10 +71,15 @@ fn check(options: &Options) -> Result<()> {
     if options.memory_bytes < LEAST {
         return Err(Error::invalid(format!("the memory ceiling is at least {LEAST} bytes")));
     }
-    Ok(())
+    log::Options { max_segment_bytes: options.max_segment_bytes, ..options.log() }.check()
 }
 
 fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Result<Arc<Store>> {
+    let missing = || Error::new(ErrorKind::Missing, "there is no database; create one first");
+    if !create_missing && !dir.list()?.iter().any(|name| is_ours(name)) {
+        // Before the lock, which is a file: looking for a database leaves nothing behind where there is none.
+        return Err(missing());
+    }
     let lock = dir.lock(LOCK)?;
     let names = dir.list()?;
     let exists = |wanted: &str| names.iter().any(|name| name == wanted);
@@ -84,7 +89,7 @@ fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Re
             return Err(Error::corruption("the directory has log segments, but its data file is missing"));
         }
         if !create_missing {
-            return Err(Error::new(ErrorKind::Missing, "there is no database; create one first"));
+            return Err(missing());
         }
         create(&dir, options, &names)?;
     }
@@ -93,6 +98,11 @@ fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Re
     check_stored(options, &superblock)?;
     let parts = Parts::read(dir, data, superblock, options)?;
     parts.recover(options, lock)
+}
+
+/// Whether a file of this name is a database's.
+fn is_ours(name: &str) -> bool {
+    matches!(name, DATA | NEW_DATA | LOCK) || name.starts_with(LOG_PREFIX)
 }
 
 /// Leaves a directory with an empty database, or, after any crash, something that creation starts over from.
@@ -188,8 +198,8 @@ impl Parts {
         }
         if tail.newest_checkpoint > superblock.checkpoint {
             return Err(Error::corruption(format!(
-                "the log names checkpoint {}, but the newest superblock that can be read is of checkpoint {}: \
-                 a superblock was lost",
+                "the log names checkpoint {}, but the newest superblock that can be read is of \
+                 checkpoint {}: a superblock was lost",
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
         }
@@ -259,7 +269,8 @@ fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Arc<Slots>) -> Result
     Ok(Tables::from_rows(rows))
 }
 
-/// The log's commits, as they are applied to memtables again, sealed at the same thresholds as while they came.
+/// The log's commits, as they are applied to memtables again, sealed at the same thresholds as while they came, and at
+/// most as many.
 struct Replay {
     open: Arc<Memtable>,
     writer: Writer,
@@ -290,7 +301,8 @@ impl Replay {
         }
         self.commit(block.payload)
             .map_err(|error| error.within(format!("log block at LSN {}", block.lsn)))?;
-        if self.open.bytes() >= self.seal_bytes || self.open.records() >= self.seal_records {
+        let full = self.open.bytes() >= self.seal_bytes || self.open.records() >= self.seal_records;
+        if full && self.sealed.len() < MAX_SEALED {
             self.seal(block.end);
         }
         Ok(())

@@ -19,7 +19,8 @@ const BATCH_BYTES: usize = 64 << 10;
 
 type Record = (Vec<u8>, Vec<u8>);
 
-/// A cursor over a [`Span`] that can put and delete while it scans. Made by [`Transaction::cursor_mut`].
+/// A cursor over a [`Span`] that can put and delete while it scans. Made by [`Transaction::cursor_mut`]. Off an end
+/// it behaves as [`Cursor`] does: a step back leads to the record at that end.
 #[derive(Debug)]
 pub struct CursorMut<'a> {
     tx: &'a mut Transaction,
@@ -30,8 +31,11 @@ pub struct CursorMut<'a> {
     ahead: VecDeque<Record>,
     forward: bool,
     batch: usize,
-    /// The key that was moved to last; kept when the record was deleted.
+    /// The key that was moved to last; kept when the record was deleted. `None` before the first move and off the
+    /// ends.
     at: Option<Vec<u8>>,
+    /// Stepped off the end that lies in the present direction.
+    off: bool,
     ended: bool,
     token: Option<RangeToken>,
 }
@@ -47,6 +51,7 @@ impl<'a> CursorMut<'a> {
             forward: true,
             batch: FIRST_BATCH,
             at: None,
+            off: false,
             ended: false,
             token: None,
         }
@@ -108,6 +113,8 @@ impl<'a> CursorMut<'a> {
     fn step(&mut self, forward: bool) -> Result<Option<(&[u8], &[u8])>> {
         if forward != self.forward {
             self.turn(forward);
+        } else if self.off {
+            return Ok(None);
         }
         if self.ahead.is_empty() && !self.ended {
             let at = self.at.take();
@@ -125,6 +132,7 @@ impl<'a> CursorMut<'a> {
     fn turn(&mut self, forward: bool) {
         self.ahead.clear();
         self.ended = false;
+        self.off = false;
         self.forward = forward;
     }
 
@@ -167,9 +175,8 @@ impl<'a> CursorMut<'a> {
             Some(token) if self.forward => self.tx.extend_range_high(token, high),
             Some(token) => self.tx.extend_range_low(token, low),
         }
-        if let Some((key, _)) = &self.current {
-            self.at = Some(key.clone());
-        }
+        self.at = self.current.as_ref().map(|(key, _)| key.clone());
+        self.off = self.at.is_none();
         Ok(self.current())
     }
 }

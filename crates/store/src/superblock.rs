@@ -81,11 +81,12 @@ impl Superblock {
         out
     }
 
-    /// Reads a slot. `Ok(None)`: it holds no whole superblock (never written, or torn).
+    /// Reads slot number `index`. `Ok(None)`: it holds no whole superblock of its own (never written, torn, or the
+    /// other slot's, which the next checkpoint would take for the older one and overwrite).
     ///
     /// # Errors
     /// [`ErrorKind::Foreign`] if the slot is whole but of a version that this program does not know.
-    fn decode(slot: &[u8]) -> Result<Option<Self>> {
+    fn decode(slot: &[u8], index: u64) -> Result<Option<Self>> {
         let mut reader = Reader::new(slot);
         let Some(found) = Self::read_fields(&mut reader) else { return Ok(None) };
         let (format, superblock) = found;
@@ -94,7 +95,7 @@ impl Superblock {
                 format!("the database has format {format}, this program reads format {FORMAT} only");
             return Err(Error::new(ErrorKind::Foreign, message));
         }
-        Ok(superblock)
+        Ok(superblock.filter(|found| found.slot() == index))
     }
 
     fn read_fields(reader: &mut Reader) -> Option<(u32, Option<Self>)> {
@@ -129,8 +130,11 @@ impl Superblock {
 
     /// Writes this superblock to its slot. The caller syncs before and after.
     pub fn write(&self, file: &dyn File) -> Result<()> {
-        let slot = self.checkpoint.0 % RESERVED_UNITS;
-        file.write_at(&self.encode(), slot * UNIT_BYTES as u64)
+        file.write_at(&self.encode(), self.slot() * UNIT_BYTES as u64)
+    }
+
+    fn slot(&self) -> u64 {
+        self.checkpoint.0 % RESERVED_UNITS
     }
 
     /// The newer whole superblock of the two slots.
@@ -142,7 +146,7 @@ impl Superblock {
         let mut slots = vec![0u8; RESERVED_UNITS as usize * UNIT_BYTES];
         let read = file.read_at(&mut slots, 0)?;
         let (first, second) = slots.split_at(UNIT_BYTES);
-        match (Self::decode(first)?, Self::decode(second)?) {
+        match (Self::decode(first, 0)?, Self::decode(second, 1)?) {
             (Some(a), Some(b)) if a.database != b.database => Err(Error::corruption(format!(
                 "{}: its two superblocks are of different databases",
                 file.name()

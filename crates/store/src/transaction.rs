@@ -86,7 +86,7 @@ impl Transaction {
     #[inline]
     fn admitted(&self, table: &Table) -> Result<Admitted> {
         let tables = self.gathered().tables.borrow();
-        match tables.iter().find(|(_, admitted)| admitted.id == table.id()) {
+        match tables.iter().find(|(known, admitted)| admitted.good && known.is(table)) {
             Some((_, admitted)) => Ok(*admitted),
             None => {
                 drop(tables);
@@ -96,18 +96,29 @@ impl Transaction {
     }
 
     fn admit_new(&self, table: &Table) -> Result<Admitted> {
-        table.check(&self.snapshot, |name| match self.writes().get(TableId::CATALOG, name) {
-            Some(Own::Value(row)) => Some(Some(row.to_vec())),
-            Some(Own::Deleted) => Some(None),
-            None => None,
-        })?;
+        match self.writes().get(TableId::CATALOG, table.name().as_bytes()) {
+            None => table.check(&self.snapshot)?,
+            Some(Own::Value(row)) => table.check_written(self.store(), Some(row))?,
+            Some(Own::Deleted) => table.check_written(self.store(), None)?,
+        }
         Ok(self.know(table))
     }
 
     fn know(&self, table: &Table) -> Admitted {
-        let admitted = Admitted { id: table.id(), blank: self.snapshot.is_blank(table.id()) };
-        self.gathered().tables.borrow_mut().push((table.clone(), admitted));
+        let admitted = Admitted { id: table.id(), blank: self.snapshot.is_blank(table.id()), good: true };
+        let mut tables = self.gathered().tables.borrow_mut();
+        match tables.iter_mut().find(|(_, admitted)| admitted.id == table.id()) {
+            Some((_, known)) => *known = admitted,
+            None => tables.push((table.clone(), admitted)),
+        }
         admitted
+    }
+
+    /// Has the rows of some tables looked up again at their next use. That they were used is not forgotten: the
+    /// commit asks whether somebody dropped them.
+    fn distrust(&self, which: impl Fn(TableId) -> bool) {
+        let mut tables = self.gathered().tables.borrow_mut();
+        tables.iter_mut().filter(|(_, known)| which(known.id)).for_each(|(_, known)| known.good = false);
     }
 
     fn check_key(&self, key: &[u8]) -> Result<()> {
@@ -180,7 +191,7 @@ impl Transaction {
     /// # Errors
     /// [`ErrorKind::Exists`] if it is present; the transaction goes on.
     pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
-        let Admitted { id, blank } = self.admitted(table)?;
+        let Admitted { id, blank, .. } = self.admitted(table)?;
         self.check_record(key, value)?;
         // That the key was read is remembered with its write; a duplicate writes nothing, so its read is noted.
         let (present, prior) = match self.writes().get(id, key) {
@@ -218,8 +229,11 @@ impl Transaction {
     pub fn delete_range(&mut self, table: &Table, span: &Span) -> Result<()> {
         let id = self.admit(table)?;
         let (start, end) = (span.start(), span.end());
-        self.check_key(start)?;
-        end.map_or(Ok(()), |end| self.check_key(end))?;
+        // Right behind the longest key there is the bound that is one byte longer.
+        let longest = limits::max_key_bytes(self.store().page_bytes) + 1;
+        if start.len() > longest || end.is_some_and(|end| end.len() > longest) {
+            return Err(Error::invalid(format!("a bound of a range has at most {longest} bytes")));
+        }
         if end.is_none_or(|end| start < end) {
             self.writes_mut().delete_range(id, start, end);
         }
@@ -285,8 +299,8 @@ impl Transaction {
     /// [`ErrorKind::Invalid`] if an earlier savepoint was rolled back to since.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         self.writes_mut().rollback_to(*savepoint)?;
-        // A table made since the savepoint is unknown again.
-        self.gathered().tables.borrow_mut().clear();
+        // A table made since the savepoint is no more, one dropped since is again. Used they were all the same.
+        self.distrust(|_| true);
         Ok(())
     }
 
@@ -329,7 +343,7 @@ impl Transaction {
         self.note_read(TableId::CATALOG, table.name().as_bytes());
         self.writes_mut().delete_range(id, &[], None);
         self.writes_mut().delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
-        self.gathered().tables.borrow_mut().retain(|(_, known)| known.id != id);
+        self.distrust(|known| known == id);
         Ok(())
     }
 

@@ -140,6 +140,7 @@ impl Views {
         kept.push(Box::new(view));
         let newest: *const View = &**kept.last().expect("just pushed");
         self.current.store(newest.cast_mut(), Ordering::SeqCst);
+        base::sync::loom_fence();
     }
 
     /// Closes the open memtable of the current view at `ts`, the newest commit applied, and opens `next`. The

@@ -58,8 +58,16 @@ pub enum WrittenKey<'a> {
 pub struct Conflict {
     /// The key's table.
     pub table: TableId,
+    /// The table's name, where whoever asked knows it.
+    pub name: Option<String>,
     /// The key. For a change by a range delete, some key that it covers or begins with.
     pub key: Vec<u8>,
+}
+
+impl Conflict {
+    fn at(table: TableId, key: Vec<u8>) -> Self {
+        Conflict { table, name: None, key }
+    }
 }
 
 /// Whether nothing that the transaction depends on was changed after `since`. O(reads) look-ups in the history for
@@ -112,7 +120,7 @@ pub fn validate(
         };
         last = Some((table, changed));
         if changed && let Some(key) = conflicting(written, table, isolation, since, history) {
-            return Err(Conflict { table, key });
+            return Err(Conflict::at(table, key));
         }
     }
     Ok(())
@@ -126,12 +134,12 @@ fn validate_reads(
 ) -> Result<(), Conflict> {
     for key in reads.keys_of(table) {
         if history.newest_in(table, key, since).is_some() {
-            return Err(Conflict { table, key: key.to_vec() });
+            return Err(Conflict::at(table, key.to_vec()));
         }
     }
     for (start, end) in reads.ranges_of(table) {
         if let Some(key) = history.changed_in(table, start, end, since) {
-            return Err(Conflict { table, key });
+            return Err(Conflict::at(table, key));
         }
     }
     Ok(())
@@ -165,7 +173,10 @@ const SHOWN_KEY_BYTES: usize = 48;
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "conflict in {} at key ", self.table)?;
+        match &self.name {
+            Some(name) => write!(f, "conflict in table {name:?} at key ")?,
+            None => write!(f, "conflict in {} at key ", self.table)?,
+        }
         let shown = &self.key[..self.key.len().min(SHOWN_KEY_BYTES)];
         if shown.iter().all(|byte| (b' '..=b'~').contains(byte)) {
             write!(f, "\"{}\"", shown.escape_ascii())?;
@@ -194,7 +205,9 @@ mod tests {
 
     #[test]
     fn a_conflict_names_its_key() {
-        let shown = |key: &[u8]| Error::from(Conflict { table: TableId(17), key: key.to_vec() });
+        let shown = |key: &[u8]| Error::from(Conflict::at(TableId(17), key.to_vec()));
+        let named = Conflict { name: Some("people".to_owned()), ..Conflict::at(TableId(17), b"k".to_vec()) };
+        assert!(named.to_string().starts_with("conflict in table \"people\" at key \"k\": "));
         assert!(shown(b"user 1").message().starts_with("conflict in table 17 at key \"user 1\": "));
         assert!(shown(&[0, 0xab]).message().contains("at key 0x00ab: "));
         assert!(shown(&[b'x'; 100]).message().contains("x\"... (100 bytes): "));

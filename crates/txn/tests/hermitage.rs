@@ -110,7 +110,7 @@ fn of_two_writers_of_what_both_read_one_wins() {
         a.put("x", in_a + 1);
         b.put("x", in_b + 1);
         a.commit().unwrap();
-        assert_eq!(b.commit(), Err(Conflict { table: T, key: b"x".to_vec() }));
+        assert_eq!(b.commit(), Err(Conflict { table: T, name: None, key: b"x".to_vec() }));
         assert_eq!(db.now("x"), Some(11));
     }
 }
@@ -152,7 +152,7 @@ fn a_phantom_conflicts() {
     let mut writer = db.begin(Isolation::Serializable);
     writer.put("k2", 5);
     writer.commit().unwrap();
-    assert_eq!(reader.commit(), Err(Conflict { table: T, key: b"k2".to_vec() }));
+    assert_eq!(reader.commit(), Err(Conflict { table: T, name: None, key: b"k2".to_vec() }));
 }
 
 #[test]

@@ -6,10 +6,12 @@
 //!
 //! | of | durable for certain | until then |
 //! |---|---|---|
-//! | bytes | written before the file's last successful sync | each write kept, lost, or torn to any of its sectors of 512 or 4096 bytes |
+//! | bytes | written before the file's last successful sync | each write kept, lost, or torn to any of its sectors |
 //! | length | that of the last sync | old, new or between; gaps read as zeros |
-//! | names | as at the last directory sync | each create, rename and remove kept or lost; a file whose create was lost is gone, synced or not |
+//! | names | as at the last directory sync | each create, rename and remove kept or lost |
 //! | bytes pending when a sync failed | written again, and then synced | as above, whatever later syncs return |
+//!
+//! Sectors have 512 or 4096 bytes. A file whose create was lost is gone, synced or not.
 //!
 //! It does not damage bytes that were durable: bit rot, misdirected and lost writes are other tests' business. A
 //! sector is written whole or not at all, and a directory entry likewise.

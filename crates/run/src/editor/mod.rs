@@ -6,9 +6,9 @@
 //!    `arena`, and its old address is retired. The parent's pointer then carries
 //!    [`PagePtr::IN_MEMORY`] and the page's arena index instead of a unit: the next descent follows it
 //!    without a look-up.
-//! 2. *Edit in place.* Insert, replace, remove, split, merge and borrow work on the arena's bytes through the page's own
-//!    allocator. `split` makes room from the leaf upwards and then starts the descent anew; `rebalance` mends
-//!    pages below a quarter full; `range` removes whole subtrees, unread where it may.
+//! 2. *Edit in place.* Insert, replace, remove, split, merge and borrow work on the arena's bytes through the
+//!    page's own allocator. `split` makes room from the leaf upwards and then starts the descent anew;
+//!    `rebalance` mends pages below a quarter full; `range` removes whole subtrees, unread where it may.
 //! 3. *Write back* (`write_back`), when dirty pages pass their limit and at the end: leaves in key order, then the
 //!    levels above, in extents of many pages. Parents then point to the disk again. A page that is written and then
 //!    touched again is shadowed again and its first address is free at once, as no checkpoint ever named it.

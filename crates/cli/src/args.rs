@@ -1,0 +1,68 @@
+//! What can be typed.
+
+use crate::{crash, demo, export, import, inspect, records};
+use clap::{Parser, Subcommand};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  failed, or the key is absent
+  2  the command line is wrong, or an option contradicts what is stored
+  3  the files are damaged, or are not a Pando database
+  4  another process has the database open
+  5  conflicts that retries did not resolve
+
+Data goes to standard output; errors, and progress at a terminal, to standard error.
+Only put, import, demo, kills and bench create anything.";
+
+/// Pando, an embedded transactional storage engine
+#[derive(Debug, Parser)]
+#[command(name = "pando", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Set a key to a value; makes the database and the table if they are missing
+    Put(records::PutArgs),
+    /// Write a key's value to standard output, as it is
+    Get(records::GetArgs),
+    /// Remove a key
+    Delete(records::DeleteArgs),
+    /// List records in key order
+    Scan(records::ScanArgs),
+    /// List the tables
+    Tables(inspect::InspectArgs),
+    /// Read records from CSV, NDJSON or a directory tree
+    Import(import::ImportArgs),
+    /// Write records as CSV, NDJSON or a directory tree that `import` reads back
+    Export(export::ExportArgs),
+    /// Show counts and sizes
+    Stats(inspect::InspectArgs),
+    /// Read everything on disk and verify every checksum and structural rule
+    Check(inspect::InspectArgs),
+    /// Merge what the log holds into the trees
+    Checkpoint(inspect::CheckpointArgs),
+    /// Run workloads and print what they took; `--list` names them
+    Bench(bench::cli::Args),
+    /// Import a real tree with several writers, verify it meanwhile, kill a writer, verify what is left
+    Demo(demo::DemoArgs),
+    /// Kill a writing child many times and prove each time that nothing acknowledged is lost
+    Kills(crash::kills::KillsArgs),
+    /// Write until killed: the child of `kills` and `demo`
+    #[command(hide = true)]
+    CrashWriter(crash::writer::WriterArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,98 @@
+//! The child that is killed: it opens a database, writes from several threads, and says each commit's writer and
+//! number on its standard output once the commit was acknowledged to it. It ends only when it is killed.
+
+use super::workload::{Commit, Counter, Tables, WRITERS};
+use crate::failure::{Failure, Outcome};
+use base::seams::Random;
+use clap::Args;
+use pando::{Builder, Database, TransactionOptions};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+#[derive(Args, Clone, Debug)]
+pub struct WriterArgs {
+    /// The database's directory; created if it is missing
+    dir: PathBuf,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+/// What parent and child must agree on.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Tuning {
+    /// Decides what each commit writes
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Bytes after which a checkpoint begins
+    #[arg(long, hide = true, default_value_t = 256 << 10)]
+    pub checkpoint_bytes: usize,
+    /// The longest log segment
+    #[arg(long, hide = true, default_value_t = 1 << 20)]
+    pub segment_bytes: u64,
+}
+
+impl Tuning {
+    /// Little memory and short segments, so that seals, checkpoints and segment switches come often.
+    pub fn builder(self) -> Builder {
+        const MEMORY_BYTES: usize = 8 << 20;
+        let builder = Database::builder().memory_bytes(MEMORY_BYTES);
+        builder.checkpoint_bytes(self.checkpoint_bytes).max_segment_bytes(self.segment_bytes)
+    }
+
+    /// The child's command line.
+    pub fn arguments(self, dir: &Path) -> Vec<OsString> {
+        let options = [
+            ("--seed", self.seed),
+            ("--checkpoint-bytes", self.checkpoint_bytes as u64),
+            ("--segment-bytes", self.segment_bytes),
+        ];
+        let options = options.into_iter().flat_map(|(name, value)| [name.into(), value.to_string().into()]);
+        [OsString::from("crash-writer"), dir.into()].into_iter().chain(options).collect()
+    }
+}
+
+/// `pando crash-writer`.
+pub fn run(args: &WriterArgs) -> Outcome {
+    let db = args.tuning.builder().create(&args.dir)?;
+    let tables = Tables::create(&db)?;
+    thread::scope(|scope| {
+        let (db, tables) = (&db, &tables);
+        let write = |writer| scope.spawn(move || write_forever(db, tables, args.tuning.seed, writer));
+        let threads: Vec<_> = (0..WRITERS).map(write).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a writer does not panic"))
+    })
+}
+
+/// Ends when the parent is gone.
+fn write_forever(db: &Database, tables: &Tables, seed: u64, writer: usize) -> Outcome {
+    let mut counter = Counter::read(&db.snapshot()?, tables, writer)?;
+    let mut random = Random::from_entropy();
+    loop {
+        let commit = Commit { seed, writer, number: counter.commit + 1 };
+        if random.chance(1, 16) {
+            // Written and given up: nothing of it may ever be seen.
+            let later = Commit { number: commit.number + random.below(4), ..commit };
+            later.write(&mut db.begin()?, tables, counter)?;
+        }
+        counter = write_once(db, tables, commit, counter)?;
+        // One write of less than a pipe's atomic size: a kill leaves all of the line or nothing.
+        let line = format!("{writer} {}\n", counter.commit);
+        io::stdout().lock().write_all(line.as_bytes()).map_err(Failure::stdout)?;
+    }
+}
+
+/// Tries until there is no conflict.
+fn write_once(db: &Database, tables: &Tables, commit: Commit, before: Counter) -> Outcome<Counter> {
+    let options = TransactionOptions { durability: commit.durability(), ..db.transaction_options() };
+    loop {
+        let mut tx = db.begin_with(options)?;
+        let after = commit.write(&mut tx, tables, before)?;
+        match tx.commit() {
+            Ok(_) => return Ok(after),
+            Err(error) if error.is_retryable() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

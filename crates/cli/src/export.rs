@@ -1,0 +1,88 @@
+//! `export`: a table as CSV, NDJSON or a directory tree, through one snapshot. `import` of the result makes the
+//! same table, whatever bytes it holds; a tree takes only keys that are paths.
+
+use crate::failure::{Failure, Outcome};
+use crate::import::RecordFormat;
+use crate::open::{self, Existing};
+use crate::output::{self, Cell, Format, Rows};
+use crate::{text, tree};
+use clap::Args;
+use pando::{Cursor, Span};
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub struct ExportArgs {
+    #[command(flatten)]
+    database: Existing,
+    table: String,
+    /// A new file, `-` for standard output, or for `tree` a new or empty directory
+    #[arg(default_value = "-")]
+    target: PathBuf,
+    /// How the records are written down [default: by the name of TARGET, else ndjson]
+    #[arg(long, value_enum)]
+    format: Option<RecordFormat>,
+}
+
+/// `pando export`.
+pub fn run(args: &ExportArgs) -> Outcome {
+    let format =
+        args.format.unwrap_or_else(|| match args.target.extension().and_then(|name| name.to_str()) {
+            Some("csv") => RecordFormat::Csv,
+            _ => RecordFormat::Ndjson,
+        });
+    let db = args.database.open()?;
+    let snapshot = db.snapshot()?;
+    let table = open::table(&snapshot, &args.table)?;
+    let mut cursor = snapshot.cursor(&table, Span::all())?;
+    let to_stdout = args.target == Path::new("-");
+    let rows = match format {
+        RecordFormat::Tree if to_stdout => {
+            return Err(Failure::Usage("a tree is written to a directory: name one".to_owned()));
+        }
+        RecordFormat::Tree => return write_tree(&mut cursor, &args.target),
+        RecordFormat::Csv => Format::Csv,
+        RecordFormat::Ndjson => Format::Ndjson,
+    };
+    if to_stdout {
+        return write_rows(&mut cursor, output::stdout(), rows, Failure::stdout);
+    }
+    let refused = |cause| Failure::system(format_args!("write {}", args.target.display()), cause);
+    let file = File::create_new(&args.target).map_err(refused)?;
+    write_rows(&mut cursor, BufWriter::new(file), rows, refused)
+}
+
+fn write_rows(
+    cursor: &mut Cursor<'_>,
+    out: impl Write,
+    format: Format,
+    refused: impl Fn(std::io::Error) -> Failure,
+) -> Outcome {
+    let mut rows = Rows::new(out, format, &["key", "value"]).map_err(&refused)?;
+    while let Some((key, value)) = cursor.next()? {
+        rows.row(&[Cell::Bytes(key), Cell::Bytes(value)]).map_err(&refused)?;
+    }
+    rows.finish().map(drop).map_err(&refused)
+}
+
+/// Writes a file for each record. The directory is new or empty, so that no link leads out of it and nothing of
+/// another's is overwritten.
+fn write_tree(cursor: &mut Cursor<'_>, root: &Path) -> Outcome {
+    let refused = |path: &Path| {
+        let what = format!("write {}", path.display());
+        move |cause| Failure::System { what, cause }
+    };
+    fs::create_dir_all(root).map_err(refused(root))?;
+    if fs::read_dir(root).map_err(refused(root))?.next().is_some() {
+        return Err(Failure::Usage(format!("{} is not empty; name another directory", root.display())));
+    }
+    while let Some((key, value)) = cursor.next()? {
+        let no_path = || format!("key {} is not a path; export as ndjson or csv", text::show(key));
+        let path = root.join(tree::path_of(key).ok_or_else(|| Failure::Failed(no_path()))?);
+        let parent = path.parent().expect("it is below the root");
+        fs::create_dir_all(parent).map_err(refused(parent))?;
+        fs::write(&path, value).map_err(refused(&path))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,248 @@
+//! `import`: records from CSV, NDJSON or a directory tree.
+//!
+//! One thread reads the input and cuts it into batches; `--threads` writers commit a batch a transaction, each
+//! batch all or nothing. A failure stops the import and leaves the batches before it: running it again is safe,
+//! since a record is put under its key whether it is there or not.
+
+mod csv_input;
+mod ndjson_input;
+
+use crate::failure::{Failure, Outcome};
+use crate::open::CreateArgs;
+use crate::output::say;
+use crate::{text, tree};
+use clap::{Args, ValueEnum, value_parser};
+use indicatif::ProgressBar;
+use pando::{Database, Table};
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How records are written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecordFormat {
+    /// Comma-separated, with a header
+    Csv,
+    /// An object a line: {"key": ..., "value": ...}, or key_hex and value_hex
+    Ndjson,
+    /// A directory: path and content of each file
+    Tree,
+}
+
+#[derive(Args, Debug)]
+pub struct ImportArgs {
+    /// The database's directory; created if it is missing
+    dir: PathBuf,
+    /// The table; made if it is missing
+    table: String,
+    /// A file, `-` for standard input, or a directory
+    source: PathBuf,
+    /// How the records are written down [default: by the name of SOURCE]
+    #[arg(long, value_enum)]
+    format: Option<RecordFormat>,
+    /// The column or field that is the key [default: CSV: the first; NDJSON: key]
+    #[arg(long, value_name = "COLUMN")]
+    key: Option<String>,
+    /// The column or field that is the value [default: CSV: the other one of two, else the row as a JSON object;
+    /// NDJSON: value, or the whole line if --key is given]
+    #[arg(long, value_name = "COLUMN")]
+    value: Option<String>,
+    /// Writers. With one, the last of several records of the same key stays; with more, any of them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
+    threads: u16,
+    /// Records a transaction
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u32).range(1..))]
+    batch: u32,
+    #[command(flatten)]
+    create: CreateArgs,
+}
+
+/// What is to be put.
+pub enum Item {
+    Record(Vec<u8>, Vec<u8>),
+    /// A file, read by the writer, so that several are read at once.
+    File(tree::Entry),
+}
+
+/// The records of an input, one after the other.
+type Items = Box<dyn Iterator<Item = Outcome<Item>>>;
+
+/// `pando import`.
+pub fn run(args: &ImportArgs) -> Outcome {
+    // The input is opened first: a name mistyped creates no database.
+    let items = args.items()?;
+    let db = args.create.create(&args.dir)?;
+    let table = db.table(&args.table)?;
+    let begun = Instant::now();
+    let loader = Loader { db: &db, table: &table, failed: AtomicBool::new(false), bar: progress() };
+    let loaded = loader.run(items, args.threads.into(), args.batch as usize);
+    loader.bar.finish_and_clear();
+    let loaded = loaded?;
+    db.close()?;
+    let (records, bytes) = (text::count(loaded.records), text::size(loaded.bytes));
+    let (commits, seconds) = (text::count(loaded.commits), text::time(begun.elapsed()));
+    say!("{records} records, {bytes}, in {commits} commits and {seconds}")
+}
+
+impl ImportArgs {
+    fn format(&self) -> Outcome<RecordFormat> {
+        if let Some(format) = self.format {
+            return Ok(format);
+        }
+        if self.source.is_dir() {
+            return Ok(RecordFormat::Tree);
+        }
+        match self.source.extension().and_then(|extension| extension.to_str()) {
+            Some("csv") => Ok(RecordFormat::Csv),
+            Some("ndjson" | "jsonl") => Ok(RecordFormat::Ndjson),
+            _ => {
+                Err(Failure::Usage("say how the records are written down: --format csv or ndjson".to_owned()))
+            }
+        }
+    }
+
+    fn items(&self) -> Outcome<Items> {
+        let format = self.format()?;
+        if format == RecordFormat::Tree {
+            if self.key.is_some() || self.value.is_some() {
+                return Err(Failure::Usage("--key and --value are for CSV and NDJSON".to_owned()));
+            }
+            let entries = tree::list(&self.source, tree::Limits::NONE)?;
+            return Ok(Box::new(entries.into_iter().map(|entry| Ok(Item::File(entry)))));
+        }
+        let input = open_input(&self.source)?;
+        let (key, value) = (self.key.as_deref(), self.value.as_deref());
+        Ok(match format {
+            RecordFormat::Csv => Box::new(csv_input::Records::new(input, key, value)?),
+            _ => Box::new(ndjson_input::Records::new(BufReader::new(input), key, value)?),
+        })
+    }
+}
+
+fn open_input(source: &Path) -> Outcome<Box<dyn Read>> {
+    if source == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let refused = |cause| Failure::system(format_args!("open {}", source.display()), cause);
+    Ok(Box::new(File::open(source).map_err(refused)?))
+}
+
+/// Records on standard error, if that is a terminal.
+fn progress() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    bar.set_message("records");
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// What was put.
+#[derive(Clone, Copy, Debug, Default)]
+struct Loaded {
+    records: u64,
+    /// Of keys and values.
+    bytes: u64,
+    commits: u64,
+}
+
+/// A batch is cut at this many bytes even if it has fewer records than asked for.
+const MOST_BATCH_BYTES: u64 = 8 << 20;
+
+struct Loader<'a> {
+    db: &'a Database,
+    table: &'a Table,
+    /// Some writer failed: the others and the reader stop.
+    failed: AtomicBool,
+    bar: ProgressBar,
+}
+
+impl Loader<'_> {
+    /// Puts all items, and answers the first failure of reading or writing, if there is one.
+    fn run(&self, items: Items, writers: usize, batch_records: usize) -> Outcome<Loaded> {
+        let (sender, receiver) = sync_channel::<Vec<Item>>(writers);
+        let receiver = Mutex::new(receiver);
+        thread::scope(|scope| {
+            let receiver = &receiver;
+            let writers: Vec<_> =
+                (0..writers).map(|_| scope.spawn(|| self.write_batches(receiver))).collect();
+            let read = self.cut(items, batch_records, |batch| {
+                // The receiver outlives this scope, so that sending cannot fail.
+                sender.send(batch).expect("the receiver is alive");
+            });
+            drop(sender);
+            let mut total = Loaded::default();
+            for writer in writers {
+                let written = writer.join().expect("a writer does not panic")?;
+                total.records += written.records;
+                total.bytes += written.bytes;
+                total.commits += written.commits;
+            }
+            read.map(|()| total)
+        })
+    }
+
+    fn cut(&self, items: Items, batch_records: usize, mut send: impl FnMut(Vec<Item>)) -> Outcome {
+        let (mut batch, mut batch_bytes) = (Vec::new(), 0);
+        for item in items {
+            let item = item.inspect_err(|_| self.failed.store(true, Ordering::SeqCst))?;
+            if self.failed.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            batch_bytes += match &item {
+                Item::Record(key, value) => (key.len() + value.len()) as u64,
+                Item::File(entry) => entry.bytes,
+            };
+            batch.push(item);
+            if batch.len() == batch_records || batch_bytes >= MOST_BATCH_BYTES {
+                send(std::mem::take(&mut batch));
+                batch_bytes = 0;
+            }
+        }
+        if !batch.is_empty() {
+            send(batch);
+        }
+        Ok(())
+    }
+
+    /// Commits batches until there are no more. After a failure the rest are taken and dropped, so that the reader
+    /// never waits for room.
+    fn write_batches(&self, receiver: &Mutex<Receiver<Vec<Item>>>) -> Outcome<Loaded> {
+        let mut loaded = Loaded::default();
+        let mut outcome = Ok(());
+        loop {
+            let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(batch) = next else { return outcome.map(|()| loaded) };
+            if self.failed.load(Ordering::SeqCst) {
+                continue;
+            }
+            let written = self.write(batch, &mut loaded);
+            if written.is_err() {
+                self.failed.store(true, Ordering::SeqCst);
+                outcome = written;
+            }
+        }
+    }
+
+    fn write(&self, batch: Vec<Item>, loaded: &mut Loaded) -> Outcome {
+        let read = batch.into_iter().map(|item| match item {
+            Item::Record(key, value) => Ok((key, value)),
+            Item::File(entry) => Ok((entry.key, tree::read(&entry.path)?)),
+        });
+        let records = read.collect::<Outcome<Vec<_>>>()?;
+        self.db.write(|tx| {
+            records.iter().try_for_each(|(key, value)| {
+                let put = tx.put(self.table, key, value);
+                put.map_err(|error| error.within(format_args!("key {}", text::show(key))))
+            })
+        })?;
+        loaded.records += records.len() as u64;
+        loaded.bytes += records.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+        loaded.commits += 1;
+        self.bar.inc(records.len() as u64);
+        Ok(())
+    }
+}

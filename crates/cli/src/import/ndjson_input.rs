@@ -1,0 +1,98 @@
+//! NDJSON lines as records.
+//!
+//! Without options a line is `{"key": "...", "value": ...}`, with `key_hex` and `value_hex` for bytes that are not
+//! UTF-8: what `export` writes. A value that is not a string is kept as its JSON text. With `--key FIELD` a line is
+//! any object: that field is the key, and the value the whole line or the field that `--value` names.
+
+use super::Item;
+use crate::failure::{Failure, Outcome};
+use crate::text;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+
+type Fields = BTreeMap<String, Box<RawValue>>;
+
+/// The records of one NDJSON input.
+pub struct Records {
+    input: BufReader<Box<dyn Read>>,
+    key: Option<String>,
+    value: Option<String>,
+    line: Vec<u8>,
+    line_number: u64,
+}
+
+impl Records {
+    /// Records of `input`.
+    pub fn new(input: BufReader<Box<dyn Read>>, key: Option<&str>, value: Option<&str>) -> Outcome<Self> {
+        if value.is_some() && key.is_none() {
+            return Err(Failure::Usage("for NDJSON, --value goes with --key".to_owned()));
+        }
+        let (key, value) = (key.map(str::to_owned), value.map(str::to_owned));
+        Ok(Records { input, key, value, line: Vec::new(), line_number: 0 })
+    }
+
+    fn item(&self) -> Result<Item, String> {
+        let line = self.line.trim_ascii();
+        let mut fields: Fields = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        let Some(key) = &self.key else {
+            let item = Item::Record(either(&mut fields, "key")?, either(&mut fields, "value")?);
+            return match fields.keys().next() {
+                None => Ok(item),
+                Some(name) => {
+                    Err(format!("field {name:?} has no place in a record; name the key with --key"))
+                }
+            };
+        };
+        let mut field = |name: &String| fields.remove(name).ok_or_else(|| format!("no field {name:?}"));
+        let key = content(&field(key)?)?;
+        let value = match &self.value {
+            Some(name) => content(&field(name)?)?,
+            None => line.to_vec(),
+        };
+        Ok(Item::Record(key, value))
+    }
+}
+
+/// The bytes of field `name`, or of the same name with `_hex` behind it.
+fn either(fields: &mut Fields, name: &str) -> Result<Vec<u8>, String> {
+    let hex_name = format!("{name}_hex");
+    match (fields.remove(name), fields.remove(&hex_name)) {
+        (Some(plain), None) => content(&plain),
+        (None, Some(hex)) => {
+            text::from_hex(&serde_json::from_str::<String>(hex.get()).map_err(|e| e.to_string())?)
+        }
+        (None, None) => Err(format!("no field {name:?} and no {hex_name:?}")),
+        (Some(_), Some(_)) => Err(format!("both {name:?} and {hex_name:?}")),
+    }
+}
+
+/// A string's text, anything else's JSON.
+fn content(value: &RawValue) -> Result<Vec<u8>, String> {
+    let json = value.get();
+    if !json.starts_with('"') {
+        return Ok(json.as_bytes().to_vec());
+    }
+    serde_json::from_str::<String>(json).map(String::into_bytes).map_err(|error| error.to_string())
+}
+
+impl Iterator for Records {
+    type Item = Outcome<Item>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            self.line.clear();
+            self.line_number += 1;
+            match self.input.read_until(b'\n', &mut self.line) {
+                Ok(0) => return None,
+                Ok(_) if self.line.trim_ascii().is_empty() => {}
+                Ok(_) => {
+                    let place =
+                        |message| Failure::Failed(format!("NDJSON line {}: {message}", self.line_number));
+                    return Some(self.item().map_err(place));
+                }
+                Err(cause) => return Some(Err(Failure::system("read the NDJSON input", cause))),
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `tables`, `stats`, `check` and `checkpoint`: the database as a whole.
+
+use crate::failure::{Failure, Outcome};
+use crate::open::{Existing, WriteArgs};
+use crate::output::{self, Cell, FormatArgs, Rows};
+use clap::Args;
+use pando::{CheckReport, Stats};
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+pub struct InspectArgs {
+    #[command(flatten)]
+    database: Existing,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct CheckpointArgs {
+    /// The database's directory
+    dir: PathBuf,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+/// `pando tables`.
+pub fn tables(args: &InspectArgs) -> Outcome {
+    let db = args.database.open()?;
+    let snapshot = db.snapshot()?;
+    let columns = ["table", "layout", "approximate_records"];
+    let mut rows = Rows::new(output::stdout(), args.format.format(), &columns).map_err(Failure::stdout)?;
+    for table in snapshot.tables()? {
+        let layout = format!("{:?}", table.layout()).to_lowercase();
+        let records = snapshot.approximate_len(&table)?;
+        let cells =
+            [Cell::Bytes(table.name().as_bytes()), Cell::Bytes(layout.as_bytes()), Cell::Number(records)];
+        rows.row(&cells).map_err(Failure::stdout)?;
+    }
+    rows.finish().map(drop).map_err(Failure::stdout)
+}
+
+/// `pando stats`.
+pub fn stats(args: &InspectArgs) -> Outcome {
+    let db = args.database.open()?;
+    let fields = stats_fields(&db.stats()?).map(|(name, value)| (name, Cell::Number(value)));
+    output::write_record(args.format.format(), &fields)
+}
+
+/// `pando check`.
+pub fn check(args: &InspectArgs) -> Outcome {
+    let db = args.database.open()?;
+    // What the log holds is checked as it is replayed; the trees are read here.
+    let fields = check_fields(&db.check()?).map(|(name, value)| (name, Cell::Number(value)));
+    output::write_record(args.format.format(), &fields)
+}
+
+/// `pando checkpoint`.
+pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
+    let db = args.write.builder().open(&args.dir)?;
+    db.checkpoint()?;
+    Ok(db.close()?)
+}
+
+/// The counters worth a line, in the order of the layers.
+pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 25] {
+    [
+        ("page_bytes", stats.page_bytes),
+        ("last_commit", stats.last_commit),
+        ("commits", stats.commits),
+        ("conflicts", stats.conflicts),
+        ("checkpoint", stats.checkpoint),
+        ("checkpoints", stats.checkpoints),
+        ("absorbed_records", stats.absorbed_records),
+        ("memtable_bytes", stats.memtable_bytes),
+        ("sealed_memtables", stats.sealed_memtables),
+        ("pool_bytes", stats.pool_bytes),
+        ("pool_faults", stats.pool_faults),
+        ("pool_evictions", stats.pool_evictions),
+        ("log_appends", stats.log_appends),
+        ("log_appended_bytes", stats.log_appended_bytes),
+        ("log_flushes", stats.log_flushes),
+        ("log_file_bytes", stats.log_file_bytes),
+        ("data_file_bytes", stats.data_file_bytes),
+        ("data_used_bytes", stats.data_used_bytes),
+        ("data_retired_bytes", stats.data_retired_bytes),
+        ("page_splits", stats.edits.splits),
+        ("page_merges", stats.edits.merges),
+        ("page_borrows", stats.edits.borrows),
+        ("page_compactions", stats.edits.compactions),
+        ("page_allocator_failures", stats.edits.allocator_failures),
+        ("page_key_decodes", stats.edits.key_decodes),
+    ]
+}
+
+/// What a check found.
+pub fn check_fields(report: &CheckReport) -> [(&'static str, u64); 8] {
+    [
+        ("tables", report.tables),
+        ("records_in_pages", report.records),
+        ("record_bytes", report.record_bytes),
+        ("leaf_pages", report.leaves),
+        ("inner_pages", report.inner_pages),
+        ("large_values", report.large_values),
+        ("free_in_pages_bytes", report.free_in_pages_bytes),
+        ("orphan_units", report.orphan_units),
+    ]
+}

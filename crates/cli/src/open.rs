@@ -1,0 +1,111 @@
+//! Options with which commands open databases.
+
+use crate::failure::{Failure, Outcome};
+use crate::text;
+use clap::{Args, ValueEnum};
+use pando::{Builder, Database, Durability, ErrorKind, Snapshot, Table};
+use std::path::{Path, PathBuf};
+
+/// The database of a command that only reads.
+#[derive(Args, Debug)]
+pub struct Existing {
+    /// The database's directory
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+}
+
+impl Existing {
+    /// Opens the database; creates nothing.
+    pub fn open(&self) -> Outcome<Database> {
+        Ok(self.memory.builder().open(&self.dir)?)
+    }
+}
+
+/// The memory ceiling.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct MemoryArgs {
+    /// Memory ceiling, as in 64M [default: a quarter of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = text::parse_size)]
+    pub memory: Option<usize>,
+}
+
+impl MemoryArgs {
+    fn builder(self) -> Builder {
+        match self.memory {
+            Some(bytes) => Database::builder().memory_bytes(bytes),
+            None => Database::builder(),
+        }
+    }
+}
+
+/// What a commit survives, as the command line names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DurabilityName {
+    /// Power loss
+    #[default]
+    Sync,
+    /// A killed process
+    Buffered,
+    /// Nothing at once: synced a moment later
+    Lazy,
+}
+
+impl From<DurabilityName> for Durability {
+    fn from(name: DurabilityName) -> Self {
+        match name {
+            DurabilityName::Sync => Durability::Sync,
+            DurabilityName::Buffered => Durability::Buffered,
+            DurabilityName::Lazy => Durability::Lazy,
+        }
+    }
+}
+
+/// Options of commands that write.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct WriteArgs {
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+    /// What a commit survives once the command has ended
+    #[arg(long, value_enum, default_value_t = DurabilityName::Sync)]
+    pub durability: DurabilityName,
+}
+
+impl WriteArgs {
+    /// A builder with these options.
+    pub fn builder(self) -> Builder {
+        self.memory.builder().durability(self.durability.into())
+    }
+}
+
+/// Options of commands that create a missing database.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct CreateArgs {
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Bytes of a page: 4K, 8K, 16K, 32K or 64K; of an existing database, what it has [default: 16K]
+    #[arg(long, value_name = "SIZE", value_parser = text::parse_size)]
+    pub page_size: Option<usize>,
+}
+
+impl CreateArgs {
+    /// Opens the database in `dir`, or creates it.
+    pub fn create(self, dir: &Path) -> Outcome<Database> {
+        Ok(self.builder().create(dir)?)
+    }
+
+    /// A builder with these options.
+    pub fn builder(self) -> Builder {
+        let builder = self.write.builder();
+        match self.page_size {
+            Some(bytes) => builder.page_bytes(bytes),
+            None => builder,
+        }
+    }
+}
+
+/// The table of that name, as the snapshot sees it.
+pub fn table(snapshot: &Snapshot, name: &str) -> Outcome<Table> {
+    let missing = || pando::Error::new(ErrorKind::Missing, format!("there is no table {name:?}"));
+    snapshot.table(name)?.ok_or_else(|| Failure::Engine(missing()))
+}

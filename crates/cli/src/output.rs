@@ -1,0 +1,309 @@
+//! Rows on standard output, in the format that was asked for.
+//!
+//! * `table`: for people. Control characters are escaped, bytes that are not UTF-8 are shown as `0x` and hex,
+//!   long cells are shortened. Column widths come from the first rows, so that a scan of any length streams.
+//! * `ndjson`, `json`: an object a row, on its line; in `json` within one array. A cell of bytes that is not UTF-8
+//!   is written in hex under its name with `_hex` behind it.
+//! * `csv`: RFC 4180, with a header; bytes are written as they are.
+//!
+//! `ndjson` and `csv` of keys and values are what `import` reads.
+
+use crate::failure::{Failure, Outcome};
+use crate::text;
+use clap::{Args, ValueEnum};
+use std::fmt;
+use std::io::{self, BufWriter, Write};
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Aligned columns for people
+    #[default]
+    Table,
+    /// One array of objects
+    Json,
+    /// An object a line
+    Ndjson,
+    /// Comma-separated, with a header
+    Csv,
+}
+
+/// The choice of a format.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct FormatArgs {
+    /// How rows are written
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Short for `--format json`
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl FormatArgs {
+    /// The format chosen.
+    pub fn format(self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
+}
+
+/// A value in a row.
+#[derive(Clone, Copy, Debug)]
+pub enum Cell<'a> {
+    /// A number.
+    Number(u64),
+    /// A key or a value: any bytes.
+    Bytes(&'a [u8]),
+}
+
+/// Rows from which a table's column widths are taken.
+const WIDTHS_FROM: usize = 100;
+/// The widest cell of a table, in characters.
+const WIDEST: usize = 60;
+
+/// Writes rows of the same columns.
+pub struct Rows<'c, W: Write> {
+    out: W,
+    format: Format,
+    columns: &'c [&'c str],
+    /// The first rows of a table, held back until its widths are known.
+    held: Vec<Vec<String>>,
+    widths: Option<Vec<usize>>,
+    count: u64,
+}
+
+/// A line for people on standard output: `say!("{} files", count)?`.
+macro_rules! say {
+    ($($argument:tt)*) => {
+        $crate::output::say_line(format_args!($($argument)*))
+    };
+}
+pub(crate) use say;
+
+/// What [`say!`] calls.
+pub fn say_line(line: fmt::Arguments<'_>) -> Outcome {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(Failure::stdout)
+}
+
+/// Standard output behind a buffer.
+pub fn stdout() -> BufWriter<io::StdoutLock<'static>> {
+    BufWriter::with_capacity(1 << 16, io::stdout().lock())
+}
+
+impl<'c, W: Write> Rows<'c, W> {
+    /// Rows of `columns` to `out`.
+    pub fn new(out: W, format: Format, columns: &'c [&'c str]) -> io::Result<Self> {
+        let mut rows = Rows { out, format, columns, held: Vec::new(), widths: None, count: 0 };
+        match format {
+            Format::Csv => rows.write_csv(columns.iter().map(|name| Cell::Bytes(name.as_bytes())))?,
+            Format::Json => rows.out.write_all(b"[")?,
+            Format::Table | Format::Ndjson => {}
+        }
+        Ok(rows)
+    }
+
+    /// Writes one row, a cell for each column.
+    pub fn row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
+        debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
+        self.count += 1;
+        match self.format {
+            Format::Table => self.table_row(cells),
+            Format::Csv => self.write_csv(cells.iter().copied()),
+            Format::Ndjson => {
+                write_object(&mut self.out, self.columns, cells)?;
+                self.out.write_all(b"\n")
+            }
+            Format::Json => {
+                self.out.write_all(if self.count == 1 { b"\n" } else { b",\n" })?;
+                write_object(&mut self.out, self.columns, cells)
+            }
+        }
+    }
+
+    /// Writes what is held back and what closes the format, flushes, and answers the number of rows.
+    pub fn finish(mut self) -> io::Result<u64> {
+        match self.format {
+            Format::Table => self.release_table()?,
+            Format::Json => self.out.write_all(if self.count == 0 { b"]\n" } else { b"\n]\n" })?,
+            Format::Csv | Format::Ndjson => {}
+        }
+        self.out.flush()?;
+        Ok(self.count)
+    }
+
+    fn table_row(&mut self, cells: &[Cell<'_>]) -> io::Result<()> {
+        let shown = cells.iter().map(|cell| match cell {
+            Cell::Number(number) => text::count(*number),
+            // A long value is cut before it is made printable: only its beginning is shown.
+            Cell::Bytes(bytes) => text::shorten(text::show(beginning(bytes)), WIDEST),
+        });
+        let shown: Vec<String> = shown.collect();
+        match &self.widths {
+            Some(widths) => write_aligned(&mut self.out, &shown, widths),
+            None => {
+                self.held.push(shown);
+                if self.held.len() == WIDTHS_FROM { self.release_table() } else { Ok(()) }
+            }
+        }
+    }
+
+    fn release_table(&mut self) -> io::Result<()> {
+        if self.widths.is_some() || self.held.is_empty() {
+            return Ok(());
+        }
+        let header: Vec<String> = self.columns.iter().map(|name| (*name).to_owned()).collect();
+        let mut widths = vec![0; header.len()];
+        for row in std::iter::once(&header).chain(&self.held) {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        write_aligned(&mut self.out, &header, &widths)?;
+        for row in std::mem::take(&mut self.held) {
+            write_aligned(&mut self.out, &row, &widths)?;
+        }
+        self.widths = Some(widths);
+        Ok(())
+    }
+
+    fn write_csv<'a>(&mut self, cells: impl Iterator<Item = Cell<'a>>) -> io::Result<()> {
+        for (index, cell) in cells.enumerate() {
+            if index > 0 {
+                self.out.write_all(b",")?;
+            }
+            match cell {
+                Cell::Number(number) => write!(self.out, "{number}")?,
+                Cell::Bytes(bytes) => write_csv_field(&mut self.out, bytes)?,
+            }
+        }
+        self.out.write_all(b"\n")
+    }
+}
+
+/// The most bytes of which `WIDEST` characters can be made, cut at the end of a character.
+fn beginning(bytes: &[u8]) -> &[u8] {
+    const LONGEST_CHAR_BYTES: usize = 4;
+    let Some(cut) = bytes.get(..(WIDEST + 1) * LONGEST_CHAR_BYTES) else { return bytes };
+    match std::str::from_utf8(cut) {
+        // Cut within a character: what is before it is still long enough to be shortened.
+        Err(error) if error.error_len().is_none() => &cut[..error.valid_up_to()],
+        _ => cut,
+    }
+}
+
+/// Two spaces between columns, none behind the last.
+fn write_aligned(out: &mut impl Write, cells: &[String], widths: &[usize]) -> io::Result<()> {
+    let mut line = String::new();
+    for (cell, width) in cells.iter().zip(widths) {
+        line.push_str(cell);
+        line.extend(std::iter::repeat_n(' ', width.saturating_sub(cell.chars().count()) + 2));
+    }
+    writeln!(out, "{}", line.trim_end())
+}
+
+fn write_object(out: &mut impl Write, names: &[&str], cells: &[Cell<'_>]) -> io::Result<()> {
+    for (index, (name, cell)) in names.iter().zip(cells).enumerate() {
+        out.write_all(if index == 0 { b"{" } else { b"," })?;
+        match cell {
+            Cell::Number(number) => write!(out, "\"{name}\":{number}")?,
+            Cell::Bytes(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => {
+                    write!(out, "\"{name}\":")?;
+                    serde_json::to_writer(&mut *out, text)?;
+                }
+                Err(_) => write!(out, "\"{name}_hex\":\"{}\"", text::to_hex(bytes))?,
+            },
+        }
+    }
+    out.write_all(b"}")
+}
+
+/// A field, quoted where it must be. An empty one is quoted too, so that a row of one empty field is a row.
+fn write_csv_field(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    if !bytes.is_empty() && !bytes.iter().any(|byte| b",\"\r\n".contains(byte)) {
+        return out.write_all(bytes);
+    }
+    out.write_all(b"\"")?;
+    for piece in bytes.split_inclusive(|byte| *byte == b'"') {
+        out.write_all(piece)?;
+        if piece.ends_with(b"\"") {
+            out.write_all(b"\"")?;
+        }
+    }
+    out.write_all(b"\"")
+}
+
+/// Writes one record whose fields are worth a line each: names and values below each other in a table, one object
+/// or one row in the other formats.
+pub fn write_record(format: Format, fields: &[(&str, Cell<'_>)]) -> Outcome {
+    let (names, cells): (Vec<&str>, Vec<Cell<'_>>) = fields.iter().copied().unzip();
+    let write = || -> io::Result<()> {
+        let mut out = stdout();
+        match format {
+            Format::Table => {
+                let mut rows = Rows::new(out, format, &["name", "value"])?;
+                for (name, cell) in fields {
+                    rows.row(&[Cell::Bytes(name.as_bytes()), *cell])?;
+                }
+                rows.finish().map(drop)
+            }
+            Format::Json => {
+                write_object(&mut out, &names, &cells)?;
+                out.write_all(b"\n")?;
+                out.flush()
+            }
+            Format::Ndjson | Format::Csv => {
+                let mut rows = Rows::new(out, format, &names)?;
+                rows.row(&cells)?;
+                rows.finish().map(drop)
+            }
+        }
+    };
+    write().map_err(Failure::stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(format: Format, rows: &[(&[u8], u64)]) -> String {
+        let mut out = Vec::new();
+        let mut writer = Rows::new(&mut out, format, &["key", "count"]).unwrap();
+        for (key, count) in rows {
+            writer.row(&[Cell::Bytes(key), Cell::Number(*count)]).unwrap();
+        }
+        assert_eq!(writer.finish().unwrap(), rows.len() as u64);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn each_format_says_the_same() {
+        let rows: &[(&[u8], u64)] = &[(b"a", 1), (b"q\"\n", 20_000), (&[0xff], 3)];
+        assert_eq!(written(Format::Table, rows), "key   count\na     1\nq\"\\n  20,000\n0xff  3\n");
+        let ndjson = "{\"key\":\"a\",\"count\":1}\n{\"key\":\"q\\\"\\n\",\"count\":20000}\n\
+                      {\"key_hex\":\"ff\",\"count\":3}\n";
+        assert_eq!(written(Format::Ndjson, rows), ndjson);
+        let json = format!("[\n{}\n]\n", ndjson.trim_end().replace('\n', ",\n"));
+        assert_eq!(written(Format::Json, rows), json);
+        assert_eq!(written(Format::Csv, &rows[..2]), "key,count\na,1\n\"q\"\"\n\",20000\n");
+    }
+
+    #[test]
+    fn no_rows_are_well_formed_too() {
+        assert_eq!(written(Format::Table, &[]), "");
+        assert_eq!(written(Format::Json, &[]), "[]\n");
+        assert_eq!(written(Format::Csv, &[]), "key,count\n");
+    }
+
+    #[test]
+    fn a_long_cell_is_shortened_at_a_character() {
+        for long in
+            ["x".repeat(1000), format!("x{}", "é".repeat(1000)), format!("x{}", "\u{1F333}".repeat(1000))]
+        {
+            let table = written(Format::Table, &[(long.as_bytes(), 1)]);
+            let line = table.lines().nth(1).unwrap();
+            assert!(line.starts_with(&long[..5]) && line.contains('…'), "{line}");
+            assert!(line.chars().count() <= WIDEST + 3, "{line}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Bytes, sizes and times as people write and read them.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Hexadecimal digits, two a byte.
+pub fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The bytes that `text` spells in hexadecimal digits, upper or lower case.
+pub fn from_hex(text: &str) -> Result<Vec<u8>, String> {
+    let digit = |c: u8| char::from(c).to_digit(16).map(|digit| digit as u8);
+    let pairs = text.as_bytes().chunks(2);
+    let bytes = pairs.map(|pair| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    });
+    let message = || format!("{text:?} is not hexadecimal: it takes two digits of 0-9 and a-f for each byte");
+    bytes.collect::<Option<_>>().ok_or_else(message)
+}
+
+/// One line for a table: text as it is, control characters and backslashes escaped, other bytes as `0x` and hex.
+pub fn show(bytes: &[u8]) -> String {
+    let Ok(text) = std::str::from_utf8(bytes) else { return format!("0x{}", to_hex(bytes)) };
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || c == '\\' {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// At most `columns` characters of `text`, the last of them an ellipsis if some are left out.
+pub fn shorten(text: String, columns: usize) -> String {
+    match text.char_indices().nth(columns) {
+        None => text,
+        Some(_) => text.chars().take(columns - 1).chain(['…']).collect(),
+    }
+}
+
+/// A size on the command line: a number of bytes, or of `K`, `M` or `G` (powers of 1024; `KiB` is the same).
+pub fn parse_size(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return Err("a size is a number of bytes, or of K, M or G".to_owned()),
+    };
+    let count: usize = digits.parse().map_err(|_| "a size begins with a whole number".to_owned())?;
+    count.checked_mul(1 << shift).ok_or_else(|| "the size is too large".to_owned())
+}
+
+/// `12,345,678`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let (head, tail) = digits.split_at(first);
+    let groups = tail.as_bytes().chunks(3).map(|group| String::from_utf8_lossy(group));
+    let head = (!head.is_empty()).then(|| head.into());
+    head.into_iter().chain(groups).collect::<Vec<_>>().join(",")
+}
+
+/// `1.5 MiB`.
+pub fn size(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", units[unit])
+}
+
+/// `1.25 ms`, `830 us`, `2.40 s`.
+pub fn time(duration: Duration) -> String {
+    let micros = duration.as_micros();
+    match micros {
+        0..1_000 => format!("{micros} us"),
+        1_000..1_000_000 => format!("{:.2} ms", duration.as_secs_f64() * 1e3),
+        _ => format!("{:.2} s", duration.as_secs_f64()),
+    }
+}
+
+/// How much a second.
+pub fn rate(amount: u64, duration: Duration) -> u64 {
+    (amount as f64 / duration.as_secs_f64().max(1e-9)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_reads_what_it_wrote_and_refuses_the_rest() {
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(from_hex(&to_hex(&all)), Ok(all));
+        assert_eq!(from_hex("0aFF"), Ok(vec![0x0a, 0xff]));
+        for wrong in ["0", "0g", "+1", "é"] {
+            assert!(from_hex(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_with_units() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("64K"), Ok(64 << 10));
+        assert_eq!(parse_size("3MiB"), Ok(3 << 20));
+        assert_eq!(parse_size("1g"), Ok(1 << 30));
+        for wrong in ["", "M", "1X", "-1", "99999999999999999999", "17179869184G"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn shown_text_is_one_line_and_unambiguous() {
+        assert_eq!(show("grün".as_bytes()), "grün");
+        assert_eq!(show(b"a\nb"), "a\\nb");
+        assert_eq!(show(b"a\\nb"), "a\\\\nb");
+        assert_eq!(show(&[0xff, 0]), "0xff00");
+        assert_eq!(shorten("abcdef".to_owned(), 4), "abc…");
+        assert_eq!(shorten("abcd".to_owned(), 4), "abcd");
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(
+            [count(0), count(999), count(1_000), count(1_234_567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!([size(5), size(1536), size(3 << 30)], ["5 B", "1.5 KiB", "3.0 GiB"]);
+    }
+}

@@ -1,0 +1,169 @@
+//! Import of what was exported makes the same table; and the other inputs that `import` takes.
+
+mod common;
+
+use base::seams::Random;
+use common::{failure, pando, pando_with, stdout, text};
+use pando::Database;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn word(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn store(dir: &Path, records: &Model) {
+    let db = Database::create(dir).unwrap();
+    let table = db.table("t").unwrap();
+    db.write(|tx| records.iter().try_for_each(|(key, value)| tx.put(&table, key, value))).unwrap();
+}
+
+fn load(dir: &Path, table: &str) -> Model {
+    let db = Database::open(dir).unwrap();
+    let table = db.open_table(table, &Default::default()).unwrap();
+    db.snapshot().unwrap().range(&table, ..).unwrap().collect::<pando::Result<_>>().unwrap()
+}
+
+/// Keys and values of every kind of byte, and all that formats give a meaning to.
+fn awkward() -> Model {
+    let mut random = Random::seeded(11);
+    let mut records = Model::new();
+    for special in
+        ["", ",", "\"", "\"\"", "\n", "\r\n", "\r", " a ", "key", "#x", "\\", "\0", "\u{feff}", "ü"]
+    {
+        let other = |n: u8| [special.as_bytes(), &[n]].concat();
+        records.insert([b"k", special.as_bytes()].concat(), special.as_bytes().to_vec());
+        records.insert(other(b'k'), other(b'v'));
+        records.insert(other(0xff), other(0xfe));
+    }
+    for _ in 0..300 {
+        let mut bytes = |most| (0..=random.below(most)).map(|_| random.next_u64() as u8).collect::<Vec<u8>>();
+        records.insert(bytes(20), bytes(200));
+    }
+    records.insert(b"large".to_vec(), (0..=255).cycle().take(70_000).collect());
+    records
+}
+
+#[test]
+fn arbitrary_bytes_survive_csv_and_ndjson() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let records = awkward();
+    store(&from, &records);
+    for format in ["csv", "ndjson"] {
+        let exported = stdout(pando(["export", word(&from), "t", "--format", format]));
+        let args = ["import", word(&to), format, "-", "--format", format, "--threads", "2", "--batch", "50"];
+        stdout(pando_with(args, &exported));
+        assert!(load(&to, format) == records, "{format}");
+        // A scan in that format is the same text.
+        assert_eq!(stdout(pando(["scan", word(&from), "t", "--format", format])), exported);
+        // And so is a file that the name gives the format to.
+        let file = dir.path().join(format!("out.{format}"));
+        stdout(pando(["export", word(&from), "t", word(&file)]));
+        assert_eq!(fs::read(&file).unwrap(), exported);
+        assert!(failure(pando(["export", word(&from), "t", word(&file)]), 1).contains("exists"));
+    }
+}
+
+#[test]
+fn a_tree_goes_in_and_comes_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tree, db, out) = (dir.path().join("tree"), dir.path().join("db"), dir.path().join("out"));
+    let mut files = Model::new();
+    for (path, content) in
+        [("a", &b"1"[..]), ("b/c/d.txt", b""), ("b/e", &[0xff, 0, 10]), ("b.x/y z", b"long\n")]
+    {
+        let file = tree.join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, content).unwrap();
+        files.insert(path.as_bytes().to_vec(), content.to_vec());
+    }
+    std::os::unix::fs::symlink("a", tree.join("link")).unwrap();
+    let said = text(pando(["import", word(&db), "t", word(&tree), "--threads", "3", "--batch", "1"]));
+    assert!(said.starts_with("4 records, "), "{said}");
+    assert_eq!(load(&db, "t"), files);
+    stdout(pando(["export", word(&db), "t", word(&out), "--format", "tree"]));
+    stdout(pando(["import", word(&db), "again", word(&out)]));
+    assert_eq!(load(&db, "again"), files);
+    assert!(
+        failure(pando(["export", word(&db), "t", word(&out), "--format", "tree"]), 2).contains("not empty")
+    );
+    // A key that leads out of the tree is refused.
+    stdout(pando(["put", word(&db), "t", "../escaped", "x"]));
+    let other = dir.path().join("other");
+    failure(pando(["export", word(&db), "t", word(&other), "--format", "tree"]), 1);
+    assert!(!dir.path().join("escaped").exists());
+}
+
+#[test]
+fn csv_columns_are_chosen_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let rows = "id,name,age\n1,Ann,40\n2,\"B, \"\"ob\",\n";
+    let import = |table: &str, options: &[&str]| {
+        let args = ["import", word(&db), table, "-", "--format", "csv"];
+        stdout(pando_with(args.iter().chain(options), rows.as_bytes()));
+        load(&db, table).into_iter().map(|(k, v)| (string(k), string(v))).collect::<Vec<_>>()
+    };
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let whole = [
+        pair("1", r#"{"id":"1","name":"Ann","age":"40"}"#),
+        pair("2", r#"{"id":"2","name":"B, \"ob","age":""}"#),
+    ];
+    assert_eq!(import("whole", &[]), whole);
+    assert_eq!(
+        import("named", &["--key", "name", "--value", "id"]),
+        [pair("Ann", "1"), pair("B, \"ob", "2")]
+    );
+    let args = ["import", word(&db), "t", "-", "--format", "csv", "--key", "size"];
+    assert!(failure(pando_with(args, rows.as_bytes()), 2).contains("no column \"size\" among id, name, age"));
+    let args = ["import", word(&db), "t", "-", "--format", "csv"];
+    let said = failure(pando_with(args, b"a,b,c\n1,2,3\n1,2\n"), 1);
+    assert!(said.contains("line: 3") || said.contains("line 3"), "{said}");
+}
+
+#[test]
+fn ndjson_takes_its_own_lines_and_any_object() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let run = |lines: &str, options: &[&str]| {
+        let args = ["import", word(&db), "t", "-", "--format", "ndjson"];
+        pando_with(args.iter().chain(options), lines.as_bytes())
+    };
+    let own =
+        [r#"{"key":"a","value":"\u00fc"}"#, "", r#"{"key_hex":"FF","value":{"n": 12345678901234567890123}}"#];
+    stdout(run(&own.join("\n"), &[]));
+    let object = "{\"n\": 12345678901234567890123}".to_owned().into_bytes();
+    let expected: Model = [(b"a".to_vec(), "ü".into()), (vec![0xff], object)].into();
+    assert_eq!(load(&db, "t"), expected);
+    stdout(run("{\"id\": 7, \"name\": \"x\"}\n", &["--key", "id"]));
+    assert_eq!(load(&db, "t")[&b"7"[..]], b"{\"id\": 7, \"name\": \"x\"}");
+    stdout(run("{\"id\": 7, \"name\": \"x\"}\n", &["--key", "id", "--value", "name"]));
+    assert_eq!(load(&db, "t")[&b"7"[..]], b"x");
+    for (line, says) in [
+        ("{\"key\":\"a\"}", "no field \"value\""),
+        ("{\"key\":\"a\",\"key_hex\":\"00\",\"value\":\"\"}", "both"),
+        ("{\"key\":\"a\",\"value\":\"\",\"more\":1}", "\"more\" has no place"),
+        ("{\"key\":\"a\",\"value_hex\":\"0\"}", "not hexadecimal"),
+        ("{\"key\":\"a\",", "EOF"),
+        ("[]", "line 1"),
+    ] {
+        let said = failure(run(line, &[]), 1);
+        assert!(said.contains(says) && said.contains("NDJSON line 1"), "{line}: {said}");
+    }
+}
+
+#[test]
+fn an_input_that_is_missing_creates_no_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    failure(pando(["import", word(&db), "t", word(&dir.path().join("none.csv"))]), 1);
+    assert!(!db.exists());
+}
+
+fn string(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
+}

@@ -1,0 +1,63 @@
+//! What the tests of bad input and of trouble share: the files of a database as plain bytes, and the data that should
+//! be found in them.
+#![allow(dead_code)] // Each test binary uses a part.
+
+use io::{Dir, MemDir};
+use pando::{Builder, Database, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Every file of a directory.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// Every record of every table.
+pub type Data = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// The files of `dir` as they are now: what a process that is killed at this moment leaves.
+pub fn files_of(dir: &dyn Dir) -> Files {
+    let read = |name: String| {
+        let file = dir.open(&name).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        (name, bytes)
+    };
+    dir.list().unwrap().into_iter().map(read).collect()
+}
+
+/// A directory with these files.
+pub fn dir_of(files: &Files) -> Arc<MemDir> {
+    let dir = MemDir::new();
+    for (name, bytes) in files {
+        dir.create(name).unwrap().write_at(bytes, 0).unwrap();
+    }
+    Arc::new(dir)
+}
+
+/// Small pages, small segments, little memory; checkpoints only when they are asked for.
+pub fn small() -> Builder {
+    Database::builder().memory_bytes(1 << 20).max_segment_bytes(16 << 10).checkpoint_bytes(256 << 10)
+}
+
+/// Reads everything, forwards, backwards and by key. All three must agree, or answer an error.
+pub fn read_all(db: &Database) -> Result<Data> {
+    let snapshot = db.snapshot()?;
+    let mut data = Data::new();
+    for table in snapshot.tables()? {
+        let mut records = BTreeMap::new();
+        for record in snapshot.range(&table, ..)? {
+            let (key, value) = record?;
+            let found = snapshot.get_with(&table, &key, |found| found == value)?;
+            assert_eq!(found, Some(true), "the scan and the look-up of {key:?} disagree");
+            records.insert(key, value);
+        }
+        let backwards = snapshot.range(&table, ..)?.rev().collect::<Result<Vec<_>>>()?;
+        assert!(backwards.iter().rev().map(|(k, v)| (k, v)).eq(&records), "the two directions disagree");
+        data.insert(table.name().to_owned(), records);
+    }
+    Ok(data)
+}
+
+/// Whether `kind` tells that files are bad.
+pub fn tells_of_bad_files(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Corruption | ErrorKind::Foreign)
+}

@@ -1,0 +1,177 @@
+//! Acquisition of views against seals, switches and reclamation, under every interleaving (up to a bound on
+//! preemptions): `RUSTFLAGS="--cfg loom" cargo test --release -p pando-store --test views_loom`.
+//!
+//! The module under proof is the one that ships, taken by path, because the rest of its crate is beyond loom. What
+//! is asked of it:
+//! 1. *No freed view is used.* Everything in a view is counted: whoever holds one holds a count of its memtable.
+//! 2. *No snapshot is torn.* A commit at or before the snapshot's timestamp lies in a memtable of its view, or in
+//!    its runs; here every memtable notes the commits that went into it.
+//!
+//! The models have counterparts in which the caller breaks its part of the bargain, and which must fail: a model that
+//! cannot fail proves nothing. Likewise red: `view` without its look at `sealed_at`, or with the clock read before the
+//! view; `pending` left out, `Relaxed`, or not heeded by `reclaim`; a publication weaker than `SeqCst`.
+#![cfg(loom)]
+
+#[path = "../src/tables.rs"]
+#[allow(dead_code, missing_docs)]
+mod tables;
+#[path = "../src/view.rs"]
+#[allow(dead_code, missing_docs)]
+mod view;
+
+use base::slots::Slots;
+use base::sync::Arc;
+use base::sync::atomic::{AtomicU64, Ordering};
+use base::{CheckpointNo, CommitTs, Lsn};
+use loom::thread;
+use memtable::Memtable;
+use tables::Tables;
+use view::{OpenMemtable, Purpose, View, Views};
+
+/// As much of a store as a reader's beginning meets: the views, the slots, and one clock.
+struct Model {
+    views: Views,
+    slots: std::sync::Arc<Slots>,
+    clock: AtomicU64,
+    /// The memtables in the order of their seals, the open one last, each with the last commit in it, which here
+    /// is known beforehand. A count of each is kept here, so that the others' counts show who else has it.
+    memtables: Vec<(Arc<Memtable>, u64)>,
+}
+
+fn position() -> log::Position {
+    log::Position { segment: 0, generation: 0, lsn: Lsn(0) }
+}
+
+impl Model {
+    /// An open memtable for commits through the first of `lasts`, and further ones to be opened by seals.
+    fn new(lasts: &[u64]) -> Arc<Self> {
+        let memtables: Vec<_> = lasts.iter().map(|last| (Memtable::new().0, *last)).collect();
+        let first = View {
+            number: 0,
+            open: OpenMemtable::new(Arc::clone(&memtables[0].0)),
+            sealed: Vec::new(),
+            tables: Arc::new(Tables::default()),
+            checkpoint: CheckpointNo(0),
+        };
+        let (slots, clock) = (std::sync::Arc::new(Slots::new()), AtomicU64::new(0));
+        Arc::new(Model { views: Views::new(first), slots, clock, memtables })
+    }
+
+    fn commit(&self, ts: u64) {
+        self.clock.store(ts, Ordering::SeqCst);
+    }
+
+    /// Closes the `n`-th memtable behind its last commit and opens the next.
+    fn seal(&self, n: usize) {
+        let last = CommitTs(self.memtables[n].1);
+        self.views.seal(last, position(), Arc::clone(&self.memtables[n + 1].0));
+    }
+
+    /// The memtables through the `n`-th are absorbed. A checkpoint's number is that of the last commit in it.
+    fn switch(&self, n: usize) {
+        let last = self.memtables[n].1;
+        self.views.switch(CommitTs(last), Arc::new(Tables::default()), CheckpointNo(last));
+    }
+
+    fn reclaim(&self) {
+        self.views.reclaim(&self.slots);
+    }
+
+    /// Begins a read, checks what it got, and ends it.
+    fn read(&self) {
+        let reader = self.slots.claim().unwrap();
+        let now = || CommitTs(self.clock.load(Ordering::SeqCst));
+        let (held, ts) = self.views.acquire(&reader, now, Purpose::Read);
+        // SAFETY: the reader's slot holds it until `let_go`.
+        let view = unsafe { held.get() };
+        self.check(view, ts);
+        thread::yield_now();
+        self.check(view, ts);
+        reader.let_go();
+    }
+
+    fn check(&self, view: &View, ts: CommitTs) {
+        assert!(view.checkpoint.0 <= ts.0, "the runs hold commits after the snapshot");
+        for (n, (memtable, last)) in self.memtables.iter().enumerate() {
+            let first = if n == 0 { 1 } else { self.memtables[n - 1].1 + 1 };
+            let is_in_view = view.memtables().any(|other| std::ptr::eq(other, &**memtable));
+            if is_in_view {
+                assert!(Arc::strong_count(memtable) > 1, "a view that is held was freed");
+            }
+            let holds_needed_commit = first <= ts.0 && view.checkpoint.0 < *last;
+            assert!(is_in_view || !holds_needed_commit, "memtable {n} is missing at {ts:?}");
+        }
+    }
+}
+
+/// Runs `writer` beside `readers` that each begin one read.
+fn race(lasts: &'static [u64], readers: usize, writer: fn(&Model)) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let shared = Model::new(lasts);
+        let spawn = |_| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.read())
+        };
+        let readers: Vec<_> = (0..readers).map(spawn).collect();
+        writer(&shared);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        shared.reclaim();
+        assert_eq!(shared.views.count(), 1, "with no reader left the current view alone is kept");
+    });
+}
+
+#[test]
+fn a_seal_tears_no_snapshot() {
+    race(&[1, 2], 1, |model| {
+        model.commit(1);
+        model.seal(0);
+        model.commit(2);
+        model.reclaim();
+    });
+}
+
+#[test]
+fn a_switch_shows_nothing_from_after_the_snapshot() {
+    race(&[1, 2], 1, |model| {
+        model.commit(1);
+        model.seal(0);
+        model.switch(0);
+        model.reclaim();
+        model.commit(2);
+    });
+}
+
+#[test]
+fn two_readers_and_two_seals() {
+    race(&[1, 2, 3], 2, |model| {
+        model.commit(1);
+        model.seal(0);
+        model.commit(2);
+        model.seal(1);
+        model.reclaim();
+    });
+}
+
+/// The commit lock keeps this from happening.
+#[test]
+#[should_panic(expected = "memtable 1 is missing")]
+fn a_commit_that_overtakes_its_seal_is_missed() {
+    race(&[1, 2], 1, |model| {
+        model.commit(1);
+        model.commit(2);
+        model.seal(0);
+    });
+}
+
+/// A checkpoint syncs and publishes what it absorbs before it switches.
+#[test]
+#[should_panic(expected = "the runs hold commits after the snapshot")]
+fn a_switch_before_publication_shows_too_much() {
+    race(&[1, 2], 1, |model| {
+        model.seal(0);
+        model.switch(0);
+        model.commit(1);
+    });
+}
