@@ -10,9 +10,10 @@
 //! 5. Of some, take the recovery itself as a run: step 2 on its events, with the same promise, and once it is open
 //!    with all that it showed. So to a depth of three.
 
+use crate::history::{Promise, Run};
 use crate::phase::Course;
 use crate::report::{ByFingerprint, Tally};
-use crate::schedule::{self, Promise, Run};
+use crate::schedule;
 use crate::verify;
 use base::seams::Random;
 use io::sim::{Fate, Image, ImageKind, SimDisk};

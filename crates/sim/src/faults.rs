@@ -11,9 +11,9 @@
 //!
 //! On a disk that is too small, every call may fail for room. Once room is made the same database goes on.
 
+use crate::history::{Crossed, Promise, Run};
 use crate::model::Draft;
 use crate::perform::{Trouble, perform};
-use crate::schedule::{Crossed, Promise, Run};
 use crate::verify;
 use crate::workload::Workload;
 use base::seams::Random;

@@ -4,12 +4,14 @@
 //!   workload ──scripts──► schedule ──disk history, promises──► explore ──images──► verify
 //!   (clients)             (turns, faults)  └── model (oracle) ──────┴───────────────┘ └► report
 //! ```
-//! Reading order: [`workload`], [`model`], [`perform`], [`schedule`], [`phase`], [`explore`], [`verify`], [`report`]; beside them
-//! [`faults`], which makes every single call fail in turn, and [`rot`], which flips single bytes.
+//! Reading order: [`workload`], [`model`], [`perform`], [`phase`], [`history`], [`schedule`], [`explore`], [`verify`],
+//! [`report`]; beside them [`faults`], which makes every single call fail in turn, and [`rot`], which flips single
+//! bytes.
 #![deny(missing_docs)]
 
 pub mod explore;
 pub mod faults;
+pub mod history;
 pub mod model;
 pub mod perform;
 pub mod phase;

@@ -129,7 +129,7 @@ impl State {
                         let found = found.map(|(key, value)| (text(key), value.len()));
                         let expected = (text(key), value.len());
                         return Err(format!(
-                            "record {at} of table {name} is {found:?}, expected {expected:?} (key, value length)"
+                            "record {at} of table {name} is {found:?}, expected {expected:?}"
                         ));
                     }
                 }

@@ -148,7 +148,8 @@ impl Tally {
         });
         let kinds = KINDS.map(|kind| format!("\"{kind}\"")).join(",");
         format!(
-            "{{\"seeds\":{},\"images\":{},\"distinct\":{},\"by_depth\":[{},{},{}],\"continued\":{},\"with_orphans\":{},\
+            "{{\"seeds\":{},\"images\":{},\"distinct\":{},\"by_depth\":[{},{},{}],\"continued\":{},\
+             \"with_orphans\":{},\
              \"commits\":{},\"sessions\":{},\"seals\":{},\"checkpoints\":{},\"switches\":{},\"seconds\":{:.3},\
              \"digest\":\"{:016x}\",\"kinds\":[{kinds}],\"cells\":{{{}}}}}",
             self.seeds,
@@ -204,8 +205,8 @@ impl fmt::Display for Tally {
         let (distinct, seconds) = (self.distinct(), self.seconds());
         writeln!(
             f,
-            "{distinct} distinct images of {} made: {first} of runs, {second} of recoveries, {third} of recoveries \
-             from those; {} written to and reopened; {} with unreachable space",
+            "{distinct} distinct images of {} made: {first} of runs, {second} of recoveries, \
+             {third} of recoveries from those; {} written to and reopened; {} with unreachable space",
             self.images, self.continued, self.with_orphans
         )?;
         write!(f, "{seconds:.1} s, {:.0} distinct images/s", distinct as f64 / seconds)

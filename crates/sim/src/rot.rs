@@ -4,7 +4,8 @@
 //! test by them. Here each file of a seed's last state has single bytes flipped, one at a time: opening, reading all of
 //! it and checking it must end in a typed error, or find nothing missing and nothing else.
 
-use crate::schedule::{self, Run};
+use crate::history::Run;
+use crate::schedule;
 use base::seams::Random;
 use base::{Error, ErrorKind};
 use io::sim::{Fate, Image, SimDisk};

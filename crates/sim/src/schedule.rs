@@ -9,6 +9,7 @@
 //! What a run leaves is the history of its disks, and for each moment of them what a crash there must preserve:
 //! the *promise*, which grows with every acknowledgement and with everything that a reader was shown.
 
+use crate::history::{Crossed, Promise, Run, Session};
 use crate::model::{Draft, Model, State};
 use crate::perform::perform;
 use crate::phase::{Course, Phase};
@@ -19,69 +20,12 @@ use io::sim::{CallKind, Event, Fault, FaultError, SimDisk};
 use std::sync::Arc;
 use store::checkpoint::{Checkpoint, Step};
 use store::commit::Applied;
-use store::{Options, Snapshot, Store, Transaction};
+use store::{Snapshot, Store, Transaction};
 
 /// Every run crosses at least so many seals, checkpoints and segment switches.
 const LEAST: Crossed = Crossed { seals: 3, checkpoints: 2, switches: 1 };
 /// A run that has not done so after this many sessions is a mistake of the workload.
 const MAX_SESSIONS: usize = 12;
-
-/// What a crash must preserve.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Promise {
-    /// Whether the database exists.
-    pub exists: bool,
-    /// Commits that survive a power loss.
-    pub synced: u64,
-    /// Commits that survive a killed process.
-    pub buffered: u64,
-}
-
-/// What a run crossed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Crossed {
-    /// Memtables sealed.
-    pub seals: u64,
-    /// Checkpoints made.
-    pub checkpoints: u64,
-    /// Log segments begun because another was full.
-    pub switches: u64,
-}
-
-/// One opening of the database, and what happened until it ended.
-#[derive(Debug)]
-pub struct Session {
-    /// The disk, with its history.
-    pub disk: SimDisk,
-    /// The first moment that belongs to the session, in events.
-    pub first: usize,
-    /// The last one.
-    pub last: usize,
-    /// Where in the protocol each moment lies.
-    pub course: Course,
-    promises: Vec<(usize, Promise)>,
-}
-
-impl Session {
-    /// What a crash after `events` events must preserve.
-    pub fn promise(&self, events: usize) -> Promise {
-        let after = self.promises.partition_point(|promise| promise.0 <= events);
-        self.promises[after.saturating_sub(1)].1
-    }
-}
-
-/// What a seed's run left.
-#[derive(Debug)]
-pub struct Run {
-    /// What the database was opened with.
-    pub options: Options,
-    /// What it should hold after each commit.
-    pub model: Model,
-    /// Its sessions.
-    pub sessions: Vec<Session>,
-    /// What they crossed together.
-    pub crossed: Crossed,
-}
 
 /// Runs the workload of `seed`.
 ///
@@ -103,7 +47,7 @@ pub fn run(seed: u64) -> Result<Run, String> {
         if run.sessions.len() == MAX_SESSIONS {
             return Err(format!("{MAX_SESSIONS} sessions crossed no more than {:?}", run.crossed));
         }
-        let (session, next) = run_session(disk, promise, &mut run, &mut workload, &mut random)?;
+        let (session, next) = run_session(&disk, promise, &mut run, &mut workload, &mut random)?;
         promise = session.promise(session.last);
         run.sessions.push(session);
         disk = next;
@@ -119,7 +63,7 @@ impl Crossed {
 
 /// Opens, takes turns for a while, and ends. Returns the session and the disk that the next process finds.
 fn run_session(
-    disk: SimDisk,
+    disk: &SimDisk,
     promise: Promise,
     run: &mut Run,
     workload: &mut Workload,
@@ -136,7 +80,7 @@ fn run_session(
     disk.mark("open");
     let store =
         store::open_or_create(disk.dir(), &run.options).map_err(|error| format!("opening: {error:?}"))?;
-    session.course.enter_recovery(&disk, first, !promise.exists);
+    session.course.enter_recovery(disk, first, !promise.exists);
     let recovered = store.snapshot().map_err(|error| format!("the first snapshot: {error:?}"))?;
     let commits = recovered.ts().0;
     if commits < promise.buffered || commits > run.model.last() {

@@ -1,7 +1,7 @@
 //! Whether a disk holds what it must: opened, read whole, compared with the model, checked, and written to again.
 
+use crate::history::Run;
 use crate::model::{Bytes, Change, State};
-use crate::schedule::Run;
 use crate::workload::TABLES;
 use base::seams::Random;
 use io::sim::SimDisk;
@@ -69,7 +69,7 @@ fn check_gets(snapshot: &store::Snapshot, state: &State, step: usize) -> Result<
 pub fn go_on(recovered: &Recovered, disk: &SimDisk, run: &Run) -> Result<(), String> {
     let failed = |error: base::Error| format!("going on: {error:?}");
     let Recovered { store, commits, .. } = recovered;
-    let mut draft = run.model.at(*commits).map(State::clone).unwrap_or_default();
+    let mut draft = run.model.at(*commits).cloned().unwrap_or_default();
     let options = TransactionOptions { durability: Durability::Sync, isolation: Isolation::Serializable };
     let mut tx = Transaction::begin(store, options).map_err(failed)?;
     let name = TABLES[*commits as usize % TABLES.len()];
