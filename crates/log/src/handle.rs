@@ -27,8 +27,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Refuses lengths that no segment has.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Refuses lengths that no segment has, with [`ErrorKind::Invalid`].
+    pub fn check(&self) -> Result<()> {
         let range = 4096..=MAX_SEGMENT_BYTES;
         if range.contains(&self.first_segment_bytes) && range.contains(&self.max_segment_bytes) {
             return Ok(());

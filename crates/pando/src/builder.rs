@@ -55,7 +55,8 @@ impl Builder {
         self
     }
 
-    /// The longest log segment, in bytes; default 64 MiB. Small segments give space back sooner, at more syncs.
+    /// The longest log segment, in bytes; default 64 MiB, and not above an eighth of the memory ceiling (or 1 MiB).
+    /// Small segments give space back sooner, at more syncs.
     pub fn max_segment_bytes(mut self, bytes: u64) -> Self {
         self.options.max_segment_bytes = bytes;
         self

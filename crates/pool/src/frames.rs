@@ -63,23 +63,22 @@ unsafe impl Send for Chunk {}
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
-    /// Zeroed memory for `frames` frames, or `None` if the allocator has none.
-    fn new(frames: usize, page_bytes: usize, charge: Charge) -> Option<Chunk> {
+    /// Memory for `frames` frames, or `None` if the allocator has none. It is not touched before it is used
+    /// ([`Vacant::bytes`]); nor are huge pages asked for, unless `huge` says that it will soon be used whole.
+    fn new(frames: usize, page_bytes: usize, huge: bool, charge: Charge) -> Option<Chunk> {
         let bytes = frames * page_bytes;
         let align = bytes.next_power_of_two().min(MAX_CHUNK_BYTES);
         let layout = Layout::from_size_align(bytes, align).ok()?;
         // SAFETY: the layout's size is not 0.
         let memory = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
         #[cfg(target_os = "linux")]
-        if bytes == MAX_CHUNK_BYTES {
+        if huge && bytes == MAX_CHUNK_BYTES {
             // SAFETY: the range was just allocated, page-aligned; the advice does not change what it holds. A
             // kernel without huge pages refuses, which costs some speed.
             let _ = unsafe {
                 rustix::mm::madvise(memory.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage)
             };
         }
-        // SAFETY: `bytes` bytes from `memory` on were allocated above, and nobody else knows of them.
-        unsafe { memory.write_bytes(0, bytes) };
         let meta = || Meta {
             unit: AtomicU64::new(0),
             checksum: AtomicU64::new(0),
@@ -126,19 +125,26 @@ pub(crate) struct Vacant {
     index: usize,
     /// Its number in the pool; `None` for one of the overdraft, which is never linked.
     number: Option<u32>,
+    /// Whether its bytes were ever written.
+    initialised: bool,
 }
 
 impl Vacant {
     /// A frame of its own, freed with the last pin on it.
     pub(crate) fn overdrawn(ledger: &Arc<Ledger>, page_bytes: usize) -> Option<Vacant> {
         let charge = ledger.overdraw(page_bytes)?;
-        Some(Vacant { chunk: Arc::new(Chunk::new(1, page_bytes, charge)?), index: 0, number: None })
+        let chunk = Arc::new(Chunk::new(1, page_bytes, false, charge)?);
+        Some(Vacant { chunk, index: 0, number: None, initialised: false })
     }
 
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         let (frame, len) = (self.chunk.frame(self.index), self.chunk.page_bytes);
+        if !std::mem::replace(&mut self.initialised, true) {
+            // SAFETY: as below; the frame has `len` bytes.
+            unsafe { frame.write_bytes(0, len) };
+        }
         // SAFETY: a vacant frame is neither linked nor pinned nor in reach of an epoch, and there is one token for
-        // it, borrowed mutably here.
+        // it, borrowed mutably here. Its bytes are initialised: by now at the latest.
         unsafe { std::slice::from_raw_parts_mut(frame.as_ptr(), len) }
     }
 
@@ -148,6 +154,7 @@ impl Vacant {
 
     /// Ends the right to write: the page may be read through the pin from now on.
     fn pin(self) -> Pin {
+        assert!(self.initialised, "a page that nobody wrote");
         self.chunk.metas[self.index].pins.store(1, Ordering::SeqCst);
         Pin { chunk: self.chunk, index: self.index }
     }
@@ -335,7 +342,7 @@ impl Frames {
             Some((level, bytes)) => Some((level, self.ledger.charge(bytes)?)),
             None => None,
         };
-        let chunk = Arc::new(Chunk::new(chunk_frames, self.page_bytes, charge)?);
+        let chunk = Arc::new(Chunk::new(chunk_frames, self.page_bytes, index > 0, charge)?);
         if let Some((level, charge)) = wider {
             self.table.grow(level, charge);
         }
@@ -343,7 +350,7 @@ impl Frames {
         let first = index * chunk_frames;
         limbo.vacant.extend((0..chunk_frames).rev().map(|index| {
             let number = Some((first + index) as u32);
-            Vacant { chunk: Arc::clone(&chunk), index, number }
+            Vacant { chunk: Arc::clone(&chunk), index, number, initialised: false }
         }));
         chunks[index].set(chunk).expect("chunks are numbered in order");
         limbo.chunks += 1;
@@ -396,7 +403,7 @@ impl Limbo {
             let (chunk, index) = frames.locate(self.aside[at]);
             if chunk.metas[index].pins.load(Ordering::SeqCst) == 0 {
                 let number = Some(self.aside.swap_remove(at));
-                self.vacant.push(Vacant { chunk: Arc::clone(chunk), index, number });
+                self.vacant.push(Vacant { chunk: Arc::clone(chunk), index, number, initialised: true });
             }
         }
     }

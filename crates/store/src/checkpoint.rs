@@ -16,7 +16,8 @@
 //! checkpoint starts over. A failed sync latches, as always; and from 7 on it is unknown which superblock the disk
 //! holds, so that any failure does.
 
-use crate::commit::{Committer, MOST_SEALED};
+use crate::commit::Committer;
+use crate::options::MAX_SEALED;
 use crate::store::Store;
 use crate::superblock::Superblock;
 use crate::tables::{Layout, Tables, row_key};
@@ -94,7 +95,7 @@ impl Store {
         let last = lock(&self.checkpoint);
         self.check_open()?;
         self.latch.check()?;
-        if self.pressure().sealed < MOST_SEALED {
+        if self.pressure().sealed < MAX_SEALED {
             self.seal(&mut lock(&self.committer));
         }
         self.checkpoint_of_sealed(last)

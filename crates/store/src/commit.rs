@@ -18,6 +18,7 @@
 use crate::apply::apply_record;
 use crate::gathered::Admitted;
 use crate::handle::Table;
+use crate::options::MAX_SEALED;
 use crate::store::Store;
 use crate::view::{SealedMemtable, oldest_writing_view};
 use crate::write_set::WriteSet;
@@ -87,9 +88,6 @@ pub struct Applied {
 
 /// How often the log's next segment is looked after, in bytes appended.
 const SEGMENT_CARE_BYTES: u64 = 64 << 10;
-
-/// No more memtables than this wait for a checkpoint: a cursor merges all of them.
-pub(crate) const MOST_SEALED: usize = 32;
 
 impl Applied {
     /// Whether this is a good moment to call [`Store::prepare_log`], in the background.
@@ -248,12 +246,12 @@ impl Store {
         }
     }
 
-    /// Answers whether the open memtable was full. With [`MOST_SEALED`] waiting it stays open and grows, which
+    /// Answers whether the open memtable was full. With [`MAX_SEALED`] waiting it stays open and grows, which
     /// [`crate::store::Pressure`] bounds.
     fn seal_if_full(&self, committer: &mut Committer) -> bool {
         let full =
             committer.open.bytes() >= self.shares.seal_bytes || committer.open.records() >= self.seal_records;
-        if full && self.pressure().sealed < MOST_SEALED {
+        if full && self.pressure().sealed < MAX_SEALED {
             self.seal(committer);
         }
         full

@@ -54,15 +54,16 @@ impl Table {
         self.inner.row.layout
     }
 
-    /// Checks that the table is in the catalog as `snapshot` sees it. If no commit touched the catalog since this
-    /// handle was last checked, that is two comparisons; else a look-up. `own` tells what the caller's own
-    /// transaction wrote to a catalog row: `None` nothing, `Some(None)` that it is gone.
+    /// Whether `other` is a handle of the same table.
     #[inline]
-    pub(crate) fn check(
-        &self,
-        snapshot: &Snapshot,
-        own: impl FnOnce(&[u8]) -> Option<Option<Vec<u8>>>,
-    ) -> Result<()> {
+    pub(crate) fn is(&self, other: &Table) -> bool {
+        self.id() == other.id() && self.inner.database == other.inner.database
+    }
+
+    /// Checks that the table is in the catalog as `snapshot` sees it. If no commit touched the catalog since this
+    /// handle was last checked, that is two comparisons; else a look-up.
+    #[inline]
+    pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<()> {
         let store = snapshot.store();
         // SeqCst, partner the commit's store: a catalog commit at or before `snapshot.ts()` is seen here.
         let changed = store.catalog_changed.load(Ordering::SeqCst);
@@ -72,28 +73,39 @@ impl Table {
         if same_database && known_at != 0 && changed <= known_at && known_at <= snapshot.ts().0 {
             return Ok(());
         }
-        self.look_up(snapshot, own(self.name().as_bytes()))
+        self.look_up(snapshot)
     }
 
     #[cold]
-    fn look_up(&self, snapshot: &Snapshot, own: Option<Option<Vec<u8>>>) -> Result<()> {
-        if self.inner.database != snapshot.store().database {
-            return Err(Error::invalid(format!("table {:?} belongs to another database", self.name())));
-        }
-        let committed = own.is_none();
-        let row = match own {
-            Some(row) => row,
-            None => snapshot.get_in(TableId::CATALOG, self.name().as_bytes())?,
-        };
-        let found = row.map(|row| TableRow::decode(self.name().as_bytes(), &row)).transpose()?;
-        if found.is_none_or(|found| found.id != self.id()) {
-            let message = format!("table {:?} does not exist (dropped, or not made yet)", self.name());
-            return Err(Error::new(ErrorKind::Missing, message));
-        }
-        if committed && snapshot.store().catalog_changed.load(Ordering::SeqCst) <= snapshot.ts().0 {
+    fn look_up(&self, snapshot: &Snapshot) -> Result<()> {
+        self.check_database(snapshot.store())?;
+        self.check_row(snapshot.get_in(TableId::CATALOG, self.name().as_bytes())?.as_deref())?;
+        if snapshot.store().catalog_changed.load(Ordering::SeqCst) <= snapshot.ts().0 {
             // Relaxed: as where it is loaded.
             self.inner.known_at.store(snapshot.ts().0, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Checks it against a row of its name that a transaction wrote itself; `None`: that it deleted.
+    pub(crate) fn check_written(&self, store: &Store, row: Option<&[u8]>) -> Result<()> {
+        self.check_database(store)?;
+        self.check_row(row)
+    }
+
+    fn check_database(&self, store: &Store) -> Result<()> {
+        if self.inner.database == store.database {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("table {:?} belongs to another database", self.name())))
+    }
+
+    fn check_row(&self, row: Option<&[u8]>) -> Result<()> {
+        let found = row.map(|row| TableRow::decode(self.name().as_bytes(), row)).transpose()?;
+        if found.is_some_and(|found| found.id == self.id()) {
+            return Ok(());
+        }
+        let message = format!("table {:?} does not exist (dropped, or not made yet)", self.name());
+        Err(Error::new(ErrorKind::Missing, message))
     }
 }

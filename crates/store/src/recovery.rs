@@ -14,9 +14,9 @@
 
 use crate::apply::apply_record;
 use crate::catalog::TableRow;
-use crate::commit::{Committer, MOST_SEALED};
+use crate::commit::Committer;
 use crate::latch::Latch;
-use crate::options::Options;
+use crate::options::{MAX_SEALED, Options};
 use crate::store::{Store, Tallies};
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Layout, Tables, table_of_key};
@@ -71,7 +71,7 @@ fn check(options: &Options) -> Result<()> {
     if options.memory_bytes < LEAST {
         return Err(Error::invalid(format!("the memory ceiling is at least {LEAST} bytes")));
     }
-    Ok(())
+    log::Options { max_segment_bytes: options.max_segment_bytes, ..options.log() }.check()
 }
 
 fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Result<Arc<Store>> {
@@ -297,7 +297,7 @@ impl Replay {
         self.commit(block.payload)
             .map_err(|error| error.within(format!("log block at LSN {}", block.lsn)))?;
         let full = self.open.bytes() >= self.seal_bytes || self.open.records() >= self.seal_records;
-        if full && self.sealed.len() < MOST_SEALED {
+        if full && self.sealed.len() < MAX_SEALED {
             self.seal(block.end);
         }
         Ok(())

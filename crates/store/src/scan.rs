@@ -280,7 +280,12 @@ impl<'a> Cursor<'a> {
             return Ok(None);
         }
         if let Some((_, Item::Large(large))) = self.merged.entry() {
-            self.large = self.pool.read_extent(large.ptr, large.len_bytes as usize)?;
+            let read = self.pool.read_extent(large.ptr, large.len_bytes as usize);
+            if read.is_err() {
+                // What `large` holds is another record's.
+                self.place = Place::Fresh;
+            }
+            self.large = read?;
         }
         Ok(self.current())
     }

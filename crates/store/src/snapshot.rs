@@ -149,27 +149,27 @@ impl Snapshot {
     /// A copy of the value of `key`.
     #[inline]
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        table.check(self, |_| None)?;
+        table.check(self)?;
         self.get_in(table.id(), key)
     }
 
     /// Runs `with` on the value of `key` where it lies.
     #[inline]
     pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        table.check(self, |_| None)?;
+        table.check(self)?;
         self.get_with_in(table.id(), key, with)
     }
 
     /// Whether `key` is present.
     #[inline]
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        table.check(self, |_| None)?;
+        table.check(self)?;
         self.contains_in(table.id(), key)
     }
 
     /// A cursor over the keys in `span`.
     pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
-        table.check(self, |_| None)?;
+        table.check(self)?;
         Ok(Cursor::over_snapshot(self, table.id(), span))
     }
 
@@ -196,7 +196,7 @@ impl Snapshot {
     /// About how many records the table has: exact for what a checkpoint absorbed, plus every entry of the
     /// memtables, a replaced or deleted one included.
     pub fn approximate_len(&self, table: &Table) -> Result<u64> {
-        table.check(self, |_| None)?;
+        table.check(self)?;
         let in_memory: u64 = self.view().memtables().map(|memtable| memtable.records_of(table.id())).sum();
         Ok(self.view().tables.run(table.id()).records + in_memory)
     }

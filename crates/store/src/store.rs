@@ -3,9 +3,9 @@
 //! Lock order, outermost first: `checkpoint` → `space` → `committer` → the views' list → the log's own locks. A
 //! thread that holds one takes only later ones.
 
-use crate::commit::{Committer, MOST_SEALED};
+use crate::commit::Committer;
 use crate::latch::Latch;
-use crate::options::{Options, Shares};
+use crate::options::{MAX_SEALED, Options, Shares};
 use crate::snapshot::Snapshot;
 use crate::superblock::Superblock;
 use crate::view::{Purpose, Views};
@@ -163,12 +163,14 @@ pub struct Pressure {
 impl Pressure {
     /// Whether a writer should wait for the checkpoint before it adds more.
     pub fn is_full(&self) -> bool {
-        self.memtables_bytes > self.limit_bytes && self.sealed > 0 || self.sealed >= MOST_SEALED
+        (self.memtables_bytes > self.limit_bytes && self.sealed > 0) || self.sealed >= MAX_SEALED
     }
 }
 
 impl Options {
     pub(crate) fn log(&self) -> log::Options {
-        log::Options { first_segment_bytes: 16 << 10, max_segment_bytes: self.max_segment_bytes }
+        // The log is written through a mapping of its newest segment, which counts as the process's memory.
+        let share = (self.memory_bytes / 8).max(1 << 20) as u64;
+        log::Options { first_segment_bytes: 16 << 10, max_segment_bytes: self.max_segment_bytes.min(share) }
     }
 }

@@ -86,7 +86,7 @@ impl Transaction {
     #[inline]
     fn admitted(&self, table: &Table) -> Result<Admitted> {
         let tables = self.gathered().tables.borrow();
-        match tables.iter().find(|(_, admitted)| admitted.id == table.id() && admitted.good) {
+        match tables.iter().find(|(known, admitted)| admitted.good && known.is(table)) {
             Some((_, admitted)) => Ok(*admitted),
             None => {
                 drop(tables);
@@ -96,11 +96,11 @@ impl Transaction {
     }
 
     fn admit_new(&self, table: &Table) -> Result<Admitted> {
-        table.check(&self.snapshot, |name| match self.writes().get(TableId::CATALOG, name) {
-            Some(Own::Value(row)) => Some(Some(row.to_vec())),
-            Some(Own::Deleted) => Some(None),
-            None => None,
-        })?;
+        match self.writes().get(TableId::CATALOG, table.name().as_bytes()) {
+            None => table.check(&self.snapshot)?,
+            Some(Own::Value(row)) => table.check_written(self.store(), Some(row))?,
+            Some(Own::Deleted) => table.check_written(self.store(), None)?,
+        }
         Ok(self.know(table))
     }
 
@@ -229,8 +229,11 @@ impl Transaction {
     pub fn delete_range(&mut self, table: &Table, span: &Span) -> Result<()> {
         let id = self.admit(table)?;
         let (start, end) = (span.start(), span.end());
-        self.check_key(start)?;
-        end.map_or(Ok(()), |end| self.check_key(end))?;
+        // Right behind the longest key there is the bound that is one byte longer.
+        let longest = limits::max_key_bytes(self.store().page_bytes) + 1;
+        if start.len() > longest || end.is_some_and(|end| end.len() > longest) {
+            return Err(Error::invalid(format!("a bound of a range has at most {longest} bytes")));
+        }
         if end.is_none_or(|end| start < end) {
             self.writes_mut().delete_range(id, start, end);
         }

@@ -1,0 +1,310 @@
+//! What a database costs when little happens in it, and what memory it takes when much does.
+//!
+//! Memory is counted by an allocator of this binary, or, for whole processes, read from `/proc` of a child that does
+//! one thing: the test starts itself again with `PANDO_FOOTPRINT` naming it.
+
+use pando::{Builder, Database, Result};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Counts the bytes that are allocated, over all threads.
+struct Counting;
+
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator as it is; the counters change nothing about it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let live = LIVE_BYTES.fetch_add(layout.size(), Ordering::SeqCst) + layout.size();
+        PEAK_BYTES.fetch_max(live, Ordering::SeqCst);
+        // SAFETY: the caller keeps the promises of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size(), Ordering::SeqCst);
+        // SAFETY: the caller keeps the promises of `dealloc`, and `ptr` came from `System`.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn live_bytes() -> usize {
+    LIVE_BYTES.load(Ordering::SeqCst)
+}
+
+/// The counters and the clock are everybody's: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn bytes_in(dir: &Path) -> u64 {
+    std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+}
+
+fn fill(db: &Database, table: &str, records: u64, value_bytes: usize) -> Result<()> {
+    let table = db.table(table)?;
+    let value = vec![0x5a; value_bytes];
+    for first in (0..records).step_by(100) {
+        let keys = first..(first + 100).min(records);
+        db.write(|tx| keys.clone().try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &value)))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn an_empty_database_is_small_with_every_page_size() -> Result<()> {
+    for page_bytes in [4096, 16384, 65536] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::builder().page_bytes(page_bytes).create(dir.path())?;
+        let open = bytes_in(dir.path());
+        db.close()?;
+        let closed = bytes_in(dir.path());
+        println!("an empty database with pages of {page_bytes}: {open} bytes open, {closed} closed");
+        assert!(open.max(closed) <= 64 << 10);
+    }
+    Ok(())
+}
+
+/// The median time to open what is in `dir` and to let go of it, which a child measures, and by how much the resident
+/// set grew at the first time.
+fn cost_of_opening(dir: &Path) -> Result<()> {
+    let before = status_bytes("VmRSS").unwrap_or(0);
+    let db = Database::open(dir)?;
+    let grown = status_bytes("VmHWM").unwrap_or(0).saturating_sub(before);
+    db.close()?;
+    let mut times = Vec::new();
+    for _ in 0..51 {
+        let begun = Instant::now();
+        let db = Database::open(dir)?;
+        times.push(begun.elapsed());
+        db.close()?;
+    }
+    times.sort();
+    println!("ns {} grown {grown}", times[times.len() / 2].as_nanos());
+    Ok(())
+}
+
+#[test]
+fn opening_what_was_closed_is_quick_and_small() -> Result<()> {
+    if let Some(("opening", dir)) = child_task() {
+        return cost_of_opening(&dir);
+    }
+    let _alone = alone();
+    // The longest log that this leaves is what it would have to replay.
+    for (what, records, value_bytes, checkpoint) in [
+        ("empty", 0, 0, false),
+        ("10,000 records, checkpointed", 10_000, 100, true),
+        ("1,000 records in the log", 1000, 100, false),
+        ("10 MB in the log, then a checkpoint", 10_000, 1000, true),
+        ("10 MB in the log", 10_000, 1000, false),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::builder().durability(pando::Durability::Buffered).create(dir.path())?;
+        fill(&db, "t", records, value_bytes)?;
+        if checkpoint {
+            db.checkpoint()?;
+        }
+        db.close()?;
+        let text = run_child("opening_what_was_closed_is_quick_and_small", "opening", dir.path());
+        let (time, grown) = (Duration::from_nanos(number(&text, "ns") as u64), number(&text, "grown"));
+        println!("{what}: opened in {time:?}, resident set grew by {} KiB", grown >> 10);
+        // A log to replay takes its time and its memory; everything else has to be at hand at once.
+        if records < 1000 || checkpoint {
+            assert!(grown < 2 << 20, "{what}: {grown} bytes");
+            // Ten times what is asked of a quiet machine: this one may be busy, and its build not optimized.
+            assert!(time < Duration::from_millis(10), "{what}: {time:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_thousand_of_each_handle_cost_little() -> Result<()> {
+    let _alone = alone();
+    let db = Database::builder().memory_bytes(8 << 20).in_memory()?;
+    fill(&db, "t", 100, 100)?;
+    let table = db.table("t")?;
+    drop((db.snapshot()?, db.begin()?));
+    let each = |what: &str, most: usize, cost: usize| {
+        println!("{what}: {} bytes each", cost / 1000);
+        assert!(cost / 1000 <= most, "{what}: {} bytes each", cost / 1000);
+    };
+
+    let before = live_bytes();
+    let snapshots: Vec<_> = (0..1000).map(|_| db.snapshot()).collect::<Result<_>>()?;
+    each("snapshot", 512, live_bytes() - before);
+    drop(snapshots);
+
+    let before = live_bytes();
+    let mut transactions: Vec<_> = (0..1000).map(|_| db.begin()).collect::<Result<_>>()?;
+    each("transaction", 1024, live_bytes() - before);
+    for (i, tx) in transactions.iter_mut().enumerate() {
+        tx.get(&table, b"absent")?;
+        tx.put(&table, &i.to_be_bytes(), b"a small value")?;
+    }
+    each("transaction with a read and a write", 8 << 10, live_bytes() - before);
+    drop(transactions);
+
+    let before = live_bytes();
+    let handles: Vec<_> = (0..1000).map(|_| (db.clone(), table.clone())).collect();
+    each("clone of a database and a table", 64, live_bytes() - before);
+    drop(handles);
+
+    let before = live_bytes();
+    let tables: Vec<_> = (0..1000).map(|_| db.table("t")).collect::<Result<_>>()?;
+    each("table, opened by name", 256, live_bytes() - before);
+    drop(tables);
+    Ok(())
+}
+
+#[test]
+fn a_hundred_databases_open_at_once() -> Result<()> {
+    let _alone = alone();
+    let before = live_bytes();
+    let dirs: Vec<_> = (0..100).map(|_| tempfile::tempdir().unwrap()).collect();
+    let databases: Vec<_> = dirs.iter().map(|dir| Database::create(dir.path())).collect::<Result<_>>()?;
+    let each = (live_bytes() - before) / databases.len();
+    println!("an open, empty database: {each} bytes");
+    assert!(each < 256 << 10);
+    Ok(())
+}
+
+const BUDGET_BYTES: usize = 8 << 20;
+/// What a process has beyond the budget: program and stacks, the allocator's slack, the buffers of log and files.
+const CONSTANT_BYTES: usize = 12 << 20;
+
+fn budgeted() -> Builder {
+    Database::builder().memory_bytes(BUDGET_BYTES).durability(pando::Durability::Buffered)
+}
+
+/// Ten times more data than memory.
+const RECORDS: u64 = 80 << 10;
+const VALUE_BYTES: usize = 1000;
+
+fn key_of(i: u64) -> [u8; 8] {
+    // In no order: multiplication by an odd number permutes.
+    (i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes()
+}
+
+fn load(db: &Database) -> Result<()> {
+    let table = db.table("t")?;
+    for first in (0..RECORDS).step_by(64) {
+        db.write(|tx| {
+            (first..first + 64).try_for_each(|i| tx.put(&table, &key_of(i), &[i as u8; VALUE_BYTES]))
+        })?;
+    }
+    Ok(())
+}
+
+fn scan(db: &Database) -> Result<()> {
+    let table = db.table("t")?;
+    let snapshot = db.snapshot()?;
+    let mut cursor = snapshot.cursor(&table, ..)?;
+    let mut seen = 0;
+    while cursor.next()?.is_some() {
+        seen += 1;
+    }
+    assert_eq!(seen, RECORDS);
+    Ok(())
+}
+
+fn read_randomly(db: &Database) -> Result<()> {
+    let table = db.table("t")?;
+    let mut random = base::seams::Random::seeded(1);
+    for _ in 0..20_000 {
+        let i = random.below(RECORDS);
+        let found = db.snapshot()?.get_with(&table, &key_of(i), |value| value == [i as u8; VALUE_BYTES])?;
+        assert_eq!(found, Some(true));
+    }
+    Ok(())
+}
+
+/// A line of `/proc/self/status`, in bytes; `None` where there is no such file.
+fn status_bytes(name: &str) -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok().map(|kib| kib << 10)
+}
+
+/// What a child does, and what its memory is before and at the most.
+fn in_a_child(phase: &str, dir: &Path) -> Result<()> {
+    let before = status_bytes("VmRSS").unwrap_or(0);
+    let allocated = live_bytes();
+    PEAK_BYTES.store(allocated, Ordering::SeqCst);
+    let db = budgeted().create(dir)?;
+    match phase {
+        "load" => load(&db)?,
+        "scan" => scan(&db)?,
+        _ => read_randomly(&db)?,
+    }
+    let stats = db.stats()?;
+    println!("pool {} memtables {} views {}", stats.pool_bytes, stats.memtable_bytes, stats.views);
+    println!("data {} used {} log {}", stats.data_file_bytes, stats.data_used_bytes, stats.log_file_bytes);
+    drop(db);
+    let heap = PEAK_BYTES.load(Ordering::SeqCst) - allocated;
+    println!("heap {heap} before {before} peak {}", status_bytes("VmHWM").unwrap_or(0));
+    Ok(())
+}
+
+/// What this process is to do, if a test started it as its child.
+fn child_task() -> Option<(&'static str, PathBuf)> {
+    let task = std::env::var("PANDO_FOOTPRINT").ok()?;
+    Some((task.leak(), std::env::var_os("PANDO_FOOTPRINT_DIR")?.into()))
+}
+
+/// Runs one test of this binary as a child with `task`; answers what it printed.
+fn run_child(test: &str, task: &str, dir: &Path) -> String {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env("PANDO_FOOTPRINT", task)
+        .env("PANDO_FOOTPRINT_DIR", dir)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&child.stdout).into_owned();
+    assert!(child.status.success(), "{text}{}", String::from_utf8_lossy(&child.stderr));
+    text
+}
+
+/// The number after the word `name`.
+fn number(text: &str, name: &str) -> usize {
+    let mut words = text.split_whitespace();
+    words.find(|word| *word == name).unwrap();
+    words.next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_database_ten_times_larger_than_its_memory() -> Result<()> {
+    if let Some((phase, dir)) = child_task() {
+        return in_a_child(phase, &dir);
+    }
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    for phase in ["load", "scan", "random reads"] {
+        let text = run_child("a_database_ten_times_larger_than_its_memory", phase, dir.path());
+        let [heap, before, peak] = ["heap", "before", "peak"].map(|name| number(&text, name));
+        let grown = peak.saturating_sub(before);
+        let mib = |bytes: usize| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+        let [pool, memtables, data, used, log] =
+            ["pool", "memtables", "data", "used", "log"].map(|name| mib(number(&text, name)));
+        println!(
+            "{phase}, in MiB: budget {}, heap at most {}, resident set grew by {} to {}; pool {pool}, memtables \
+             {memtables}, data file {data} ({used} used), log {log}",
+            mib(BUDGET_BYTES),
+            mib(heap),
+            mib(grown),
+            mib(peak),
+        );
+        assert!(grown <= BUDGET_BYTES + CONSTANT_BYTES, "{phase}");
+    }
+    Ok(())
+}
