@@ -129,8 +129,7 @@ impl EditorBed {
         let slots = Arc::new(Slots::new());
         let reader = slots.claim().expect("nobody else has a slot");
         let budget = Arc::new(Budget::new(memory_bytes));
-        let pool =
-            Pool::new(Arc::clone(&file), database, page_bytes, budget, memory_bytes, Arc::clone(&slots));
+        let pool = Pool::new(Arc::clone(&file), database, page_bytes, budget, memory_bytes, slots);
         let space = Space::create(file, database, RESERVED_UNITS);
         Ok(EditorBed { pool, space, reader, dirty_bytes: memory_bytes, _place: place })
     }

@@ -4,6 +4,7 @@
 
 use crate::{Outcome, ensure};
 use base::seams::Random;
+use base::slots::Reader;
 use run::Run;
 
 /// `0..n` in a random order that `seed` decides.
@@ -121,7 +122,7 @@ impl Scan for pando::Cursor<'_> {
 /// A scan of a run that no database holds.
 pub struct RunScan<'a> {
     pool: &'a pool::Pool,
-    reader: &'a base::slots::Reader,
+    reader: &'a Reader,
     cursor: run::Cursor,
     began: bool,
     large: Vec<u8>,
@@ -129,7 +130,7 @@ pub struct RunScan<'a> {
 
 impl<'a> RunScan<'a> {
     /// A scan of `run` from its first record.
-    pub fn new(run: Run, pool: &'a pool::Pool, reader: &'a base::slots::Reader) -> Self {
+    pub fn new(run: Run, pool: &'a pool::Pool, reader: &'a Reader) -> Self {
         RunScan { pool, reader, cursor: run::Cursor::new(run), began: false, large: Vec::new() }
     }
 }

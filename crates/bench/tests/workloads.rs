@@ -145,7 +145,7 @@ fn bulk_loads_by_transactions_and_by_the_editor() {
     let rows = rows(&["bulk", "--n", "3000", "--batch-size", "100", "--durability", "buffered"]);
     assert_eq!(
         cases(&rows),
-        ["one transaction", "one transaction + checkpoint", "batches of 100", "batches of 100 + checkpoint"]
+        ["batches of 100", "batches of 100 + checkpoint", "one transaction", "one transaction + checkpoint"]
     );
     assert_eq!(self::rows(&["bulk", "--n", "3000", "--path", "editor"]).len(), 2);
 }

@@ -133,8 +133,9 @@ fn ndjson_takes_its_own_lines_and_any_object() {
         let args = ["import", word(&db), "t", "-", "--format", "ndjson"];
         pando_with(args.iter().chain(options), lines.as_bytes())
     };
-    let own = "{\"key\":\"a\",\"value\":\"\\u00fc\"}\n\n{\"key_hex\":\"FF\",\"value\":{\"n\": 12345678901234567890123}}";
-    stdout(run(own, &[]));
+    let own =
+        [r#"{"key":"a","value":"\u00fc"}"#, "", r#"{"key_hex":"FF","value":{"n": 12345678901234567890123}}"#];
+    stdout(run(&own.join("\n"), &[]));
     let object = "{\"n\": 12345678901234567890123}".to_owned().into_bytes();
     let expected: Model = [(b"a".to_vec(), "ü".into()), (vec![0xff], object)].into();
     assert_eq!(load(&db, "t"), expected);

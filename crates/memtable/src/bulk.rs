@@ -3,6 +3,8 @@
 
 use crate::insert::{Change, Tree};
 use crate::node::{Entry, NodePtr, SLOTS};
+use crate::record::Record;
+use crate::search::Fences;
 use base::CommitTs;
 use base::keys::head8;
 
@@ -10,7 +12,10 @@ use base::keys::head8;
 struct Builder<'m, 'w, 't> {
     tree: &'t mut Tree<'m, 'w>,
     newest: CommitTs,
+    /// Their entries, with heads that skip nothing.
     levels: Vec<Vec<Entry<'m>>>,
+    /// The first entry of all.
+    first: Option<Record<'m>>,
 }
 
 impl<'m> Tree<'m, '_> {
@@ -18,10 +23,15 @@ impl<'m> Tree<'m, '_> {
     /// Returns how many there were.
     pub fn build<'a>(&mut self, ts: CommitTs, changes: &mut dyn Iterator<Item = Change<'a>>) -> u64 {
         let mut records = 0;
-        let mut builder = Builder { tree: self, newest: ts, levels: Vec::new() };
+        let mut builder = Builder { tree: self, newest: ts, levels: Vec::new(), first: None };
         for change in changes {
-            let entry =
-                Entry { head: head8(change.key), record: builder.tree.record(change, None), child: None };
+            let entry = Entry {
+                head: head8(change.key),
+                skip: 0,
+                record: builder.tree.record(change, None),
+                child: None,
+            };
+            builder.first = builder.first.or(Some(entry.record));
             builder.push(0, entry);
             records += 1;
         }
@@ -46,7 +56,7 @@ impl<'m> Builder<'m, '_, '_> {
         if level == self.levels.len() {
             self.levels.push(Vec::with_capacity(SLOTS));
         } else {
-            let node = self.close(level);
+            let node = self.close(level, Some(entry.record));
             let above = Entry { child: Some(node), ..self.levels[level][0] };
             self.levels[level].clear();
             self.push(level + 1, above);
@@ -54,11 +64,15 @@ impl<'m> Builder<'m, '_, '_> {
         self.levels[level].push(entry);
     }
 
-    fn close(&mut self, level: usize) -> NodePtr<'m> {
+    /// Makes the node of the entries at `level`; `next` is the first entry behind it.
+    fn close(&mut self, level: usize, next: Option<Record<'m>>) -> NodePtr<'m> {
         let entries = &self.levels[level];
+        let own = entries[0].record;
+        let low = (self.first.map(Record::as_ptr) != Some(own.as_ptr())).then_some(own);
+        let skip = Fences { low, high: next }.skip(entries);
         match level {
-            0 => self.tree.leaf(entries, self.newest),
-            _ => self.tree.inner(entries, level, self.newest),
+            0 => self.tree.leaf(entries, self.newest, skip),
+            _ => self.tree.inner(entries, level, self.newest, skip),
         }
     }
 
@@ -66,7 +80,7 @@ impl<'m> Builder<'m, '_, '_> {
     fn finish(mut self) -> Option<NodePtr<'m>> {
         let mut level = 0;
         while level < self.levels.len() {
-            let node = self.close(level);
+            let node = self.close(level, None);
             if level + 1 == self.levels.len() {
                 return Some(node);
             }

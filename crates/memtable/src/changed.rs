@@ -7,7 +7,6 @@ use crate::node::NodePtr;
 use crate::search::Path;
 use crate::table::Table;
 use base::CommitTs;
-use base::keys::head8;
 use std::ops::Bound;
 
 /// The first key from `start` to `end` that changed after `since`, or the start of the first range tombstone
@@ -30,7 +29,7 @@ pub(crate) fn changed_since<'m>(
 }
 
 fn changed_key<'m>(root: NodePtr<'m>, start: &[u8], end: Bound<&[u8]>, since: CommitTs) -> Option<&'m [u8]> {
-    let (mut path, _) = Path::to(root, head8(start), start);
+    let (mut path, _) = Path::to(root, start);
     loop {
         let leaf = path.leaf();
         let places = if leaf.node().newest() > since { leaf.place..leaf.permutation.len() } else { 0..0 };

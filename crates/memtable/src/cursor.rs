@@ -9,7 +9,6 @@ use crate::record::Record;
 use crate::search::Path;
 use crate::table::Table;
 use base::CommitTs;
-use base::keys::head8;
 
 /// Moves over the keys of one table in both directions and shows each as of one timestamp. Made by
 /// [`Memtable::cursor`](crate::Memtable::cursor); stands nowhere at first.
@@ -39,7 +38,7 @@ impl<'m> Cursor<'m> {
 
     /// To the first key at or behind `key`. O(log n).
     pub fn seek(&mut self, key: &[u8]) {
-        self.start(|root| Path::to(root, head8(key), key).0);
+        self.start(|root| Path::to(root, key).0);
         self.settle_forward();
     }
 
@@ -57,7 +56,7 @@ impl<'m> Cursor<'m> {
 
     /// To the last key before `key`. O(log n).
     pub fn seek_before(&mut self, key: &[u8]) {
-        self.start(|root| Path::to(root, head8(key), key).0);
+        self.start(|root| Path::to(root, key).0);
         self.step_back();
     }
 

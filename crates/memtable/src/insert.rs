@@ -5,14 +5,15 @@
 //! 2. The leaf has a free slot: fill it and publish the permutation.
 //! 3. The leaf is full: its entries and the new one are copied into two new leaves, which take its place in
 //!    the parent by one permutation. A leaf that grew at its end stays, and only the new entry goes into a
-//!    leaf of its own behind it: ascending keys fill nodes to the last slot and copy nothing.
+//!    leaf of its own behind it: ascending keys fill nodes to the last slot and copy nothing, unless the heads
+//!    of the full node are all the same and a copy between two separators can skip what makes them so.
 //! 4. The parent has no free slots: with few live entries it is copied into a node that has, which takes its
 //!    place in a slot of the grandparent; with many it is split as in (3), and so on up to a new root.
 
 use crate::arena::{Arena, Bump};
 use crate::node::{Entry, Inner, Node, NodePtr, NodeSlot, SLOTS};
 use crate::record::Record;
-use crate::search::{Frame, Path};
+use crate::search::{Fences, Frame, Path};
 use base::CommitTs;
 use base::keys::head8;
 
@@ -37,62 +38,60 @@ pub(crate) struct Tree<'m, 'w> {
     pub root: &'m NodeSlot,
 }
 
-/// Where the last insert went: the next one goes to the same leaf without a search from the root, if its head
-/// lies strictly between those of the leaf's separators.
+/// Where the last insert went: the next one goes to the same leaf without a search from the root, if it lies
+/// between the leaf's separators.
 #[derive(Debug)]
 pub(crate) struct Finger<'m> {
     path: Path<'m>,
-    low: u64,
-    high: u64,
+    fences: Fences<'m>,
 }
 
 impl<'m> Tree<'m, '_> {
     /// Inserts one version of one key.
     #[inline]
     pub fn insert(&mut self, change: Change<'_>) {
-        let head = head8(change.key);
         let Some(root) = self.root.load() else {
-            return self.plant(head, change);
+            return self.plant(change);
         };
-        let (mut path, found) = Path::to(root, head, change.key);
-        self.insert_at(&mut path, found, head, change);
+        let (mut path, found) = Path::to(root, change.key);
+        self.insert_at(&mut path, found, change);
     }
 
     /// [`Tree::insert`] for keys that come in order: looks in the leaf of the last insert first.
     pub fn insert_near(&mut self, finger: &mut Option<Finger<'m>>, change: Change<'_>) {
-        let head = head8(change.key);
         let Some(root) = self.root.load() else {
-            return self.plant(head, change);
+            return self.plant(change);
         };
-        let near = finger.take().filter(|finger| finger.low < head && head < finger.high);
+        let near = finger.take().filter(|finger| finger.fences.hold(change.key));
         let (mut near, found) = match near {
             Some(mut near) => {
-                let found = near.path.search_leaf(head, change.key);
+                let found = near.path.search_leaf(change.key);
                 (near, found)
             }
             None => {
-                let (path, found) = Path::to(root, head, change.key);
-                let (low, high) = fences(&path);
-                (Finger { path, low, high }, found)
+                let (path, found) = Path::to(root, change.key);
+                let fences = path.fences(0);
+                (Finger { path, fences }, found)
             }
         };
-        if self.insert_at(&mut near.path, found, head, change) {
+        if self.insert_at(&mut near.path, found, change) {
             *finger = Some(near);
         }
     }
 
     /// The first record of the tree.
     #[cold]
-    fn plant(&mut self, head: u64, change: Change<'_>) {
+    fn plant(&mut self, change: Change<'_>) {
         let record = self.record(change, None);
-        let leaf = self.leaf(&[Entry { head, record, child: None }], change.ts);
+        let entry = Entry { head: head8(change.key), skip: 0, record, child: None };
+        let leaf = self.leaf(&[entry], change.ts, 0);
         self.root.store(leaf);
     }
 
     /// Inserts where `path` leads; false when nodes were replaced, so that the path is of no use to the
     /// writer now.
     #[inline]
-    fn insert_at(&mut self, path: &mut Path<'m>, found: bool, head: u64, change: Change<'_>) -> bool {
+    fn insert_at(&mut self, path: &mut Path<'m>, found: bool, change: Change<'_>) -> bool {
         if path.root_level() > 0 {
             path.frame(1).node().stamp(change.ts);
         }
@@ -104,14 +103,15 @@ impl<'m> Tree<'m, '_> {
             node.set_record(leaf.slot(), self.record(change, Some(older)));
             return true;
         }
-        let entry = Entry { head, record: self.record(change, None), child: None };
+        let (skip, record) = (node.skip(), self.record(change, None));
+        let entry = Entry { head: head8(&change.key[skip..]), skip, record, child: None };
         let slot = leaf.permutation.len();
         if slot == SLOTS {
             self.split_leaf(path, &entry);
             return false;
         }
         node.stamp(change.ts);
-        node.fill(slot, head, entry.record);
+        node.fill(slot, &entry);
         let permutation = leaf.permutation.insert(leaf.place, slot);
         node.publish(permutation);
         path.leaf_mut().permutation = permutation;
@@ -121,55 +121,63 @@ impl<'m> Tree<'m, '_> {
     fn split_leaf(&mut self, path: &Path<'m>, entry: &Entry<'m>) {
         let full = path.leaf();
         let (ts, before) = (entry.record.ts(), full.node().newest());
-        if full.place == SLOTS && full.permutation.grew_at_its_end() {
-            let right = self.leaf(&[*entry], ts);
-            return self.add_child(path, None, Entry { child: Some(right), ..*entry });
-        }
+        let at_end = full.place == SLOTS && full.permutation.grew_at_its_end();
         let entries = crowd(full, full.place, entry);
-        let (left, right) = entries.split_at(entries.len() / 2);
+        let (left, right) = entries.split_at(if at_end { SLOTS } else { entries.len() / 2 });
+        let (left_skip, right_skip) = skips(path.fences(0), left, right);
         let newest = |inserted: bool| if inserted { ts.max(before) } else { before };
         let inserted_left = full.place < left.len();
-        let left_leaf = self.leaf(left, newest(inserted_left));
-        let right_leaf = self.leaf(right, newest(!inserted_left));
-        let left = Entry { child: Some(left_leaf), ..left[0] };
-        self.add_child(path, Some(left), Entry { child: Some(right_leaf), ..right[0] });
+        let stays = at_end && left_skip == full.node().skip();
+        let left = (!stays).then(|| {
+            let leaf = self.leaf(left, newest(inserted_left), left_skip);
+            Entry { child: Some(leaf), ..left[0] }
+        });
+        let right_leaf = self.leaf(right, newest(!inserted_left), right_skip);
+        self.add_child(path, left, Entry { child: Some(right_leaf), ..right[0] }, at_end);
     }
 
     /// Steps 3 and 4 for the levels above the leaf: the node below `path`'s frame at level 1 was split.
-    /// `left` takes its place (`None`: it stays), `right` comes behind it.
-    fn add_child(&mut self, path: &Path<'m>, mut left: Option<Entry<'m>>, mut right: Entry<'m>) {
+    /// `left` takes its place (`None`: it stays), `right` comes behind it; `at_end`: what was there is all in
+    /// the left.
+    fn add_child(
+        &mut self,
+        path: &Path<'m>,
+        mut left: Option<Entry<'m>>,
+        mut right: Entry<'m>,
+        mut at_end: bool,
+    ) {
         for level in 1..=path.root_level() {
             let frame = path.frame(level);
             let halved = left.map(|left| with_separator(frame, left));
             if add_in_place(frame, halved.as_ref(), &right) {
                 return;
             }
-            let newest = frame.node().newest();
+            let (newest, skip) = (frame.node().newest(), frame.node().skip());
             let mut entries = crowd(frame, frame.place + 1, &right);
             if let Some(halved) = halved {
-                entries[frame.place] = halved;
+                entries[frame.place] = halved.behind(skip);
             }
             let count = frame.permutation.len() + 1;
             if count <= COPY_AT_MOST {
-                let copy = self.inner(&entries[..count], level, newest);
+                let copy = self.inner(&entries[..count], level, newest, skip);
                 return self.exchange(path, level, copy);
             }
-            let at_end = left.is_none() && frame.place + 1 == SLOTS;
-            let middle = if at_end { SLOTS } else { count / 2 };
-            let mut half = |entries: &[Entry<'m>]| {
-                let child = self.inner(entries, level, newest);
+            at_end &= frame.place + 2 == count;
+            let (lower, upper) = entries[..count].split_at(if at_end { count - 1 } else { count / 2 });
+            let (lower_skip, upper_skip) = skips(path.fences(level), lower, upper);
+            let stays = at_end && left.is_none() && lower_skip == skip;
+            let mut half = |entries: &[Entry<'m>], skip: usize| {
+                let child = self.inner(entries, level, newest, skip);
                 Entry { child: Some(child), ..entries[0] }
             };
-            left = (!at_end).then(|| half(&entries[..middle]));
-            right = half(&entries[middle..count]);
+            left = (!stays).then(|| half(lower, lower_skip));
+            right = half(upper, upper_skip);
         }
         let old = path.frame(path.root_level());
-        let lowest = old.permutation.slot(0);
-        let whole =
-            Entry { head: old.node().head(lowest), record: old.node().record(lowest), child: Some(old.at) };
+        let whole = Entry { child: Some(old.at), ..entry(old, 0) };
         let first = left.unwrap_or(whole);
         let newest = old.node().newest().max(right.record.ts());
-        let root = self.inner(&[first, right], path.root_level() + 1, newest);
+        let root = self.inner(&[first, right], path.root_level() + 1, newest, 0);
         self.root.store(root);
     }
 
@@ -188,13 +196,25 @@ impl<'m> Tree<'m, '_> {
         Record::create(self.bump, self.arena, change.ts, change.key, change.value, older)
     }
 
-    pub fn leaf(&mut self, entries: &[Entry<'m>], newest: CommitTs) -> NodePtr<'m> {
-        NodePtr::leaf(self.bump.place(self.arena, Node::leaf(entries, newest)))
+    pub fn leaf(&mut self, entries: &[Entry<'m>], newest: CommitTs, skip: usize) -> NodePtr<'m> {
+        NodePtr::leaf(self.bump.place(self.arena, Node::with(entries, newest, skip)))
     }
 
-    pub fn inner(&mut self, entries: &[Entry<'m>], level: usize, newest: CommitTs) -> NodePtr<'m> {
-        NodePtr::inner(self.bump.place(self.arena, Inner::with(entries, newest)), level)
+    pub fn inner(
+        &mut self,
+        entries: &[Entry<'m>],
+        level: usize,
+        newest: CommitTs,
+        skip: usize,
+    ) -> NodePtr<'m> {
+        NodePtr::inner(self.bump.place(self.arena, Inner::with(entries, newest, skip)), level)
     }
+}
+
+/// What the halves of a node between `fences` skip.
+fn skips<'m>(fences: Fences<'m>, left: &[Entry<'m>], right: &[Entry<'m>]) -> (usize, usize) {
+    let middle = Some(right[0].record);
+    (Fences { high: middle, ..fences }.skip(left), Fences { low: middle, ..fences }.skip(right))
 }
 
 /// The entry that takes the place of `frame`'s: `left`, below the same separator. A first child has keys
@@ -203,7 +223,7 @@ fn with_separator<'m>(frame: &Frame<'m>, left: Entry<'m>) -> Entry<'m> {
     if frame.place == 0 {
         return left;
     }
-    Entry { head: frame.node().head(frame.slot()), record: frame.node().record(frame.slot()), ..left }
+    Entry { child: left.child, ..entry(frame, frame.place) }
 }
 
 /// Step 3 for a parent that has slots for it.
@@ -220,32 +240,22 @@ fn add_in_place<'m>(frame: &Frame<'m>, left: Option<&Entry<'m>>, right: &Entry<'
     true
 }
 
-/// The entries of `frame`'s node, with `entry` at `place`. A copy of `entry` fills the rest, behind the
-/// count.
-fn crowd<'m>(frame: &Frame<'m>, place: usize, entry: &Entry<'m>) -> [Entry<'m>; SLOTS + 1] {
-    let mut entries = [*entry; SLOTS + 1];
-    for from in 0..frame.permutation.len() {
-        let slot = frame.permutation.slot(from);
-        entries[from + usize::from(from >= place)] = Entry {
-            head: frame.node().head(slot),
-            record: frame.node().record(slot),
-            child: frame.at.as_inner().map(|inner| inner.child(slot)),
-        };
+/// The entry of `frame`'s node at `place`.
+fn entry<'m>(frame: &Frame<'m>, place: usize) -> Entry<'m> {
+    let (node, slot) = (frame.node(), frame.permutation.slot(place));
+    Entry {
+        head: node.head(slot),
+        skip: node.skip(),
+        record: node.record(slot),
+        child: frame.at.as_inner().map(|inner| inner.child(slot)),
     }
-    entries
 }
 
-/// The heads of the separators around the leaf that `path` ends in.
-fn fences(path: &Path<'_>) -> (u64, u64) {
-    let head = |level: usize, place: usize| {
-        let frame = path.frame(level);
-        frame.node().head(frame.permutation.slot(place))
-    };
-    let inner = 1..=path.root_level();
-    let low = inner.clone().find(|&level| path.frame(level).place > 0);
-    let high = inner.clone().find(|&level| path.frame(level).place + 1 < path.frame(level).permutation.len());
-    (
-        low.map_or(0, |level| head(level, path.frame(level).place)),
-        high.map_or(u64::MAX, |level| head(level, path.frame(level).place + 1)),
-    )
+/// The entries of `frame`'s node, with `added` at `place`. A copy of `added` fills the rest, behind the count.
+fn crowd<'m>(frame: &Frame<'m>, place: usize, added: &Entry<'m>) -> [Entry<'m>; SLOTS + 1] {
+    let mut entries = [added.behind(frame.node().skip()); SLOTS + 1];
+    for from in 0..frame.permutation.len() {
+        entries[from + usize::from(from >= place)] = entry(frame, from);
+    }
+    entries
 }

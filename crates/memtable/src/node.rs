@@ -24,6 +24,17 @@
 //! Nothing else: no slot is used twice, no permutation that was published is wrong about a slot's key, nodes
 //! that were split or copied stay as they were, and memory is not reused before the memtable goes.
 //!
+//! # Heads behind a skip
+//! Keys that share their first bytes would share their heads, and each comparison would wait for a key. A node
+//! therefore skips [`Node::skip`] bytes of all keys. A node that is made between two separators holds, and is
+//! searched for, keys between them only, and those begin with what the two have in common: that much it may
+//! skip. Nodes at the tree's edges, the root among them, have a separator on one side at most and skip nothing.
+//!
+//! The skip stays as it is for a node's life, and copies (4) keep it: a reader with an old permutation of the
+//! parent comes to the copy with keys from the range that the first node in the slot was made for, which is no
+//! narrower. Replacing by two may skip more: the new slots are named by permutations only that name the new
+//! separator too.
+//!
 //! # What a reader sees
 //! A reader at timestamp `at` must find exactly the records with `ts <= at`, and all of those were applied
 //! before it began. Call what it holds, a set of (node, permutation) pairs on its way down, *stale* as soon
@@ -47,6 +58,7 @@
 use crate::arena::prefetch;
 use crate::record::{Header, Record, compare_behind_head};
 use base::CommitTs;
+use base::keys::head8;
 use base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::array;
 use std::cmp::Ordering as Order;
@@ -116,9 +128,9 @@ impl Permutation {
 #[derive(Debug)]
 pub(crate) struct Node {
     permutation: AtomicU64,
-    /// No record below is newer. Kept up in leaves and their parents only, so that commits leave the upper
-    /// levels alone in the readers' caches.
-    newest: AtomicU64,
+    /// The upper 56 bits: no record below is newer. Kept up in leaves and their parents only, so that commits
+    /// leave the upper levels alone in the readers' caches. The low byte: the skip, which never changes.
+    newest_and_skip: AtomicU64,
     heads: [AtomicU64; SLOTS],
     records: [AtomicPtr<Header>; SLOTS],
 }
@@ -140,29 +152,52 @@ const _: () = assert!(size_of::<Node>() == 256 && size_of::<Inner>() == 384);
 const LEVEL_MASK: usize = align_of::<Node>() - 1;
 const _: () = assert!(MAX_LEVELS <= LEVEL_MASK);
 
+/// The longest prefix that a node skips: a byte holds it.
+pub(crate) const MAX_SKIP: usize = u8::MAX as usize;
+
 /// What an entry of a node consists of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'m> {
+    /// The key's head behind `skip` bytes.
     pub head: u64,
+    pub skip: usize,
     pub record: Record<'m>,
     /// In inner nodes only.
     pub child: Option<NodePtr<'m>>,
 }
 
+impl<'m> Entry<'m> {
+    /// The same entry for a node that skips `skip` bytes, which the key has.
+    #[inline]
+    #[must_use]
+    pub fn behind(self, skip: usize) -> Entry<'m> {
+        match skip == self.skip {
+            true => self,
+            false => Entry { head: head8(&self.record.key()[skip..]), skip, ..self },
+        }
+    }
+}
+
+/// The word of a node for `newest` and `skip`. Timestamps fill 56 bits after two thousand years of a million
+/// commits a second.
+#[inline]
+fn pack(newest: CommitTs, skip: usize) -> u64 {
+    assert!(newest.0 >> 56 == 0 && skip <= MAX_SKIP, "a timestamp of 56 bits, a skip of 8");
+    newest.0 << 8 | skip as u64
+}
+
 impl Node {
-    fn with(entries: &[Entry<'_>], newest: CommitTs) -> Node {
+    /// A node of at most [`SLOTS`] entries, none newer than `newest`, which skips the first `skip` bytes of
+    /// all keys. By itself a leaf.
+    pub fn with(entries: &[Entry<'_>], newest: CommitTs, skip: usize) -> Node {
+        let head = |i| entries.get(i).map_or(0, |entry: &Entry<'_>| entry.behind(skip).head);
         let record = |i| entries.get(i).map_or(ptr::null_mut(), |entry: &Entry<'_>| entry.record.as_ptr());
         Node {
             permutation: AtomicU64::new(Permutation::identity(entries.len()).0),
-            newest: AtomicU64::new(newest.0),
-            heads: array::from_fn(|i| AtomicU64::new(entries.get(i).map_or(0, |entry| entry.head))),
+            newest_and_skip: AtomicU64::new(pack(newest, skip)),
+            heads: array::from_fn(|i| AtomicU64::new(head(i))),
             records: array::from_fn(|i| AtomicPtr::new(record(i))),
         }
-    }
-
-    /// A leaf of at most [`SLOTS`] entries, none newer than `newest`.
-    pub fn leaf(entries: &[Entry<'_>], newest: CommitTs) -> Node {
-        Node::with(entries, newest)
     }
 
     #[inline]
@@ -181,7 +216,14 @@ impl Node {
     pub fn newest(&self) -> CommitTs {
         // Relaxed: stored before the change is published; whoever must see the change meets that Release, or
         // whatever told it that the commit was applied.
-        CommitTs(self.newest.load(Ordering::Relaxed))
+        CommitTs(self.newest_and_skip.load(Ordering::Relaxed) >> 8)
+    }
+
+    /// How many bytes all keys that are looked for here have in common, and heads leave out.
+    #[inline]
+    pub fn skip(&self) -> usize {
+        // Relaxed: as it was when the Release of a NodeSlot published the node.
+        (self.newest_and_skip.load(Ordering::Relaxed) & MAX_SKIP as u64) as usize
     }
 
     /// Notes that a record of `ts` is about to be published below. The writer alone calls it, so that the two
@@ -190,7 +232,7 @@ impl Node {
     pub fn stamp(&self, ts: CommitTs) {
         if self.newest() < ts {
             // Relaxed: the Release that publishes the change comes behind, and publishes this too.
-            self.newest.store(ts.0, Ordering::Relaxed);
+            self.newest_and_skip.store(pack(ts, self.skip()), Ordering::Relaxed);
         }
     }
 
@@ -212,10 +254,11 @@ impl Node {
 
     /// Fills a slot that was never named (or, with the same key's newer version, one that is).
     #[inline]
-    pub fn fill(&self, slot: usize, head: u64, record: Record<'_>) {
+    pub fn fill(&self, slot: usize, entry: &Entry<'_>) {
+        let head = entry.behind(self.skip()).head;
         // Relaxed: `publish` releases it with the permutation that names the slot; a named slot's head stays.
         self.heads[slot].store(head, Ordering::Relaxed);
-        self.set_record(slot, record);
+        self.set_record(slot, entry.record);
     }
 
     #[inline]
@@ -227,7 +270,10 @@ impl Node {
     /// The place of `key` among the entries, or where it belongs. Four steps over heads, without a branch
     /// that depends on them; keys are compared only where heads are equal.
     #[inline]
-    pub fn search(&self, permutation: Permutation, head: u64, key: &[u8]) -> Result<usize, usize> {
+    pub fn search(&self, permutation: Permutation, key: &[u8]) -> Result<usize, usize> {
+        let skip = self.skip();
+        let key = &key[skip..];
+        let head = head8(key);
         let count = permutation.len();
         let mut place = 0;
         for step in [8, 4, 2, 1] {
@@ -240,25 +286,25 @@ impl Node {
             return Err(place);
         }
         let run = if same(place + 1) { count } else { place + 1 };
-        self.search_run(permutation, place..run, head, key)
+        self.search_run(permutation, place..run, (head, key), skip)
     }
 
     /// [`Node::search`] among places that begin with one or more of the head `head`: halving, as each
-    /// comparison of keys may wait for memory.
+    /// comparison of keys may wait for memory. `key` lacks the `skip` bytes that the node skips.
     #[inline]
     fn search_run(
         &self,
         permutation: Permutation,
         run: Range<usize>,
-        head: u64,
-        key: &[u8],
+        (head, key): (u64, &[u8]),
+        skip: usize,
     ) -> Result<usize, usize> {
         let Range { start: mut low, end: mut high } = run;
         while low < high {
             let middle = (low + high) / 2;
             let slot = permutation.slot(middle);
             let order = match self.head(slot) == head {
-                true => compare_behind_head(key, self.record(slot).key()),
+                true => compare_behind_head(key, &self.record(slot).key()[skip..]),
                 false => Order::Less,
             };
             match order {
@@ -272,8 +318,8 @@ impl Node {
 
     /// The place of the child that covers `key`, in an inner node.
     #[inline]
-    pub fn covering(&self, permutation: Permutation, head: u64, key: &[u8]) -> usize {
-        match self.search(permutation, head, key) {
+    pub fn covering(&self, permutation: Permutation, key: &[u8]) -> usize {
+        match self.search(permutation, key) {
             Ok(place) => place,
             Err(place) => place.saturating_sub(1),
         }
@@ -290,10 +336,10 @@ impl Node {
 }
 
 impl Inner {
-    /// An inner node of at most [`SLOTS`] entries, each with its child.
-    pub fn with(entries: &[Entry<'_>], newest: CommitTs) -> Inner {
+    /// An inner node of at most [`SLOTS`] entries, each with its child; else as [`Node::with`].
+    pub fn with(entries: &[Entry<'_>], newest: CommitTs, skip: usize) -> Inner {
         Inner {
-            node: Node::with(entries, newest),
+            node: Node::with(entries, newest, skip),
             used: AtomicU64::new(entries.len() as u64),
             children: array::from_fn(|i| NodeSlot::new(entries.get(i).and_then(|entry| entry.child))),
         }
@@ -322,7 +368,7 @@ impl Inner {
         assert!(slot < SLOTS, "an inner node has a slot left");
         self.used.store(slot as u64 + 1, Ordering::Relaxed);
         self.set_child(slot, entry.child.expect("inner entries have children"));
-        self.node.fill(slot, entry.head, entry.record);
+        self.node.fill(slot, entry);
         slot
     }
 

@@ -1,23 +1,21 @@
 //! The way down a tree: without a trace for a lookup, with a [`Path`] for what moves or changes from there.
 
-use crate::node::{Inner, MAX_LEVELS, Node, NodePtr, Permutation};
+use crate::node::{Entry, Inner, MAX_LEVELS, MAX_SKIP, Node, NodePtr, Permutation};
 use crate::record::Record;
-use base::keys::head8;
 
 /// The newest record of `key` in the tree under `root`.
 #[inline]
 pub(crate) fn find<'m>(root: NodePtr<'m>, key: &[u8]) -> Option<Record<'m>> {
-    let head = head8(key);
     let mut at = root;
     while let Some(inner) = at.as_inner() {
         let node = inner.node();
         let permutation = node.permutation();
-        at = inner.child(permutation.slot(node.covering(permutation, head, key)));
+        at = inner.child(permutation.slot(node.covering(permutation, key)));
         at.prefetch();
     }
     let leaf = at.node();
     let permutation = leaf.permutation();
-    let place = leaf.search(permutation, head, key).ok()?;
+    let place = leaf.search(permutation, key).ok()?;
     Some(leaf.record(permutation.slot(place)))
 }
 
@@ -51,6 +49,35 @@ impl<'m> Frame<'m> {
     }
 }
 
+/// The separators around a node; `None` at the tree's edges.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fences<'m> {
+    pub low: Option<Record<'m>>,
+    pub high: Option<Record<'m>>,
+}
+
+impl Fences<'_> {
+    /// Whether `key` belongs between them.
+    #[inline]
+    pub fn hold(&self, key: &[u8]) -> bool {
+        self.low.is_none_or(|low| low.key() <= key) && self.high.is_none_or(|high| key < high.key())
+    }
+
+    /// What a node of these entries between them skips: if its heads tell nothing apart, all that the
+    /// separators have in common, as every key between them begins with it; else what it did.
+    pub fn skip(&self, entries: &[Entry<'_>]) -> usize {
+        let (first, last) = (&entries[0], &entries[entries.len() - 1]);
+        debug_assert_eq!(first.skip, last.skip);
+        match (self.low, self.high) {
+            (Some(low), Some(high)) if first.head == last.head => {
+                let same = low.key().iter().zip(high.key()).take(MAX_SKIP);
+                same.take_while(|(low, high)| low == high).count()
+            }
+            _ => first.skip,
+        }
+    }
+}
+
 /// One (node, permutation, place) a level, from the leaf at 0 to the root. See [`crate::node`] for why it
 /// stays good for readers while the writer goes on.
 #[derive(Clone, Debug)]
@@ -67,22 +94,22 @@ impl<'m> Path<'m> {
     /// To the leaf that covers `key`; says whether the key is there. The leaf's place is its own, or where it
     /// belongs (which may be behind the last entry).
     #[inline]
-    pub fn to(root: NodePtr<'m>, head: u64, key: &[u8]) -> (Path<'m>, bool) {
+    pub fn to(root: NodePtr<'m>, key: &[u8]) -> (Path<'m>, bool) {
         let mut path = Path::at(root);
         for level in (1..=path.root_level).rev() {
             let frame = &mut path.frames[level];
-            frame.place = frame.node().covering(frame.permutation, head, key);
+            frame.place = frame.node().covering(frame.permutation, key);
             path.enter(level);
         }
-        let found = path.search_leaf(head, key);
+        let found = path.search_leaf(key);
         (path, found)
     }
 
     /// Searches the leaf that the path ends in, with the permutation that the path holds.
     #[inline]
-    pub fn search_leaf(&mut self, head: u64, key: &[u8]) -> bool {
+    pub fn search_leaf(&mut self, key: &[u8]) -> bool {
         let leaf = &mut self.frames[0];
-        let found = leaf.node().search(leaf.permutation, head, key);
+        let found = leaf.node().search(leaf.permutation, key);
         leaf.place = found.unwrap_or_else(|place| place);
         found.is_ok()
     }
@@ -99,6 +126,18 @@ impl<'m> Path<'m> {
         let mut path = Path::at(root);
         path.descend_last(path.root_level);
         path
+    }
+
+    /// The separators around the node at `level`: its keys lie from the first up to the second.
+    pub fn fences(&self, level: usize) -> Fences<'m> {
+        let separator = |frame: &Frame<'m>, place| frame.node().record(frame.permutation.slot(place));
+        let above = &self.frames[level + 1..=self.root_level.max(level)];
+        let low = above.iter().find(|frame| frame.place > 0);
+        let high = above.iter().find(|frame| frame.place + 1 < frame.permutation.len());
+        Fences {
+            low: low.map(|frame| separator(frame, frame.place)),
+            high: high.map(|frame| separator(frame, frame.place + 1)),
+        }
     }
 
     #[inline]

@@ -10,6 +10,13 @@ use memtable::{Found, Memtable};
 
 const TABLE: TableId = TableId(16);
 
+/// Longer than a head, so that nodes between two separators skip it.
+const PREFIX: &[u8] = b"a prefix of 19 byte";
+
+fn whole(key: u8) -> Vec<u8> {
+    [PREFIX, &[key]].concat()
+}
+
 /// Lets a writer put `later` at timestamp 2 over `sooner` at timestamp 1, while a reader at 1 does `read`.
 fn race(sooner: &'static [u8], later: &'static [u8], read: fn(&Memtable)) {
     let mut model = loom::model::Builder::new();
@@ -17,14 +24,14 @@ fn race(sooner: &'static [u8], later: &'static [u8], read: fn(&Memtable)) {
     model.check(move || {
         let (memtable, mut writer) = Memtable::new();
         for key in sooner {
-            writer.put(TABLE, &[*key], b"old", CommitTs(1));
+            writer.put(TABLE, &whole(*key), b"old", CommitTs(1));
         }
         let reader = {
             let memtable = Arc::clone(&memtable);
             thread::spawn(move || read(&memtable))
         };
         for key in later {
-            writer.put(TABLE, &[*key], b"new", CommitTs(2));
+            writer.put(TABLE, &whole(*key), b"new", CommitTs(2));
         }
         reader.join().unwrap();
     });
@@ -36,7 +43,7 @@ fn keys_forward(memtable: &Memtable) -> Vec<u8> {
     cursor.seek_first();
     while let Some((key, found)) = cursor.entry() {
         assert_eq!(found, Found::Value(b"old"));
-        keys.push(key[0]);
+        keys.push(key[PREFIX.len()]);
         cursor.next();
     }
     keys
@@ -47,7 +54,7 @@ fn keys_backward(memtable: &Memtable) -> Vec<u8> {
     let mut keys = Vec::new();
     cursor.seek_last();
     while let Some((key, _)) = cursor.entry() {
-        keys.push(key[0]);
+        keys.push(key[PREFIX.len()]);
         cursor.prev();
     }
     keys.reverse();
@@ -57,7 +64,7 @@ fn keys_backward(memtable: &Memtable) -> Vec<u8> {
 #[test]
 fn a_get_finds_its_key_while_the_root_leaf_splits() {
     race(&[10, 20, 30], &[5, 20], |memtable| {
-        assert_eq!(memtable.get(TABLE, &[20], CommitTs(1)), Some(Found::Value(b"old")));
+        assert_eq!(memtable.get(TABLE, &whole(20), CommitTs(1)), Some(Found::Value(b"old")));
     });
 }
 
@@ -72,6 +79,14 @@ fn a_cursor_sees_its_keys_while_leaf_and_root_split() {
 fn a_cursor_goes_back_over_its_keys_while_the_tree_grows() {
     race(&[10, 20, 30, 40], &[15, 12], |memtable| {
         assert_eq!(keys_backward(memtable), [10, 20, 30, 40]);
+    });
+}
+
+#[test]
+fn a_get_finds_its_key_while_a_node_that_skips_is_split() {
+    race(&[10, 20, 30, 40, 50], &[32, 34, 36], |memtable| {
+        assert_eq!(memtable.get(TABLE, &whole(30), CommitTs(1)), Some(Found::Value(b"old")));
+        assert_eq!(memtable.get(TABLE, &whole(40), CommitTs(1)), Some(Found::Value(b"old")));
     });
 }
 

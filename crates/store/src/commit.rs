@@ -18,6 +18,7 @@
 use crate::apply::apply_record;
 use crate::gathered::Admitted;
 use crate::handle::Table;
+use crate::options::MAX_SEALED;
 use crate::store::Store;
 use crate::view::{SealedMemtable, oldest_writing_view};
 use crate::write_set::WriteSet;
@@ -248,10 +249,11 @@ impl Store {
     fn seal_if_full(&self, committer: &mut Committer) -> bool {
         let full =
             committer.open.bytes() >= self.shares.seal_bytes || committer.open.records() >= self.seal_records;
-        if full {
+        let seals = full && self.views.with_current(|view| view.sealed.len()) < MAX_SEALED;
+        if seals {
             self.seal(committer);
         }
-        full
+        seals
     }
 
     /// Closes the open memtable and opens a new one. Does nothing if it is empty.

@@ -32,6 +32,10 @@ impl Default for Options {
     }
 }
 
+/// Sealed memtables that may wait for a checkpoint. A read looks into each of them, and a scan merges them, so that
+/// more would make reads slow; at this many the open one goes on filling instead of being sealed.
+pub const MAX_SEALED: usize = 8;
+
 /// How [`Options::memory_bytes`] is shared out.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {

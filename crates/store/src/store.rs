@@ -5,7 +5,7 @@
 
 use crate::commit::Committer;
 use crate::latch::Latch;
-use crate::options::{Options, Shares};
+use crate::options::{MAX_SEALED, Options, Shares};
 use crate::snapshot::Snapshot;
 use crate::superblock::Superblock;
 use crate::view::{Purpose, Views};
@@ -163,7 +163,7 @@ pub struct Pressure {
 impl Pressure {
     /// Whether a writer should wait for the checkpoint before it adds more.
     pub fn is_full(&self) -> bool {
-        self.memtables_bytes > self.limit_bytes && self.sealed > 0
+        (self.memtables_bytes > self.limit_bytes && self.sealed > 0) || self.sealed >= MAX_SEALED
     }
 }
 

@@ -1,7 +1,8 @@
 //! `bulk`: a load of records in random order.
 //!
 //! * n (1,000,000) records, keys of 24 random bytes, values of 150.
-//! * `one transaction`, and `batches of 1000` (`--batch-size`); each has a second row that adds a checkpoint.
+//! * `batches of 1000` (`--batch-size`), and `one transaction` of as many of the records as fit into a commit; each
+//!   has a second row that adds a checkpoint.
 //! * Making a record is inside the timer, as keeping them all would cost the caches more; `make_ns` is what it takes.
 //! * `editor`, with `--path editor`: one record at a time through the run's editor.
 
@@ -24,6 +25,11 @@ const BATCH_ROWS: u64 = 1000;
 const KEY_BYTES: usize = 24;
 const VALUE_BYTES: usize = 150;
 
+/// What a commit surely holds: it is one block of the log, and a block holds a value of the largest size.
+const COMMIT_BYTES: u64 = pando::limits::MAX_VALUE_BYTES as u64;
+/// More than a commit spends on a record besides its key and value.
+const OVERHEAD_BYTES: usize = 16;
+
 /// The records of the settings, as this workload and those that read have them.
 pub(super) fn records(settings: &Settings) -> Records {
     Records::new(settings.seed, KEY_BYTES, settings.value_bytes.unwrap_or(VALUE_BYTES))
@@ -36,8 +42,10 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
         return editor(settings, records, n);
     }
     let batch = settings.batch_size.unwrap_or(BATCH_ROWS);
-    let mut rows = transactions(settings, records, n, "one transaction", n)?;
-    rows.extend(transactions(settings, records, n, &format!("batches of {batch}"), batch)?);
+    let mut rows = transactions(settings, records, n, &format!("batches of {batch}"), batch)?;
+    let most = COMMIT_BYTES / (records.record_bytes() + OVERHEAD_BYTES) as u64;
+    let one = n.min(most.max(1));
+    rows.extend(transactions(settings, records, one, "one transaction", one)?);
     Ok(rows)
 }
 

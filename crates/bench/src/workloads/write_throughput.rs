@@ -81,7 +81,7 @@ fn measure(settings: &Settings, plan: Plan) -> Outcome<Row> {
     let table = bed.db.create_table("rows", &TableOptions::default())?;
     let mut meter = Meter::start(Some(&bed.db))?;
     let began = Instant::now();
-    let client = |thread| Client::new(plan, thread, &bed.db, &table, began)?.run();
+    let client = |thread| Client::new(plan, thread, &bed.db, &table, began).run();
     let (seconds, tallies) = together(plan.threads, client)?;
     let mut usage = meter.lap()?;
     usage.seconds = seconds;
@@ -125,9 +125,9 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(plan: Plan, thread: usize, db: &'a Database, table: &'a Table, began: Instant) -> Outcome<Self> {
+    fn new(plan: Plan, thread: usize, db: &'a Database, table: &'a Table, began: Instant) -> Self {
         let next_id = thread as u64 * plan.rows_of_thread();
-        Ok(Client { plan, db, table, began, next_id, tally: Tally::new() })
+        Client { plan, db, table, began, next_id, tally: Tally::new() }
     }
 
     fn run(mut self) -> Outcome<Tally> {

@@ -21,7 +21,7 @@ use crate::open::CreateArgs;
 use crate::output::say;
 use crate::scratch::Scratch;
 use crate::text;
-use clap::Args;
+use clap::{Args, value_parser};
 use pando::{Database, Stats};
 use source::Source;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub struct DemoArgs {
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Writers
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(1..=256))]
     threads: u16,
     /// Decides the order of the files and what is made up
     #[arg(long, default_value_t = 1)]
@@ -53,6 +53,10 @@ pub struct DemoArgs {
     #[command(flatten)]
     create: CreateArgs,
 }
+
+/// The memory ceiling if none is given: less than there is to import, so that checkpoints, faults and evictions
+/// happen while it is verified.
+const MEMORY_BYTES: usize = 32 << 20;
 
 /// `pando demo`.
 pub fn run(args: &DemoArgs) -> Outcome {
@@ -73,6 +77,7 @@ pub fn run(args: &DemoArgs) -> Outcome {
 
 struct Demo<'a> {
     args: &'a DemoArgs,
+    create: CreateArgs,
     database: PathBuf,
     source: Source,
 }
@@ -84,8 +89,11 @@ impl<'a> Demo<'a> {
         say!("Pando {}: a demonstration", env!("CARGO_PKG_VERSION"))?;
         let (files, size) = (text::count(source.files.len() as u64), text::size(source.bytes));
         report::field("source", format_args!("{}: {files} files, {size}", source.name))?;
-        report::field("database", database.display())?;
-        Ok(Demo { args, database, source })
+        let mut create = args.create;
+        let memory = *create.write.memory.memory.get_or_insert(MEMORY_BYTES);
+        let memory = text::size(memory as u64);
+        report::field("database", format_args!("{}, {memory} of memory", database.display()))?;
+        Ok(Demo { args, create, database, source })
     }
 
     fn run(&self) -> Outcome {
@@ -97,7 +105,7 @@ impl<'a> Demo<'a> {
     }
 
     fn load(&self) -> Outcome<Stats> {
-        let db = self.args.create.create(&self.database)?;
+        let db = self.create.create(&self.database)?;
         let durability = format!("{:?}", db.transaction_options().durability).to_lowercase();
         let writers = self.args.threads;
         say!("\n1. {writers} writers import, {durability} and serializable, while a reader verifies")?;
@@ -124,7 +132,7 @@ impl<'a> Demo<'a> {
             return Err(Failure::Failed("the child acknowledged nothing within 5 s".to_owned()));
         }
         let begun = Instant::now();
-        let db = self.args.create.builder().open(&self.database)?;
+        let db = self.create.builder().open(&self.database)?;
         let opened = begun.elapsed();
         let verdict = workload::judge(&db, self.args.seed, &heard.marks)?;
         if !verdict.wrong.is_empty() {
@@ -138,7 +146,7 @@ impl<'a> Demo<'a> {
 
     fn check(&self) -> Outcome {
         say!("\n3. A check reads every page")?;
-        let db = self.args.create.builder().open(&self.database)?;
+        let db = self.create.builder().open(&self.database)?;
         db.checkpoint()?;
         let begun = Instant::now();
         let found = db.check()?;

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Outcome};
 use crate::open::CreateArgs;
 use crate::output::say;
 use crate::{text, tree};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 use indicatif::ProgressBar;
 use pando::{Database, Table};
 use std::fs::File;
@@ -53,10 +53,10 @@ pub struct ImportArgs {
     #[arg(long, value_name = "COLUMN")]
     value: Option<String>,
     /// Writers. With one, the last of several records of the same key stays; with more, any of them
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
     threads: u16,
     /// Records a transaction
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u32).range(1..))]
     batch: u32,
     #[command(flatten)]
     create: CreateArgs,
