@@ -17,9 +17,10 @@
 //! the publication and sees the newer view.
 
 use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Arc, Mutex, lock, loom_fence};
+use crate::sync::{Mutex, lock, loom_fence};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
+use std::sync::Arc; // Also under loom: who owns the slots is not in question.
 
 /// `view` of a slot that holds none.
 const IDLE: u64 = 0;

@@ -17,6 +17,7 @@
 //! holds, so that any failure does.
 
 use crate::commit::Committer;
+use crate::options::MAX_SEALED;
 use crate::store::Store;
 use crate::superblock::Superblock;
 use crate::tables::{Layout, Tables, row_key};
@@ -85,7 +86,8 @@ pub struct Checkpoint<'s> {
 }
 
 impl Store {
-    /// Seals, and begins a checkpoint of everything committed so far. `None`: there is nothing to absorb.
+    /// Seals, and begins a checkpoint of everything committed so far. `None`: there is nothing to absorb. With as many
+    /// memtables sealed as may wait (checkpoints failed, or came too late), it is of those alone.
     ///
     /// # Errors
     /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
@@ -93,7 +95,9 @@ impl Store {
         let last = lock(&self.checkpoint);
         self.check_open()?;
         self.latch.check()?;
-        self.seal(&mut lock(&self.committer));
+        if self.pressure().sealed < MAX_SEALED {
+            self.seal(&mut lock(&self.committer));
+        }
         self.checkpoint_of_sealed(last)
     }
 

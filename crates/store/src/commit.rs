@@ -95,7 +95,7 @@ impl Applied {
         self.wants_segment
     }
 
-    /// Whether it filled the memtable, so that there is something to checkpoint.
+    /// Whether it found the memtable full, so that there is something to checkpoint.
     pub fn sealed(&self) -> bool {
         self.sealed
     }
@@ -246,14 +246,15 @@ impl Store {
         }
     }
 
+    /// Answers whether the open memtable was full. With [`MAX_SEALED`] waiting it stays open and grows, which
+    /// [`crate::store::Pressure`] bounds.
     fn seal_if_full(&self, committer: &mut Committer) -> bool {
         let full =
             committer.open.bytes() >= self.shares.seal_bytes || committer.open.records() >= self.seal_records;
-        let seals = full && self.views.with_current(|view| view.sealed.len()) < MAX_SEALED;
-        if seals {
+        if full && self.pressure().sealed < MAX_SEALED {
             self.seal(committer);
         }
-        seals
+        full
     }
 
     /// Closes the open memtable and opens a new one. Does nothing if it is empty.

@@ -16,7 +16,7 @@ use crate::apply::apply_record;
 use crate::catalog::TableRow;
 use crate::commit::Committer;
 use crate::latch::Latch;
-use crate::options::Options;
+use crate::options::{MAX_SEALED, Options};
 use crate::store::{Store, Tallies};
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Layout, Tables, table_of_key};
@@ -264,7 +264,8 @@ fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Arc<Slots>) -> Result
     Ok(Tables::from_rows(rows))
 }
 
-/// The log's commits, as they are applied to memtables again, sealed at the same thresholds as while they came.
+/// The log's commits, as they are applied to memtables again, sealed at the same thresholds as while they came, and at
+/// most as many.
 struct Replay {
     open: Arc<Memtable>,
     writer: Writer,
@@ -295,7 +296,8 @@ impl Replay {
         }
         self.commit(block.payload)
             .map_err(|error| error.within(format!("log block at LSN {}", block.lsn)))?;
-        if self.open.bytes() >= self.seal_bytes || self.open.records() >= self.seal_records {
+        let full = self.open.bytes() >= self.seal_bytes || self.open.records() >= self.seal_records;
+        if full && self.sealed.len() < MAX_SEALED {
             self.seal(block.end);
         }
         Ok(())

@@ -7,8 +7,9 @@
 //! 2. *No snapshot is torn.* A commit at or before the snapshot's timestamp lies in a memtable of its view, or in
 //!    its runs; here every memtable notes the commits that went into it.
 //!
-//! Each model has its counterpart with a step left out, or out of order, which must fail: a model that cannot fail
-//! proves nothing.
+//! The models have counterparts in which the caller breaks its part of the bargain, and which must fail: a model that
+//! cannot fail proves nothing. Likewise red: `view` without its look at `sealed_at`, or with the clock read before the
+//! view; `pending` left out, `Relaxed`, or not heeded by `reclaim`; a publication weaker than `SeqCst`.
 #![cfg(loom)]
 
 #[path = "../src/tables.rs"]
@@ -30,7 +31,7 @@ use view::{OpenMemtable, Purpose, View, Views};
 /// As much of a store as a reader's beginning meets: the views, the slots, and one clock.
 struct Model {
     views: Views,
-    slots: Slots,
+    slots: std::sync::Arc<Slots>,
     clock: AtomicU64,
     /// The memtables in the order of their seals, the open one last, each with the last commit in it, which here
     /// is known beforehand. A count of each is kept here, so that the others' counts show who else has it.
@@ -52,7 +53,7 @@ impl Model {
             tables: Arc::new(Tables::default()),
             checkpoint: CheckpointNo(0),
         };
-        let (slots, clock) = (Slots::new(), AtomicU64::new(0));
+        let (slots, clock) = (std::sync::Arc::new(Slots::new()), AtomicU64::new(0));
         Arc::new(Model { views: Views::new(first), slots, clock, memtables })
     }
 
@@ -78,17 +79,15 @@ impl Model {
 
     /// Begins a read, checks what it got, and ends it.
     fn read(&self) {
-        let index = self.slots.claim().unwrap();
-        let slot = self.slots.get(index);
+        let reader = self.slots.claim().unwrap();
         let now = || CommitTs(self.clock.load(Ordering::SeqCst));
-        let (held, ts) = self.views.acquire(slot, now, Purpose::Read);
-        // SAFETY: the slot holds it until `let_go`.
+        let (held, ts) = self.views.acquire(&reader, now, Purpose::Read);
+        // SAFETY: the reader's slot holds it until `let_go`.
         let view = unsafe { held.get() };
         self.check(view, ts);
         thread::yield_now();
         self.check(view, ts);
-        slot.let_go();
-        self.slots.release(index);
+        reader.let_go();
     }
 
     fn check(&self, view: &View, ts: CommitTs) {
@@ -152,5 +151,27 @@ fn two_readers_and_two_seals() {
         model.commit(2);
         model.seal(1);
         model.reclaim();
+    });
+}
+
+/// The commit lock keeps this from happening.
+#[test]
+#[should_panic(expected = "memtable 1 is missing")]
+fn a_commit_that_overtakes_its_seal_is_missed() {
+    race(&[1, 2], 1, |model| {
+        model.commit(1);
+        model.commit(2);
+        model.seal(0);
+    });
+}
+
+/// A checkpoint syncs and publishes what it absorbs before it switches.
+#[test]
+#[should_panic(expected = "the runs hold commits after the snapshot")]
+fn a_switch_before_publication_shows_too_much() {
+    race(&[1, 2], 1, |model| {
+        model.seal(0);
+        model.switch(0);
+        model.commit(1);
     });
 }
