@@ -417,6 +417,7 @@ fn play(disk: &SimDisk) -> Vec<Data> {
     vec![data]
 }
 
+#[allow(clippy::needless_pass_by_value)] // So that it can be handed to `map_err`.
 fn expected(error: pando::Error) -> ErrorKind {
     let kind = error.kind();
     assert!(
