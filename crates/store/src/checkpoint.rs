@@ -116,6 +116,9 @@ impl Store {
         let (mut sealed, tables) =
             self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
         let Some(newest) = sealed.first() else { return Ok(None) };
+        // Transactions that were under way when the last checkpoint ended have kept what it replaced; by now most are
+        // gone, and this one can use the room.
+        self.free_unneeded();
         let next = Superblock {
             checkpoint: CheckpointNo(last.checkpoint.0 + 1),
             absorbed: newest.sealed_at,
