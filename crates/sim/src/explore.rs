@@ -31,7 +31,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { images_per_event: 2, depth: 3 }
+        Settings { images_per_event: 4, depth: 3 }
     }
 }
 

@@ -4,15 +4,17 @@
 //!   workload ──scripts──► schedule ──disk history, promises──► explore ──images──► verify
 //!   (clients)             (turns, faults)  └── model (oracle) ──────┴───────────────┘ └► report
 //! ```
-//! Reading order: [`workload`], [`model`], [`schedule`], [`phase`], [`explore`], [`verify`], [`report`]; beside them
-//! [`faults`], which makes every single call fail in turn.
+//! Reading order: [`workload`], [`model`], [`perform`], [`schedule`], [`phase`], [`explore`], [`verify`], [`report`]; beside them
+//! [`faults`], which makes every single call fail in turn, and [`rot`], which flips single bytes.
 #![deny(missing_docs)]
 
 pub mod explore;
 pub mod faults;
 pub mod model;
+pub mod perform;
 pub mod phase;
 pub mod report;
+pub mod rot;
 pub mod schedule;
 pub mod verify;
 pub mod workload;

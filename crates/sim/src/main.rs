@@ -2,7 +2,10 @@
 
 use clap::{Parser, Subcommand};
 use sim::explore::{self, Settings};
+use sim::faults::{self, Failed};
 use sim::report::Tally;
+use sim::rot::{self, Rotted};
+use std::ops::Range;
 use std::process::ExitCode;
 
 /// Runs the engine on a simulated disk and takes the power away.
@@ -39,15 +42,59 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Makes every single call fail in turn, and tries disks of every size.
+    Faults {
+        /// How many scripts.
+        #[arg(long, default_value_t = 2)]
+        scripts: u64,
+        /// The first one's seed.
+        #[arg(long, default_value_t = 1)]
+        first_seed: u64,
+    },
+    /// Flips single bytes of closed databases.
+    Rot {
+        /// How many workloads.
+        #[arg(long, default_value_t = 20)]
+        seeds: u64,
+        /// The first one's seed.
+        #[arg(long, default_value_t = 1)]
+        first_seed: u64,
+        /// Bytes flipped in each database.
+        #[arg(long, default_value_t = 400)]
+        flips: u64,
+    },
 }
 
 fn main() -> ExitCode {
-    let Command::Explore { seeds, first_seed, stop_at_first, images_per_event, depth, min_distinct, json } =
-        Arguments::parse().command;
-    let settings = Settings { images_per_event, depth: depth.into() };
+    let passed = match Arguments::parse().command {
+        Command::Explore {
+            seeds,
+            first_seed,
+            stop_at_first,
+            images_per_event,
+            depth,
+            min_distinct,
+            json,
+        } => {
+            let settings = Settings { images_per_event, depth: depth.into() };
+            explore_all(first_seed..first_seed + seeds, settings, stop_at_first, min_distinct, json)
+        }
+        Command::Faults { scripts, first_seed } => fail_all(first_seed..first_seed + scripts),
+        Command::Rot { seeds, first_seed, flips } => rot_all(first_seed..first_seed + seeds, flips),
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn explore_all(
+    seeds: Range<u64>,
+    settings: Settings,
+    stop_at_first: bool,
+    min_distinct: u64,
+    json: bool,
+) -> bool {
     let mut tally = Tally::default();
     let mut failures = 0;
-    for seed in first_seed..first_seed + seeds {
+    for seed in seeds {
         if let Err(failure) = explore::seed(seed, settings, &mut tally) {
             failures += 1;
             eprintln!("{failure}");
@@ -57,16 +104,44 @@ fn main() -> ExitCode {
         }
     }
     if json {
-        println!("{}", tally.json())
+        println!("{}", tally.json());
     } else {
-        println!("{tally}")
+        println!("{tally}");
     }
     if failures > 0 {
-        eprintln!("{failures} seeds failed");
+        eprintln!("{failures} failed");
     }
-    if tally.distinct() < min_distinct {
+    let enough = tally.distinct() >= min_distinct;
+    if !enough {
         eprintln!("only {} distinct images, {min_distinct} were asked for", tally.distinct());
-        return ExitCode::FAILURE;
     }
-    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    failures == 0 && enough
+}
+
+fn fail_all(seeds: Range<u64>) -> bool {
+    let mut failed = Failed::default();
+    for seed in seeds {
+        if let Err(wrong) = faults::seed(seed, &mut failed) {
+            eprintln!("{wrong}");
+            return false;
+        }
+    }
+    let Failed { runs, latched, small_disks, images } = failed;
+    println!(
+        "{runs} runs with a failing call ({latched} latched), {small_disks} on disks that were too small; \
+         {images} images reopened"
+    );
+    true
+}
+
+fn rot_all(seeds: Range<u64>, flips: u64) -> bool {
+    let mut rotted = Rotted::default();
+    for seed in seeds {
+        if let Err(wrong) = rot::seed(seed, flips, &mut rotted) {
+            eprintln!("{wrong}");
+            return false;
+        }
+    }
+    println!("{} bytes flipped: {} refused, {} harmless", rotted.flips, rotted.refused, rotted.harmless);
+    true
 }

@@ -9,16 +9,17 @@
 //! What a run leaves is the history of its disks, and for each moment of them what a crash there must preserve:
 //! the *promise*, which grows with every acknowledgement and with everything that a reader was shown.
 
-use crate::model::{Change, Draft, Model, State};
+use crate::model::{Draft, Model, State};
+use crate::perform::perform;
 use crate::phase::{Course, Phase};
-use crate::workload::{Op, Script, TABLES, Workload};
+use crate::workload::{Script, Workload};
 use base::seams::Random;
 use base::{CommitTs, Error, ErrorKind};
 use io::sim::{CallKind, Event, Fault, FaultError, SimDisk};
 use std::sync::Arc;
 use store::checkpoint::{Checkpoint, Step};
 use store::commit::Applied;
-use store::{Options, Snapshot, Store, Table, Transaction, WantedLayout};
+use store::{Options, Snapshot, Store, Transaction};
 
 /// Every run crosses at least so many seals, checkpoints and segment switches.
 const LEAST: Crossed = Crossed { seals: 3, checkpoints: 2, switches: 1 };
@@ -342,7 +343,7 @@ impl<'s> Driver<'s> {
             Client::Idle => self.begin()?,
             Client::Active { mut tx, mut draft, script, next } => match script.ops.get(next) {
                 Some(op) => {
-                    execute(&mut tx, &mut draft, op)?;
+                    perform(&mut tx, &mut draft, op).map_err(|trouble| trouble.to_string())?;
                     Client::Active { tx, draft, script, next: next + 1 }
                 }
                 None if script.commits => self.apply(*tx, &draft, &script)?,
@@ -537,134 +538,4 @@ impl<'s> Driver<'s> {
             Ok(_) => Err("a latched database lets a transaction begin".into()),
         }
     }
-}
-
-/// One operation, in the engine and in the model.
-fn execute(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), String> {
-    let failed = |error: Error| format!("{op:?}: {error:?}");
-    match op {
-        Op::Save => draft.save(tx.savepoint()),
-        Op::RollBack => {
-            if let Some(savepoint) = draft.roll_back() {
-                tx.rollback_to(&savepoint).map_err(failed)?;
-            }
-        }
-        Op::Get(name, key) => {
-            let found = match open_table(tx, draft, name)? {
-                Some(table) => tx.get(&table, key).map_err(failed)?,
-                None => None,
-            };
-            draft.read_key(name, key);
-            same(op, found.as_deref(), draft.state.get(name, key))?;
-        }
-        Op::Scan(name, start, end, backward) => {
-            if let Some(table) = open_table(tx, draft, name)? {
-                scan(tx, &table, draft, op, *backward)?;
-            }
-            draft.read_range(name, start, end);
-        }
-        Op::Drop(name) => {
-            if let Some(table) = open_table(tx, draft, name)? {
-                tx.drop_table(&table).map_err(failed)?;
-                draft.write(Change::Drop(name));
-            }
-        }
-        Op::Put(name, ..)
-        | Op::Insert(name, ..)
-        | Op::Delete(name, _)
-        | Op::Remove(name, _)
-        | Op::DeleteRange(name, ..) => {
-            let table = make_table(tx, draft, name)?;
-            write(tx, &table, draft, op)?;
-        }
-    }
-    Ok(())
-}
-
-fn same(op: &Op, found: Option<&[u8]>, expected: Option<&[u8]>) -> Result<(), String> {
-    if found == expected {
-        return Ok(());
-    }
-    let lengths = (found.map(<[u8]>::len), expected.map(<[u8]>::len));
-    Err(format!("{op:?} read a wrong value (its length and the expected one: {lengths:?})"))
-}
-
-fn open_table(tx: &Transaction, draft: &mut Draft, name: &'static str) -> Result<Option<Table>, String> {
-    let table = tx.table(name).map_err(|error| format!("table {name}: {error:?}"))?;
-    draft.read_table(name);
-    if table.is_some() != draft.state.has(name) {
-        return Err(format!("table {name} is there: {}, expected the opposite", table.is_some()));
-    }
-    Ok(table)
-}
-
-fn make_table(tx: &mut Transaction, draft: &mut Draft, name: &'static str) -> Result<Table, String> {
-    debug_assert!(TABLES.contains(&name));
-    if let Some(table) = open_table(tx, draft, name)? {
-        return Ok(table);
-    }
-    let table = tx
-        .create_table(name, WantedLayout::BTree)
-        .map_err(|error| format!("creating table {name}: {error:?}"))?;
-    draft.write(Change::Create(name, table.id().0));
-    Ok(table)
-}
-
-fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Result<(), String> {
-    let failed = |error: Error| format!("{op:?}: {error:?}");
-    match op {
-        Op::Put(name, key, value) => {
-            tx.put(table, key, value).map_err(failed)?;
-            draft.write(Change::Put(name, key.clone(), value.clone()));
-        }
-        Op::Insert(name, key, value) => {
-            draft.read_key(name, key);
-            match (tx.insert(table, key, value), draft.state.get(name, key)) {
-                (Ok(()), None) => draft.write(Change::Put(name, key.clone(), value.clone())),
-                (Err(error), Some(_)) if error.kind() == ErrorKind::Exists => {}
-                (Err(error), _) => return Err(failed(error)),
-                (Ok(()), Some(_)) => return Err(format!("{op:?} went over a key that is present")),
-            }
-        }
-        Op::Delete(name, key) => {
-            tx.delete(table, key).map_err(failed)?;
-            draft.write(Change::Delete(name, key.clone()));
-        }
-        Op::Remove(name, key) => {
-            draft.read_key(name, key);
-            let old = tx.remove(table, key).map_err(failed)?;
-            same(op, old.as_deref(), draft.state.get(name, key))?;
-            if old.is_some() {
-                draft.write(Change::Delete(name, key.clone()));
-            }
-        }
-        Op::DeleteRange(name, start, end) if start < end => {
-            tx.delete_range(table, &(&**start..&**end).into()).map_err(failed)?;
-            draft.write(Change::DeleteRange(name, start.clone(), end.clone()));
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-fn scan(tx: &Transaction, table: &Table, draft: &Draft, op: &Op, backward: bool) -> Result<(), String> {
-    let Op::Scan(name, start, end, _) = op else { return Ok(()) };
-    let failed = |error: Error| format!("{op:?}: {error:?}");
-    let rows = draft.state.range(name, start, end);
-    let mut expected: Vec<_> = rows.iter().map(|(key, value)| (&**key, &**value)).collect();
-    if backward {
-        expected.reverse();
-    }
-    let mut cursor = tx.cursor(table, (&**start..&**end).into()).map_err(failed)?;
-    for at in 0..=expected.len() {
-        let found = if backward { cursor.prev() } else { cursor.next() }.map_err(failed)?;
-        if found != expected.get(at).copied() {
-            let keys = (
-                found.map(|record| crate::model::text(record.0)),
-                expected.get(at).map(|r| crate::model::text(r.0)),
-            );
-            return Err(format!("{op:?}: record {at} and the one expected are {keys:?}"));
-        }
-    }
-    Ok(())
 }

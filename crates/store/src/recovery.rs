@@ -130,12 +130,13 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
         space: SpaceRoot::EMPTY,
         physical: Run::EMPTY,
     };
-    data.set_len(RESERVED_UNITS * limits::UNIT_BYTES as u64)?;
+    // Both slots take their room now: a superblock that found the disk full would latch the database.
+    data.write_at(&[0; RESERVED_UNITS as usize * limits::UNIT_BYTES], 0)?;
     superblock.write(&*data)?;
     data.sync()?;
     first.close()?;
-    dir.rename(NEW_DATA, DATA)?;
-    dir.sync()
+    // The name is made durable by the opening that follows: this one's, or the next if this process is killed here.
+    dir.rename(NEW_DATA, DATA)
 }
 
 fn check_stored(options: &Options, superblock: &Superblock) -> Result<()> {
@@ -201,6 +202,10 @@ impl Parts {
                  checkpoint {}: a superblock was lost",
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
+        }
+        // Nothing was ever committed: whoever made the database may have been killed before its name was durable.
+        if superblock.checkpoint == CheckpointNo(0) && tail.blocks == 0 {
+            self.dir.sync()?;
         }
         // A superblock that no part of the log names may lie in the page cache alone: its writer was killed before the
         // sync, or the sync failed. It is made durable before the log names it or gives up what its predecessor needs.

@@ -18,6 +18,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("crates/store/src/snapshot.rs", "a snapshot looks at the view that its slot holds"),
     ("crates/store/src/view.rs", "views that are found without a lock and freed when no slot holds them"),
+    ("crates/store/tests/views_loom.rs", "holds views as a snapshot does, under loom"),
 ];
 
 /// How far above a weaker ordering the comment that argues for it may begin.

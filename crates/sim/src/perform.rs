@@ -1,0 +1,157 @@
+//! The operations of scripts: each done in the engine and in the model, and what it reads compared.
+
+use crate::model::{Change, Draft, text};
+use crate::workload::{Op, TABLES};
+use base::{Error, ErrorKind};
+use std::fmt;
+use store::{Table, Transaction, WantedLayout};
+
+/// Why an operation did not do what it should.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The engine refused it.
+    Engine(String, Error),
+    /// It read what the model does not hold.
+    Wrong(String),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::Engine(what, error) => write!(f, "{what}: {error:?}"),
+            Trouble::Wrong(what) => f.write_str(what),
+        }
+    }
+}
+
+/// One operation, in the engine and in the model.
+pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), Trouble> {
+    let failed = |error| Trouble::Engine(format!("{op:?}"), error);
+    match op {
+        Op::Save => draft.save(tx.savepoint()),
+        Op::RollBack => {
+            if let Some(savepoint) = draft.roll_back() {
+                tx.rollback_to(&savepoint).map_err(failed)?;
+            }
+        }
+        Op::Get(name, key) => {
+            let found = match open_table(tx, draft, name)? {
+                Some(table) => tx.get(&table, key).map_err(failed)?,
+                None => None,
+            };
+            draft.read_key(name, key);
+            same(op, found.as_deref(), draft.state.get(name, key))?;
+        }
+        Op::Scan(name, start, end, backward) => {
+            if let Some(table) = open_table(tx, draft, name)? {
+                scan(tx, &table, draft, op, *backward)?;
+            }
+            draft.read_range(name, start, end);
+        }
+        Op::Drop(name) => {
+            if let Some(table) = open_table(tx, draft, name)? {
+                tx.drop_table(&table).map_err(failed)?;
+                draft.write(Change::Drop(name));
+            }
+        }
+        Op::Put(name, ..)
+        | Op::Insert(name, ..)
+        | Op::Delete(name, _)
+        | Op::Remove(name, _)
+        | Op::DeleteRange(name, ..) => {
+            let table = make_table(tx, draft, name)?;
+            write(tx, &table, draft, op)?;
+        }
+    }
+    Ok(())
+}
+
+fn same(op: &Op, found: Option<&[u8]>, expected: Option<&[u8]>) -> Result<(), Trouble> {
+    if found == expected {
+        return Ok(());
+    }
+    let lengths = (found.map(<[u8]>::len), expected.map(<[u8]>::len));
+    Err(Trouble::Wrong(format!("{op:?} read a wrong value (its length and the expected one: {lengths:?})")))
+}
+
+fn open_table(tx: &Transaction, draft: &mut Draft, name: &'static str) -> Result<Option<Table>, Trouble> {
+    let table = tx.table(name).map_err(|error| Trouble::Engine(format!("table {name}"), error))?;
+    draft.read_table(name);
+    if table.is_some() != draft.state.has(name) {
+        return Err(Trouble::Wrong(format!(
+            "table {name} is there: {}, expected the opposite",
+            table.is_some()
+        )));
+    }
+    Ok(table)
+}
+
+fn make_table(tx: &mut Transaction, draft: &mut Draft, name: &'static str) -> Result<Table, Trouble> {
+    debug_assert!(TABLES.contains(&name));
+    if let Some(table) = open_table(tx, draft, name)? {
+        return Ok(table);
+    }
+    let table = tx
+        .create_table(name, WantedLayout::BTree)
+        .map_err(|error| Trouble::Engine(format!("creating table {name}"), error))?;
+    draft.write(Change::Create(name, table.id().0));
+    Ok(table)
+}
+
+fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Result<(), Trouble> {
+    let failed = |error| Trouble::Engine(format!("{op:?}"), error);
+    match op {
+        Op::Put(name, key, value) => {
+            tx.put(table, key, value).map_err(failed)?;
+            draft.write(Change::Put(name, key.clone(), value.clone()));
+        }
+        Op::Insert(name, key, value) => {
+            draft.read_key(name, key);
+            match (tx.insert(table, key, value), draft.state.get(name, key)) {
+                (Ok(()), None) => draft.write(Change::Put(name, key.clone(), value.clone())),
+                (Err(error), Some(_)) if error.kind() == ErrorKind::Exists => {}
+                (Err(error), _) => return Err(failed(error)),
+                (Ok(()), Some(_)) => {
+                    return Err(Trouble::Wrong(format!("{op:?} went over a key that is present")));
+                }
+            }
+        }
+        Op::Delete(name, key) => {
+            tx.delete(table, key).map_err(failed)?;
+            draft.write(Change::Delete(name, key.clone()));
+        }
+        Op::Remove(name, key) => {
+            draft.read_key(name, key);
+            let old = tx.remove(table, key).map_err(failed)?;
+            same(op, old.as_deref(), draft.state.get(name, key))?;
+            if old.is_some() {
+                draft.write(Change::Delete(name, key.clone()));
+            }
+        }
+        Op::DeleteRange(name, start, end) if start < end => {
+            tx.delete_range(table, &(&**start..&**end).into()).map_err(failed)?;
+            draft.write(Change::DeleteRange(name, start.clone(), end.clone()));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn scan(tx: &Transaction, table: &Table, draft: &Draft, op: &Op, backward: bool) -> Result<(), Trouble> {
+    let Op::Scan(name, start, end, _) = op else { return Ok(()) };
+    let failed = |error| Trouble::Engine(format!("{op:?}"), error);
+    let rows = draft.state.range(name, start, end);
+    let mut expected: Vec<_> = rows.iter().map(|(key, value)| (&**key, &**value)).collect();
+    if backward {
+        expected.reverse();
+    }
+    let mut cursor = tx.cursor(table, (&**start..&**end).into()).map_err(failed)?;
+    for at in 0..=expected.len() {
+        let found = if backward { cursor.prev() } else { cursor.next() }.map_err(failed)?;
+        if found != expected.get(at).copied() {
+            let keys = (found.map(|record| text(record.0)), expected.get(at).map(|r| text(r.0)));
+            return Err(Trouble::Wrong(format!("{op:?}: record {at} and the one expected are {keys:?}")));
+        }
+    }
+    Ok(())
+}
