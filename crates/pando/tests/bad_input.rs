@@ -54,7 +54,7 @@ fn first_difference(before: &Files, files: &Files) -> (String, usize) {
         .iter()
         .filter(|(name, _)| name.starts_with("log-"))
         .filter_map(differs)
-        .last()
+        .next_back()
         .expect("the log grew")
 }
 
