@@ -194,13 +194,12 @@ impl Checkpoint<'_> {
         let latching = |cause| store.latch.set(cause);
         match self.step {
             Step::SyncLog => self.sync_log()?,
-            Step::Absorb => match self.to_absorb.pop_front() {
-                Some(table) => {
+            Step::Absorb => {
+                if let Some(table) = self.to_absorb.pop_front() {
                     self.absorb(table)?;
                     return Ok(self.step);
                 }
-                None => {}
-            },
+            }
             Step::PhysicalRows => self.write_physical_rows()?,
             Step::SpaceMap => self.next.space = lock(&store.space).save(self.next.checkpoint)?,
             Step::SyncData => store.data.sync().map_err(latching)?,
