@@ -123,7 +123,9 @@ impl Slots {
     /// Ends the current epoch and returns it: what was unlinked before this call is out of reach once
     /// [`Slots::oldest_epoch`] is greater.
     pub fn advance_epoch(&self) -> u64 {
-        self.epoch.fetch_add(1, Ordering::SeqCst)
+        let ended = self.epoch.fetch_add(1, Ordering::SeqCst);
+        loom_fence();
+        ended
     }
 
     /// The oldest epoch that a call is in; `u64::MAX` when no call is in any. Scans all slots.
@@ -218,6 +220,7 @@ impl Reader {
     fn announce(&self) {
         let epoch = self.slots.epoch.load(Ordering::SeqCst);
         self.slot().epoch.store(epoch, Ordering::SeqCst);
+        loom_fence();
     }
 }
 

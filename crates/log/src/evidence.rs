@@ -19,18 +19,25 @@ use base::{Error, Lsn, Result};
 use io::Dir;
 use std::sync::Arc;
 
+/// How far proofs are sought in each segment behind a closing block that has its zeros behind it still. There are some
+/// only if the log was opened again, appended to, and just the first of those sectors got lost; and what was appended
+/// first is near. To read to the segments' ends would cost every opening of a closed log up to 100 ms.
+pub(crate) const REACH_BEHIND_CLOSE_BYTES: u64 = 256 << 10;
+
 /// How often a segment's length may be hashed in search of proofs.
 const MAX_PASSES: u64 = 16;
 
-/// What proves that the log was once durable beyond `at`, the bad block in `window`; `None`: nothing does.
+/// What proves that the log was once durable beyond `at`, the bad block in `window`; `None`: nothing does, within
+/// `reach_bytes` of where each segment may go on.
 pub(crate) fn of_durability(
     dir: &Arc<dyn Dir>,
     survey: &Survey,
     window: &mut Window,
     at: Lsn,
+    reach_bytes: u64,
 ) -> Result<Option<String>> {
     let here = window.header;
-    if let Some(proof) = in_segment(window, Lsn(at.0 + ALIGN_BYTES), at)? {
+    if let Some(proof) = in_segment(window, Lsn(at.0 + ALIGN_BYTES), at, reach_bytes)? {
         return Ok(Some(proof));
     }
     for later in survey.after(here.number)? {
@@ -42,7 +49,7 @@ pub(crate) fn of_durability(
         }
         if later.generation == here.generation && later.first_lsn > at {
             let mut window = Window::open(dir, later)?;
-            if let Some(proof) = in_segment(&mut window, later.first_lsn, at)? {
+            if let Some(proof) = in_segment(&mut window, later.first_lsn, at, reach_bytes)? {
                 return Ok(Some(proof));
             }
         }
@@ -51,9 +58,10 @@ pub(crate) fn of_durability(
 }
 
 /// A block in `window`, from `start` on, that says the log was durable beyond `at`.
-fn in_segment(window: &mut Window, start: Lsn, at: Lsn) -> Result<Option<String>> {
+fn in_segment(window: &mut Window, start: Lsn, at: Lsn, reach_bytes: u64) -> Result<Option<String>> {
     let header = window.header;
-    let last = header.len_bytes.saturating_sub(BLOCK_HEADER_BYTES as u64);
+    let end = header.len_bytes.min(header.offset_of(start).saturating_add(reach_bytes));
+    let last = end.saturating_sub(BLOCK_HEADER_BYTES as u64);
     let mut budget_bytes = header.len_bytes.saturating_mul(MAX_PASSES);
     let mut offset = header.offset_of(start);
     debug_assert!(offset >= SEGMENT_HEADER_BYTES as u64);

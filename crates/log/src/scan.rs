@@ -216,10 +216,12 @@ impl Walk<'_> {
                 "{place}; but {name} says that the log was durable up to {cut}"
             )));
         }
-        if let Some(proof) = evidence::of_durability(self.dir, &self.tail.survey, window, at)? {
+        let closed = self.closing == Some(at) && window.is_blank(at)?;
+        let reach_bytes = if closed { evidence::REACH_BEHIND_CLOSE_BYTES } else { u64::MAX };
+        if let Some(proof) = evidence::of_durability(self.dir, &self.tail.survey, window, at, reach_bytes)? {
             return Err(Error::corruption(format!("{place}; but {proof}")));
         }
-        self.tail.closed = self.closing == Some(at) && window.is_blank(at)?;
+        self.tail.closed = closed;
         Ok(())
     }
 }

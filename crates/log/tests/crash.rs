@@ -56,7 +56,13 @@ fn work(disk: &SimDisk, log: &Log, ledger: &mut Ledger, steps: u64, random: &mut
                 let long = if random.chance(1, 12) { 9000 } else { 900 };
                 let bytes = payload(random.next_u64(), random.below(long) as usize);
                 ledger.payloads.push(bytes);
-                log.append(ledger.payloads.last().unwrap())?;
+                if let Err(error) = log.append(ledger.payloads.last().unwrap()) {
+                    // One that latched may have been written; one that found no room was not.
+                    if !log.is_latched() {
+                        ledger.payloads.pop();
+                    }
+                    return Err(error);
+                }
             }
             6..9 => {
                 log.sync(log.end().lsn)?;

@@ -341,7 +341,8 @@ fn verify(world: &mut World, snapshot: &Snapshot, model: &Model) -> Result<()> {
 }
 
 fn run(seed: u64) -> Result<()> {
-    let mut world = World { random: Random::seeded(seed), serial: seed << 20, drops_ranges: seed % 2 == 0 };
+    let mut world =
+        World { random: Random::seeded(seed), serial: seed << 20, drops_ranges: seed.is_multiple_of(2) };
     let builder = small()
         .checkpoint_bytes([2 << 10, 16 << 10, 256 << 10][world.random.below(3) as usize])
         .memory_bytes([1 << 20, 8 << 20][world.random.below(2) as usize]);

@@ -1,8 +1,8 @@
 //! Damaged, mixed up and foreign files: detected or harmless, never wrong data, never a panic.
 //!
 //! Each case takes the files of a small database, damages them, opens what is left and reads everything. It passes if
-//! opening or reading answers `Corruption` or `Foreign`, or if all that is read is right. "Right" is the last state; or,
-//! where the log was not closed and damage at its end cannot be told from a torn write, the one before.
+//! opening or reading answers `Corruption` or `Foreign`, or if all that is read is right. "Right" is the last state;
+//! or, where the log was not closed and damage at its end cannot be told from a torn write, the one before.
 //!
 //! By default every 101st byte is flipped; `PANDO_FLIP_EVERY=1` flips each.
 
@@ -54,7 +54,7 @@ fn first_difference(before: &Files, files: &Files) -> (String, usize) {
         .iter()
         .filter(|(name, _)| name.starts_with("log-"))
         .filter_map(differs)
-        .last()
+        .next_back()
         .expect("the log grew")
 }
 

@@ -177,3 +177,18 @@ fn snapshots_are_whole_on_disk() -> Outcome {
     let db = restless().checkpoint_records(10).lazy_interval(Duration::from_millis(2)).create(dir.path())?;
     churn(db, stress_time(Duration::from_millis(1500)))
 }
+
+/// Recovery seals by the options of the day, however long the log is: not more than a cursor can merge.
+#[test]
+fn a_log_of_many_seals_can_be_read_at_once() -> Outcome {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::builder().durability(Durability::Buffered).create(dir.path())?;
+    let table = db.table("t")?;
+    (0..300u32).try_for_each(|n| db.put(&table, &n.to_be_bytes(), b""))?;
+    db.close()?;
+    let db = Database::builder().checkpoint_records(1).open(dir.path())?;
+    let (table, snapshot) = (db.table("t")?, db.snapshot()?);
+    assert_eq!(snapshot.range(&table, ..)?.count(), 300);
+    db.check()?;
+    Ok(())
+}

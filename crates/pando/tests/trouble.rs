@@ -296,6 +296,23 @@ fn a_failed_read_costs_that_read_only() {
     assert!(failures > 10, "{failures}");
 }
 
+/// A large value is read when the cursor comes to it. Where that fails, the one before must not show in its place.
+#[test]
+fn a_cursor_does_not_show_what_it_could_not_read() {
+    let disk = disk();
+    let mut run = Run::on(&disk).unwrap();
+    run.put(1, 50_000).unwrap();
+    run.put(2, 50_000).unwrap();
+    run.db.checkpoint().unwrap();
+    run = run.reopened_cold(&disk);
+    let snapshot = run.db.snapshot().unwrap();
+    let mut cursor = snapshot.cursor(&run.table, ..).unwrap();
+    assert!(cursor.next().unwrap().is_some());
+    disk.inject(once(CallKind::Read, 1, FaultError::Io));
+    assert_eq!(cursor.next().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(cursor.current(), None);
+}
+
 impl Run {
     fn reopened_cold(self, disk: &SimDisk) -> Run {
         let Run { db, model, .. } = self;
@@ -400,6 +417,7 @@ fn play(disk: &SimDisk) -> Vec<Data> {
     vec![data]
 }
 
+#[allow(clippy::needless_pass_by_value)] // So that it can be handed to `map_err`.
 fn expected(error: pando::Error) -> ErrorKind {
     let kind = error.kind();
     assert!(

@@ -116,6 +116,9 @@ impl Store {
         let (mut sealed, tables) =
             self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
         let Some(newest) = sealed.first() else { return Ok(None) };
+        // Transactions that were under way when the last checkpoint ended have kept what it replaced; by now most are
+        // gone, and this one can use the room.
+        self.free_unneeded();
         let next = Superblock {
             checkpoint: CheckpointNo(last.checkpoint.0 + 1),
             absorbed: newest.sealed_at,
@@ -191,13 +194,12 @@ impl Checkpoint<'_> {
         let latching = |cause| store.latch.set(cause);
         match self.step {
             Step::SyncLog => self.sync_log()?,
-            Step::Absorb => match self.to_absorb.pop_front() {
-                Some(table) => {
+            Step::Absorb => {
+                if let Some(table) = self.to_absorb.pop_front() {
                     self.absorb(table)?;
                     return Ok(self.step);
                 }
-                None => {}
-            },
+            }
             Step::PhysicalRows => self.write_physical_rows()?,
             Step::SpaceMap => self.next.space = lock(&store.space).save(self.next.checkpoint)?,
             Step::SyncData => store.data.sync().map_err(latching)?,

@@ -6,12 +6,16 @@
 //! of the memtables it absorbed).
 //!
 //! # Acquisition (invariant 7)
-//! 1. Mark the slot pending. 2. Load the current view. 3. Load the clock. 4. If the view's open memtable was
-//! sealed at a timestamp before the one just read, go back to 2. 5. Announce the view.
+//! 1. Mark the slot pending.
+//! 2. Load the current view.
+//! 3. Load the clock.
+//! 4. If the view's open memtable was sealed at a timestamp before the one just read, go back to 2.
+//! 5. Announce the view.
 //!
 //! Step 4 is what keeps a snapshot from tearing: commits after the seal lie in a memtable that this view does not
-//! have. The other order cannot go wrong: a view newer than the timestamp has everything up to it, because a seal
-//! and a switch happen at timestamps that are visible already. Steps 1 and 5 are `base::slots`' argument.
+//! have. A view that is newer than the timestamp cannot go wrong: a seal only adds a memtable, which the timestamp
+//! passes over entry by entry; and the runs of a switch, which know no timestamps, hold commits that were visible
+//! before it, while the clock is read after the view. Steps 1 and 5 are `base::slots`' argument.
 
 use crate::tables::Tables;
 use base::slots::{Reader, Slots};

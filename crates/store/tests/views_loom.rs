@@ -104,10 +104,10 @@ impl Model {
     }
 }
 
-/// Runs `writer` beside `readers` that each begin one read.
+/// Runs `writer` beside `readers` that each begin one read. One more thread costs a preemption: a minute else.
 fn race(lasts: &'static [u64], readers: usize, writer: fn(&Model)) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
+    model.preemption_bound = Some(4 - readers);
     model.check(move || {
         let shared = Model::new(lasts);
         let spawn = |_| {

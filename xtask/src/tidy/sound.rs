@@ -11,6 +11,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/memtable/src/arena.rs", "memory taken piece by piece and given back whole"),
     ("crates/memtable/src/node.rs", "nodes that readers look at while the one writer adds to them"),
     ("crates/memtable/src/record.rs", "records as they lie in the arena, reached by pointer"),
+    ("crates/pando/tests/footprint.rs", "an allocator that counts, for the tests of memory"),
     ("crates/memtable/src/table.rs", "directories and arrays in the arena that only grow by copies"),
     (
         "crates/pool/src/frames.rs",
@@ -18,6 +19,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("crates/store/src/snapshot.rs", "a snapshot looks at the view that its slot holds"),
     ("crates/store/src/view.rs", "views that are found without a lock and freed when no slot holds them"),
+    ("crates/store/tests/views_loom.rs", "holds views as a snapshot does, under loom"),
 ];
 
 /// How far above a weaker ordering the comment that argues for it may begin.
