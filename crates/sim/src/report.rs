@@ -14,10 +14,10 @@ pub const KINDS: [&str; 11] = [
 ];
 
 /// Behind the sync of the data file no length is pending: the superblock lengthens nothing, and a log segment is synced
-/// before anything else happens.
+/// before anything else happens. Only a call that failed in the middle of making a segment leaves one, rarely.
 const NO_LENGTHS: [Phase; 4] = [Phase::Superblock, Phase::SyncSuperblock, Phase::Switch, Phase::Free];
 
-/// Whether images of a kind (by column) can exist at a step.
+/// Whether images of a kind (by column) can exist at a step without a failed call.
 fn is_possible(phase: Phase, kind: usize) -> bool {
     KINDS[kind] != "lengths" || !NO_LENGTHS.contains(&phase)
 }
@@ -188,7 +188,7 @@ impl fmt::Display for Tally {
             writeln!(f)?;
         }
         let empty = self.empty_cells();
-        writeln!(f, "n/a: behind the sync of the data file no length is pending")?;
+        writeln!(f, "n/a: behind the sync of the data file no length is pending, unless a call failed")?;
         if empty.is_empty() {
             writeln!(f, "no cell is empty")?;
         } else {
