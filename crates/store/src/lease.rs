@@ -13,10 +13,11 @@ use std::sync::Arc;
 const KEPT_PER_THREAD: usize = 16;
 
 thread_local! {
-    static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
+    #[allow(clippy::vec_box)] // They go in and out as the boxes that snapshots hold.
+    static LEASES: RefCell<Vec<Box<Lease>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A slot of one store, with what keeps the store.
+/// A slot of one store, with what keeps the store. Boxed, so that a snapshot is moved in three words.
 #[derive(Debug)]
 pub(crate) struct Lease {
     store: Arc<Store>,
@@ -26,11 +27,13 @@ pub(crate) struct Lease {
 impl Lease {
     /// A slot of `store`: this thread's last one if there is one.
     #[inline]
-    pub fn take(store: &Arc<Store>) -> Result<Self> {
+    pub fn take(store: &Arc<Store>) -> Result<Box<Self>> {
         let kept = LEASES.try_with(|leases| {
             let mut leases = leases.try_borrow_mut().ok()?;
-            let at = leases.iter().rposition(|lease| Arc::ptr_eq(&lease.store, store))?;
-            Some(leases.swap_remove(at))
+            match leases.last() {
+                Some(last) if Arc::ptr_eq(&last.store, store) => leases.pop(),
+                _ => Self::search(&mut leases, store),
+            }
         });
         match kept {
             Ok(Some(lease)) => Ok(lease),
@@ -39,10 +42,17 @@ impl Lease {
     }
 
     #[cold]
-    fn claim(store: &Arc<Store>) -> Result<Self> {
+    #[allow(clippy::vec_box)] // As above.
+    fn search(leases: &mut Vec<Box<Self>>, store: &Arc<Store>) -> Option<Box<Self>> {
+        let at = leases.iter().rposition(|lease| Arc::ptr_eq(&lease.store, store))?;
+        Some(leases.swap_remove(at))
+    }
+
+    #[cold]
+    fn claim(store: &Arc<Store>) -> Result<Box<Self>> {
         let full = || Error::new(ErrorKind::Full, "65,536 snapshots and transactions are open; drop some");
         let reader = store.slots.claim().ok_or_else(full)?;
-        Ok(Lease { store: Arc::clone(store), reader })
+        Ok(Box::new(Lease { store: Arc::clone(store), reader }))
     }
 
     /// The store.
@@ -57,9 +67,9 @@ impl Lease {
         &self.reader
     }
 
-    /// Keeps the idle slot for this thread's next reader, or gives it back to the store.
+    /// Keeps the idle slot for this thread's next reader.
     #[inline]
-    pub fn keep(self) {
+    pub fn keep(self: Box<Self>) {
         let mut lease = Some(self);
         let _ = LEASES.try_with(|leases| {
             if let Ok(mut leases) = leases.try_borrow_mut()
@@ -68,7 +78,26 @@ impl Lease {
                 leases.extend(lease.take());
             }
         });
-        // What was not kept goes back to the store when `lease` is dropped here, outside the borrow.
+        if let Some(lease) = lease {
+            lease.keep_beside_many();
+        }
+    }
+
+    /// Makes room among the kept: those of closed databases go, or else the oldest one. Without this, a thread that
+    /// has seen many databases would keep leases of those alone.
+    #[cold]
+    fn keep_beside_many(self: Box<Self>) {
+        let mut dropped = Vec::new();
+        let _ = LEASES.try_with(|leases| {
+            if let Ok(mut leases) = leases.try_borrow_mut() {
+                dropped.extend(leases.extract_if(.., |lease| lease.store.is_closed()));
+                if leases.len() >= KEPT_PER_THREAD {
+                    dropped.push(leases.remove(0));
+                }
+                leases.push(self);
+            }
+        });
+        // What was dropped may be the last of its store: it goes here, outside the borrow.
     }
 
     /// Gives back every slot that this thread keeps of `store`.

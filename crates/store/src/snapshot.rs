@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Snapshot {
     /// Always some; taken by `drop`.
-    lease: Option<Lease>,
+    lease: Option<Box<Lease>>,
     view: HeldView,
     ts: CommitTs,
     not_sync: PhantomData<Cell<()>>,

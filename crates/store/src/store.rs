@@ -72,9 +72,13 @@ impl Store {
         Snapshot::begin(self, Purpose::Read)
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::SeqCst) { Err(Self::closed()) } else { Ok(()) }
+        if self.is_closed() { Err(Self::closed()) } else { Ok(()) }
     }
 
     #[cold]
