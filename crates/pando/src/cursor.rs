@@ -10,9 +10,6 @@ pub use store::{Cursor, CursorMut, Span};
 pub struct Range<'a> {
     front: Cursor<'a>,
     back: Cursor<'a>,
-    /// The last key taken from each end.
-    front_key: Option<Vec<u8>>,
-    back_key: Option<Vec<u8>>,
     done: bool,
 }
 
@@ -22,7 +19,13 @@ type Record = (Vec<u8>, Vec<u8>);
 impl<'a> Range<'a> {
     pub(crate) fn new(cursor: impl Fn(Span) -> Result<Cursor<'a>>, span: Span) -> Result<Self> {
         let (front, back) = (cursor(span.clone())?, cursor(span)?);
-        Ok(Range { front, back, front_key: None, back_key: None, done: false })
+        Ok(Range { front, back, done: false })
+    }
+
+    /// Hands out what one end has moved to. An end that found nothing, or met the other, ends both.
+    fn take(&mut self, moved: Result<Option<Record>>) -> Option<Result<Record>> {
+        self.done = !matches!(moved, Ok(Some(_)));
+        moved.transpose()
     }
 }
 
@@ -33,22 +36,12 @@ impl Iterator for Range<'_> {
         if self.done {
             return None;
         }
-        let record = match self.front.next() {
-            Ok(Some((key, value))) if self.back_key.as_deref().is_none_or(|back| key < back) => {
-                Ok((key.to_vec(), value.to_vec()))
-            }
-            Ok(_) => {
-                self.done = true;
-                return None;
-            }
-            Err(error) => Err(error),
-        };
-        match &record {
-            Ok((key, _)) if self.back_key.is_none() => self.front_key = Some(key.clone()),
-            Ok((key, _)) => self.front_key = Some(key.clone()),
-            Err(_) => self.done = true,
-        }
-        Some(record)
+        let end = self.back.current().map(|(key, _)| key);
+        let moved = self.front.next().map(|record| {
+            let record = record.filter(|(key, _)| end.is_none_or(|end| *key < end));
+            record.map(|(key, value)| (key.to_vec(), value.to_vec()))
+        });
+        self.take(moved)
     }
 }
 
@@ -57,20 +50,11 @@ impl DoubleEndedIterator for Range<'_> {
         if self.done {
             return None;
         }
-        let record = match self.back.prev() {
-            Ok(Some((key, value))) if self.front_key.as_deref().is_none_or(|front| key > front) => {
-                Ok((key.to_vec(), value.to_vec()))
-            }
-            Ok(_) => {
-                self.done = true;
-                return None;
-            }
-            Err(error) => Err(error),
-        };
-        match &record {
-            Ok((key, _)) => self.back_key = Some(key.clone()),
-            Err(_) => self.done = true,
-        }
-        Some(record)
+        let start = self.front.current().map(|(key, _)| key);
+        let moved = self.back.prev().map(|record| {
+            let record = record.filter(|(key, _)| start.is_none_or(|start| *key > start));
+            record.map(|(key, value)| (key.to_vec(), value.to_vec()))
+        });
+        self.take(moved)
     }
 }
