@@ -1,6 +1,6 @@
 //! How the tree must look, as a test.
 //!
-//! 1. [`Tree::read`] lists the files that git tracks, or would track, and scans the Rust among them once.
+//! 1. `Tree::read` lists the files that git tracks, or would track, and scans the Rust among them once.
 //! 2. Each check walks that tree and answers with findings: a file, a line, what is wrong and what to do.
 //! 3. Errors fail the run; warnings are printed.
 //!

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use txn::Clocks;
 
-/// An open database. Made by [`crate::recovery::open`] or [`crate::recovery::create`]; its background work is
+/// An open database. Made by [`crate::recovery::open`] or [`crate::recovery::open_or_create`]; its background work is
 /// done by whoever calls [`Store::checkpoint`] and its siblings: a worker thread, or a simulation.
 #[derive(Debug)]
 pub struct Store {

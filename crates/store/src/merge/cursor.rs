@@ -1,7 +1,7 @@
 //! The merged cursor.
 //!
 //! 1. Moving forward, every layer stands on its first entry at or after the current key (backward: its last at or
-//!    before). Entries that are hidden, or deleted, are passed over by [`Merged::settle`].
+//!    before). Entries that are hidden, or deleted, are passed over by `Merged::settle`.
 //! 2. The *front* is the entry of the upper layers that comes next, and the upper layers that stand on its key: the
 //!    newest of these is the one that counts. It changes only when it is passed, so that a step inside the lower layer
 //!    compares one cached word, and whole keys only where the words tie.
@@ -9,10 +9,10 @@
 //!    passing it passes both.
 //! 4. Turning round repositions every layer by the current key. Off an end, turning round leads back to that end's
 //!    entry.
-//! 5. A lower entry that a range tombstone covers is stepped over; after [`PATIENCE`] of them in a row the lower layer
+//! 5. A lower entry that a range tombstone covers is stepped over; after `PATIENCE` of them in a row the lower layer
 //!    is sought behind the tombstone, so that a dropped range costs no walk through it.
 //!
-//! 6. After [`STREAK`] steps inside the lower layer it is asked how many more are certain to stay before the front (one
+//! 6. After `STREAK` steps inside the lower layer it is asked how many more are certain to stay before the front (one
 //!    search in its leaf). For these, and for all if there is no upper entry left, no key is compared.
 //!
 //! Both directions are one code, with the direction as a constant.

@@ -25,8 +25,8 @@
 //! assert_eq!(writes.get(t, b"b"), None);
 //! ```
 //!
-//! Reading order: [`table`] (entries), [`index`] and [`order`] (two ways to find them), [`ranges`], [`arena`],
-//! [`cursor`].
+//! Reading order: `table` (entries), `index` and `order` (two ways to find them), `ranges`, `arena`,
+//! `cursor`.
 
 mod arena;
 mod cursor;
