@@ -238,7 +238,19 @@ impl Log {
             }
             appender.end
         };
-        self.close_at(end).inspect_err(|error| lock(&self.appender).latch(error))
+        self.close_at(end).inspect_err(|error| lock(&self.appender).latch(error))?;
+        self.remove_spares();
+        Ok(())
+    }
+
+    /// A closed log keeps no files for later. One that cannot be removed, or is there again after a crash, is a spare
+    /// like any other to whoever opens the log next.
+    fn remove_spares(&self) {
+        let mut stock = lock(&self.stock);
+        if let Some(next) = lock(&self.appender).next.take() {
+            stock.put(spare_of(&next));
+        }
+        let _ = stock.trim(0);
     }
 
     /// The closing block is written only when all before it is durable, and says so: one that does not is no proof

@@ -56,6 +56,29 @@ fn a_closed_log_goes_on_in_place_without_a_write() {
 }
 
 #[test]
+fn a_closed_log_keeps_no_files_for_later() {
+    let dir = memory();
+    let log = Log::create(dir.clone(), DATABASE, SMALL).unwrap();
+    while log.stats().segments < 4 {
+        log.append(&[7; 300]).unwrap();
+    }
+    log.sync(log.end().lsn).unwrap();
+    log.drop_before(log.end()).unwrap();
+    while !log.prepare_next().unwrap() {
+        log.append(&[7; 300]).unwrap();
+    }
+    assert!(log.stats().spare_bytes > 0);
+    let from = log.end();
+    log.close().unwrap();
+    assert_eq!(files_of(&*dir).len(), 1, "the segment with the closing block is all that is left");
+    let tail = scan(&dir, from).unwrap().1;
+    assert!(tail.closed);
+    let log = Log::resume(dir, tail, CheckpointNo(0), SMALL).unwrap();
+    log.append(b"more").unwrap();
+    log.sync(log.end().lsn).unwrap();
+}
+
+#[test]
 fn a_log_that_was_not_closed_goes_on_in_a_new_generation() {
     let dir = memory();
     let mut ends = Vec::new();
