@@ -9,7 +9,7 @@ use base::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::Store;
 
 /// How long a checkpoint that failed waits before it is tried again.
@@ -65,7 +65,7 @@ pub(crate) struct Signals {
     pub checkpoint: Bell,
     /// Rung when the log wants its next segment, or a lazy commit waits for its sync.
     pub log: Bell,
-    /// Set by a `Lazy` commit, taken by the log thread.
+    /// Set by a `Lazy` commit, cleared by the log thread just before it syncs.
     pub lazy_waits: AtomicBool,
     room: Mutex<Room>,
     room_changed: Condvar,
@@ -208,11 +208,26 @@ fn run_log(store: &Store, signals: &Signals) {
         signals.log.wait(None);
         // A failure to ready a segment shows again, to the caller whom it concerns, when the segment is needed.
         let _ = store.prepare_log();
-        while signals.lazy_waits.swap(false, Ordering::SeqCst) && !signals.stopping() {
-            signals.log.wait(Some(signals.lazy_interval));
+        while signals.lazy_waits.load(Ordering::SeqCst) && !signals.stopping() {
+            wait_lazily(store, signals);
+            // Before the sync: a commit that comes after this asks for the next one, those before are in this one.
+            signals.lazy_waits.store(false, Ordering::SeqCst);
             // A failed sync latches; whoever writes next is told.
             let _ = store.sync();
-            let _ = store.prepare_log();
         }
+    }
+}
+
+/// Lets the lazy interval pass, readying segments meanwhile. `lazy_waits` stays set, so that the commits of the
+/// interval do not ring: all wait for one sync.
+fn wait_lazily(store: &Store, signals: &Signals) {
+    let due = Instant::now() + signals.lazy_interval;
+    while !signals.stopping() {
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        signals.log.wait(Some(left));
+        let _ = store.prepare_log();
     }
 }

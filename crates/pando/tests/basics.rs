@@ -210,3 +210,22 @@ fn a_commit_inside_a_gated_closure_does_not_wait_for_its_own_gate() -> Outcome {
     assert_eq!(db.get(&table, b"copy")?, Some(vec![9]));
     Ok(())
 }
+
+#[test]
+fn lazy_commits_wait_for_one_sync_together() -> Outcome {
+    let dir = tempfile::tempdir().unwrap();
+    let interval = std::time::Duration::from_millis(400);
+    let db = Database::builder().lazy_interval(interval).durability(Durability::Lazy).create(dir.path())?;
+    let table = db.table("t")?;
+    db.sync()?;
+    let before = db.stats()?.log_flushes;
+    for i in 0..100u8 {
+        db.put(&table, &[i], b"")?;
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let flushes = db.stats()?.log_flushes - before;
+    assert!(flushes <= 2, "{flushes} flushes for 100 lazy commits in about a quarter of their interval");
+    std::thread::sleep(interval * 2);
+    assert!(db.stats()?.log_flushes > before, "the last commits were synced within their interval");
+    Ok(())
+}
