@@ -24,7 +24,6 @@ pub struct Cursor {
     /// The leaf's prefix, then the current record's suffix.
     key: Vec<u8>,
     prefix_len: usize,
-    leaf_serial: u64,
 }
 
 struct Step {
@@ -44,16 +43,7 @@ impl Cursor {
     /// A cursor over `run`, off every record. The moving calls need the pool that holds the run's pages, and a
     /// reader whose view keeps them from being freed.
     pub fn new(run: Run) -> Cursor {
-        Cursor {
-            run,
-            path: Vec::new(),
-            leaf: None,
-            index: 0,
-            count: 0,
-            key: Vec::new(),
-            prefix_len: 0,
-            leaf_serial: 0,
-        }
+        Cursor { run, path: Vec::new(), leaf: None, index: 0, count: 0, key: Vec::new(), prefix_len: 0 }
     }
 
     /// The current record; `None` when the cursor is off. The slices live until the cursor moves.
@@ -125,37 +115,6 @@ impl Cursor {
         steps as u32
     }
 
-    /// Changes whenever the cursor comes to another leaf: as long as it stays, so do the fences.
-    #[inline]
-    pub fn leaf_serial(&self) -> u64 {
-        self.leaf_serial
-    }
-
-    /// Puts the current leaf's upper fence into `into`: no key of this leaf reaches it, every key of the next is at
-    /// or above it. False: nothing bounds this leaf. A merge compares its other side with this once per leaf.
-    pub fn upper_fence(&self, into: &mut Vec<u8>) -> bool {
-        self.fence(1, into)
-    }
-
-    /// Puts the current leaf's lower fence into `into`: every key of this leaf is at or above it, every key of the
-    /// leaf before is below. False: nothing bounds this leaf.
-    pub fn lower_fence(&self, into: &mut Vec<u8>) -> bool {
-        self.fence(0, into)
-    }
-
-    /// The key of the nearest inner entry `ahead` of those on the path that has one.
-    fn fence(&self, ahead: usize, into: &mut Vec<u8>) -> bool {
-        let bounding = self.path.iter().rev().find(|step| {
-            let index = step.index + ahead;
-            index > 0 && index < step.pin.page().count()
-        });
-        match bounding {
-            Some(step) => step.pin.page().copy_key(step.index + ahead, into),
-            None => into.clear(),
-        }
-        bounding.is_some()
-    }
-
     fn search(&self, key: &[u8]) -> Option<std::result::Result<usize, usize>> {
         self.leaf.as_ref().map(|leaf| leaf.page().search(key))
     }
@@ -223,7 +182,6 @@ impl Cursor {
         self.key.clear();
         self.key.extend_from_slice(page.prefix());
         self.prefix_len = self.key.len();
-        self.leaf_serial += 1;
         self.leaf = Some(pin);
         Ok(())
     }

@@ -1,23 +1,14 @@
-//! Giving up a whole tree, or a subtree, without reading what need not be read.
+//! Giving up a subtree without reading what need not be read.
 //!
 //! A page's own pointer suffices to retire it. Inner pages are read for their children's pointers; leaves only if
 //! the pointer says that a large value lies below.
 
-use crate::descriptor::{Run, expect_level};
+use crate::descriptor::expect_level;
 use base::slots::Reader;
 use base::{CheckpointNo, PagePtr, Result};
 use page::Value;
 use pool::Pool;
 use space::Space;
-
-/// Retires every page and large value of `run` at checkpoint `at`. Reads its inner pages, and the leaves that hold
-/// large values. After an error some of it is retired: revert the space map.
-pub fn drop_tree(run: &Run, pool: &Pool, reader: &Reader, space: &mut Space, at: CheckpointNo) -> Result<()> {
-    match run.top() {
-        Some((root, level)) => retire_subtree(pool, reader, space, at, root, level).map(drop),
-        None => Ok(()),
-    }
-}
 
 /// Retires the subtree at `ptr`, whose root has `level`; answers how many leaves it had.
 pub(crate) fn retire_subtree(

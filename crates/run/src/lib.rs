@@ -10,7 +10,7 @@
 //! the same.
 //!
 //! Reading order: [`Run`] (the descriptor), [`get`] (one key), [`cursor`] (many, both ways), [`editor`] (the one
-//! writer: shadows pages, edits them in place, writes them back in key order), [`drop_tree`], [`check`].
+//! writer: shadows pages, edits them in place, writes them back in key order), `drop` (of subtrees, unread), [`check`].
 //!
 //! # Rules
 //! 1. A child's level is its parent's less one; the root's level is the height less one. Every descent counts down,
@@ -33,7 +33,6 @@ pub mod large;
 pub use check::CheckReport;
 pub use cursor::Cursor;
 pub use descriptor::{MAX_HEIGHT, Run};
-pub use drop::drop_tree;
 pub use editor::Editor;
 pub use get::{Leaf, PinnedRecord};
 pub use large::read_large;

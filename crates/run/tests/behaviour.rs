@@ -7,7 +7,7 @@ use base::seams::Random;
 use base::{CheckpointNo, ErrorKind, PagePtr};
 use common::{Bed, DATABASE, Model, get};
 use page::{EditCounters, Kind, PageMut, Value};
-use run::{Cursor, Run, drop_tree};
+use run::{Cursor, Run};
 
 const LIMIT: usize = 64 << 20;
 
@@ -180,23 +180,6 @@ fn a_range_with_large_values_gives_their_extents_back() {
     let run = bed.edit(run, 0, |editor| editor.remove_range(b"", None).unwrap());
     assert_eq!(run, Run::EMPTY);
     bed.checkpoint(&[]);
-}
-
-#[test]
-fn a_dropped_tree_leaves_nothing_behind() {
-    let mut bed = Bed::new(4096);
-    let (kept, model) = filled(&mut bed, 3_000, b"kept");
-    let dropped = bed.edit(Run::EMPTY, 0, |editor| {
-        for n in 0..3_000 {
-            editor.put(&key(n), if n % 100 == 0 { &[5; 9_000] } else { b"dropped" }).unwrap();
-        }
-    });
-    bed.checkpoint(&[kept, dropped]);
-    bed.birth.0 += 1;
-    let reader = bed.slots.claim().unwrap();
-    drop_tree(&dropped, &bed.pool, &reader, &mut bed.space, bed.birth).unwrap();
-    bed.verify(&kept, &model);
-    bed.checkpoint(&[kept]);
 }
 
 #[test]

@@ -23,9 +23,9 @@ struct Line(AtomicU64);
 /// use base::CommitTs;
 /// let clocks = txn::Clocks::new(CommitTs(7));
 /// clocks.advance_applied(CommitTs(9));
-/// assert_eq!((clocks.begin_writer(), clocks.begin_reader()), (CommitTs(9), CommitTs(7)));
+/// assert_eq!((clocks.applied(), clocks.visible()), (CommitTs(9), CommitTs(7)));
 /// clocks.publish(CommitTs(9));
-/// assert_eq!(clocks.begin_reader(), CommitTs(9));
+/// assert_eq!(clocks.visible(), CommitTs(9));
 /// ```
 #[derive(Debug)]
 pub struct Clocks {
@@ -39,29 +39,17 @@ impl Clocks {
         Clocks { applied: Line(AtomicU64::new(start.0)), visible: Line(AtomicU64::new(start.0)) }
     }
 
-    /// The newest commit whose writes are in the memtable.
+    /// The newest commit whose writes are in the memtable: where a read-write transaction begins. What it read may
+    /// not be durable yet, which is why its own commit waits until `visible` has reached this.
     #[inline]
     pub fn applied(&self) -> CommitTs {
         CommitTs(self.applied.0.load(Ordering::SeqCst))
     }
 
-    /// The newest commit that may be shown to anybody outside.
+    /// The newest commit that may be shown to anybody outside: where a read-only snapshot begins.
     #[inline]
     pub fn visible(&self) -> CommitTs {
         CommitTs(self.visible.0.load(Ordering::SeqCst))
-    }
-
-    /// Where a read-only snapshot begins: `visible`.
-    #[inline]
-    pub fn begin_reader(&self) -> CommitTs {
-        self.visible()
-    }
-
-    /// Where a read-write transaction begins: `applied`. What it read may not be durable yet, which is why its own
-    /// commit waits until `visible` has reached this.
-    #[inline]
-    pub fn begin_writer(&self) -> CommitTs {
-        self.applied()
     }
 
     /// Everything up to `ts` is in the memtable. Called by the one thread that applies, in commit order.

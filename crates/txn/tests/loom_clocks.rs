@@ -23,9 +23,9 @@ fn a_visible_commit_has_been_applied() {
                 }
             })
         };
-        let shown = clocks.begin_reader();
+        let shown = clocks.visible();
         assert!(memtable.load(Ordering::Relaxed) >= shown.0);
-        assert!(clocks.begin_writer() >= shown);
+        assert!(clocks.applied() >= shown);
         committer.join().unwrap();
     });
 }
