@@ -50,6 +50,7 @@ impl Lease {
 
     #[cold]
     fn claim(store: &Arc<Store>) -> Result<Box<Self>> {
+        Self::forget(|kept| kept.is_closed());
         let full = || Error::new(ErrorKind::Full, "65,536 snapshots and transactions are open; drop some");
         let reader = store.slots.claim().ok_or_else(full)?;
         Ok(Box::new(Lease { store: Arc::clone(store), reader }))
@@ -102,9 +103,37 @@ impl Lease {
 
     /// Gives back every slot that this thread keeps of `store`.
     pub fn forget_all(store: &Arc<Store>) {
+        Self::forget(|kept| Arc::ptr_eq(kept, store));
+    }
+
+    /// Gives back the slots that this thread keeps of some stores. The last reference to a closed store, with all its
+    /// memory, may be among them.
+    fn forget(which: impl Fn(&Arc<Store>) -> bool) {
         let mut dropped = Vec::new();
         let _ = LEASES.try_with(|leases| {
-            dropped.extend(leases.borrow_mut().extract_if(.., |lease| Arc::ptr_eq(&lease.store, store)));
+            if let Ok(mut leases) = leases.try_borrow_mut() {
+                dropped.extend(leases.extract_if(.., |lease| which(&lease.store)));
+            }
         });
+        // Dropped here, outside the borrow.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, open_or_create};
+    use io::MemDir;
+
+    #[test]
+    fn a_closed_store_goes_when_its_last_reader_turns_to_another() {
+        let open = || open_or_create(Arc::new(MemDir::new()), &Options::default()).unwrap();
+        let first = open();
+        drop(first.snapshot().unwrap());
+        let gone = Arc::downgrade(&first);
+        std::thread::spawn(move || first.close().unwrap()).join().unwrap();
+        assert!(gone.upgrade().is_some(), "this thread keeps a slot of it");
+        drop(open().snapshot().unwrap());
+        assert!(gone.upgrade().is_none());
     }
 }
