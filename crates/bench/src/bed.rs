@@ -14,8 +14,8 @@ use pool::Pool;
 use run::{Editor, Run};
 use space::Space;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::{env, fs, process};
 
 /// A new empty directory, removed with all it holds when this is dropped.
@@ -95,7 +95,7 @@ impl Bed {
 /// A run of its own in a file of its own, written by the editor alone: no log, no transactions.
 pub struct EditorBed {
     pool: Pool,
-    space: Space,
+    space: Mutex<Space>,
     reader: Reader,
     dirty_bytes: usize,
     _place: Place,
@@ -130,7 +130,7 @@ impl EditorBed {
         let reader = slots.claim().expect("nobody else has a slot");
         let budget = Arc::new(Budget::new(memory_bytes));
         let pool = Pool::new(Arc::clone(&file), database, page_bytes, budget, memory_bytes, slots);
-        let space = Space::create(file, database, RESERVED_UNITS);
+        let space = Mutex::new(Space::create(file, database, RESERVED_UNITS));
         Ok(EditorBed { pool, space, reader, dirty_bytes: memory_bytes, _place: place })
     }
 
@@ -141,7 +141,7 @@ impl EditorBed {
             Run::EMPTY,
             &self.pool,
             &self.reader,
-            &mut self.space,
+            &self.space,
             CheckpointNo(1),
             self.dirty_bytes,
         );
@@ -156,7 +156,7 @@ impl EditorBed {
     /// Whether an insert into `run` refuses each of `keys`, which are there. The editor is thrown away.
     pub fn check_duplicates<'k>(&mut self, run: Run, keys: impl Iterator<Item = &'k [u8]>) -> Outcome<()> {
         let mut editor =
-            Editor::open(run, &self.pool, &self.reader, &mut self.space, CheckpointNo(2), self.dirty_bytes);
+            Editor::open(run, &self.pool, &self.reader, &self.space, CheckpointNo(2), self.dirty_bytes);
         for key in keys {
             let inserted = editor.insert(key, b"another")?;
             ensure(!inserted, || format!("the duplicate {key:02x?} was inserted"))?;

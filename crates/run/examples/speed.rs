@@ -13,7 +13,7 @@ use run::{Cursor, Editor, Run};
 use space::Space;
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 const ROUNDS: usize = 3;
@@ -22,7 +22,7 @@ const RESERVED_UNITS: u64 = 2;
 struct Bed {
     slots: Arc<Slots>,
     pool: Pool,
-    space: Space,
+    space: Mutex<Space>,
 }
 
 impl Bed {
@@ -31,14 +31,14 @@ impl Bed {
         let (slots, database) = (Arc::new(Slots::new()), DatabaseId(1));
         let budget = Arc::new(Budget::new(1 << 30));
         let pool = Pool::new(file.clone(), database, page_bytes, budget, 1 << 30, slots.clone());
-        Ok(Bed { slots, pool, space: Space::create(file, database, RESERVED_UNITS) })
+        Ok(Bed { slots, pool, space: Mutex::new(Space::create(file, database, RESERVED_UNITS)) })
     }
 
     fn build(&mut self, mut records: impl FnMut(&mut Editor<'_>) -> Result<()>) -> Result<(Run, f64, f64)> {
         let reader = self.slots.claim().expect("a free slot");
         let start = Instant::now();
         let mut editor =
-            Editor::open(Run::EMPTY, &self.pool, &reader, &mut self.space, CheckpointNo(1), usize::MAX);
+            Editor::open(Run::EMPTY, &self.pool, &reader, &self.space, CheckpointNo(1), usize::MAX);
         records(&mut editor)?;
         let edited = start.elapsed().as_secs_f64();
         let counters = editor.counters();

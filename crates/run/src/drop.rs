@@ -5,6 +5,7 @@
 
 use crate::descriptor::expect_level;
 use base::slots::Reader;
+use base::sync::{Mutex, lock};
 use base::{CheckpointNo, PagePtr, Result};
 use page::Value;
 use pool::Pool;
@@ -14,7 +15,7 @@ use space::Space;
 pub(crate) fn retire_subtree(
     pool: &Pool,
     reader: &Reader,
-    space: &mut Space,
+    space: &Mutex<Space>,
     at: CheckpointNo,
     ptr: PagePtr,
     level: u8,
@@ -28,10 +29,10 @@ pub(crate) fn retire_subtree(
             if level > 0 {
                 leaves += retire_subtree(pool, reader, space, at, page.child(i), level - 1)?;
             } else if let Value::Large(large) = page.value(i) {
-                space.retire(large.ptr, at);
+                lock(space).retire(large.ptr, at);
             }
         }
     }
-    space.retire(ptr, at);
+    lock(space).retire(ptr, at);
     Ok(leaves)
 }

@@ -1,6 +1,7 @@
 //! Values too long for a page: each lies in an extent of its own, named by a [`LargeRef`] in the leaf.
 
 use base::limits::{MAX_VALUE_BYTES, UNIT_BYTES};
+use base::sync::{Mutex, lock};
 use base::{Error, PagePtr, Result, checksum};
 use page::{LargeRef, Value};
 use pool::Pool;
@@ -26,9 +27,9 @@ pub(crate) fn checked_len(large: LargeRef) -> Result<usize> {
 }
 
 /// Writes `value` to an extent of its own. The last unit is padded with zeros, which the checksum does not cover.
-pub(crate) fn write_large(pool: &Pool, space: &mut Space, value: &[u8]) -> Result<LargeRef> {
+pub(crate) fn write_large(pool: &Pool, space: &Mutex<Space>, value: &[u8]) -> Result<LargeRef> {
     let units = value.len().div_ceil(UNIT_BYTES) as u64;
-    let unit = space.allocate(units)?;
+    let unit = lock(space).allocate(units)?;
     let ptr = PagePtr::new(unit, units, checksum::extent(pool.database(), unit, value));
     let (whole, rest) = value.split_at(value.len() / UNIT_BYTES * UNIT_BYTES);
     if !whole.is_empty() {

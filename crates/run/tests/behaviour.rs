@@ -96,7 +96,7 @@ fn memory_stays_bounded_and_sorted_edits_write_each_page_about_once() {
     });
     bed.verify(&run, &model);
     // The file holds the old pages, the new ones, and what was written twice.
-    let stats = bed.space.stats();
+    let stats = bed.space.get_mut().unwrap().stats();
     assert!(stats.used_units + stats.retired_units < pages * 21 / 10 + 60, "{stats:?} for {pages} pages");
     bed.checkpoint(&[run]);
 }
@@ -127,7 +127,7 @@ fn an_old_run_stays_readable_until_its_pages_are_released() {
     let mut random = Random::seeded(11);
     let (pool, birth) = (&bed.pool, CheckpointNo(bed.birth.0 + 1));
     let writer = bed.slots.claim().unwrap();
-    let mut editor = run::Editor::open(old, pool, &writer, &mut bed.space, birth, 0);
+    let mut editor = run::Editor::open(old, pool, &writer, &bed.space, birth, 0);
     for round in 0..2_000 {
         let n = random.below(5_000);
         editor.put(&key(n), b"new").unwrap();
@@ -221,7 +221,7 @@ fn an_edit_that_changes_nothing_dirties_nothing() {
 /// Writes a page by hand and answers its pointer.
 fn plant(bed: &mut Bed, kind: Kind, level: u8, child: Option<PagePtr>) -> PagePtr {
     let mut bytes = vec![0; 4096];
-    let unit = bed.space.allocate(1).unwrap();
+    let unit = bed.space.get_mut().unwrap().allocate(1).unwrap();
     let mut page = PageMut::init(&mut bytes, kind, level, CheckpointNo(1));
     let counters = &mut EditCounters::default();
     match child {

@@ -264,10 +264,9 @@ impl Checkpoint<'_> {
         edit: impl FnOnce(&mut Editor<'_>, &[SealedMemtable]) -> Result<()>,
     ) -> Result<Run> {
         let store = self.store;
-        let mut space = lock(&store.space);
         let birth = self.next.checkpoint;
         let mut editor =
-            Editor::open(run, &store.pool, &self.reader, &mut space, birth, store.shares.dirty_bytes);
+            Editor::open(run, &store.pool, &self.reader, &store.space, birth, store.shares.dirty_bytes);
         edit(&mut editor, &self.sealed)?;
         let (run, counters) = editor.finish()?;
         *lock(&store.tallies.edits) += counters;

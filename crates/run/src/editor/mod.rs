@@ -35,6 +35,7 @@ use crate::large::{read_large, record_hash, value_bytes, write_large};
 use arena::Arena;
 use base::limits::{MAX_VALUE_BYTES, max_inline_bytes, max_key_bytes};
 use base::slots::Reader;
+use base::sync::{Mutex, lock};
 use base::{CheckpointNo, Error, PagePtr, Result};
 use page::{EditCounters, LargeRef, NoRoom, Value};
 use path::Path;
@@ -51,15 +52,15 @@ const MIN_DIRTY_PAGES: usize = 16;
 /// use base::{CheckpointNo, DatabaseId, budget::Budget, slots::{Reader, Slots}};
 /// use io::{Dir, MemDir};
 /// use run::{Cursor, Editor, Run};
-/// use std::sync::Arc;
+/// use std::sync::{Arc, Mutex};
 ///
 /// let (file, database, slots) = (MemDir::new().create("data")?, DatabaseId(7), Arc::new(Slots::new()));
 /// let budget = Arc::new(Budget::new(1 << 24));
 /// let pool = pool::Pool::new(file.clone(), database, 4096, budget, 1 << 24, slots.clone());
-/// let mut space = space::Space::create(file, database, 2);
+/// let space = Mutex::new(space::Space::create(file, database, 2));
 /// let reader = slots.claim().unwrap();
 ///
-/// let mut editor = Editor::open(Run::EMPTY, &pool, &reader, &mut space, CheckpointNo(1), 1 << 20);
+/// let mut editor = Editor::open(Run::EMPTY, &pool, &reader, &space, CheckpointNo(1), 1 << 20);
 /// editor.put(b"ash", b"grey")?;
 /// editor.put(b"aspen", b"white")?;
 /// let (run, _) = editor.finish()?;
@@ -72,7 +73,8 @@ const MIN_DIRTY_PAGES: usize = 16;
 pub struct Editor<'a> {
     pool: &'a Pool,
     reader: &'a Reader,
-    space: &'a mut Space,
+    /// Locked for each allocation and each address given up, never across them: others allocate meanwhile.
+    space: &'a Mutex<Space>,
     birth: CheckpointNo,
     dirty_limit_pages: usize,
     root: Option<PagePtr>,
@@ -105,7 +107,7 @@ impl<'a> Editor<'a> {
         run: Run,
         pool: &'a Pool,
         reader: &'a Reader,
-        space: &'a mut Space,
+        space: &'a Mutex<Space>,
         birth: CheckpointNo,
         dirty_limit_bytes: usize,
     ) -> Editor<'a> {
@@ -306,7 +308,7 @@ impl<'a> Editor<'a> {
         self.records = self.records.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(key.len() as u64 + value_bytes(value));
         if let Value::Large(LargeRef { ptr, .. }) = value {
-            self.space.retire(ptr, self.birth);
+            lock(self.space).retire(ptr, self.birth);
         }
     }
 
@@ -336,13 +338,13 @@ mod tests {
         let reader = slots.claim().unwrap();
         let budget = Arc::new(Budget::new(1 << 24));
         let pool = Pool::new(file.clone(), DatabaseId(1), 4096, budget, 1 << 24, slots.clone());
-        let mut space = Space::create(file, DatabaseId(1), 2);
-        let mut first = Editor::open(Run::EMPTY, &pool, &reader, &mut space, CheckpointNo(1), 0);
+        let space = Mutex::new(Space::create(file, DatabaseId(1), 2));
+        let mut first = Editor::open(Run::EMPTY, &pool, &reader, &space, CheckpointNo(1), 0);
         for n in 0..5_000u32 {
             first.put(&n.to_be_bytes(), &[1; 20])?;
         }
         let (run, _) = first.finish()?;
-        let mut editor = Editor::open(run, &pool, &reader, &mut space, CheckpointNo(2), 0);
+        let mut editor = Editor::open(run, &pool, &reader, &space, CheckpointNo(2), 0);
         for n in (0..5_000u32).step_by(3) {
             editor.put(&n.to_be_bytes(), &[2; 30])?;
             editor.remove(&(n + 1).to_be_bytes())?;

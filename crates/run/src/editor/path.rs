@@ -4,6 +4,7 @@ use super::Editor;
 use super::arena::{link_to, node_of};
 use crate::descriptor::{MAX_HEIGHT, expect_level};
 use crate::get::find;
+use base::sync::lock;
 use base::{PagePtr, Result};
 use page::{Kind, PageMut};
 
@@ -162,10 +163,10 @@ impl Editor<'_> {
             return Err(error);
         }
         if self.written.remove(&ptr.unit()) {
-            self.space.free_unused(ptr.unit(), ptr.units());
+            lock(self.space).free_unused(ptr.unit(), ptr.units());
             self.pool.forget(ptr.unit());
         } else {
-            self.space.retire(ptr, self.birth);
+            lock(self.space).retire(ptr, self.birth);
         }
         self.arena.page_mut(node).set_birth(self.birth);
         if level == 0 {

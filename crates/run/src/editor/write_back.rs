@@ -11,6 +11,7 @@
 use super::Editor;
 use super::arena::node_of;
 use base::limits::UNIT_BYTES;
+use base::sync::lock;
 use base::{ErrorKind, PagePtr, Result};
 use page::{Kind, PageMut};
 
@@ -101,7 +102,7 @@ impl Editor<'_> {
     fn allocate_pages(&mut self, mut count: usize) -> Result<(u64, usize)> {
         let page_units = (self.pool.page_bytes() / UNIT_BYTES) as u64;
         loop {
-            match self.space.allocate(count as u64 * page_units) {
+            match lock(self.space).allocate(count as u64 * page_units) {
                 Ok(unit) => return Ok((unit, count)),
                 Err(error) if error.kind() == ErrorKind::Full && count > 1 => count /= 2,
                 Err(error) => return Err(error),

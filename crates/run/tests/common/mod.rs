@@ -10,7 +10,7 @@ use pool::Pool;
 use run::{CheckReport, Cursor, Editor, Run, read_large};
 use space::{Extent, Space};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 pub const DATABASE: DatabaseId = DatabaseId(77);
 const RESERVED_UNITS: u64 = 2;
@@ -22,7 +22,7 @@ pub struct Bed {
     pub slots: Arc<Slots>,
     reader: Reader,
     pub pool: Pool,
-    pub space: Space,
+    pub space: Mutex<Space>,
     pub birth: CheckpointNo,
     /// Of all sessions together.
     pub counters: EditCounters,
@@ -38,7 +38,7 @@ impl Bed {
         let slots = Arc::new(Slots::new());
         let reader = slots.claim().unwrap();
         let pool = new_pool(&file, page_bytes, pool_bytes, &slots);
-        let space = Space::create(file.clone(), DATABASE, RESERVED_UNITS);
+        let space = Mutex::new(Space::create(file.clone(), DATABASE, RESERVED_UNITS));
         Bed { file, slots, reader, pool, space, birth: CheckpointNo(0), counters: EditCounters::default() }
     }
 
@@ -68,7 +68,7 @@ impl Bed {
     ) -> Result<Run> {
         self.birth.0 += 1;
         let mut editor =
-            Editor::open(run, &self.pool, &self.reader, &mut self.space, self.birth, dirty_limit_bytes);
+            Editor::open(run, &self.pool, &self.reader, &self.space, self.birth, dirty_limit_bytes);
         body(&mut editor)?;
         let (run, counters) = editor.finish()?;
         self.counters.splits += counters.splits;
@@ -80,8 +80,9 @@ impl Bed {
     /// Saves the space map, releases what the checkpoint retired, and checks that exactly the runs' extents are
     /// in use: nothing leaked, nothing used twice.
     pub fn checkpoint(&mut self, runs: &[Run]) {
-        self.space.save(self.birth).unwrap();
-        self.space.release(self.birth);
+        let space = self.space.get_mut().unwrap();
+        space.save(self.birth).unwrap();
+        space.release(self.birth);
         let mut extents = Vec::new();
         for run in runs {
             run.check(&self.pool, &mut |ptr: PagePtr| {
@@ -90,7 +91,7 @@ impl Bed {
             })
             .unwrap();
         }
-        let report = self.space.check(extents);
+        let report = space.check(extents);
         assert!(report.is_clean(), "{report:?}");
     }
 
