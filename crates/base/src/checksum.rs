@@ -5,7 +5,8 @@
 //! is then refused by the structural checks of whoever decodes it.
 
 use crate::{DatabaseId, Lsn};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use std::fmt;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
 /// Spreads two numbers over a seed (the finalizer of SplitMix64).
 #[inline]
@@ -21,6 +22,53 @@ fn mix(a: u64, b: u64) -> u64 {
 #[inline]
 pub fn extent(database: DatabaseId, unit: u64, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, mix(database.0, unit))
+}
+
+/// A checksum of bytes that come piece by piece, for those who never hold all of them.
+///
+/// ```
+/// use base::{DatabaseId, checksum::{self, Running}};
+/// let mut running = Running::extent(DatabaseId(7), 3);
+/// running.update(b"as");
+/// running.update(b"pen");
+/// assert_eq!(running.finish(), checksum::extent(DatabaseId(7), 3, b"aspen"));
+/// ```
+#[derive(Clone)]
+pub struct Running(Box<Xxh3>);
+
+impl Running {
+    /// What [`extent`] answers once all bytes have come.
+    pub fn extent(database: DatabaseId, unit: u64) -> Self {
+        Running(Box::new(Xxh3::with_seed(mix(database.0, unit))))
+    }
+
+    /// What [`header`] answers once all bytes have come.
+    pub fn unseeded() -> Self {
+        Running(Box::new(Xxh3::new()))
+    }
+
+    /// The next piece.
+    #[inline]
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The checksum of all pieces up to now.
+    pub fn finish(&self) -> u64 {
+        self.0.digest()
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Running({:016x})", self.finish())
+    }
+}
+
+/// The checksum of record number `sequence` of backup `backup`.
+#[inline]
+pub fn backup_record(backup: u64, sequence: u64, bytes: &[u8]) -> u64 {
+    xxh3_64_with_seed(bytes, mix(backup, sequence))
 }
 
 /// The checksum of a log block that begins at `lsn` of generation `generation`.

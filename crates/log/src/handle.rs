@@ -208,11 +208,13 @@ impl Log {
     }
 
     /// Lets go of all segments wholly before `position`, which is durable in the superblock: nothing starts replay
-    /// before it any more. Their files are kept to be used again, a few, or removed.
+    /// before it any more. Their files are kept to be used again, a few, or removed. What [`Log::hold`] keeps stays
+    /// for a later call.
     pub fn drop_before(&self, position: Position) -> Result<()> {
         let mut stock = lock(&self.stock);
+        let needed = position.segment.min(stock.first_held());
         let older = &mut lock(&self.appender).older;
-        while older.front().is_some_and(|header| header.number < position.segment) {
+        while older.front().is_some_and(|header| header.number < needed) {
             let header = older.pop_front().expect("there is a front");
             stock.put(Spare { name: header.name(), len_bytes: header.len_bytes });
         }

@@ -10,7 +10,8 @@
 //!
 //! Reading order: `format` (the bytes), `segment` (one file), `stock` (files made ready and files to be
 //! used again), `append`, `flush` (one flush for many), `handle` (create, reserve, drop, close), then reading:
-//! `survey` (what the directory holds), `window`, `scan`, `evidence` (torn tail or damage), and `resume`.
+//! `survey` (what the directory holds), `window`, `scan`, `evidence` (torn tail or damage), and `resume`;
+//! `follow` reads a log that is being written.
 //!
 //! # What holds
 //! 1. An LSN is the position of a byte in the stream and is never given out for other bytes: a segment owns as many
@@ -48,6 +49,7 @@
 mod append;
 mod evidence;
 mod flush;
+mod follow;
 pub(crate) mod format;
 mod handle;
 mod resume;
@@ -57,6 +59,7 @@ mod stock;
 mod survey;
 mod window;
 
+pub use follow::Follow;
 pub use format::{MAX_PAYLOAD_BYTES, MAX_SEGMENT_BYTES, Position};
 pub use handle::{Log, LogStats, Options};
 pub use scan::{Block, Tail};

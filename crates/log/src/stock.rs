@@ -36,17 +36,35 @@ pub(crate) struct Stock {
     /// Above every number that a file in the directory has or had.
     next_number: u64,
     spares: Vec<Spare>,
+    /// The first segments that readers of the live log still need, one for each reader.
+    held: Vec<u64>,
 }
 
 impl Stock {
     /// A stock over `dir` in which no file has number `next_number` or a later one.
     pub fn new(dir: Arc<dyn Dir>, next_number: u64, spares: Vec<Spare>) -> Stock {
-        Stock { dir, next_number, spares }
+        Stock { dir, next_number, spares, held: Vec::new() }
     }
 
     /// The directory of the log.
     pub fn dir(&self) -> &Arc<dyn Dir> {
         &self.dir
+    }
+
+    /// Notes that segment `number` and all later ones are being read.
+    pub fn hold(&mut self, number: u64) {
+        self.held.push(number);
+    }
+
+    /// Ends one [`hold`](Stock::hold) of `number`.
+    pub fn let_go(&mut self, number: u64) {
+        let at = self.held.iter().position(|&held| held == number);
+        self.held.swap_remove(at.expect("only what is held is let go"));
+    }
+
+    /// The first segment that is being read, `u64::MAX` if none is.
+    pub fn first_held(&self) -> u64 {
+        self.held.iter().copied().min().unwrap_or(u64::MAX)
     }
 
     /// Makes a segment ready that has at least `want_bytes` and is otherwise as `draft` says; number and length are

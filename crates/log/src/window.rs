@@ -60,6 +60,14 @@ impl Window {
         Ok(Some(&self.buffer[from..from + bytes]))
     }
 
+    /// `bytes` bytes at `offset`, which lie within what was asked for last.
+    pub fn read_before(&self, offset: u64, bytes: usize) -> &[u8] {
+        match bytes {
+            0 => &[],
+            _ => &self.buffer[(offset - self.start) as usize..][..bytes],
+        }
+    }
+
     /// The header at `lsn`, if what lies there has the form of one.
     #[inline]
     pub fn block_header(&mut self, lsn: Lsn) -> Result<Option<BlockHeader>> {

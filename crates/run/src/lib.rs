@@ -10,7 +10,8 @@
 //! the same.
 //!
 //! Reading order: [`Run`] (the descriptor), [`get`] (one key), [`cursor`] (many, both ways), [`editor`] (the one
-//! writer: shadows pages, edits them in place, writes them back in key order), `drop` (of subtrees, unread), [`check`].
+//! writer: shadows pages, edits them in place, writes them back in key order), `drop` (of subtrees, unread), [`check`],
+//! [`walk`] (every extent, for a copy).
 //!
 //! # Rules
 //! 1. A child's level is its parent's less one; the root's level is the height less one. Every descent counts down,
@@ -29,6 +30,7 @@ mod drop;
 pub mod editor;
 pub mod get;
 pub mod large;
+pub mod walk;
 
 pub use check::CheckReport;
 pub use cursor::Cursor;

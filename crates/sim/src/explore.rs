@@ -127,6 +127,7 @@ impl Explorer<'_> {
         tally.seals += run.crossed.seals;
         tally.checkpoints += run.crossed.checkpoints;
         tally.switches += run.crossed.switches;
+        tally.copies += run.copies;
         Ok(())
     }
 

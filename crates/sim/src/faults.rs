@@ -11,6 +11,7 @@
 //!
 //! On a disk that is too small, every call may fail for room. Once room is made the same database goes on.
 
+use crate::copying::Copies;
 use crate::history::{Crossed, Promise, Run};
 use crate::model::Draft;
 use crate::perform::{Trouble, perform};
@@ -150,6 +151,7 @@ impl Start {
             model: Default::default(),
             sessions: Vec::new(),
             crossed: Crossed::default(),
+            copies: Copies::default(),
         };
         Start { disk: SimDisk::new(), run, promise: Promise::default(), workload }
     }
@@ -160,6 +162,7 @@ impl Start {
             model: self.run.model.clone(),
             sessions: Vec::new(),
             crossed: Crossed::default(),
+            copies: Copies::default(),
         };
         let workload = self.workload.clone();
         Script { disk: self.disk.after_kill(), run, promise: self.promise, workload, refused: false }

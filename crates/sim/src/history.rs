@@ -1,6 +1,7 @@
 //! What a run leaves: the histories of its disks, where each moment lies in the protocol, and what a crash there must
 //! preserve.
 
+use crate::copying::Copies;
 use crate::model::Model;
 use crate::phase::Course;
 use io::sim::SimDisk;
@@ -62,4 +63,6 @@ pub struct Run {
     pub sessions: Vec<Session>,
     /// What they crossed together.
     pub crossed: Crossed,
+    /// Backups taken meanwhile.
+    pub copies: Copies,
 }

@@ -1,5 +1,6 @@
 //! What was explored: images by kind and by protocol step, distinct ones only, and which cells stayed empty.
 
+use crate::copying::Copies;
 use crate::phase::Phase;
 use io::sim::Fate;
 use std::collections::HashSet;
@@ -82,6 +83,8 @@ pub struct Tally {
     pub checkpoints: u64,
     /// See `commits`.
     pub switches: u64,
+    /// Backups taken meanwhile, each rebuilt and compared.
+    pub copies: Copies,
     distinct: HashSet<u64, ByFingerprint>,
     cells: [[u64; KINDS.len()]; Phase::ALL.len()],
 }
@@ -100,6 +103,7 @@ impl Default for Tally {
             seals: 0,
             checkpoints: 0,
             switches: 0,
+            copies: Copies::default(),
             distinct: HashSet::default(),
             cells: Default::default(),
         }
@@ -150,7 +154,8 @@ impl Tally {
         format!(
             "{{\"seeds\":{},\"images\":{},\"distinct\":{},\"by_depth\":[{},{},{}],\"continued\":{},\
              \"with_orphans\":{},\
-             \"commits\":{},\"sessions\":{},\"seals\":{},\"checkpoints\":{},\"switches\":{},\"seconds\":{:.3},\
+             \"commits\":{},\"sessions\":{},\"seals\":{},\"checkpoints\":{},\"switches\":{},\"backups\":{},\
+             \"seconds\":{:.3},\
              \"digest\":\"{:016x}\",\"kinds\":[{kinds}],\"cells\":{{{}}}}}",
             self.seeds,
             self.images,
@@ -165,6 +170,7 @@ impl Tally {
             self.seals,
             self.checkpoints,
             self.switches,
+            self.copies.taken,
             self.seconds(),
             self.digest(),
             cells.collect::<Vec<_>>().join(","),
@@ -208,6 +214,12 @@ impl fmt::Display for Tally {
             "{distinct} distinct images of {} made: {first} of runs, {second} of recoveries, \
              {third} of recoveries from those; {} written to and reopened; {} with unreachable space",
             self.images, self.continued, self.with_orphans
+        )?;
+        let Copies { taken, differences, images } = self.copies;
+        writeln!(
+            f,
+            "{taken} backups rebuilt, {differences} of them differences; {images} crashes \
+             of rebuildings"
         )?;
         write!(f, "{seconds:.1} s, {:.0} distinct images/s", distinct as f64 / seconds)
     }

@@ -9,6 +9,7 @@
 //! What a run leaves is the history of its disks, and for each moment of them what a crash there must preserve:
 //! the *promise*, which grows with every acknowledgement and with everything that a reader was shown.
 
+use crate::copying::{Copier, Copies};
 use crate::history::{Crossed, Promise, Run, Session};
 use crate::model::{Draft, Model, State};
 use crate::perform::perform;
@@ -39,7 +40,9 @@ pub fn run(seed: u64) -> Result<Run, String> {
         model: Model::default(),
         sessions: Vec::new(),
         crossed: Crossed::default(),
+        copies: Copies::default(),
     };
+    let mut copier = Copier::new(seed, run.options.clone());
     let mut disk = SimDisk::new();
     disk.set_maps(random.chance(3, 4));
     let mut promise = Promise::default();
@@ -47,11 +50,12 @@ pub fn run(seed: u64) -> Result<Run, String> {
         if run.sessions.len() == MAX_SESSIONS {
             return Err(format!("{MAX_SESSIONS} sessions crossed no more than {:?}", run.crossed));
         }
-        let (session, next) = run_session(&disk, promise, &mut run, &mut workload, &mut random)?;
+        let (session, next) = run_session(&disk, promise, &mut run, &mut workload, &mut random, &mut copier)?;
         promise = session.promise(session.last);
         run.sessions.push(session);
         disk = next;
     }
+    run.copies = copier.copies;
     Ok(run)
 }
 
@@ -68,6 +72,7 @@ fn run_session(
     run: &mut Run,
     workload: &mut Workload,
     random: &mut Random,
+    copier: &mut Copier,
 ) -> Result<(Session, SimDisk), String> {
     let first = disk.event_count();
     let mut session = Session {
@@ -105,6 +110,7 @@ fn run_session(
         crossed: &mut run.crossed,
         workload,
         random,
+        copier,
         clients,
         checkpoint: None,
         snapshots: Vec::new(),
@@ -156,6 +162,7 @@ struct Driver<'s> {
     crossed: &'s mut Crossed,
     workload: &'s mut Workload,
     random: &'s mut Random,
+    copier: &'s mut Copier,
     clients: Vec<Client>,
     checkpoint: Option<Checkpoint<'s>>,
     snapshots: Vec<(Snapshot, State)>,
@@ -186,6 +193,7 @@ impl<'s> Driver<'s> {
         }
         self.session.last = self.events();
         let next = self.session.disk.after_kill();
+        self.copier.give_up();
         // The lock on the checkpoint goes first: closing waits for it.
         self.checkpoint = None;
         self.clients.clear();
@@ -233,6 +241,8 @@ impl<'s> Driver<'s> {
             _ => self.clone_snapshot(),
         };
         turned?;
+        let (copier, model) = (&mut *self.copier, &*self.model);
+        copier.turn(self.store, |commits| model.at(commits).cloned())?;
         self.observe()
     }
 
@@ -432,7 +442,7 @@ impl<'s> Driver<'s> {
             Err(error) if self.session.disk.faults_hit() > 0 && error.kind() != ErrorKind::Corruption => {}
             Err(error) => return Err(format!("closing: {error:?}")),
         }
-        Ok(())
+        self.copier.closed()
     }
 
     // Readers.

@@ -210,6 +210,25 @@ impl Space {
         Ok(space)
     }
 
+    /// The extents in which the map that `root` names lies, the directory first. Reads the directory alone.
+    ///
+    /// # Errors
+    /// As [`Space::load`].
+    pub fn map_parts(
+        file: &dyn File,
+        database: DatabaseId,
+        reserved_units: u64,
+        root: &SpaceRoot,
+    ) -> Result<Vec<PagePtr>> {
+        let Some(map) = root.map else { return Ok(Vec::new()) };
+        let file_units = file.len()? / UNIT_BYTES as u64;
+        let loader = Loader { file, database, reserved_units, file_units };
+        match loader.count(root.units)? {
+            1 => Ok(vec![map]),
+            count => Ok([map].into_iter().chain(loader.directory(map, count)?).collect()),
+        }
+    }
+
     /// The rules that concern the map as a whole.
     fn check_loaded(&self, file_units: u64) -> Result<()> {
         let tail = self.tail();
@@ -249,10 +268,7 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     fn chunks(&self, map: PagePtr, units: u64) -> Result<(Vec<Chunk>, Option<PagePtr>)> {
-        if units < self.reserved_units.max(1) || units > MAX_UNITS {
-            return Err(self.corrupt(format!("the root names {units} units")));
-        }
-        let count = units.div_ceil(CHUNK_UNITS) as usize;
+        let count = self.count(units)?;
         if count == 1 {
             return Ok((vec![self.chunk(0, map, units)?], None));
         }
@@ -262,6 +278,14 @@ impl Loader<'_> {
             chunks.push(self.chunk(index, place, units)?);
         }
         Ok((chunks, Some(map)))
+    }
+
+    /// How many chunks cover `units`.
+    fn count(&self, units: u64) -> Result<usize> {
+        if units < self.reserved_units.max(1) || units > MAX_UNITS {
+            return Err(self.corrupt(format!("the root names {units} units")));
+        }
+        Ok(units.div_ceil(CHUNK_UNITS) as usize)
     }
 
     /// The places of `count` chunks, all different: so no more is read than the file holds.

@@ -162,7 +162,7 @@ impl Store {
         drop(forgotten);
         let oldest_read = self.views.reclaim(&self.slots);
         let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
-        lock(&self.space).release(oldest_read.min(noted));
+        lock(&self.space).release(oldest_read.min(noted).min(self.pins.oldest()));
     }
 }
 
@@ -289,11 +289,9 @@ impl Checkpoint<'_> {
     fn switch(&mut self) {
         let store = self.store;
         let _committer: MutexGuard<'_, Committer> = lock(&store.committer);
-        store.views.switch(
-            self.next.absorbed,
-            Arc::new(std::mem::take(&mut self.tables)),
-            self.next.checkpoint,
-        );
+        let tables = Arc::new(std::mem::take(&mut self.tables));
+        store.pins.switch(self.next, Arc::clone(&tables));
+        store.views.switch(self.next.absorbed, tables, self.next.checkpoint);
         *self.last = self.next;
         store.log.set_checkpoint(self.next.checkpoint);
         store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.

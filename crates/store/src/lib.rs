@@ -6,6 +6,7 @@
 //! * [`commit`]: the one path in, in eight steps.
 //! * [`checkpoint`]: from memtables to runs, in eleven steps; [`tables`] knows the layouts.
 //! * [`recovery`]: opening and creating; [`superblock`]: where it begins.
+//! * [`pinned`]: everything that one commit sees, to be copied; [`rebuild`]: a database made of such a copy.
 //! * [`catalog`]: names of tables; [`check`]: whether everything is as it should be; [`stats`]: how much of it.
 #![deny(missing_docs)]
 // Files and threads are beyond loom: it gets `view` alone, by path, in tests/views_loom.rs.
@@ -22,6 +23,8 @@ pub mod latch;
 mod lease;
 pub mod merge;
 pub mod options;
+pub mod pinned;
+pub mod rebuild;
 pub mod recovery;
 pub mod scan;
 mod scan_mut;
@@ -37,7 +40,10 @@ pub mod write_set;
 pub use catalog::WantedLayout;
 pub use handle::Table;
 pub use options::Options;
+pub use pinned::{Part, Pinned};
+pub use rebuild::Rebuild;
 pub use recovery::{open, open_or_create};
+pub use run::walk::Piece;
 pub use scan::{Cursor, Span};
 pub use scan_mut::CursorMut;
 pub use snapshot::Snapshot;

@@ -10,13 +10,14 @@
 //! # Creation
 //! The data file is written as `data.new` and renamed when everything else is in place, so that a directory with
 //! a `data` file is a database, one with `data.new` alone is an interrupted creation and starts over, and one with
-//! log segments alone has lost its data file and is refused.
+//! log segments alone has lost its data file and is refused. So is one with a `data.restore` ([`crate::rebuild`]).
 
 use crate::apply::apply_record;
 use crate::catalog::TableRow;
 use crate::commit::Committer;
 use crate::latch::Latch;
 use crate::options::{MAX_SEALED, Options};
+use crate::pinned::Pins;
 use crate::store::{Store, Tallies};
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Layout, Tables, table_of_key};
@@ -37,9 +38,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 use txn::Clocks;
 
-const DATA: &str = "data";
+pub(crate) const DATA: &str = "data";
 const NEW_DATA: &str = "data.new";
-const LOCK: &str = "lock";
+/// The data file while a database is being rebuilt from a backup.
+pub(crate) const REBUILT_DATA: &str = "data.restore";
+pub(crate) const LOCK: &str = "lock";
 const LOG_PREFIX: &str = "log-";
 
 /// Opens the database in `dir`.
@@ -84,6 +87,12 @@ fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Re
     let names = dir.list()?;
     let exists = |wanted: &str| names.iter().any(|name| name == wanted);
     if !exists(DATA) {
+        if exists(REBUILT_DATA) {
+            return Err(Error::corruption(
+                "the directory holds part of a backup: its restore was interrupted; empty the directory and \
+                 restore again",
+            ));
+        }
         let has_log = names.iter().any(|name| name.starts_with(LOG_PREFIX));
         if has_log && !exists(NEW_DATA) {
             return Err(Error::corruption("the directory has log segments, but its data file is missing"));
@@ -102,7 +111,7 @@ fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Re
 
 /// Whether a file of this name is a database's.
 fn is_ours(name: &str) -> bool {
-    matches!(name, DATA | NEW_DATA | LOCK) || name.starts_with(LOG_PREFIX)
+    matches!(name, DATA | NEW_DATA | REBUILT_DATA | LOCK) || name.starts_with(LOG_PREFIX)
 }
 
 /// Leaves a directory with an empty database, or, after any crash, something that creation starts over from.
@@ -127,6 +136,7 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
         replay_from: first.end(),
         log_synced: first.synced(),
         next_table: TableId::FIRST_USER,
+        fork: 0,
         space: SpaceRoot::EMPTY,
         physical: Run::EMPTY,
     };
@@ -227,6 +237,7 @@ impl Parts {
             checkpoint: self.superblock.checkpoint,
         };
         let clocks = Clocks::new(last);
+        let pins = Pins::new(self.superblock, Arc::clone(&view.tables));
         Store {
             dir: self.dir,
             data: self.data,
@@ -243,6 +254,7 @@ impl Parts {
             space: Mutex::new(self.space),
             committer: Mutex::new(Committer::new(open, writer, last, sealed)),
             checkpoint: Mutex::new(self.superblock),
+            pins,
             catalog_changed: AtomicU64::new(last.0),
             noted: AtomicU64::new(self.superblock.checkpoint.0),
             next_table: AtomicU32::new(next_table.0),
@@ -253,7 +265,7 @@ impl Parts {
     }
 }
 
-fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Arc<Slots>) -> Result<Tables> {
+pub(crate) fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Arc<Slots>) -> Result<Tables> {
     let reader = slots.claim().expect("a new database has free slots");
     let mut rows = Vec::new();
     let mut cursor = Cursor::new(*physical);

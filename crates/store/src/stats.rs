@@ -32,6 +32,8 @@ pub struct Stats {
     pub readers: u64,
     /// Views that are kept for them, the current one included.
     pub views: u64,
+    /// States that are being copied; their pages stay, as for a reader.
+    pub pinned: u64,
     /// Memory of the memtables that are not absorbed, in bytes.
     pub memtable_bytes: u64,
     /// Sealed memtables that wait for a checkpoint.
@@ -84,6 +86,7 @@ impl Store {
             absorbed_records: tally(&tallies.absorbed_records),
             readers: self.slots.held() as u64,
             views: self.views.count() as u64,
+            pinned: self.pins.count() as u64,
             memtable_bytes: pressure.memtables_bytes as u64,
             sealed_memtables: pressure.sealed as u64,
             pool_bytes: pool.bytes as u64,

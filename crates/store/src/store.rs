@@ -1,11 +1,12 @@
 //! The store: everything that one open database consists of, and nothing that runs by itself.
 //!
-//! Lock order, outermost first: `checkpoint` → `space` → `committer` → the views' list → the log's own locks. A
-//! thread that holds one takes only later ones.
+//! Lock order, outermost first: `checkpoint` → `space` → `committer` → the pins → the views' list → the log's own
+//! locks. A thread that holds one takes only later ones.
 
 use crate::commit::Committer;
 use crate::latch::Latch;
 use crate::options::{MAX_SEALED, Options, Shares};
+use crate::pinned::Pins;
 use crate::snapshot::Snapshot;
 use crate::superblock::Superblock;
 use crate::view::{Purpose, Views};
@@ -39,6 +40,8 @@ pub struct Store {
     pub(crate) committer: Mutex<Committer>,
     /// The superblock of the last checkpoint. Held for the length of a checkpoint: there is one at a time.
     pub(crate) checkpoint: Mutex<Superblock>,
+    /// Checkpoints whose pages and log somebody copies.
+    pub(crate) pins: Pins,
     /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.
     pub(crate) catalog_changed: AtomicU64,
     /// The newest checkpoint that a durable log block names: what only older ones need may be freed.

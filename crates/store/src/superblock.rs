@@ -15,7 +15,7 @@
 //! | 40 | 24 | log position where replay begins: segment, generation, LSN |
 //! | 64 | 8 | LSN through which the log was synced when this was written |
 //! | 72 | 4 | next table id |
-//! | 76 | 4 | reserved, 0 |
+//! | 76 | 4 | fork: 0 in a database that was made here, drawn at random by each restore |
 //! | 80 | 24 | root of the space map |
 //! | 104 | 48 | run of the physical catalog |
 //! | 152 | 8 | checksum of bytes 0-151 |
@@ -35,6 +35,7 @@ pub const FORMAT: u32 = 1;
 /// Units at the front of the data file that the space map never hands out.
 pub const RESERVED_UNITS: u64 = 2;
 const BODY_BYTES: usize = 152;
+const CHECKSUM_BYTES: usize = 8;
 
 /// What a checkpoint leaves behind for whoever opens the database next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +54,8 @@ pub struct Superblock {
     pub log_synced: Lsn,
     /// The id that the next new table gets.
     pub next_table: TableId,
+    /// Tells copies of one database apart that went different ways: 0 in the first, drawn at random by each restore.
+    pub fork: u32,
     /// The space map.
     pub space: SpaceRoot,
     /// Table id to run, for every table.
@@ -60,6 +63,17 @@ pub struct Superblock {
 }
 
 impl Superblock {
+    /// Bytes that mean something: the fields and their checksum.
+    pub const BYTES: usize = BODY_BYTES + CHECKSUM_BYTES;
+
+    /// Reads the first [`Superblock::BYTES`] of [`Superblock::encode`], wherever they were kept.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corruption`] if they are not whole, [`ErrorKind::Foreign`] for an unknown version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        Self::parse(bytes)?.ok_or_else(|| Error::corruption("a superblock is not whole"))
+    }
+
     /// The unit-sized slot as it lies on disk.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(UNIT_BYTES);
@@ -72,7 +86,7 @@ impl Superblock {
         out.put(&self.replay_from.encode());
         out.put_u64(self.log_synced.0);
         out.put_u32(self.next_table.0);
-        out.put_u32(0);
+        out.put_u32(self.fork);
         out.put(&self.space.encode());
         out.put(&self.physical.encode());
         debug_assert_eq!(out.len(), BODY_BYTES);
@@ -87,6 +101,10 @@ impl Superblock {
     /// # Errors
     /// [`ErrorKind::Foreign`] if the slot is whole but of a version that this program does not know.
     fn decode(slot: &[u8], index: u64) -> Result<Option<Self>> {
+        Ok(Self::parse(slot)?.filter(|found| found.slot() == index))
+    }
+
+    fn parse(slot: &[u8]) -> Result<Option<Self>> {
         let mut reader = Reader::new(slot);
         let Some(found) = Self::read_fields(&mut reader) else { return Ok(None) };
         let (format, superblock) = found;
@@ -95,7 +113,7 @@ impl Superblock {
                 format!("the database has format {format}, this program reads format {FORMAT} only");
             return Err(Error::new(ErrorKind::Foreign, message));
         }
-        Ok(superblock.filter(|found| found.slot() == index))
+        Ok(superblock)
     }
 
     fn read_fields(reader: &mut Reader) -> Option<(u32, Option<Self>)> {
@@ -119,10 +137,8 @@ impl Superblock {
             replay_from: log::Position::decode(&reader.array()?),
             log_synced: Lsn(reader.u64()?),
             next_table: TableId(reader.u32()?),
-            space: {
-                reader.u32()?;
-                SpaceRoot::decode(&reader.array()?)
-            },
+            fork: reader.u32()?,
+            space: SpaceRoot::decode(&reader.array()?),
             physical: Run::decode(&reader.array()?).ok()?,
         };
         Some((format, Some(superblock).filter(|found| is_page_size(found.page_bytes))))
@@ -186,6 +202,7 @@ mod tests {
             replay_from: log::Position { segment: 3, generation: 1, lsn: Lsn(99) },
             log_synced: Lsn(120),
             next_table: TableId(17),
+            fork: 0,
             space: SpaceRoot { map: None, units: 2 },
             physical: Run::EMPTY,
         }

@@ -1,0 +1,134 @@
+//! Reading the log while it is being written: what was appended before a moment, from a held position on.
+//!
+//! 1. *Hold* the position, so that no checkpoint takes its segment away.
+//! 2. *Follow*: note the segments from there on, and the end. Blocks before that end are whole, whoever appends
+//!    meanwhile: an append returns after its block was written.
+//! 3. Read block after block. A segment is left at its end block, or at the cut that the next one, of a newer
+//!    generation, declares for it.
+//!
+//! There is no torn tail here, so a bad block is damage and nothing else.
+
+use crate::format::{BLOCK_HEADER_BYTES, Kind, Position, SegmentHeader, block_bytes};
+use crate::handle::Log;
+use crate::window::{Found, Window};
+use base::sync::lock;
+use base::{Error, Lsn, Result};
+use io::Dir;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A reader of a live log; see [the module](self). Memory: one block, at least 256 KiB.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use log::{Log, Options};
+/// let log = Log::create(Arc::new(io::MemDir::new()), base::DatabaseId(1), Options::default())?;
+/// let start = log.end();
+/// log.append(b"a commit")?;
+/// log.hold(start);
+/// let mut follow = log.follow(start)?;
+/// assert!(follow.advance()?);
+/// assert_eq!(follow.payload(), b"a commit");
+/// assert!(!follow.advance()?);
+/// log.let_go(start);
+/// # base::Result::Ok(())
+/// ```
+#[derive(Debug)]
+pub struct Follow {
+    dir: Arc<dyn Dir>,
+    /// The segments that were not begun yet.
+    later: VecDeque<SegmentHeader>,
+    window: Window,
+    at: Lsn,
+    end: Lsn,
+    /// Where in the window's segment the payload gone to lies, and its length.
+    payload: (u64, usize),
+}
+
+impl Log {
+    /// Keeps the segments from that of `from` on until [`Log::let_go`]. The caller sees to it that nobody drops
+    /// them before this returns.
+    pub fn hold(&self, from: Position) {
+        lock(&self.stock).hold(from.segment);
+    }
+
+    /// Ends one [`Log::hold`] of the same position. The segments go with the next [`Log::drop_before`].
+    pub fn let_go(&self, from: Position) {
+        lock(&self.stock).let_go(from.segment);
+    }
+
+    /// A reader of what was appended from `from`, which the caller holds, up to now.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) if there is no such position.
+    pub fn follow(&self, from: Position) -> Result<Follow> {
+        let dir = Arc::clone(lock(&self.stock).dir());
+        let (mut later, end) = {
+            let appender = lock(&self.appender);
+            let all = appender.older.iter().chain([&appender.segment.header]);
+            let later: VecDeque<_> = all.filter(|header| header.number >= from.segment).copied().collect();
+            (later, appender.end)
+        };
+        let first = later.pop_front().filter(|first| {
+            (first.number, first.generation) == (from.segment, from.generation) && first.first_lsn <= from.lsn
+        });
+        let Some(first) = first else {
+            return Err(Error::corruption(format!("the log has no segment for {from:?}")));
+        };
+        let window = Window::open(&dir, first)?;
+        Ok(Follow { dir, later, window, at: from.lsn, end, payload: (0, 0) })
+    }
+}
+
+impl Follow {
+    /// Goes to the next payload that is not empty; false behind the last.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) naming the block that is not what was written.
+    pub fn advance(&mut self) -> Result<bool> {
+        loop {
+            let cut = self.later.front().map(|next| (next.generation, next.cut));
+            let here = self.window.header;
+            if cut.is_some_and(|(generation, cut)| generation > here.generation && cut == self.at) {
+                self.next_segment()?;
+                continue;
+            }
+            if self.at >= self.end {
+                return Ok(false);
+            }
+            let (kind, payload_bytes) = match self.window.block(self.at)? {
+                Found::Block { header, payload, .. } => (header.kind, payload.len()),
+                Found::Bad(bad) => return Err(self.damaged(&bad)),
+            };
+            if kind == Kind::End {
+                self.next_segment()?;
+                continue;
+            }
+            self.payload = (here.offset_of(self.at) + BLOCK_HEADER_BYTES as u64, payload_bytes);
+            self.at = Lsn(self.at.0 + block_bytes(payload_bytes));
+            if payload_bytes > 0 {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The payload gone to.
+    pub fn payload(&self) -> &[u8] {
+        let (offset, bytes) = self.payload;
+        self.window.read_before(offset, bytes)
+    }
+
+    fn next_segment(&mut self) -> Result<()> {
+        let Some(next) = self.later.pop_front() else {
+            return Err(self.damaged("expected more blocks, found the end of the log"));
+        };
+        self.window = Window::open(&self.dir, next)?;
+        self.at = next.first_lsn;
+        Ok(())
+    }
+
+    fn damaged(&self, what: &str) -> Error {
+        let header = &self.window.header;
+        Error::corruption(format!("{} at offset {}: {what}", header.name(), header.offset_of(self.at)))
+    }
+}

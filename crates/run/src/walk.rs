@@ -1,0 +1,221 @@
+//! Shows every extent of a run to whoever copies it: pages, parents first, and large values in pieces.
+//!
+//! Bytes come from the file itself, past the pool: a copy must not push out what readers use, and a page that has
+//! rotted on the disk must be found although the pool may hold a good copy. Each page is verified as the pool would;
+//! each large value's checksum is known with its last piece.
+//!
+//! # What is newer than a checkpoint
+//! With `since`, the walk shows only what that checkpoint does not have, and leaves the rest unread where it can. It
+//! rests on two rules of the editor:
+//! 1. *A page's birth is not before its children's.* Who changes a page shadows the way to it, so that all pages on
+//!    the way are born together. A page that `since` has already is therefore the root of a tree that it has.
+//! 2. *A leaf that `since` has names no large value that it lacks.* A reference changes with its leaf.
+//!
+//! A large value has no birth of its own: a newer leaf's are all shown. A page's birth stands in the page, so the
+//! children of each newer page are read, but no further.
+//!
+//! Memory: a page for each level, and one piece.
+
+use crate::descriptor::{MAX_HEIGHT, Run, expect_level};
+use base::checksum::Running;
+use base::{CheckpointNo, DatabaseId, Error, PagePtr, Result};
+use io::File;
+use page::{LargeRef, Page, Value};
+
+/// Large values are shown in pieces of at most this.
+pub const PIECE_BYTES: usize = 64 << 10;
+
+/// Where the pages lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The data file.
+    pub file: &'a dyn File,
+    /// Whose it is: the seed of every checksum.
+    pub database: DatabaseId,
+    /// Bytes of a page.
+    pub page_bytes: usize,
+}
+
+/// Part of an extent, or all of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// The extent. Its checksum covers `len_bytes` from its beginning; the rest of the last unit is zeros.
+    pub ptr: PagePtr,
+    /// How much of the extent means something.
+    pub len_bytes: u64,
+    /// Where in the extent this piece begins. Pieces follow each other without gaps.
+    pub offset: u64,
+    /// The piece.
+    pub bytes: &'a [u8],
+}
+
+/// A page on the way from the root to where the walk is.
+#[derive(Debug)]
+struct Level {
+    ptr: PagePtr,
+    bytes: Vec<u8>,
+    /// The entry that comes next.
+    next: usize,
+}
+
+impl Level {
+    fn page(&self) -> Page<'_> {
+        Page::trusted(&self.bytes)
+    }
+}
+
+/// Where a walk stands.
+#[derive(Clone, Copy, Debug)]
+pub enum Shown<'a> {
+    /// At a page: where it lies, and its bytes, verified.
+    Page(PagePtr, &'a [u8]),
+    /// At a piece of a large value.
+    Large(Piece<'a>),
+}
+
+#[derive(Debug)]
+enum At {
+    Nothing,
+    Page,
+    Large { extent: LargeRef, read_bytes: u64, running: Running },
+}
+
+/// A walk over a run; see [the module](self).
+#[derive(Debug)]
+pub struct Walk {
+    root: Option<(PagePtr, u8)>,
+    since: Option<CheckpointNo>,
+    levels: Vec<Level>,
+    at: At,
+    /// The last piece of a large value.
+    piece: Vec<u8>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Walk {
+    /// A walk over `run`; with `since`, over what a backup of that checkpoint lacks.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) if the run cannot be one.
+    pub fn new(run: &Run, since: Option<CheckpointNo>) -> Result<Walk> {
+        if usize::from(run.height) > MAX_HEIGHT || (run.height == 0) != run.root.is_none() {
+            let message = format!("a run of height {} with root {:?}", run.height, run.root);
+            return Err(Error::corruption(message));
+        }
+        let (levels, piece, spare) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Walk { root: run.top(), since, levels, at: At::Nothing, piece, spare })
+    }
+
+    /// Goes to the next piece; false behind the last.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) naming the page or value that is not what was written; those of
+    /// reading.
+    pub fn advance(&mut self, source: Source<'_>) -> Result<bool> {
+        if let Some((root, level)) = self.root.take()
+            && self.enter(source, root, level)?
+        {
+            return Ok(true);
+        }
+        loop {
+            if let At::Large { extent, read_bytes, .. } = &self.at
+                && *read_bytes < extent.len_bytes
+            {
+                self.read_piece(source)?;
+                return Ok(true);
+            }
+            let Some(top) = self.levels.last_mut() else { return Ok(false) };
+            let page = Page::trusted(&top.bytes);
+            if top.next == page.count() || (page.level() == 0 && !page.has_large()) {
+                self.leave();
+                continue;
+            }
+            let at = top.next;
+            top.next += 1;
+            if page.level() > 0 {
+                let (child, level) = (page.child(at), page.level() - 1);
+                if self.enter(source, child, level)? {
+                    return Ok(true);
+                }
+            } else if let Value::Large(extent) = page.value(at) {
+                let running = Running::extent(source.database, extent.ptr.unit());
+                self.at = At::Large { extent, read_bytes: 0, running };
+            }
+        }
+    }
+
+    /// Where the walk went.
+    ///
+    /// # Panics
+    /// Before the first [`Walk::advance`] and behind the end.
+    pub fn shown(&self) -> Shown<'_> {
+        match &self.at {
+            At::Nothing => panic!("the walk is nowhere"),
+            At::Page => {
+                let Level { ptr, bytes, .. } = self.levels.last().expect("a shown page is on the way");
+                Shown::Page(*ptr, bytes)
+            }
+            At::Large { extent, read_bytes, .. } => Shown::Large(Piece {
+                ptr: extent.ptr,
+                len_bytes: extent.len_bytes,
+                offset: read_bytes - self.piece.len() as u64,
+                bytes: &self.piece,
+            }),
+        }
+    }
+
+    /// Reads the page at `ptr`, and shows it unless `since` has it.
+    fn enter(&mut self, source: Source<'_>, ptr: PagePtr, level: u8) -> Result<bool> {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.resize(source.page_bytes, 0);
+        if ptr.len_bytes() != bytes.len() {
+            let found = ptr.len_bytes();
+            return Err(wrong(ptr, &format!("{found} bytes long, pages have {}", bytes.len())));
+        }
+        source.file.read_exact_at(&mut bytes, ptr.offset_bytes())?;
+        let page = Page::verify(&bytes, ptr, source.database)?;
+        expect_level(page, ptr, level)?;
+        let birth = page.birth();
+        if let Some(parent) = self.levels.last().map(|level| level.page().birth()).filter(|p| *p < birth) {
+            let what = format!("born at checkpoint {}, its parent at {}", birth.0, parent.0);
+            return Err(wrong(ptr, &what));
+        }
+        if self.since.is_some_and(|since| birth <= since) {
+            self.spare.push(bytes);
+            return Ok(false);
+        }
+        self.levels.push(Level { ptr, bytes, next: 0 });
+        self.at = At::Page;
+        Ok(true)
+    }
+
+    fn leave(&mut self) {
+        self.spare.extend(self.levels.pop().map(|level| level.bytes));
+        self.at = At::Nothing;
+    }
+
+    fn read_piece(&mut self, source: Source<'_>) -> Result<()> {
+        let At::Large { extent, read_bytes, running } = &mut self.at else {
+            unreachable!("the caller has looked");
+        };
+        let LargeRef { ptr, len_bytes } = *extent;
+        // That it fits its extent was checked with its page.
+        let bytes = (len_bytes - *read_bytes).min(PIECE_BYTES as u64);
+        self.piece.resize(bytes as usize, 0);
+        source.file.read_exact_at(&mut self.piece, ptr.offset_bytes() + *read_bytes)?;
+        running.update(&self.piece);
+        *read_bytes += bytes;
+        if *read_bytes == len_bytes && running.finish() != ptr.checksum() {
+            let found = running.finish();
+            return Err(Error::corruption(format!(
+                "large value of {len_bytes} bytes at {ptr:?}: its bytes have checksum {found:016x}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn wrong(ptr: PagePtr, what: &str) -> Error {
+    Error::corruption(format!("page at {ptr:?}: {what}"))
+}
