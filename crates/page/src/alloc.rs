@@ -13,7 +13,7 @@
 //!    free bytes become one gap. This is an allocator failure and is counted as such. It needs removals or
 //!    growing values: inserts alone free nothing.
 
-use crate::header::{HEADER_BYTES, SLOT_BYTES, field};
+use crate::header::{SLOT_BYTES, field};
 use crate::{EditCounters, NoRoom, Page, PageMut};
 
 /// How many freed cells an allocation looks at, so that its cost is bounded.
@@ -165,10 +165,10 @@ impl PageMut<'_> {
     /// Forgets all entries and the prefix: everything behind the header is gap.
     pub(crate) fn reset(&mut self) {
         let end = self.bytes.len() as u32;
-        self.bytes[HEADER_BYTES..].fill(0);
+        self.bytes[field::PREFIX..].fill(0);
         field::set_count(self.bytes, 0);
         field::set_cells_start(self.bytes, end);
-        field::set_prefix_offset(self.bytes, end);
+        field::set_prefix_offset(self.bytes, field::PREFIX as u32);
         field::set_prefix_len(self.bytes, 0);
         field::set_free_head(self.bytes, 0);
         field::set_large_count(self.bytes, 0);

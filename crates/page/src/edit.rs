@@ -8,7 +8,9 @@
 //!   That happens at most once per prefix byte, mostly while the page is nearly empty.
 //! * A split lengthens it again ([`split`](crate::split)).
 
-use crate::header::{HEADER_BYTES, Kind, LARGE_BIT, MAGIC, SLOT_BYTES, Slot, cell_bytes, field, head_of};
+use crate::header::{
+    HEADER_BYTES, HEADER_PREFIX_BYTES, Kind, LARGE_BIT, MAGIC, SLOT_BYTES, Slot, cell_bytes, field, head_of,
+};
 use crate::split::{Piece, common_len, laid_out_bytes};
 use crate::view::Cell;
 use crate::{LargeRef, Page, Value};
@@ -204,13 +206,12 @@ impl<'a> PageMut<'a> {
         Ok(())
     }
 
-    /// Stores the prefix of a page without entries.
+    /// Stores the prefix of a page that was reset.
     pub(crate) fn set_prefix(&mut self, prefix: &[u8]) {
-        if prefix.is_empty() {
-            return;
-        }
-        let offset =
-            self.allocate(cell_bytes(prefix.len()), 0).expect("an empty page has room for its prefix");
+        let offset = match prefix.len() {
+            ..=HEADER_PREFIX_BYTES => field::PREFIX,
+            len => self.allocate(cell_bytes(len), 0).expect("an empty page has room for its prefix"),
+        };
         self.bytes[offset..offset + prefix.len()].copy_from_slice(prefix);
         field::set_prefix_offset(self.bytes, offset as u32);
         field::set_prefix_len(self.bytes, prefix.len() as u16);

@@ -14,20 +14,24 @@
 //! | 14-15 | prefix length | bytes |
 //! | 16-23 | birth | the checkpoint that wrote the page |
 //! | 24-27 | cells start | offset of the lowest cell or freed cell; the page's length when there is none |
-//! | 28-31 | prefix offset | where the prefix lies; the page's length when it is empty |
+//! | 28-31 | prefix offset | where the prefix lies: 48 if it has at most 16 bytes, else among the cells |
 //! | 32-33 | free list | offset of the first freed cell; 0: none |
 //! | 34-35 | large count | entries that are, or lead to, large values |
 //! | 36-39 | free bytes | in the free list; the gap is not counted |
-//! | 40-63 | | zero |
+//! | 40-47 | | zero |
+//! | 48-63 | prefix | a prefix of at most 16 bytes, then zeros |
 //! | 64-.. | slots | 8 bytes each: suffix length u16, cell offset u16, head u32 |
 //!
 //! A leaf cell is `value length u16 · suffix · value`; the length's top bit says that the value is the 24 bytes
 //! of a [`LargeRef`](crate::LargeRef). An inner cell is `PagePtr, 16 bytes · suffix`. A freed cell is
 //! `next u16 · length u16 · anything`. A cell's length is rounded up to the granule; what pads it means nothing.
 //!
-//! Example: a 4096-byte leaf that holds `ab` = `x` and `ac` = `yz`. The prefix is `a`, at 4092. `ab` lies at 4088:
-//! `01 00 62 78`. `ac` lies at 4080: `02 00 63 79 7a`, then three bytes of padding. Its slot, at 72, is
-//! `01 00 f0 0f 00 00 00 63`: one suffix byte, the cell at 0x0ff0, the head 0x63000000.
+//! Most prefixes are short, and a search needs the prefix before anything else: in the header it comes with the
+//! count, while one among the cells is another cache line, which nothing else in the search is near to.
+//!
+//! Example: a 4096-byte leaf that holds `ab` = `x` and `ac` = `yz`. The prefix is `a`, at 48. `ab` lies at 4092:
+//! `01 00 62 78`. `ac` lies at 4084: `02 00 63 79 7a`, then three bytes of padding. Its slot, at 72, is
+//! `01 00 f4 0f 00 00 00 63`: one suffix byte, the cell at 0x0ff4, the head 0x63000000.
 
 /// Bytes before the first slot.
 pub const HEADER_BYTES: usize = 64;
@@ -35,6 +39,8 @@ pub const HEADER_BYTES: usize = 64;
 pub const SLOT_BYTES: usize = 8;
 /// Cells begin at multiples of this and have lengths that are multiples of it: the size of a free-list node.
 pub const GRANULE_BYTES: usize = 4;
+/// The longest prefix that lies in the header; a longer one lies among the cells.
+pub const HEADER_PREFIX_BYTES: usize = HEADER_BYTES - field::PREFIX;
 
 /// `P`, then the format.
 pub(crate) const MAGIC: u16 = u16::from_le_bytes([b'P', 1]);
@@ -109,8 +115,10 @@ pub(crate) mod field {
     number!(free_head, set_free_head, u16, 32);
     number!(large_count, set_large_count, u16, 34);
     number!(free_bytes, set_free_bytes, u32, 36);
-    /// Where the unused tail of the header begins.
+    /// Where the unused bytes of the header begin; they end at the prefix.
     pub const UNUSED: usize = 40;
+    /// Where a short prefix lies, up to the end of the header.
+    pub const PREFIX: usize = 48;
 
     /// `None`: no kind of ours.
     #[inline]
@@ -197,10 +205,10 @@ mod tests {
         let mut page = PageMut::init(&mut bytes, Kind::Leaf, 0, CheckpointNo(1));
         page.insert(0, b"ab", Value::Inline(b"x"), &mut counters).unwrap();
         page.insert(1, b"ac", Value::Inline(b"yz"), &mut counters).unwrap();
-        assert_eq!(bytes[4092..], *b"a\0\0\0");
-        assert_eq!(bytes[4088..4092], [1, 0, 0x62, 0x78]);
-        assert_eq!(bytes[4080..4088], [2, 0, 0x63, 0x79, 0x7a, 0, 0, 0]);
-        assert_eq!(bytes[72..80], [1, 0, 0xf0, 0x0f, 0, 0, 0, 0x63]);
-        assert_eq!(Slot::decode(*bytes[72..].first_chunk().unwrap()), Slot::new(0x6300_0000, 4080, 1));
+        assert_eq!(bytes[48..64], *b"a\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(bytes[4092..], [1, 0, 0x62, 0x78]);
+        assert_eq!(bytes[4084..4092], [2, 0, 0x63, 0x79, 0x7a, 0, 0, 0]);
+        assert_eq!(bytes[72..80], [1, 0, 0xf4, 0x0f, 0, 0, 0, 0x63]);
+        assert_eq!(Slot::decode(*bytes[72..].first_chunk().unwrap()), Slot::new(0x6300_0000, 4084, 1));
     }
 }

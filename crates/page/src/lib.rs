@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   0        64            64 + 8 x count        cells_start                  page_bytes
-//!   | header | slots ------> |        gap        | <---- cells, freed cells, prefix |
+//!   | header | slots ------> |        gap        | <------- cells, freed cells, a long prefix |
 //! ```
 //!
 //! Leaves and inner pages share everything but the payload of a cell: a leaf's is a value, an inner page's is a
-//! [`PagePtr`](base::PagePtr). All keys of a page begin with its *prefix*, which is stored once; a slot holds the
-//! first four bytes after it as a number, the *head*, so that a binary search rarely touches a cell.
+//! [`PagePtr`](base::PagePtr). All keys of a page begin with its *prefix*, which is stored once, in the header if it
+//! is short; a slot holds the first four bytes after it as a number, the *head*, so that a binary search rarely
+//! touches a cell.
 //!
 //! Reading order: [`header`] (the byte table), [`view`] (reading a page), [`search`] (finding a key in it),
 //! [`verify`] (what must hold before anything else is called), [`alloc`] (where the free bytes are), [`edit`]

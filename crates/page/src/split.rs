@@ -8,9 +8,10 @@
 //! An inner page's entry 0 has no key. When it moves to where something precedes it, it takes the parent's key for
 //! its page, the `separator`; when an entry becomes entry 0, its key moves up to the parent.
 //!
-//! A page laid out anew takes the longest prefix that its first and last key share.
+//! A page laid out anew takes the longest prefix that its first and last key share, or as much of it as the header
+//! holds, if the page is shorter so.
 
-use crate::header::{HEADER_BYTES, SLOT_BYTES, cell_bytes};
+use crate::header::{HEADER_BYTES, HEADER_PREFIX_BYTES, SLOT_BYTES, cell_bytes};
 use crate::{EditCounters, Kind, NoRoom, Page, PageMut};
 use std::ops::Range;
 
@@ -52,7 +53,8 @@ pub(crate) fn common_len(a: &[u8], b: &[u8]) -> usize {
 /// The length that a page would have, gap left out, whose prefix has `prefix_len` bytes and whose entries are
 /// those of the pieces, one after the other.
 pub(crate) fn laid_out_bytes(prefix_len: usize, pieces: &[Piece<'_>]) -> usize {
-    let mut total = HEADER_BYTES + cell_bytes(prefix_len);
+    let prefix_bytes = if prefix_len > HEADER_PREFIX_BYTES { cell_bytes(prefix_len) } else { 0 };
+    let mut total = HEADER_BYTES + prefix_bytes;
     let mut at = 0;
     for piece in pieces {
         for i in piece.range.clone() {
@@ -226,21 +228,57 @@ impl PageMut<'_> {
         Ok(())
     }
 
-    /// Makes this page hold just the entries `range` of `page`, under the longest prefix they share.
+    /// Makes this page hold just the entries `range` of `page`, under the longest prefix that pays.
     fn keep(&mut self, page: Page<'_>, range: Range<usize>, counters: &mut EditCounters) {
         debug_assert_eq!(page.bytes.len(), self.bytes.len());
         let pieces = [Piece { page, range, separator: &[] }];
-        self.lay_out(&common_prefix(&pieces), &pieces, counters);
+        let mut prefix = common_prefix(&pieces);
+        let bytes = |prefix_len| laid_out_bytes(prefix_len, &pieces);
+        if prefix.len() > HEADER_PREFIX_BYTES && bytes(prefix.len()) > bytes(HEADER_PREFIX_BYTES) {
+            prefix.truncate(HEADER_PREFIX_BYTES);
+        }
+        self.lay_out(&prefix, &pieces, counters);
     }
 
     /// Empties the page and puts the pieces' entries into it, one after the other. The caller knows that they fit
-    /// under this prefix: a page that gives away an entry has at least 12 bytes more than a longer prefix can cost,
-    /// which is one granule.
+    /// under this prefix. Those that remain when a page gives entries away do: a prefix in the header costs nothing;
+    /// one that was not there before and is longer than that is taken only if it costs less; and one that was, and
+    /// grows, costs one granule at most, while an entry that went had three.
     pub(crate) fn lay_out(&mut self, prefix: &[u8], pieces: &[Piece<'_>], counters: &mut EditCounters) {
         self.reset();
         self.set_prefix(prefix);
         for piece in pieces {
             self.append(piece, counters).expect("what is laid out was measured before");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Value;
+    use base::CheckpointNo;
+
+    /// A full page whose keys share 16 bytes, and all but the last one 17. A prefix of 17 would cost 20 bytes among
+    /// the cells and save none: the cells are rounded up.
+    #[test]
+    fn a_prefix_that_leaves_the_header_for_nothing_is_cut() {
+        let (mut bytes, mut other) = (vec![0; 4096], vec![0; 4096]);
+        let mut counters = EditCounters::default();
+        let mut page = PageMut::init(&mut bytes, Kind::Leaf, 0, CheckpointNo(1));
+        let tiny = (0..255).map(|n| vec![b'a', n]);
+        let small = (0..60).map(|n| vec![b'a', 255, 0, n]);
+        // The last key first: it keeps the prefix short.
+        for tail in [vec![b'b']].into_iter().chain(tiny).chain(small) {
+            let key = [&b"sixteen bytes..."[..], &tail].concat();
+            let at = page.as_page().search(&key).unwrap_err();
+            page.insert(at, &key, Value::Inline(b""), &mut counters).unwrap();
+        }
+        let count = page.as_page().count();
+        assert_eq!((page.as_page().free_bytes(), page.as_page().prefix().len()), (0, 16));
+        let mut right = PageMut::init(&mut other, Kind::Leaf, 0, CheckpointNo(1));
+        page.split(&mut right, count - 1, &mut counters);
+        assert_eq!((page.as_page().count(), page.as_page().prefix().len()), (count - 1, 16));
+        assert_eq!(page.as_page().search(b"sixteen bytes...a\x07"), Ok(7));
     }
 }

@@ -12,7 +12,8 @@
 use crate::alloc::FreeCell;
 use crate::edit::is_large;
 use crate::header::{
-    GRANULE_BYTES, HEADER_BYTES, Kind, LARGE_BIT, MAGIC, SLOT_BYTES, Slot, cell_bytes, field, head_of,
+    GRANULE_BYTES, HEADER_BYTES, HEADER_PREFIX_BYTES, Kind, LARGE_BIT, MAGIC, SLOT_BYTES, Slot, cell_bytes,
+    field, head_of,
 };
 use crate::{LargeRef, Page};
 use base::limits::{MAX_PAGE_BYTES, is_page_size, max_inline_bytes, max_key_bytes};
@@ -81,7 +82,7 @@ impl Check<'_> {
         };
         let level = field::level(bytes);
         self.expect((kind == Kind::Leaf) == (level == 0), "level", "0 in a leaf and only there", level)?;
-        let unused = &bytes[field::UNUSED..HEADER_BYTES];
+        let unused = &bytes[field::UNUSED..field::PREFIX];
         self.expect(unused.iter().all(|&byte| byte == 0), "unused header bytes", "zeros", "others")?;
         let count = self.page.count();
         self.expect(kind == Kind::Leaf || count > 0, "entries of an inner page", "at least one", count)?;
@@ -95,9 +96,13 @@ impl Check<'_> {
     fn prefix(&mut self) -> Result<()> {
         let bytes = self.page.bytes;
         let offset = field::prefix_offset(bytes) as usize;
-        match usize::from(field::prefix_len(bytes)) {
-            0 => self.expect(offset == bytes.len(), "offset of the empty prefix", bytes.len(), offset),
-            len => self.take(offset, cell_bytes(len), "prefix"),
+        let len = usize::from(field::prefix_len(bytes));
+        let in_header = if len > HEADER_PREFIX_BYTES { 0 } else { len };
+        let rest = &bytes[field::PREFIX + in_header..HEADER_BYTES];
+        self.expect(rest.iter().all(|&byte| byte == 0), "header bytes behind the prefix", "zeros", "others")?;
+        match in_header == len {
+            true => self.expect(offset == field::PREFIX, "offset of a short prefix", field::PREFIX, offset),
+            false => self.take(offset, cell_bytes(len), "prefix"),
         }
     }
 
@@ -260,6 +265,21 @@ mod tests {
         field::set_free_head(&mut bytes, 0);
         field::set_free_bytes(&mut bytes, 0);
         assert!(refusal(&mut bytes).unwrap().contains("bytes of all cells: expected 12, found 8"));
+    }
+
+    #[test]
+    fn a_prefix_out_of_its_place_is_found() {
+        let refused = |change: &dyn Fn(&mut [u8])| {
+            let mut bytes = example();
+            change(&mut bytes);
+            refusal(&mut bytes).unwrap()
+        };
+        let behind = refused(&|bytes| bytes[field::PREFIX + 3] = 1);
+        assert!(behind.contains("header bytes behind the prefix"), "{behind}");
+        let elsewhere = refused(&|bytes| field::set_prefix_offset(bytes, 4092));
+        assert!(elsewhere.contains("offset of a short prefix: expected 48, found 4092"), "{elsewhere}");
+        let longer = refused(&|bytes| field::set_prefix_len(bytes, 17));
+        assert!(longer.contains("prefix: expected 20 bytes at a multiple of 4"), "{longer}");
     }
 
     #[test]
