@@ -84,11 +84,52 @@ impl Bed {
         Ok(Bed { db, builder, place })
     }
 
+    /// What file `name` of the database takes.
+    pub fn room_of(&self, name: &str) -> Outcome<Room> {
+        Ok(Room::of(&fs::metadata(self.place.path().join(name))?))
+    }
+
+    /// What all files take once the database is closed. [`Bed::reopen`] opens it again.
+    pub fn closed_room(&self) -> Outcome<Room> {
+        self.db.close()?;
+        let mut all = Room::default();
+        for entry in fs::read_dir(self.place.path())? {
+            let Room { file_bytes, block_bytes } = Room::of(&entry?.metadata()?);
+            all.file_bytes += file_bytes;
+            all.block_bytes += block_bytes;
+        }
+        Ok(all)
+    }
+
     /// Closes and opens again: nothing is in the pool then.
     pub fn reopen(&mut self) -> Outcome<()> {
         self.db.close()?;
         self.db = self.builder.clone().open(self.place.path())?;
         Ok(())
+    }
+}
+
+/// What files take.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Room {
+    /// Their length.
+    pub file_bytes: u64,
+    /// What of it has blocks on the disk.
+    pub block_bytes: u64,
+}
+
+impl Room {
+    #[cfg(unix)]
+    fn of(metadata: &fs::Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        /// What the system counts a file's blocks in, whatever the file system's are.
+        const BLOCK_BYTES: u64 = 512;
+        Room { file_bytes: metadata.len(), block_bytes: metadata.blocks() * BLOCK_BYTES }
+    }
+
+    #[cfg(not(unix))]
+    fn of(metadata: &fs::Metadata) -> Self {
+        Room { file_bytes: metadata.len(), block_bytes: metadata.len() }
     }
 }
 

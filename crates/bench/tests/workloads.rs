@@ -55,6 +55,8 @@ fn the_list_names_every_workload() {
         "bulk",
         "point-get",
         "scan",
+        "delete-churn",
+        "range-delete",
         "baseline",
     ];
     assert_eq!(names.lines().collect::<Vec<_>>(), expected);
@@ -168,6 +170,24 @@ fn scan_goes_both_ways_with_and_without_the_memtable() {
     let rows = rows(&["scan", "--n", "3000", "--repeat", "2"]);
     assert_eq!(rows.len(), 8);
     assert_eq!(rows[4]["repetition"], 2);
+}
+
+#[test]
+fn delete_churn_counts_space_over_what_lives() {
+    let rows = rows(&["delete-churn", "--n", "5000", "--memory", "1MiB"]);
+    assert_eq!(rows.len(), 1);
+    assert!(number(&rows[0], "checkpoints") >= 2.0, "{}", rows[0]);
+    let [most, end] = ["space_over_live_max", "space_over_live_end"].map(|name| number(&rows[0], name));
+    assert!(most > 1.0 && end > 1.0, "{}", rows[0]);
+}
+
+#[test]
+fn range_delete_reads_little() {
+    let rows = rows(&["range-delete", "--n", "30k"]);
+    assert_eq!(cases(&rows), ["commit", "checkpoint", "second checkpoint"]);
+    assert_eq!(number(&rows[0], "pages_read"), 0.0);
+    assert!(number(&rows[1], "pages_read") < 20.0, "{}", rows[1]);
+    assert!(number(&rows[1], "data_used_bytes") < 0.7 * number(&rows[0], "data_used_bytes"), "{}", rows[1]);
 }
 
 #[test]

@@ -3,8 +3,10 @@
 mod baseline;
 mod btree_insert;
 mod bulk;
+mod delete_churn;
 mod leaf_edit;
 mod point_get;
+mod range_delete;
 mod read_start;
 mod scan;
 mod write_throughput;
@@ -23,7 +25,7 @@ pub struct Workload {
 }
 
 /// All of them, in the order of `--list`.
-pub const ALL: [Workload; 8] = [
+pub const ALL: [Workload; 10] = [
     Workload { name: btree_insert::NAME, run: btree_insert::run },
     Workload { name: leaf_edit::NAME, run: leaf_edit::run },
     Workload { name: read_start::NAME, run: read_start::run },
@@ -31,6 +33,8 @@ pub const ALL: [Workload; 8] = [
     Workload { name: bulk::NAME, run: bulk::run },
     Workload { name: point_get::NAME, run: point_get::run },
     Workload { name: scan::NAME, run: scan::run },
+    Workload { name: delete_churn::NAME, run: delete_churn::run },
+    Workload { name: range_delete::NAME, run: range_delete::run },
     Workload { name: baseline::NAME, run: baseline::run },
 ];
 
