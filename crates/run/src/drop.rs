@@ -29,10 +29,10 @@ pub(crate) fn retire_subtree(
             if level > 0 {
                 leaves += retire_subtree(pool, reader, space, at, page.child(i), level - 1)?;
             } else if let Value::Large(large) = page.value(i) {
-                lock(space).retire(large.ptr, at);
+                lock(space).retire(large.ptr, at)?;
             }
         }
     }
-    lock(space).retire(ptr, at);
+    lock(space).retire(ptr, at)?;
     Ok(leaves)
 }

@@ -5,6 +5,8 @@
 //! 2. While a chunk is dirty, `saved` is its `used` as the last save left it; a clean chunk needs no copy.
 //! 3. `free` counts the units within the map that are neither used nor held.
 //! 4. No run of `no_fit` or more free units begins in this chunk (a hint that spares a search; `u64::MAX` for none).
+//! 5. No unit below `first_free` is free (another such hint).
+//! 6. A hole is free: a unit of which the file system is known to keep no block.
 
 use base::PagePtr;
 use base::limits::UNIT_BYTES;
@@ -92,8 +94,9 @@ pub(crate) struct Chunk {
     pub(crate) place: Option<PagePtr>,
     pub(crate) free: u64,
     pub(crate) no_fit: u64,
-    /// Something became free since the last trim.
-    pub(crate) freed: bool,
+    pub(crate) first_free: u64,
+    /// Units that take no room on the disk. `None` while none is known.
+    pub(crate) holes: Option<Bits>,
 }
 
 impl Chunk {
@@ -106,14 +109,16 @@ impl Chunk {
             place: None,
             free: 0,
             no_fit: u64::MAX,
-            freed: false,
+            first_free: 0,
+            holes: None,
         }
     }
 
     /// A chunk as it was saved at `place`; `units` of its bits are within the map.
     pub(crate) fn loaded(used: Bits, place: PagePtr, units: u64) -> Self {
         let free = units - used.count(0, units);
-        Chunk { used, held: None, saved: None, place: Some(place), free, no_fit: u64::MAX, freed: false }
+        let (no_fit, first_free) = (u64::MAX, 0);
+        Chunk { used, held: None, saved: None, place: Some(place), free, no_fit, first_free, holes: None }
     }
 
     pub(crate) fn is_dirty(&self) -> bool {
@@ -129,6 +134,29 @@ impl Chunk {
 
     pub(crate) fn held_mut(&mut self) -> &mut Bits {
         self.held.get_or_insert_with(Bits::none)
+    }
+
+    /// Free units `from..to` are handed out.
+    pub(crate) fn take(&mut self, from: u64, to: u64) {
+        self.used.fill(from, to, true);
+        self.free -= to - from;
+        if let Some(holes) = &mut self.holes {
+            holes.fill(from, to, false);
+        }
+        if from <= self.first_free && self.first_free < to {
+            self.first_free = to;
+        }
+    }
+
+    /// Units `from..to`, which are neither used nor held any more, are free.
+    pub(crate) fn give(&mut self, from: u64, to: u64) {
+        self.free += to - from;
+        self.first_free = self.first_free.min(from);
+    }
+
+    /// Free units that take room on the disk, as far as is known.
+    pub(crate) fn backed(&self) -> u64 {
+        self.free - self.holes.as_ref().map_or(0, |holes| holes.count(0, CHUNK_UNITS))
     }
 
     #[inline]
@@ -158,10 +186,13 @@ impl Chunk {
         to
     }
 
-    /// Counts the free units among the first `units`.
+    /// Counts the free units among the first `units`, the only ones that the map covers.
     pub(crate) fn recount(&mut self, units: u64) {
         let held = self.held.as_ref().map_or(0, |held| held.count(0, units));
         self.free = units - self.used.count(0, units) - held;
-        self.no_fit = u64::MAX;
+        (self.no_fit, self.first_free) = (u64::MAX, 0);
+        if let Some(holes) = &mut self.holes {
+            holes.fill(units, CHUNK_UNITS, false);
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Floor 2: the map of used and free units of the data file.
 //!
-//! Reading order: [`root`] (what the superblock keeps), `chunk` (32,768 units as bits), [`map`] (allocate, retire,
-//! release, revert), `save` (the written form, copy-on-write), `trim` (giving room back), [`check`] (the map
-//! against what is reachable).
+//! Reading order: [`root`] (what the superblock keeps), `chunk` (32,768 units as bits), [`map`] (retire, release,
+//! revert), `place` (where units are handed out), `save` (the written form, copy-on-write), `trim` (giving room
+//! back), [`check`] (the map against what is reachable).
 //!
 //! A unit is in one of three states:
 //!
@@ -18,6 +18,7 @@
 pub mod check;
 mod chunk;
 pub mod map;
+mod place;
 pub mod root;
 mod save;
 mod trim;

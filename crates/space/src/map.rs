@@ -11,17 +11,13 @@
 use crate::chunk::{CHUNK_UNITS, Chunk};
 use crate::root::Extent;
 use base::limits::UNIT_BYTES;
-use base::{CheckpointNo, DatabaseId, Error, ErrorKind, PagePtr, Result};
+use base::{CheckpointNo, DatabaseId, Error, PagePtr, Result};
 use io::File;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The largest file, in units: its directory of chunks must fit one extent. 2 PiB.
 pub(crate) const MAX_UNITS: u64 = PagePtr::MAX_UNITS * (UNIT_BYTES / PagePtr::BYTES) as u64 * CHUNK_UNITS;
-/// Below 256 KiB a file grows by what is asked for, so that a new database stays tiny.
-const EXACT_GROWTH_UNITS: u64 = 64;
-/// Above that it doubles, by at most 16 MiB.
-const MAX_GROWTH_UNITS: u64 = 4096;
 
 /// The map of used and free units of a data file. Belongs to the one thread that writes pages.
 #[derive(Debug)]
@@ -36,8 +32,9 @@ pub struct Space {
     pub(crate) directory: Option<PagePtr>,
     /// Places of the saved map that the map in memory has outgrown: retired by the next save.
     pub(crate) orphans: Vec<PagePtr>,
-    /// Next-fit: where the last allocation ended.
-    cursor: u64,
+    /// Units handed out since the last save, and between the two saves before it: what a checkpoint needs.
+    pub(crate) handed_out: u64,
+    pub(crate) handed_out_before: u64,
     /// What saved maps have as free already, by the checkpoint from which on nobody reaches it.
     pub(crate) retired: BTreeMap<CheckpointNo, Vec<Extent>>,
     /// What was retired since the last save.
@@ -59,6 +56,8 @@ pub struct SpaceStats {
     pub free_units: u64,
     /// Units that wait to be released.
     pub retired_units: u64,
+    /// Of the free ones, those of which the file system is known to keep no block.
+    pub hole_units: u64,
 }
 
 impl Space {
@@ -100,29 +99,13 @@ impl Space {
             chunks,
             directory: None,
             orphans: Vec::new(),
-            cursor: reserved,
+            handed_out: 0,
+            handed_out_before: 0,
             retired: BTreeMap::new(),
             retiring: BTreeMap::new(),
             logged: BTreeMap::new(),
             adopted: BTreeMap::new(),
         }
-    }
-
-    /// Hands out `units` contiguous units and returns the first. Where no free run is that long the file grows; a
-    /// failure to grow changes nothing. The bytes there are arbitrary. Until the next save a
-    /// [`revert`](Space::revert) takes them back.
-    ///
-    /// Next-fit: usually O(units / 64); a search through a fragmented file visits each chunk at most once until
-    /// something is freed in it.
-    pub fn allocate(&mut self, units: u64) -> Result<u64> {
-        assert!(0 < units && units <= PagePtr::MAX_UNITS, "an extent of {units} units was asked for");
-        let unit = match self.find(units) {
-            Some(unit) => unit,
-            None => self.grow(units)?,
-        };
-        self.set_used(Extent { unit, units });
-        self.cursor = unit + units;
-        Ok(unit)
     }
 
     /// Like [`allocate`](Space::allocate), for what the log refers to rather than the checkpoint that is being
@@ -136,7 +119,7 @@ impl Space {
     }
 
     /// Takes back an extent that recovery found in the log: as if [`allocate_logged`](Space::allocate_logged) had
-    /// just handed it out. [`ErrorKind::Corruption`] if it is not free, or past the end of the file.
+    /// just handed it out. [`Corruption`](base::ErrorKind::Corruption) if it is not free, or past the file's end.
     pub fn claim(&mut self, unit: u64, units: u64) -> Result<()> {
         let file_units = (self.file.len()? / UNIT_BYTES as u64).min(MAX_UNITS);
         let end = unit.checked_add(units).filter(|&end| units > 0 && end <= file_units);
@@ -174,16 +157,24 @@ impl Space {
             let saved = chunk.saved.as_ref().map(|saved| saved.count(from, to));
             assert_eq!(saved, Some(0), "units {unit}+{units} are freed, but the saved map has them");
             chunk.used.fill(from, to, false);
-            chunk.free += to - from;
-            chunk.freed = true;
+            chunk.give(from, to);
         });
+        self.handed_out = self.handed_out.saturating_sub(units);
         self.forget_misses(unit, units);
     }
 
     /// The extent is reachable before checkpoint `at`, and not from it on. Saved as free from now on, but not
     /// handed out before [`release`](Space::release).
-    pub fn retire(&mut self, ptr: PagePtr, at: CheckpointNo) {
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) where the map does not have all of it as used: the pointer came from
+    /// a page that two others point to, or that points to what is nobody's. Nothing changes then.
+    pub fn retire(&mut self, ptr: PagePtr, at: CheckpointNo) -> Result<()> {
         let extent = Extent::from(ptr);
+        if extent.unit < self.reserved || !self.is_used(extent) {
+            let what = "are given up, but not in use: two pages point there, or one to a wrong place";
+            return Err(self.corrupt(format!("units {extent:?} {what}")));
+        }
         self.adopt(extent.unit);
         self.set_held(extent);
         let list = self.retiring.entry(at).or_default();
@@ -191,6 +182,7 @@ impl Space {
             Some(last) if last.end() == extent.unit => last.units += extent.units,
             _ => list.push(extent),
         }
+        Ok(())
     }
 
     /// Everything retired at checkpoints up to `through`, and saved since, may be handed out again: that
@@ -227,91 +219,19 @@ impl Space {
         for index in 0..self.chunks.len() {
             let units = self.units_of(index);
             self.chunks[index].recount(units);
-            self.chunks[index].freed = true;
         }
+        self.handed_out = 0;
     }
 
-    /// How the units are spent. O(chunks).
+    /// How the units are spent. O(chunks), or O(units / 64) where there are holes.
     pub fn stats(&self) -> SpaceStats {
         let waiting = self.retired.values().chain(self.retiring.values()).flatten();
         let retired_units = waiting.map(|extent| extent.units).sum();
         let free_units = self.chunks.iter().map(|chunk| chunk.free).sum();
         let used_units = self.units - free_units - retired_units;
-        SpaceStats { total_units: self.units, used_units, free_units, retired_units }
-    }
-
-    /// Where `units` free units begin, from the cursor on and around.
-    fn find(&mut self, units: u64) -> Option<u64> {
-        let first = (self.cursor / CHUNK_UNITS) as usize;
-        let count = self.chunks.len();
-        if count == 0 {
-            return None;
-        }
-        // The cursor's chunk comes twice: first from the cursor on, at last from its beginning.
-        (0..=count).find_map(|step| {
-            let index = (first + step) % count;
-            let from = if step == 0 { self.cursor % CHUNK_UNITS } else { 0 };
-            self.find_in(index, from, units)
-        })
-    }
-
-    /// Where `units` free units begin that start at or after bit `from` of a chunk. They may end in a later one.
-    fn find_in(&mut self, index: usize, from: u64, units: u64) -> Option<u64> {
-        let chunk = self.chunks.get(index)?;
-        if chunk.free == 0 || chunk.no_fit <= units {
-            return None;
-        }
-        let (base, len) = (index as u64 * CHUNK_UNITS, self.units_of(index));
-        let mut at = from;
-        loop {
-            at = self.chunks[index].next_free(at, len);
-            if at >= len {
-                break;
-            }
-            let end = self.run_end(base + at, (base + at + units).min(self.units));
-            if end - (base + at) >= units {
-                return Some(base + at);
-            }
-            at = end - base;
-        }
-        if from == 0 {
-            self.chunks[index].no_fit = units;
-        }
-        None
-    }
-
-    /// Where the run of free units that begins at `unit` ends, looking no further than `limit`.
-    fn run_end(&self, unit: u64, limit: u64) -> u64 {
-        let mut at = unit;
-        while at < limit {
-            let (index, base) = ((at / CHUNK_UNITS) as usize, at / CHUNK_UNITS * CHUNK_UNITS);
-            let to = (limit - base).min(CHUNK_UNITS);
-            let taken = self.chunks[index].next_taken(at - base, to);
-            at = base + taken;
-            if taken < to {
-                break;
-            }
-        }
-        at
-    }
-
-    /// Lengthens the file so that `units` free units end it; returns the first. The free tail counts.
-    fn grow(&mut self, units: u64) -> Result<u64> {
-        let first = self.tail();
-        let target = first + units;
-        let step = self.units.min(MAX_GROWTH_UNITS);
-        let roomy = if target < EXACT_GROWTH_UNITS { target } else { target.max(self.units + step) };
-        let new_units = roomy.min(MAX_UNITS);
-        if target > new_units {
-            let limit = MAX_UNITS * UNIT_BYTES as u64;
-            return Err(Error::new(ErrorKind::Full, format!("a data file holds at most {limit} bytes")));
-        }
-        let bytes = new_units * UNIT_BYTES as u64;
-        if self.file.len()? < bytes {
-            self.file.set_len(bytes)?;
-        }
-        self.cover(new_units);
-        Ok(first)
+        let backed_units: u64 = self.chunks.iter().map(Chunk::backed).sum();
+        let hole_units = free_units - backed_units;
+        SpaceStats { total_units: self.units, used_units, free_units, retired_units, hole_units }
     }
 
     /// Where the free units at the end of the map begin.
@@ -326,12 +246,10 @@ impl Space {
     }
 
     /// Makes the map cover `units`, more than now.
-    fn cover(&mut self, units: u64) {
+    pub(crate) fn cover(&mut self, units: u64) {
         let before = std::mem::replace(&mut self.units, units);
         self.chunks.resize_with(units.div_ceil(CHUNK_UNITS) as usize, Chunk::fresh);
-        self.each_chunk_untouched(Extent { unit: before, units: units - before }, |chunk, from, to| {
-            chunk.free += to - from;
-        });
+        self.each_chunk_untouched(Extent { unit: before, units: units - before }, Chunk::give);
         self.forget_misses(before, units - before);
     }
 
@@ -344,12 +262,9 @@ impl Space {
         self.run_end(extent.unit, extent.end()) == extent.end()
     }
 
-    fn set_used(&mut self, extent: Extent) {
+    pub(crate) fn set_used(&mut self, extent: Extent) {
         debug_assert!(self.is_free(extent), "units {extent:?} were handed out twice");
-        self.each_chunk(extent, |chunk, from, to| {
-            chunk.used.fill(from, to, true);
-            chunk.free -= to - from;
-        });
+        self.each_chunk(extent, Chunk::take);
     }
 
     /// Used units become retired ones.
@@ -373,8 +288,7 @@ impl Space {
     fn unhold(&mut self, extent: Extent) {
         self.each_chunk_untouched(extent, |chunk, from, to| {
             chunk.held_mut().fill(from, to, false);
-            chunk.free += to - from;
-            chunk.freed = true;
+            chunk.give(from, to);
         });
     }
 
@@ -387,7 +301,11 @@ impl Space {
     }
 
     /// The same for what is not saved: `held`, and counts.
-    fn each_chunk_untouched(&mut self, extent: Extent, mut change: impl FnMut(&mut Chunk, u64, u64)) {
+    pub(crate) fn each_chunk_untouched(
+        &mut self,
+        extent: Extent,
+        mut change: impl FnMut(&mut Chunk, u64, u64),
+    ) {
         assert!(extent.end() <= self.units, "units {extent:?} of a map of {}", self.units);
         let mut at = extent.unit;
         while at < extent.end() {

@@ -71,7 +71,7 @@ impl Space {
     /// Steps 1 and 2.
     fn place(&mut self, moves: &mut Moves) -> Result<()> {
         for ptr in self.orphans.clone().into_iter().chain(self.directory) {
-            self.put_away(ptr, moves);
+            self.put_away(ptr, moves)?;
         }
         loop {
             self.place_chunks(moves)?;
@@ -95,7 +95,7 @@ impl Space {
             }
             for index in unplaced {
                 if let Some(ptr) = self.chunks[index].place {
-                    self.put_away(ptr, moves);
+                    self.put_away(ptr, moves)?;
                 }
                 // Noted only when it was given a place, so that `undo` frees no more than was allocated.
                 let unit = self.allocate(1)?;
@@ -104,9 +104,15 @@ impl Space {
         }
     }
 
-    fn put_away(&mut self, ptr: PagePtr, moves: &mut Moves) {
-        self.set_held(ptr.into());
+    fn put_away(&mut self, ptr: PagePtr, moves: &mut Moves) -> Result<()> {
+        let extent = Extent::from(ptr);
+        if !self.is_used(extent) {
+            // A page of a hostile file claimed these units, and they were given up with it.
+            return Err(self.corrupt(format!("units {extent:?} hold the map, but a page gave them up")));
+        }
+        self.set_held(extent);
         moves.old.push(ptr);
+        Ok(())
     }
 
     /// Step 3.
@@ -169,6 +175,7 @@ impl Space {
             self.retired.entry(at).or_default().extend(old.into_iter().map(Extent::from));
         }
         self.adopted.clear();
+        self.handed_out_before = std::mem::take(&mut self.handed_out);
     }
 
     fn undo(&mut self, moves: Moves) {
@@ -251,10 +258,21 @@ impl Space {
         }
     }
 
-    /// Whether all units of an extent within the map are used.
+    /// Whether all units of an extent are within the map, and used.
     pub(crate) fn is_used(&self, extent: Extent) -> bool {
-        (extent.unit..extent.end())
-            .all(|unit| self.chunks[(unit / CHUNK_UNITS) as usize].used.get(unit % CHUNK_UNITS))
+        let Some(end) = extent.unit.checked_add(extent.units).filter(|&end| end <= self.units) else {
+            return false;
+        };
+        let mut at = extent.unit;
+        while at < end {
+            let base = at / CHUNK_UNITS * CHUNK_UNITS;
+            let to = (end - base).min(CHUNK_UNITS);
+            if self.chunks[(at / CHUNK_UNITS) as usize].used.count(at - base, to) < to - (at - base) {
+                return false;
+            }
+            at = base + to;
+        }
+        true
     }
 }
 

@@ -155,19 +155,52 @@ fn a_trim_gives_back_the_end_of_the_file() {
     let mut space = Space::create(file.clone(), DATABASE, 2);
     let (low, high) = (space.allocate(4).unwrap(), space.allocate(40_000).unwrap());
     let first = space.save(CheckpointNo(1)).unwrap();
-    space.retire(PagePtr::new(high, 40_000, 0), CheckpointNo(2));
+    space.retire(PagePtr::new(high, 40_000, 0), CheckpointNo(2)).unwrap();
     let second = space.save(CheckpointNo(2)).unwrap();
     space.release(CheckpointNo(2));
     let before = file.len().unwrap();
-    space.trim().unwrap();
+    space.trim(0).unwrap();
     // The second map lies at the end, so another save must bring it to the front before the file can shrink.
     let keep = space.allocate(4).unwrap();
     let third = space.save(CheckpointNo(3)).unwrap();
     space.release(CheckpointNo(3));
-    assert!(space.trim().unwrap() > 0);
+    assert!(space.trim(0).unwrap() > 0);
     assert!(file.len().unwrap() < before / 2, "{} of {before}", file.len().unwrap());
     let loaded = Space::load(file, DATABASE, 2, &third).unwrap();
     let extent = |unit| Extent { unit, units: 4 };
     assert!(loaded.check([extent(low), extent(keep)]).is_clean());
     assert!(first != second && second != third);
+}
+
+#[test]
+fn what_is_not_in_use_cannot_be_given_up() {
+    let mut space = Space::create(Recorder::new(), DATABASE, 2);
+    let unit = space.allocate(4).unwrap();
+    let before = space.stats();
+    let places = [(unit, 8), (0, 1), (1, 4), (unit + 2, 4), (1 << 30, 4), (PagePtr::MAX_UNIT, 4)];
+    for (unit, units) in places {
+        let error = space.retire(PagePtr::new(unit, units, 0), CheckpointNo(1)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{unit}+{units}");
+    }
+    assert_eq!(space.stats(), before);
+    space.retire(PagePtr::new(unit, 4, 0), CheckpointNo(1)).unwrap();
+    assert!(space.retire(PagePtr::new(unit, 4, 0), CheckpointNo(1)).is_err(), "given up by a second parent");
+}
+
+#[test]
+fn scattered_gaps_are_used_before_the_file_grows() {
+    let mut space = Space::create(Recorder::new(), DATABASE, 2);
+    let pages: Vec<u64> = (0..1000).map(|_| space.allocate(4).unwrap()).collect();
+    pages.iter().step_by(2).for_each(|&unit| space.free_unused(unit, 4));
+    let before = space.stats();
+    let mut given = 0;
+    while given < 350 * 4 {
+        given += space.allocate_pages(4, 64).unwrap().units;
+    }
+    assert_eq!(space.stats().total_units, before.total_units, "{before:?}");
+    // With little left, pages that belong together lie together again.
+    while space.stats().total_units == before.total_units {
+        space.allocate_pages(4, 64).unwrap();
+    }
+    assert!(space.stats().free_units > 0);
 }

@@ -92,6 +92,20 @@ impl Model {
         }
     }
 
+    fn allocate_pages(&mut self) {
+        let (page_units, count) = (1 + self.random.below(4), 1 + self.random.below(self.longest.min(4000)));
+        let extent = self.space.allocate_pages(page_units, count).unwrap();
+        assert!(
+            extent.units.is_multiple_of(page_units) && (1..=count).contains(&(extent.units / page_units))
+        );
+        assert!(
+            self.untouchable().is_disjoint(&units(&BTreeSet::from([extent]))),
+            "{extent:?} came too early"
+        );
+        assert!(self.file.len().unwrap() >= extent.end() * 4096);
+        self.now.trees.insert(extent);
+    }
+
     fn free_unused(&mut self) {
         let fresh: BTreeSet<Extent> = self.now.trees.difference(&self.saved.trees).copied().collect();
         let candidates = fresh.difference(&self.owed).chain(&self.now.logged).copied().collect();
@@ -109,7 +123,7 @@ impl Model {
         self.now.trees.remove(&extent);
         self.now.logged.remove(&extent);
         self.retiring.extend(extent.unit..extent.end());
-        self.space.retire(PagePtr::new(extent.unit, extent.units, 0), CheckpointNo(self.checkpoint));
+        self.space.retire(PagePtr::new(extent.unit, extent.units, 0), CheckpointNo(self.checkpoint)).unwrap();
     }
 
     fn adopt(&mut self) {
@@ -192,7 +206,8 @@ impl Model {
 
     fn step(&mut self) {
         match self.random.below(100) {
-            0..45 => self.allocate(),
+            0..25 => self.allocate(),
+            25..45 => self.allocate_pages(),
             45..50 => self.free_unused(),
             50..75 => self.retire(),
             75..80 => self.adopt(),
@@ -201,7 +216,8 @@ impl Model {
             94..96 => self.revert(),
             96..98 => self.reopen(),
             98 => {
-                self.space.trim().unwrap();
+                let keep = self.random.below(2) * self.random.below(self.longest * 4);
+                self.space.trim(keep).unwrap();
             }
             _ => {}
         }

@@ -10,7 +10,8 @@
 //! 7. *Superblock* into the slot that the previous one does not lie in. 8. *Sync it.*
 //! 9. *Switch* to a view with the new runs and without the absorbed memtables.
 //! 10. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
-//! 11. *Free*: the retired pages that no view reads, the log before the seal.
+//! 11. *Free*: the retired pages that no view reads, the log before the seal. What is free by then, and more than
+//!     the next checkpoint will need, goes back to the file system.
 //!
 //! A failure before 6 leaves nothing behind but unreachable pages: the space map is turned back and the next
 //! checkpoint starts over. A failed sync latches, as always; and from 7 on it is unknown which superblock the disk
@@ -157,6 +158,14 @@ impl Store {
         self.free_unneeded();
     }
 
+    /// Gives the file system what is free beyond the usual need. No checkpoint is between its map and its note now, so
+    /// that nothing free is named by a superblock that could still count.
+    fn trim(&self) -> Result<()> {
+        let mut space = lock(&self.space);
+        let need = space.usual_need();
+        space.trim(need).map(drop)
+    }
+
     fn free_unneeded(&self) {
         let forgotten = self.prune_history(&mut lock(&self.committer));
         drop(forgotten);
@@ -213,6 +222,7 @@ impl Checkpoint<'_> {
             Step::Note => self.note()?,
             Step::Free => {
                 store.free_unneeded();
+                store.trim()?;
                 store.log.drop_before(self.next.replay_from)?;
             }
             Step::Done => {}

@@ -178,7 +178,7 @@ impl<'a> Editor<'a> {
         }
         let Some(leaf) = self.descend(key, Some(true))? else { return Ok(false) };
         let Ok(at) = self.arena.page(leaf).search_counted(key, &mut self.counters) else { return Ok(false) };
-        self.forget_record(leaf, at, key);
+        self.forget_record(leaf, at, key)?;
         self.arena.page_mut(leaf).remove(at, &mut self.counters);
         if self.is_underfull(leaf) {
             self.repair_path()?;
@@ -290,7 +290,7 @@ impl<'a> Editor<'a> {
     }
 
     fn overwrite(&mut self, leaf: u32, at: usize, key: &[u8], value: Value<'_>) -> Result<()> {
-        self.forget_record(leaf, at, key);
+        self.forget_record(leaf, at, key)?;
         if self.arena.page_mut(leaf).replace(at, value, &mut self.counters).is_ok() {
             self.dirty_sum = self.dirty_sum.wrapping_add(record_hash(key, value));
             self.records += 1;
@@ -302,13 +302,14 @@ impl<'a> Editor<'a> {
     }
 
     /// Takes record `at` of `leaf` off the books: it is about to be removed or replaced.
-    fn forget_record(&mut self, leaf: u32, at: usize, key: &[u8]) {
+    fn forget_record(&mut self, leaf: u32, at: usize, key: &[u8]) -> Result<()> {
         let value = self.arena.page(leaf).value(at);
         self.dirty_sum = self.dirty_sum.wrapping_sub(record_hash(key, value));
         self.records = self.records.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(key.len() as u64 + value_bytes(value));
-        if let Value::Large(LargeRef { ptr, .. }) = value {
-            lock(self.space).retire(ptr, self.birth);
+        match value {
+            Value::Large(LargeRef { ptr, .. }) => lock(self.space).retire(ptr, self.birth),
+            Value::Inline(_) => Ok(()),
         }
     }
 

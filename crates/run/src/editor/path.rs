@@ -166,7 +166,7 @@ impl Editor<'_> {
             lock(self.space).free_unused(ptr.unit(), ptr.units());
             self.pool.forget(ptr.unit());
         } else {
-            lock(self.space).retire(ptr, self.birth);
+            lock(self.space).retire(ptr, self.birth)?;
         }
         self.arena.page_mut(node).set_birth(self.birth);
         if level == 0 {

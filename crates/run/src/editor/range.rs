@@ -54,8 +54,7 @@ impl Editor<'_> {
     /// Removes from dirty page `node` what lies in the range; an absent bound lies outside the page.
     fn trim(&mut self, node: u32, level: u8, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         if level == 0 {
-            self.trim_leaf(node, start, end);
-            return Ok(());
+            return self.trim_leaf(node, start, end);
         }
         let page = self.arena.page(node);
         let first = start.map_or(0, |start| page.child_for(start));
@@ -102,7 +101,7 @@ impl Editor<'_> {
         slot > 0 && key.strip_prefix(page.prefix()) == Some(page.suffix(slot))
     }
 
-    fn trim_leaf(&mut self, leaf: u32, start: Option<&[u8]>, end: Option<&[u8]>) {
+    fn trim_leaf(&mut self, leaf: u32, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         let page = self.arena.page(leaf);
         let place = |key: &[u8]| page.search(key).unwrap_or_else(|at| at);
         let first = start.map_or(0, place);
@@ -110,17 +109,18 @@ impl Editor<'_> {
         let mut key = std::mem::take(&mut self.scratch);
         for at in (first..last).rev() {
             self.arena.page(leaf).copy_key(at, &mut key);
-            self.forget_record(leaf, at, &key);
+            self.forget_record(leaf, at, &key)?;
             self.arena.page_mut(leaf).remove(at, &mut self.counters);
         }
         self.scratch = key;
+        Ok(())
     }
 
     /// Gives up the subtree at `ptr`, dirty or not, whose root has `level`.
     fn drop_subtree(&mut self, ptr: PagePtr, level: u8) -> Result<()> {
         let Some(node) = node_of(ptr) else { return self.drop_clean(ptr, level) };
         if level == 0 {
-            self.trim_leaf(node, None, None);
+            self.trim_leaf(node, None, None)?;
         } else {
             for slot in 0..self.arena.page(node).count() {
                 let child = self.arena.page(node).child(slot);

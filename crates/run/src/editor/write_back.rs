@@ -12,7 +12,7 @@ use super::Editor;
 use super::arena::node_of;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
-use base::{ErrorKind, PagePtr, Result};
+use base::{PagePtr, Result};
 use page::{Kind, PageMut};
 
 /// How much is allocated and written at once: enough that a disk's latency does not matter.
@@ -77,7 +77,9 @@ impl Editor<'_> {
     fn write_extent(&mut self, pages: &[Dirty], buffer: &mut Vec<u8>) -> Result<usize> {
         let page_bytes = self.pool.page_bytes();
         let page_units = (page_bytes / UNIT_BYTES) as u64;
-        let (first_unit, count) = self.allocate_pages(pages.len().min(EXTENT_BYTES / page_bytes))?;
+        let most = pages.len().min(EXTENT_BYTES / page_bytes) as u64;
+        let extent = lock(self.space).allocate_pages(page_units, most)?;
+        let (first_unit, count) = (extent.unit, (extent.units / page_units) as usize);
         let pages = &pages[..count];
         buffer.clear();
         let mut unit = first_unit;
@@ -95,19 +97,6 @@ impl Editor<'_> {
             self.pool.admit(self.pointer_from(dirty.parent), bytes);
         }
         Ok(count)
-    }
-
-    /// Contiguous room for `count` pages, or for half as many, and so on, where space is short or scattered; answers
-    /// the first unit and the number of pages.
-    fn allocate_pages(&mut self, mut count: usize) -> Result<(u64, usize)> {
-        let page_units = (self.pool.page_bytes() / UNIT_BYTES) as u64;
-        loop {
-            match lock(self.space).allocate(count as u64 * page_units) {
-                Ok(unit) => return Ok((unit, count)),
-                Err(error) if error.kind() == ErrorKind::Full && count > 1 => count /= 2,
-                Err(error) => return Err(error),
-            }
-        }
     }
 
     /// Makes a dirty page final, for the unit it will lie at, and points its parent there.
