@@ -20,6 +20,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/store/src/snapshot.rs", "a snapshot looks at the view that its slot holds"),
     ("crates/store/src/view.rs", "views that are found without a lock and freed when no slot holds them"),
     ("crates/store/tests/views_loom.rs", "holds views as a snapshot does, under loom"),
+    ("rivals/src/engines/lmdb.rs", "a map is as safe as whoever shares the file, as LMDB's binding says"),
 ];
 
 /// How far above a weaker ordering the comment that argues for it may begin.

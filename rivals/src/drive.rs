@@ -1,0 +1,165 @@
+//! Running: each repetition of each engine in a process of its own, engines interleaved.
+//!
+//! The repetitions go round: every engine once, then every engine again, so that a slow minute of the machine falls on
+//! all of them. A process has a new empty directory, which goes with it.
+
+use crate::engine::{Config, Durability, Failure, Outcome};
+use crate::measure::Row;
+use crate::workloads::{Job, Workload};
+use crate::{engines, report};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// What a run of one engine on one workload gave.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// Its rows.
+    Rows(Vec<Row>),
+    /// The engine does not have what was asked for.
+    Unsupported(String),
+    /// It failed, answered wrongly, or took too long.
+    Failed(String),
+}
+
+/// A run that was asked for, and its answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    pub engine: String,
+    pub workload: String,
+    pub durability: Durability,
+    pub answer: Answer,
+}
+
+/// Everything of one invocation; what `report` reads.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Results {
+    pub machine: report::Machine,
+    pub scale: f64,
+    pub repeat: usize,
+    pub cache_bytes: usize,
+    pub runs: Vec<Run>,
+}
+
+impl Results {
+    /// The first run that failed.
+    pub fn failure(&self) -> Option<String> {
+        self.runs.iter().find_map(|run| match &run.answer {
+            Answer::Failed(why) => {
+                Some(format!("{} on {}, {}: {why}", run.engine, run.workload, run.durability))
+            }
+            Answer::Rows(_) | Answer::Unsupported(_) => None,
+        })
+    }
+}
+
+/// How to run.
+pub struct Plan {
+    pub engines: Vec<String>,
+    pub workloads: Vec<&'static Workload>,
+    pub repeat: usize,
+    pub scale: f64,
+    pub cache_bytes: usize,
+    pub dir: Option<PathBuf>,
+    /// A run that takes longer has no figures.
+    pub limit: Duration,
+}
+
+impl Plan {
+    /// All of it, with progress on a terminal.
+    pub fn run(&self) -> Outcome<Results> {
+        let cases: Vec<_> =
+            self.workloads.iter().flat_map(|w| w.durabilities.iter().map(move |&d| (*w, d))).collect();
+        let style =
+            ProgressStyle::with_template("{pos}/{len} {wide_msg} {elapsed}").expect("the template is right");
+        let bar = ProgressBar::new((cases.len() * self.repeat * self.engines.len()) as u64).with_style(style);
+        let mut runs: Vec<Run> = Vec::new();
+        for (workload, durability) in cases {
+            for _ in 0..self.repeat {
+                for engine in &self.engines {
+                    bar.set_message(format!("{} {durability} {engine}", workload.name));
+                    let no_figures = |run: &Run| {
+                        run.engine == *engine
+                            && run.workload == workload.name
+                            && run.durability == durability
+                            && !matches!(run.answer, Answer::Rows(_))
+                    };
+                    if !runs.iter().any(no_figures) {
+                        let answer = self.child(engine, workload.name, durability)?;
+                        let workload = workload.name.to_owned();
+                        runs.push(Run { engine: engine.clone(), workload, durability, answer });
+                    }
+                    bar.inc(1);
+                }
+            }
+        }
+        bar.finish_and_clear();
+        let Plan { scale, repeat, cache_bytes, .. } = *self;
+        Ok(Results { machine: report::Machine::here(), scale, repeat, cache_bytes, runs })
+    }
+
+    fn child(&self, engine: &str, workload: &str, durability: Durability) -> Outcome<Answer> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["one", engine, workload, &durability.to_string()])
+            .args(["--scale", &self.scale.to_string(), "--cache-mib", &(self.cache_bytes >> 20).to_string()])
+            .args(self.dir.iter().flat_map(|dir| [Path::new("--dir"), dir]))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        // Read beside the child, so that it never waits for a full pipe.
+        let out = child.stdout.take().map(|pipe| thread::spawn(|| std::io::read_to_string(pipe)));
+        let err = child.stderr.take().map(|pipe| thread::spawn(|| std::io::read_to_string(pipe)));
+        let read = |reader: Option<thread::JoinHandle<std::io::Result<String>>>| {
+            reader.and_then(|reader| reader.join().ok()?.ok()).unwrap_or_default()
+        };
+        let began = Instant::now();
+        let status = loop {
+            match child.try_wait()? {
+                Some(status) => break status,
+                None if began.elapsed() > self.limit => {
+                    child.kill()?;
+                    child.wait()?;
+                    return Ok(Answer::Failed(format!("not done after {} s", self.limit.as_secs())));
+                }
+                None => thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        let (out, err) = (read(out), read(err));
+        if status.success() {
+            return Ok(serde_json::from_str(&out)?);
+        }
+        let last = err.lines().last().unwrap_or("no message");
+        Ok(Answer::Failed(format!("{status}: {last}")))
+    }
+}
+
+/// One engine on one workload, in this process. What the engine does not support is an answer; a failure is not.
+pub fn one(
+    engine: &str,
+    workload: &Workload,
+    durability: Durability,
+    scale: f64,
+    cache_bytes: usize,
+    dir: Option<&Path>,
+) -> Outcome<Answer> {
+    let entry =
+        engines::named(engine).ok_or_else(|| Failure::Wrong(format!("no engine is called {engine}")))?;
+    let parent = dir.map_or_else(std::env::temp_dir, Path::to_owned);
+    fs::create_dir_all(&parent)?;
+    let scratch = tempfile::Builder::new().prefix("rivals-").tempdir_in(parent)?;
+    let config = Config { dir: scratch.path().to_owned(), durability, cache_bytes };
+    let open = match (entry.open)(&config) {
+        Err(Failure::Unsupported(why)) => return Ok(Answer::Unsupported(why.into())),
+        open => open?,
+    };
+    let job = Job { engine: &*open, config: &config, scale };
+    let mut rows = (workload.run)(&job)?;
+    for row in &mut rows {
+        row.engine = engine.into();
+        row.durability = durability;
+    }
+    Ok(Answer::Rows(rows))
+}
