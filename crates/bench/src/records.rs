@@ -151,6 +151,7 @@ impl Scan for RunScan<'_> {
                 self.large = run::read_large(self.pool, large)?;
                 &self.large
             }
+            page::Value::Deleted => return Err(base::Error::corruption("a delete with nothing below it")),
         };
         Ok(Some((key, value)))
     }

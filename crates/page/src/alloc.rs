@@ -172,6 +172,7 @@ impl PageMut<'_> {
         field::set_prefix_len(self.bytes, 0);
         field::set_free_head(self.bytes, 0);
         field::set_large_count(self.bytes, 0);
+        field::set_deletes(self.bytes, 0);
         field::set_free_bytes(self.bytes, 0);
     }
 }

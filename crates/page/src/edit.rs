@@ -9,7 +9,8 @@
 //! * A split lengthens it again ([`split`](crate::split)).
 
 use crate::header::{
-    HEADER_BYTES, HEADER_PREFIX_BYTES, Kind, LARGE_BIT, MAGIC, SLOT_BYTES, Slot, cell_bytes, field, head_of,
+    DELETED_BIT, HEADER_BYTES, HEADER_PREFIX_BYTES, Kind, LARGE_BIT, MAGIC, SLOT_BYTES, Slot, cell_bytes,
+    field, head_of,
 };
 use crate::split::{Piece, common_len, laid_out_bytes};
 use crate::view::Cell;
@@ -80,6 +81,9 @@ impl<'v> Encoded<'v> {
             Value::Large(large) => {
                 let front = (LARGE_BIT | LargeRef::BYTES as u16).to_le_bytes();
                 Encoded { front, large: large.encode(), inline: None }
+            }
+            Value::Deleted => {
+                Encoded { front: DELETED_BIT.to_le_bytes(), large: [0; LargeRef::BYTES], inline: Some(&[]) }
             }
         }
     }
@@ -245,6 +249,7 @@ impl<'a> PageMut<'a> {
         let slot = Slot::new(head, offset, lead.len() + suffix.len());
         counters.bytes_moved += self.insert_slot(at, slot);
         self.add_large(i32::from(is_large(front)));
+        self.add_deletes(i32::from(is_deleted(front)));
         Ok(())
     }
 
@@ -283,6 +288,14 @@ impl<'a> PageMut<'a> {
         }
     }
 
+    #[inline]
+    fn add_deletes(&mut self, change: i32) {
+        if change != 0 {
+            let count = i32::from(field::deletes(self.bytes)) + change;
+            field::set_deletes(self.bytes, u16::try_from(count).expect("as many as entries"));
+        }
+    }
+
     /// Gives entry `at` of a leaf another value: in place where it fits its cell, else in a new cell. Panics if the
     /// value is longer than `base::limits` allows in this page.
     pub fn replace(
@@ -294,7 +307,7 @@ impl<'a> PageMut<'a> {
         let encoded = Encoded::new(value, self.bytes.len());
         let slot = self.as_page().slot(at);
         let old = self.as_page().cell(at);
-        let (old_len, old_large) = (old.bytes(), is_large(old.front));
+        let (old_len, old_large, old_deleted) = (old.bytes(), is_large(old.front), is_deleted(old.front));
         let parts = encoded.cell(&[]);
         let head_len = parts.front.len() + slot.suffix_len();
         let len = cell_bytes(head_len + parts.back.len());
@@ -308,6 +321,7 @@ impl<'a> PageMut<'a> {
         self.bytes[slot.offset()..][..2].copy_from_slice(parts.front);
         self.bytes[slot.offset() + head_len..][..parts.back.len()].copy_from_slice(parts.back);
         self.add_large(i32::from(is_large(parts.front)) - i32::from(old_large));
+        self.add_deletes(i32::from(is_deleted(parts.front)) - i32::from(old_deleted));
         Ok(())
     }
 
@@ -321,7 +335,7 @@ impl<'a> PageMut<'a> {
     ) -> Result<(), NoRoom> {
         let slot = self.as_page().slot(at);
         let old = self.as_page().cell(at);
-        let (old_len, old_large) = (old.bytes(), is_large(old.front));
+        let (old_len, old_large, old_deleted) = (old.bytes(), is_large(old.front), is_deleted(old.front));
         let Some(offset) = self.allocate(len, 0) else {
             let suffix = self.as_page().suffix(at).to_vec();
             self.remove_entry(at, counters);
@@ -336,6 +350,7 @@ impl<'a> PageMut<'a> {
         self.set_slot(at, Slot::new(slot.head(), offset, slot.suffix_len()));
         self.release(slot.offset(), old_len);
         self.add_large(i32::from(is_large(parts.front)) - i32::from(old_large));
+        self.add_deletes(i32::from(is_deleted(parts.front)) - i32::from(old_deleted));
         Ok(())
     }
 
@@ -365,10 +380,11 @@ impl<'a> PageMut<'a> {
     fn remove_entry(&mut self, at: usize, counters: &mut EditCounters) {
         let offset = self.as_page().slot(at).offset();
         let cell = self.as_page().cell(at);
-        let (len, large) = (cell.bytes(), is_large(cell.front));
+        let (len, large, deleted) = (cell.bytes(), is_large(cell.front), is_deleted(cell.front));
         counters.bytes_moved += self.remove_slot(at);
         self.release(offset, len);
         self.add_large(-i32::from(large));
+        self.add_deletes(-i32::from(deleted));
     }
 
     /// Appends the entries of `piece` under this page's prefix, which their keys must share.
@@ -408,4 +424,10 @@ pub(crate) fn is_large(front: &[u8]) -> bool {
         Some(child) => PagePtr::decode(child).flags() & PagePtr::HAS_LARGE != 0,
         None => u16::from_le_bytes([front[0], front[1]]) & LARGE_BIT != 0,
     }
+}
+
+/// Whether a cell with this front is a leaf's, of a deleted key. A child's pointer is longer than the two bytes.
+#[inline]
+fn is_deleted(front: &[u8]) -> bool {
+    front.len() == 2 && u16::from_le_bytes([front[0], front[1]]) & DELETED_BIT != 0
 }

@@ -18,12 +18,14 @@
 //! | 32-33 | free list | offset of the first freed cell; 0: none |
 //! | 34-35 | large count | entries that are, or lead to, large values |
 //! | 36-39 | free bytes | in the free list; the gap is not counted |
-//! | 40-47 | | zero |
+//! | 40-41 | deletes | leaf entries that say that their key is deleted |
+//! | 42-47 | | zero |
 //! | 48-63 | prefix | a prefix of at most 16 bytes, then zeros |
 //! | 64-.. | slots | 8 bytes each: suffix length u16, cell offset u16, head u32 |
 //!
-//! A leaf cell is `value length u16 · suffix · value`; the length's top bit says that the value is the 24 bytes
-//! of a [`LargeRef`](crate::LargeRef). An inner cell is `PagePtr, 16 bytes · suffix`. A freed cell is
+//! A leaf cell is `value length u16 · suffix · value`. The top two bits of the length say what the value is: 00 the
+//! value itself; 10 the 24 bytes of a [`LargeRef`](crate::LargeRef); 01 nothing, the key is deleted (the length is
+//! 0); 11 means nothing yet. An inner cell is `PagePtr, 16 bytes · suffix`. A freed cell is
 //! `next u16 · length u16 · anything`. A cell's length is rounded up to the granule; what pads it means nothing.
 //!
 //! Most prefixes are short, and a search needs the prefix before anything else: in the header it comes with the
@@ -46,11 +48,13 @@ pub const HEADER_PREFIX_BYTES: usize = HEADER_BYTES - field::PREFIX;
 pub(crate) const MAGIC: u16 = u16::from_le_bytes([b'P', 1]);
 /// The bit of a leaf cell's value length that marks a large reference.
 pub(crate) const LARGE_BIT: u16 = 1 << 15;
+/// The bit of a leaf cell's value length that marks a deleted key.
+pub(crate) const DELETED_BIT: u16 = 1 << 14;
 
 const _: () = assert!(HEADER_BYTES.is_multiple_of(SLOT_BYTES) && SLOT_BYTES.is_multiple_of(GRANULE_BYTES));
 const _: () = assert!(
-    base::limits::max_inline_bytes(base::limits::MAX_PAGE_BYTES) < LARGE_BIT as usize,
-    "an inline value's length leaves the top bit free"
+    base::limits::max_inline_bytes(base::limits::MAX_PAGE_BYTES) < DELETED_BIT as usize,
+    "an inline value's length leaves the top two bits free"
 );
 
 /// What a page's cells hold besides keys.
@@ -115,8 +119,9 @@ pub(crate) mod field {
     number!(free_head, set_free_head, u16, 32);
     number!(large_count, set_large_count, u16, 34);
     number!(free_bytes, set_free_bytes, u32, 36);
+    number!(deletes, set_deletes, u16, 40);
     /// Where the unused bytes of the header begin; they end at the prefix.
-    pub const UNUSED: usize = 40;
+    pub const UNUSED: usize = 42;
     /// Where a short prefix lies, up to the end of the header.
     pub const PREFIX: usize = 48;
 

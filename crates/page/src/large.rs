@@ -1,4 +1,4 @@
-//! What a leaf's entry holds: a value, or a reference to one that lies outside the page.
+//! What a leaf's entry holds: a value, a reference to one that lies outside the page, or that there is none.
 
 use base::PagePtr;
 
@@ -41,6 +41,8 @@ pub enum Value<'a> {
     Inline(&'a [u8]),
     /// Where the value is.
     Large(LargeRef),
+    /// The key is deleted, whatever older runs say. In runs that lie over others alone: see `run::Run::deletes`.
+    Deleted,
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@
 use crate::alloc::FreeCell;
 use crate::edit::is_large;
 use crate::header::{
-    GRANULE_BYTES, HEADER_BYTES, HEADER_PREFIX_BYTES, Kind, LARGE_BIT, MAGIC, SLOT_BYTES, Slot, cell_bytes,
-    field, head_of,
+    DELETED_BIT, GRANULE_BYTES, HEADER_BYTES, HEADER_PREFIX_BYTES, Kind, LARGE_BIT, MAGIC, SLOT_BYTES, Slot,
+    cell_bytes, field, head_of,
 };
 use crate::{LargeRef, Page};
 use base::limits::{MAX_PAGE_BYTES, is_page_size, max_inline_bytes, max_key_bytes};
@@ -30,6 +30,7 @@ struct Check<'a> {
     taken: [u64; MAP_WORDS],
     taken_bytes: usize,
     large_count: usize,
+    deletes: usize,
 }
 
 impl<'a> Page<'a> {
@@ -38,7 +39,8 @@ impl<'a> Page<'a> {
     pub fn verify(bytes: &'a [u8], ptr: PagePtr, database: DatabaseId) -> Result<Page<'a>> {
         let page = Page { bytes };
         let unit = ptr.unit();
-        let mut check = Check { page, unit, taken: [0; MAP_WORDS], taken_bytes: 0, large_count: 0 };
+        let mut check =
+            Check { page, unit, taken: [0; MAP_WORDS], taken_bytes: 0, large_count: 0, deletes: 0 };
         check.identity(ptr, database)?;
         let kind = check.header()?;
         check.prefix()?;
@@ -166,14 +168,19 @@ impl Check<'_> {
     /// The length of a leaf cell's payload, once it is known to be sound.
     fn payload(&mut self, slot: Slot) -> Result<usize> {
         let bytes = self.page.bytes;
-        let (len, large) = self.page.value_len(slot.offset());
-        if !large {
+        let (len, class) = self.page.value_len(slot.offset());
+        if class == 0 {
             let longest = max_inline_bytes(bytes.len());
             self.expect(len <= longest, "value length", format_args!("at most {longest}"), len)?;
             return Ok(len);
         }
-        self.large_count += 1;
         let written = u16::from_le_bytes([bytes[slot.offset()], bytes[slot.offset() + 1]]);
+        if class == DELETED_BIT {
+            self.deletes += 1;
+            self.expect(written == DELETED_BIT, "length of a deleted key's value", DELETED_BIT, written)?;
+            return Ok(0);
+        }
+        self.large_count += 1;
         let canonical = LARGE_BIT | LargeRef::BYTES as u16;
         self.expect(written == canonical, "length of a large reference", canonical, written)?;
         let start = slot.offset() + Kind::Leaf.front_bytes() + slot.suffix_len();
@@ -219,7 +226,9 @@ impl Check<'_> {
         let area = bytes.len() - field::cells_start(bytes) as usize;
         self.expect(self.taken_bytes == area, "bytes of all cells", area, self.taken_bytes)?;
         let large = usize::from(field::large_count(bytes));
-        self.expect(large == self.large_count, "large count", self.large_count, large)
+        self.expect(large == self.large_count, "large count", self.large_count, large)?;
+        let deletes = usize::from(field::deletes(bytes));
+        self.expect(deletes == self.deletes, "count of deleted keys", self.deletes, deletes)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reading a page: plain slices into its bytes, no allocation, no check that [`Page::verify`] has made already.
 
-use crate::header::{HEADER_BYTES, Kind, LARGE_BIT, SLOT_BYTES, Slot, cell_bytes, field};
+use crate::header::{DELETED_BIT, HEADER_BYTES, Kind, LARGE_BIT, SLOT_BYTES, Slot, cell_bytes, field};
 use crate::{LargeRef, Value};
 use base::{CheckpointNo, PagePtr, checksum};
 
@@ -136,23 +136,25 @@ impl<'a> Page<'a> {
     pub fn value(self, i: usize) -> Value<'a> {
         debug_assert_eq!(self.kind(), Kind::Leaf);
         let slot = self.slot(i);
-        let (length, large) = self.value_len(slot.offset());
+        let (length, class) = self.value_len(slot.offset());
         let start = slot.offset() + Kind::Leaf.front_bytes() + slot.suffix_len();
         let bytes = &self.bytes[start..start + length];
-        if large {
-            Value::Large(LargeRef::decode(bytes.try_into().expect("a large reference's bytes")))
-        } else {
-            Value::Inline(bytes)
+        match class {
+            0 => Value::Inline(bytes),
+            DELETED_BIT => Value::Deleted,
+            _ => Value::Large(LargeRef::decode(bytes.try_into().expect("a large reference's bytes"))),
         }
     }
 
-    /// The length in bytes of the payload of the leaf cell at `offset`, and whether it is a large reference.
+    /// The length in bytes of the payload of the leaf cell at `offset`, and its class: 0 for a value, else the bit that
+    /// says what it is.
     #[inline]
-    pub(crate) fn value_len(self, offset: usize) -> (usize, bool) {
+    pub(crate) fn value_len(self, offset: usize) -> (usize, u16) {
         let field = u16::from_le_bytes(self.bytes[offset..offset + 2].try_into().expect("2 bytes"));
-        match field & LARGE_BIT {
-            0 => (usize::from(field), false),
-            _ => (LargeRef::BYTES, true),
+        match field & (LARGE_BIT | DELETED_BIT) {
+            0 => (usize::from(field), 0),
+            DELETED_BIT => (0, DELETED_BIT),
+            _ => (LargeRef::BYTES, LARGE_BIT),
         }
     }
 
@@ -175,6 +177,12 @@ impl<'a> Page<'a> {
         field::large_count(self.bytes) != 0
     }
 
+    /// How many of a leaf's entries say that their key is deleted.
+    #[inline]
+    pub fn deletes(self) -> usize {
+        usize::from(field::deletes(self.bytes))
+    }
+
     /// Bytes taken by header, slots, cells and prefix: the page's length less [`Page::free_bytes`].
     #[inline]
     pub fn used_bytes(self) -> usize {
@@ -194,7 +202,8 @@ impl<'a> Page<'a> {
     }
 
     /// The wrapping sum of `base::checksum::record` over a leaf's records, where a large value counts as its
-    /// encoded reference. What a merge must conserve. `buffer` is scratch for keys; reuse it from page to page.
+    /// encoded reference and a delete as an empty value. What a merge must conserve. `buffer` is scratch for keys;
+    /// reuse it from page to page.
     pub fn record_sum(self, buffer: &mut Vec<u8>) -> u64 {
         debug_assert_eq!(self.kind(), Kind::Leaf);
         buffer.clear();

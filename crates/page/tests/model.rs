@@ -15,6 +15,7 @@ const DATABASE: DatabaseId = DatabaseId(0x5eed);
 enum Item {
     Inline(Vec<u8>),
     Large(LargeRef),
+    Deleted,
     Child(PagePtr),
 }
 
@@ -84,6 +85,8 @@ impl Row {
                 (Ok(at), Item::Large(large)) => page.replace(at, Value::Large(*large), counters),
                 (Err(at), Item::Inline(bytes)) => page.insert(at, key, Value::Inline(bytes), counters),
                 (Err(at), Item::Large(large)) => page.insert(at, key, Value::Large(*large), counters),
+                (Ok(at), Item::Deleted) => page.replace(at, Value::Deleted, counters),
+                (Err(at), Item::Deleted) => page.insert(at, key, Value::Deleted, counters),
             };
             let at = match found {
                 Ok(at) | Err(at) => at,
@@ -201,15 +204,20 @@ impl Row {
                     Kind::Leaf => match page.value(i) {
                         Value::Inline(value) => Item::Inline(value.to_vec()),
                         Value::Large(large) => Item::Large(large),
+                        Value::Deleted => Item::Deleted,
                     },
                 };
                 found.push((key.clone(), item));
             }
             let is_large = |item: &Item| match item {
-                Item::Inline(_) => false,
+                Item::Inline(_) | Item::Deleted => false,
                 Item::Large(_) => true,
                 Item::Child(child) => child.flags() & PagePtr::HAS_LARGE != 0,
             };
+            if self.kind == Kind::Leaf {
+                let deletes = found[large_before..].iter().filter(|(_, item)| *item == Item::Deleted).count();
+                assert_eq!(page.deletes(), deletes);
+            }
             assert_eq!(page.has_large(), found[large_before..].iter().any(|(_, item)| is_large(item)));
             if self.kind == Kind::Leaf {
                 sums = sums.wrapping_add(page.record_sum(&mut key));
@@ -224,6 +232,7 @@ impl Row {
                 sum.wrapping_add(match item {
                     Item::Inline(value) => base::checksum::record(key, value),
                     Item::Large(large) => base::checksum::record(key, &large.encode()),
+                    Item::Deleted => base::checksum::record(key, &[]),
                     Item::Child(_) => unreachable!("a leaf has no children"),
                 })
             });
@@ -261,6 +270,7 @@ fn random_item(random: &mut Random, kind: Kind, page_bytes: usize) -> Item {
             let len_bytes = 5000 + random.below(3000);
             return Item::Large(LargeRef { ptr: PagePtr::new(random.below(99), 2, 7), len_bytes });
         }
+        5..7 => return Item::Deleted,
         _ => random.below(40),
     };
     Item::Inline(vec![random.next_u64() as u8; len as usize])

@@ -7,7 +7,7 @@
 //!
 //! Memory: one page for each level, and the longest large value.
 
-use crate::descriptor::{MAX_HEIGHT, Run, expect_level};
+use crate::descriptor::{MAX_HEIGHT, Run, expect_leaf, expect_level};
 use crate::large::read_large;
 use base::{Error, PagePtr, Result};
 use page::{LargeRef, Page, Value};
@@ -42,6 +42,8 @@ struct Check<'a> {
     visit: &'a mut dyn FnMut(PagePtr) -> Result<()>,
     report: CheckReport,
     key: Vec<u8>,
+    /// Whether leaves may hold deletes.
+    deletes: bool,
 }
 
 impl Run {
@@ -51,7 +53,8 @@ impl Run {
     /// Errors: the first rule that does not hold, as [`ErrorKind::Corruption`](base::ErrorKind::Corruption) naming
     /// the page; whatever reading or `visit` answers.
     pub fn check(&self, pool: &Pool, visit: &mut dyn FnMut(PagePtr) -> Result<()>) -> Result<CheckReport> {
-        let mut check = Check { pool, visit, report: CheckReport::default(), key: Vec::new() };
+        let mut check =
+            Check { pool, visit, report: CheckReport::default(), key: Vec::new(), deletes: self.deletes };
         if usize::from(self.height) > MAX_HEIGHT || (self.height == 0) != self.root.is_none() {
             return Err(Error::corruption(format!(
                 "a run of height {} with root {:?}",
@@ -84,7 +87,7 @@ impl Check<'_> {
         }
         self.report.free_bytes += page.free_bytes() as u64;
         match level {
-            0 => self.leaf(page, ptr, fences),
+            0 => expect_leaf(page, ptr, self.deletes).and_then(|()| self.leaf(page, ptr, fences)),
             _ => self.inner(page, ptr, level, fences),
         }
     }
@@ -99,6 +102,7 @@ impl Check<'_> {
             match page.value(i) {
                 Value::Inline(value) => self.report.bytes += value.len() as u64,
                 Value::Large(large) => self.large(large)?,
+                Value::Deleted => {}
             }
         }
         Ok(())

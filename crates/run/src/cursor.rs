@@ -7,7 +7,7 @@
 //! State: either *on a record* (`leaf` is some, `index < count`, `key` holds the record's key) or *off* (`leaf` is
 //! none). Running off either end, a failed move, and no move at all leave it off; seek to get on again.
 
-use crate::descriptor::{Run, expect_level};
+use crate::descriptor::{Run, expect_leaf, expect_level};
 use base::slots::Reader;
 use base::{PagePtr, Result};
 use page::{Page, Value};
@@ -177,7 +177,7 @@ impl Cursor {
         }
         let pin = pool.pin(reader, ptr)?;
         let page = pin.page();
-        expect_level(page, ptr, 0)?;
+        expect_leaf(page, ptr, self.run.deletes)?;
         self.count = page.count();
         self.key.clear();
         self.key.extend_from_slice(page.prefix());

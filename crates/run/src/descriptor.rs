@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | 0-15 | root | `PagePtr`; zeros when the run is empty |
 //! | 16 | height | levels; 0 when the run is empty |
-//! | 17-23 | | zero |
+//! | 17 | flags | bit 0: holds deletes, as it lies over other runs |
+//! | 18-23 | | zero |
 //! | 24-31 | records | how many, little-endian |
 //! | 32-39 | bytes | of keys and values, little-endian |
 //! | 40-47 | leaves | pages of records, little-endian |
@@ -34,11 +35,16 @@ pub struct Run {
     pub bytes: u64,
     /// Leaf pages, exactly.
     pub leaves: u64,
+    /// Whether records may say that their key is deleted. A run that has nothing below it holds none.
+    pub deletes: bool,
 }
+
+/// The flag of [`Run::deletes`].
+const DELETES_FLAG: u8 = 1;
 
 impl Run {
     /// Nothing.
-    pub const EMPTY: Run = Run { root: None, height: 0, records: 0, bytes: 0, leaves: 0 };
+    pub const EMPTY: Run = Run { root: None, height: 0, records: 0, bytes: 0, leaves: 0, deletes: false };
     /// Bytes of the encoded form.
     pub const BYTES: usize = 48;
 
@@ -49,6 +55,7 @@ impl Run {
             out[..16].copy_from_slice(&root.encode());
         }
         out[16] = self.height;
+        out[17] = if self.deletes { DELETES_FLAG } else { 0 };
         out[24..32].copy_from_slice(&self.records.to_le_bytes());
         out[32..40].copy_from_slice(&self.bytes.to_le_bytes());
         out[40..].copy_from_slice(&self.leaves.to_le_bytes());
@@ -61,19 +68,22 @@ impl Run {
         let mut reader = codec::Reader::new(bytes);
         let mut parts =
             || Some((reader.array()?, reader.array::<8>()?, reader.u64()?, reader.u64()?, reader.u64()?));
-        let (root, [height, padding @ ..], records, size, leaves) =
+        let (root, [height, flags, padding @ ..], records, size, leaves) =
             parts().expect("48 bytes hold the fields");
         let root: [u8; PagePtr::BYTES] = root;
-        if usize::from(height) > MAX_HEIGHT || padding != [0; 7] {
+        if usize::from(height) > MAX_HEIGHT || flags > DELETES_FLAG || padding != [0; 6] {
             return Err(Error::corruption(format!(
-                "run descriptor: height {height} (at most {MAX_HEIGHT}), reserved bytes {padding:?}"
+                "run descriptor: height {height} (at most {MAX_HEIGHT}), flags {flags} (0 or 1), reserved \
+                 bytes {padding:?}"
             )));
         }
-        if height == 0 && (root != [0; PagePtr::BYTES] || records != 0 || size != 0 || leaves != 0) {
+        if height == 0
+            && (root != [0; PagePtr::BYTES] || flags != 0 || records != 0 || size != 0 || leaves != 0)
+        {
             return Err(Error::corruption("run descriptor: height 0, yet a root or records"));
         }
         let root = (height > 0).then(|| PagePtr::decode(&root));
-        Ok(Run { root, height, records, bytes: size, leaves })
+        Ok(Run { root, height, records, bytes: size, leaves, deletes: flags == DELETES_FLAG })
     }
 
     /// The root and its level, or `None` when the run is empty.
@@ -81,6 +91,20 @@ impl Run {
     pub(crate) fn top(&self) -> Option<(PagePtr, u8)> {
         self.root.map(|root| (root, self.height.saturating_sub(1)))
     }
+}
+
+/// Checks that the leaf `page`, reached through `ptr`, is one; that it is not empty; and that it holds deletes only
+/// in a run that may.
+#[inline]
+pub(crate) fn expect_leaf(page: Page<'_>, ptr: PagePtr, deletes: bool) -> Result<()> {
+    expect_level(page, ptr, 0)?;
+    if page.deletes() == 0 || deletes { Ok(()) } else { Err(deletes_nothing(page, ptr)) }
+}
+
+#[cold]
+fn deletes_nothing(page: Page<'_>, ptr: PagePtr) -> Error {
+    let deletes = page.deletes();
+    Error::corruption(format!("page at {ptr:?}: {deletes} deletes in a run that has nothing below it"))
 }
 
 /// Checks that `page`, reached through `ptr`, has the level that its parent says and is not empty: with this, every
@@ -116,15 +140,16 @@ mod tests {
             records: 10,
             bytes: 200,
             leaves: 2,
+            deletes: true,
         };
         assert_eq!(Run::decode(&run.encode()).unwrap(), run);
     }
 
     #[test]
     fn bytes_that_fit_no_run_are_refused() {
-        let good =
-            Run { root: Some(PagePtr::new(9, 4, 7)), height: 3, records: 10, bytes: 200, leaves: 2 }.encode();
-        for (at, value) in [(16, 0), (16, 33), (17, 1), (23, 9)] {
+        let root = Some(PagePtr::new(9, 4, 7));
+        let good = Run { root, height: 3, records: 10, bytes: 200, leaves: 2, deletes: false }.encode();
+        for (at, value) in [(16, 0), (16, 33), (17, 2), (18, 1), (23, 9)] {
             let mut bad = good;
             bad[at] = value;
             assert!(Run::decode(&bad).is_err(), "byte {at} = {value}");

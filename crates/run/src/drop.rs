@@ -11,7 +11,8 @@ use page::Value;
 use pool::Pool;
 use space::Space;
 
-/// Retires the subtree at `ptr`, whose root has `level`; answers how many leaves it had.
+/// Retires the subtree at `ptr`, whose root has `level`; answers how many leaves it had. Its large values go too with
+/// `values`; without, they belong to another run by now.
 pub(crate) fn retire_subtree(
     pool: &Pool,
     reader: &Reader,
@@ -19,15 +20,16 @@ pub(crate) fn retire_subtree(
     at: CheckpointNo,
     ptr: PagePtr,
     level: u8,
+    values: bool,
 ) -> Result<u64> {
     let mut leaves = u64::from(level == 0);
-    if level > 0 || ptr.flags() & PagePtr::HAS_LARGE != 0 {
+    if level > 0 || (values && ptr.flags() & PagePtr::HAS_LARGE != 0) {
         let pin = pool.pin(reader, ptr)?;
         let page = pin.page();
         expect_level(page, ptr, level)?;
         for i in 0..page.count() {
             if level > 0 {
-                leaves += retire_subtree(pool, reader, space, at, page.child(i), level - 1)?;
+                leaves += retire_subtree(pool, reader, space, at, page.child(i), level - 1, values)?;
             } else if let Value::Large(large) = page.value(i) {
                 lock(space).retire(large.ptr, at)?;
             }

@@ -3,7 +3,7 @@
 //! The page that was read last is given up before its child is read, as a miss leaves the epoch to wait for the
 //! disk: nothing on the way down stays borrowed, nothing is allocated, and nothing is counted.
 
-use crate::descriptor::{Run, expect_level};
+use crate::descriptor::{Run, expect_leaf, expect_level};
 use base::slots::EpochGuard;
 use base::{PagePtr, Result};
 use page::Value;
@@ -56,19 +56,20 @@ impl Run {
         key: &[u8],
     ) -> Result<Option<Leaf<'g>>> {
         match self.top() {
-            Some((root, level)) => find(pool, guard, root, level, key),
+            Some((root, level)) => find(pool, guard, root, level, self.deletes, key),
             None => Ok(None),
         }
     }
 }
 
-/// The record under `key` in the subtree at `ptr`, whose root has `level`.
+/// The record under `key` in the subtree at `ptr`, whose root has `level`. `deletes`: it may be a delete.
 #[inline]
 pub(crate) fn find<'g>(
     pool: &'g Pool,
     guard: &'g mut EpochGuard<'_>,
     mut ptr: PagePtr,
     level: u8,
+    deletes: bool,
     key: &[u8],
 ) -> Result<Option<Leaf<'g>>> {
     for level in (1..=level).rev() {
@@ -78,6 +79,6 @@ pub(crate) fn find<'g>(
         ptr = page.child(page.child_for(key));
     }
     let leaf = pool.read(guard, ptr)?;
-    expect_level(leaf.page(), ptr, 0)?;
+    expect_leaf(leaf.page(), ptr, deletes)?;
     Ok(leaf.page().search(key).ok().map(|index| Leaf { page: leaf, index }))
 }

@@ -1,11 +1,10 @@
 //! Values too long for a page: each lies in an extent of its own, named by a [`LargeRef`] in the leaf.
 
+use crate::build::Allocate;
 use base::limits::{MAX_VALUE_BYTES, UNIT_BYTES};
-use base::sync::{Mutex, lock};
 use base::{Error, PagePtr, Result, checksum};
 use page::{LargeRef, Value};
 use pool::Pool;
-use space::Space;
 
 /// Reads a large value, its checksum verified.
 ///
@@ -27,9 +26,9 @@ pub(crate) fn checked_len(large: LargeRef) -> Result<usize> {
 }
 
 /// Writes `value` to an extent of its own. The last unit is padded with zeros, which the checksum does not cover.
-pub(crate) fn write_large(pool: &Pool, space: &Mutex<Space>, value: &[u8]) -> Result<LargeRef> {
+pub(crate) fn write_large(pool: &Pool, space: &mut dyn Allocate, value: &[u8]) -> Result<LargeRef> {
     let units = value.len().div_ceil(UNIT_BYTES) as u64;
-    let unit = lock(space).allocate(units)?;
+    let unit = space.for_value(units)?;
     let ptr = PagePtr::new(unit, units, checksum::extent(pool.database(), unit, value));
     let (whole, rest) = value.split_at(value.len() / UNIT_BYTES * UNIT_BYTES);
     if !whole.is_empty() {
@@ -49,6 +48,7 @@ pub(crate) fn value_bytes(value: Value<'_>) -> u64 {
     match value {
         Value::Inline(bytes) => bytes.len() as u64,
         Value::Large(large) => large.len_bytes,
+        Value::Deleted => 0,
     }
 }
 
@@ -58,5 +58,6 @@ pub(crate) fn record_hash(key: &[u8], value: Value<'_>) -> u64 {
     match value {
         Value::Inline(bytes) => checksum::record(key, bytes),
         Value::Large(large) => checksum::record(key, &large.encode()),
+        Value::Deleted => checksum::record(key, &[]),
     }
 }

@@ -10,8 +10,9 @@
 //! the same.
 //!
 //! Reading order: [`Run`] (the descriptor), [`get`] (one key), [`cursor`] (many, both ways), [`editor`] (the one
-//! writer: shadows pages, edits them in place, writes them back in key order), `drop` (of subtrees, unread), [`check`],
-//! [`walk`] (every extent, for a copy).
+//! writer: shadows pages, edits them in place, writes them back in key order), [`build`] (a whole run, from records in
+//! order), `drop` (of subtrees, unread), [`check`], [`walk`] (every extent, for a copy). A [`delta`] is a run that lies
+//! over others, with deletes and [`ranges`] of them; [`merge`] reads several as one.
 //!
 //! # Rules
 //! 1. A child's level is its parent's less one; the root's level is the height less one. Every descent counts down,
@@ -20,21 +21,30 @@
 //!    lower bound is the parent's.
 //! 3. No page on disk is empty; an empty run has no root.
 //! 4. A pointer carries [`PagePtr::HAS_LARGE`](base::PagePtr::HAS_LARGE) exactly if a large value lies below.
+//! 5. A leaf holds deletes only if the run's descriptor says that it may.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod build;
 pub mod check;
 pub mod cursor;
+pub mod delta;
 mod descriptor;
 mod drop;
 pub mod editor;
 pub mod get;
 pub mod large;
+pub mod merge;
+pub mod ranges;
 pub mod walk;
 
+pub use build::{Allocate, Builder};
 pub use check::CheckReport;
 pub use cursor::Cursor;
+pub use delta::Delta;
 pub use descriptor::{MAX_HEIGHT, Run};
 pub use editor::Editor;
 pub use get::{Leaf, PinnedRecord};
 pub use large::read_large;
+pub use merge::Merge;
+pub use ranges::Ranges;

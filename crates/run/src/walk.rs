@@ -16,7 +16,7 @@
 //!
 //! Memory: a page for each level, and one piece.
 
-use crate::descriptor::{MAX_HEIGHT, Run, expect_level};
+use crate::descriptor::{MAX_HEIGHT, Run, expect_leaf, expect_level};
 use base::checksum::Running;
 use base::{CheckpointNo, DatabaseId, Error, PagePtr, Result};
 use io::File;
@@ -174,7 +174,10 @@ impl Walk {
         }
         source.file.read_exact_at(&mut bytes, ptr.offset_bytes())?;
         let page = Page::verify(&bytes, ptr, source.database)?;
-        expect_level(page, ptr, level)?;
+        match level {
+            0 => expect_leaf(page, ptr, false)?,
+            _ => expect_level(page, ptr, level)?,
+        }
         let birth = page.birth();
         if let Some(parent) = self.levels.last().map(|level| level.page().birth()).filter(|p| *p < birth) {
             let what = format!("born at checkpoint {}, its parent at {}", birth.0, parent.0);

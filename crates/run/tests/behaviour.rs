@@ -243,7 +243,7 @@ fn levels_that_do_not_fall_are_corruption_everywhere() {
     let short = plant(&mut bed, Kind::Inner, 2, Some(leaf));
     bed.birth.0 += 1;
     for (root, height) in [(high, 2), (high, 3), (short, 3), (leaf, 2), (low, 1), (low, 3)] {
-        let run = Run { root: Some(root), height, records: 1, bytes: 2, leaves: 1 };
+        let run = Run { root: Some(root), height, records: 1, bytes: 2, leaves: 1, deletes: false };
         bed.read(|pool, reader| {
             let corrupt =
                 |result: base::Result<()>| assert_eq!(result.unwrap_err().kind(), ErrorKind::Corruption);

@@ -88,6 +88,7 @@ impl Snapshot {
             Some(leaf) => match leaf.value() {
                 Value::Inline(value) => return Ok(Some(value.to_vec())),
                 Value::Large(large) => large,
+                Value::Deleted => return Ok(None),
             },
         };
         drop(guard);
@@ -120,6 +121,7 @@ impl Snapshot {
                 let value = pool.read_extent(large.ptr, large.len_bytes as usize)?;
                 Ok(Some(with(&value)))
             }
+            Value::Deleted => Ok(None),
         }
     }
 

@@ -34,6 +34,11 @@ impl Layout {
         match value.split_first() {
             Some((&BTREE_TAG, rest)) if rest.len() == Run::BYTES => {
                 let run = Run::decode(rest.try_into().expect("length was just compared"))?;
+                if run.deletes {
+                    return Err(Error::corruption(format!(
+                        "physical row of {table}: a run that holds deletes, with nothing below it"
+                    )));
+                }
                 Ok(Layout::BTree(run))
             }
             _ => Err(Error::corruption(format!(

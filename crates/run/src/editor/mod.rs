@@ -147,23 +147,42 @@ impl<'a> Editor<'a> {
         Ok(!self.write(key, value, Existing::Keep)?)
     }
 
+    /// What a run of newer records says about `key`: its value, a large one by reference, which this run then owns; or
+    /// that it is deleted. Errors as [`Editor::put`].
+    pub fn take(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
+        match value {
+            Value::Inline(value) => self.put(key, value).map(drop),
+            Value::Deleted => self.remove(key).map(drop),
+            Value::Large(_) => {
+                self.check_limits(key, &[])?;
+                self.write_back_beyond_limit()?;
+                let leaf = self.descend(key, None)?.expect("without a probe every descent ends in a leaf");
+                match self.arena.page(leaf).search_counted(key, &mut self.counters) {
+                    Ok(at) => self.overwrite(leaf, at, key, value),
+                    Err(at) => self.add(leaf, at, key, value),
+                }
+            }
+        }
+    }
+
     /// A copy of the value under `key`.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let Some((mut ptr, mut level)) = self.top() else { return Ok(None) };
         while let Some(node) = arena::node_of(ptr) {
             let page = self.arena.page(node);
             if level == 0 {
-                return page.search(key).ok().map(|at| self.copy_value(page.value(at))).transpose();
+                return page.search(key).map_or(Ok(None), |at| self.copy_value(page.value(at)));
             }
             ptr = page.child(page.child_for(key));
             level -= 1;
         }
         let mut guard = self.reader.enter();
-        let large = match find(self.pool, &mut guard, ptr, level, key)? {
+        let large = match find(self.pool, &mut guard, ptr, level, false, key)? {
             None => return Ok(None),
             Some(leaf) => match leaf.value() {
                 Value::Inline(bytes) => return Ok(Some(bytes.to_vec())),
                 Value::Large(large) => large,
+                Value::Deleted => return Ok(None),
             },
         };
         drop(guard);
@@ -199,7 +218,7 @@ impl<'a> Editor<'a> {
             )));
         }
         let Editor { root, height, records, bytes, leaves, .. } = self;
-        let run = Run { root, height, records, bytes, leaves };
+        let run = Run { root, height, records, bytes, leaves, deletes: false };
         Ok((run, self.counters))
     }
 
@@ -217,10 +236,11 @@ impl<'a> Editor<'a> {
         Run { root: self.root, height: self.height, ..Run::EMPTY }.top()
     }
 
-    fn copy_value(&self, value: Value<'_>) -> Result<Vec<u8>> {
+    fn copy_value(&self, value: Value<'_>) -> Result<Option<Vec<u8>>> {
         match value {
-            Value::Inline(bytes) => Ok(bytes.to_vec()),
-            Value::Large(large) => read_large(self.pool, large),
+            Value::Inline(bytes) => Ok(Some(bytes.to_vec())),
+            Value::Large(large) => read_large(self.pool, large).map(Some),
+            Value::Deleted => Ok(None),
         }
     }
 
@@ -271,7 +291,7 @@ impl<'a> Editor<'a> {
         if value.len() <= max_inline_bytes(self.pool.page_bytes()) {
             return Ok(Value::Inline(value));
         }
-        write_large(self.pool, self.space, value).map(Value::Large)
+        write_large(self.pool, &mut { self.space }, value).map(Value::Large)
     }
 
     /// Inserts a record that is not there: at `at` of `leaf` if it fits, else after splitting.
@@ -309,7 +329,7 @@ impl<'a> Editor<'a> {
         self.bytes = self.bytes.saturating_sub(key.len() as u64 + value_bytes(value));
         match value {
             Value::Large(LargeRef { ptr, .. }) => lock(self.space).retire(ptr, self.birth),
-            Value::Inline(_) => Ok(()),
+            Value::Inline(_) | Value::Deleted => Ok(()),
         }
     }
 

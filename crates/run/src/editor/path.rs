@@ -2,7 +2,7 @@
 
 use super::Editor;
 use super::arena::{link_to, node_of};
-use crate::descriptor::{MAX_HEIGHT, expect_level};
+use crate::descriptor::{MAX_HEIGHT, expect_leaf, expect_level};
 use crate::get::find;
 use base::sync::lock;
 use base::{PagePtr, Result};
@@ -130,7 +130,7 @@ impl Editor<'_> {
     fn is_sensible(&self, probe: Option<bool>, ptr: PagePtr, level: u8, key: &[u8]) -> Result<bool> {
         let Some(wanted) = probe else { return Ok(true) };
         let mut guard = self.reader.enter();
-        Ok(find(self.pool, &mut guard, ptr, level, key)?.is_some() == wanted)
+        Ok(find(self.pool, &mut guard, ptr, level, false, key)?.is_some() == wanted)
     }
 
     /// The root, at `ptr`, as a dirty page.
@@ -179,7 +179,10 @@ impl Editor<'_> {
     fn copy_page(&mut self, ptr: PagePtr, level: u8, node: u32) -> Result<()> {
         let mut guard = self.reader.enter();
         let page = self.pool.read(&mut guard, ptr)?;
-        expect_level(page.page(), ptr, level)?;
+        match level {
+            0 => expect_leaf(page.page(), ptr, false)?,
+            _ => expect_level(page.page(), ptr, level)?,
+        }
         self.arena.bytes_mut(node).copy_from_slice(page.page().bytes());
         Ok(())
     }

@@ -135,6 +135,7 @@ pub fn copy(pool: &Pool, value: Value<'_>) -> Vec<u8> {
     match value {
         Value::Inline(bytes) => bytes.to_vec(),
         Value::Large(large) => read_large(pool, large).unwrap(),
+        Value::Deleted => panic!("a delete where there can be none"),
     }
 }
 

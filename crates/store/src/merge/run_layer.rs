@@ -47,6 +47,7 @@ impl Layer for RunLayer<'_> {
         self.cursor.entry().map(|(key, value)| match value {
             Value::Inline(bytes) => (key, Item::Value(bytes)),
             Value::Large(large) => (key, Item::Large(large)),
+            Value::Deleted => (key, Item::Deleted),
         })
     }
     #[inline]

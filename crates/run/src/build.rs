@@ -1,0 +1,327 @@
+//! A run from records in ascending order, in one pass: pages are filled from left to right and never touched again.
+//!
+//! 1. Every level has one page that is being filled, its *tail*, and a buffer of full ones. A record goes to the end
+//!    of the leaves' tail; one that does not fit closes it, and begins the next.
+//! 2. A full buffer is written: one extent, one write, in key order. Only now do its pages have a place and so a
+//!    checksum. Each goes, as a pointer behind its lowest key, to the end of the tail one level up.
+//! 3. At the end the levels are closed from the leaves up, until one has a single page: the root.
+//!
+//! Separators are as short as can be. Every page but the last of each level is full. Memory: the buffers, that is the
+//! size asked for and an eighth of it for each level above the leaves; large values pass through, or are kept by
+//! reference.
+//!
+//! The hashes of the records that come in and of those in the leaves that are written are held against each other, as
+//! by the editor: a difference is corruption, and the run is not handed out.
+
+use crate::descriptor::{MAX_HEIGHT, Run};
+use crate::large::{record_hash, value_bytes, write_large};
+use base::limits::{MAX_VALUE_BYTES, UNIT_BYTES, max_inline_bytes, max_key_bytes};
+use base::sync::{Mutex, lock};
+use base::{CheckpointNo, Error, ErrorKind, PagePtr, Result};
+use page::{EditCounters, Kind, PageMut, Value};
+use pool::Pool;
+use space::Space;
+
+/// The most that is allocated and written at once: enough that a disk's latency does not matter.
+const MAX_BUFFER_BYTES: usize = 1 << 20;
+
+/// Where a builder's pages and large values get their room from.
+pub trait Allocate {
+    /// The first of `units` contiguous units for pages.
+    fn for_pages(&mut self, units: u64) -> Result<u64>;
+    /// The first of `units` contiguous units for one large value.
+    fn for_value(&mut self, units: u64) -> Result<u64>;
+}
+
+impl Allocate for &Mutex<Space> {
+    fn for_pages(&mut self, units: u64) -> Result<u64> {
+        lock(self).allocate(units)
+    }
+    fn for_value(&mut self, units: u64) -> Result<u64> {
+        lock(self).allocate(units)
+    }
+}
+
+impl<A: Allocate + ?Sized> Allocate for &mut A {
+    fn for_pages(&mut self, units: u64) -> Result<u64> {
+        (**self).for_pages(units)
+    }
+    fn for_value(&mut self, units: u64) -> Result<u64> {
+        (**self).for_value(units)
+    }
+}
+
+/// Builds a [`Run`]. See the [module](self) for how.
+///
+/// ```
+/// use base::{CheckpointNo, DatabaseId, budget::Budget, slots::Slots};
+/// use io::{Dir, MemDir};
+/// use page::Value;
+/// use run::Builder;
+/// use std::sync::{Arc, Mutex};
+///
+/// let (file, database, slots) = (MemDir::new().create("data")?, DatabaseId(7), Arc::new(Slots::new()));
+/// let budget = Arc::new(Budget::new(1 << 24));
+/// let pool = pool::Pool::new(file.clone(), database, 4096, budget, 1 << 24, slots.clone());
+/// let space = Mutex::new(space::Space::create(file, database, 2));
+/// let mut builder = Builder::new(&pool, &space, CheckpointNo(1), 1 << 20);
+/// for n in 0..10_000u32 {
+///     builder.add(&n.to_be_bytes(), Value::Inline(b"value"))?;
+/// }
+/// let run = builder.finish()?;
+/// assert_eq!((run.records, run.height), (10_000, 2));
+/// # Ok::<(), base::Error>(())
+/// ```
+pub struct Builder<'a, A> {
+    pool: &'a Pool,
+    space: A,
+    birth: CheckpointNo,
+    buffer_pages: usize,
+    levels: Vec<Level>,
+    /// The last record's key.
+    last: Vec<u8>,
+    run: Run,
+    /// Hashes of the records added, less those of the leaves written.
+    sum: u64,
+    counters: EditCounters,
+    scratch: Vec<u8>,
+}
+
+/// One level: its tail, and the full pages that wait to be written, each with the key that leads to it.
+struct Level {
+    tail: Vec<u8>,
+    tail_low: Vec<u8>,
+    full: Vec<u8>,
+    lows: Vec<Vec<u8>>,
+}
+
+impl<'a, A: Allocate> Builder<'a, A> {
+    /// A builder of pages born at `birth`, which writes at least `buffer_bytes` at a time where there are so many, and
+    /// at most 1 MiB.
+    pub fn new(pool: &'a Pool, space: A, birth: CheckpointNo, buffer_bytes: usize) -> Self {
+        let buffer_pages = (buffer_bytes.min(MAX_BUFFER_BYTES) / pool.page_bytes()).max(1);
+        Builder {
+            pool,
+            space,
+            birth,
+            buffer_pages,
+            levels: Vec::new(),
+            last: Vec::new(),
+            run: Run::EMPTY,
+            sum: 0,
+            counters: EditCounters::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Adds a record behind all others. A large value is kept where it is, and belongs to this run from now on. With
+    /// the first [`Value::Deleted`] the run becomes one that [holds deletes](Run::deletes).
+    ///
+    /// Errors: [`ErrorKind::Invalid`] for a key that is not greater than the last one, or a key or value beyond the
+    /// limits (nothing changes); those of allocating and of writing.
+    pub fn add(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
+        self.check_key(key)?;
+        if let Value::Inline(bytes) = value
+            && bytes.len() > max_inline_bytes(self.pool.page_bytes())
+        {
+            return self.add_large(key, bytes);
+        }
+        self.append(key, value)
+    }
+
+    /// How many records were added.
+    pub fn records(&self) -> u64 {
+        self.run.records
+    }
+
+    /// The key of the record added last.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        (self.run.records > 0).then_some(&self.last)
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<()> {
+        let longest = max_key_bytes(self.pool.page_bytes());
+        if key.len() > longest {
+            let length = key.len();
+            return Err(Error::invalid(format!("a key of {length} bytes: the limit is {longest}")));
+        }
+        if self.run.records > 0 && key <= &self.last[..] {
+            let (key, last) = (key.escape_ascii(), self.last.escape_ascii());
+            return Err(Error::invalid(format!("key \"{key}\" does not come behind \"{last}\"")));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn add_large(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if value.len() > MAX_VALUE_BYTES {
+            let length = value.len();
+            return Err(Error::invalid(format!("a value of {length} bytes: the limit is {MAX_VALUE_BYTES}")));
+        }
+        let large = write_large(self.pool, &mut self.space, value)?;
+        self.append(key, Value::Large(large))
+    }
+
+    fn append(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
+        if self.levels.is_empty() {
+            self.push_level(Kind::Leaf);
+        }
+        if !self.append_to_tail(key, value) {
+            let mut separator = std::mem::take(&mut self.scratch);
+            separator.clear();
+            let common = self.last.iter().zip(key).take_while(|(a, b)| a == b).count();
+            separator.extend_from_slice(&key[..=common]);
+            let begun = self.begin_page(0, &separator);
+            self.scratch = separator;
+            begun?;
+            assert!(self.append_to_tail(key, value), "an empty leaf has room for a record");
+        }
+        self.sum = self.sum.wrapping_add(record_hash(key, value));
+        self.run.records += 1;
+        self.run.bytes += key.len() as u64 + value_bytes(value);
+        self.run.deletes |= value == Value::Deleted;
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        Ok(())
+    }
+
+    #[inline]
+    fn append_to_tail(&mut self, key: &[u8], value: Value<'_>) -> bool {
+        let mut tail = PageMut::edit(&mut self.levels[0].tail);
+        let at = tail.as_page().count();
+        tail.insert(at, key, value, &mut self.counters).is_ok()
+    }
+
+    fn push_level(&mut self, kind: Kind) {
+        let mut tail = vec![0; self.pool.page_bytes()];
+        PageMut::init(&mut tail, kind, self.levels.len() as u8, self.birth);
+        self.levels.push(Level { tail, tail_low: Vec::new(), full: Vec::new(), lows: Vec::new() });
+    }
+
+    /// Closes the tail of `level` and begins the next page, to which `low` leads.
+    fn begin_page(&mut self, level: usize, low: &[u8]) -> Result<()> {
+        self.close_tail(level, low);
+        let buffered = if level == 0 { self.buffer_pages } else { (self.buffer_pages / 8).max(1) };
+        if self.levels[level].lows.len() >= buffered { self.write_full(level) } else { Ok(()) }
+    }
+
+    /// Moves the tail to the full pages; the next one is empty, and `low` leads to it.
+    fn close_tail(&mut self, level: usize, low: &[u8]) {
+        let birth = self.birth;
+        let Level { tail, tail_low, full, lows } = &mut self.levels[level];
+        full.extend_from_slice(tail);
+        lows.push(std::mem::replace(tail_low, low.to_vec()));
+        let kind = if level == 0 { Kind::Leaf } else { Kind::Inner };
+        PageMut::init(tail, kind, level as u8, birth);
+    }
+
+    /// Writes the full pages of `level`, and enters them one level up.
+    fn write_full(&mut self, level: usize) -> Result<()> {
+        let Level { full, lows, .. } = &mut self.levels[level];
+        let (mut full, lows) = (std::mem::take(full), std::mem::take(lows));
+        let mut written = 0;
+        while written < lows.len() {
+            let rest = &mut full[written * self.pool.page_bytes()..];
+            let pointers = self.write_extent(level, rest)?;
+            for (low, ptr) in lows[written..].iter().zip(&pointers) {
+                self.enter(level + 1, low, *ptr)?;
+            }
+            written += pointers.len();
+        }
+        full.clear();
+        self.levels[level].full = full;
+        Ok(())
+    }
+
+    /// Writes as many of the pages in `bytes` as one extent holds; answers their pointers.
+    fn write_extent(&mut self, level: usize, bytes: &mut [u8]) -> Result<Vec<PagePtr>> {
+        let page_bytes = self.pool.page_bytes();
+        let page_units = (page_bytes / UNIT_BYTES) as u64;
+        let (first_unit, count) = self.allocate_pages(bytes.len() / page_bytes)?;
+        let bytes = &mut bytes[..count * page_bytes];
+        let mut pointers = Vec::with_capacity(count);
+        for (unit, bytes) in
+            (first_unit..).step_by(page_units as usize).zip(bytes.chunks_exact_mut(page_bytes))
+        {
+            let mut page = PageMut::edit(bytes);
+            let checksum = page.seal(self.pool.database(), unit);
+            let page = page.as_page();
+            if level == 0 {
+                self.sum = self.sum.wrapping_sub(page.record_sum(&mut self.scratch));
+                self.run.leaves += 1;
+            }
+            let flags = if page.has_large() { PagePtr::HAS_LARGE } else { 0 };
+            pointers.push(PagePtr::new(unit, page_units, checksum).with_flags(flags));
+        }
+        self.pool
+            .file()
+            .write_at(bytes, first_unit * UNIT_BYTES as u64)
+            .map_err(|error| error.within("writing a run"))?;
+        for (ptr, bytes) in pointers.iter().zip(bytes.chunks_exact(page_bytes)) {
+            self.pool.admit(*ptr, bytes);
+        }
+        Ok(pointers)
+    }
+
+    /// Contiguous room for `count` pages, or for half as many, and so on, where space is short or scattered.
+    fn allocate_pages(&mut self, mut count: usize) -> Result<(u64, usize)> {
+        let page_units = (self.pool.page_bytes() / UNIT_BYTES) as u64;
+        loop {
+            match self.space.for_pages(count as u64 * page_units) {
+                Ok(unit) => return Ok((unit, count)),
+                Err(error) if error.kind() == ErrorKind::Full && count > 1 => count /= 2,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Enters a pointer at the end of `level`, which begins with it if it is new.
+    fn enter(&mut self, level: usize, low: &[u8], ptr: PagePtr) -> Result<()> {
+        if level == MAX_HEIGHT {
+            return Err(Error::new(ErrorKind::Full, format!("a run has at most {MAX_HEIGHT} levels")));
+        }
+        if level == self.levels.len() {
+            self.push_level(Kind::Inner);
+        }
+        if !self.enter_in_tail(level, low, ptr) {
+            self.begin_page(level, low)?;
+            assert!(self.enter_in_tail(level, low, ptr), "an empty inner page has room for a child");
+        }
+        Ok(())
+    }
+
+    fn enter_in_tail(&mut self, level: usize, low: &[u8], ptr: PagePtr) -> bool {
+        let mut tail = PageMut::edit(&mut self.levels[level].tail);
+        let at = tail.as_page().count();
+        let key = if at == 0 { &[][..] } else { low };
+        tail.insert_child(at, key, ptr, &mut self.counters).is_ok()
+    }
+
+    /// Writes what is left, and answers the run. Nothing is synced.
+    ///
+    /// Errors: those of allocating and writing; [`ErrorKind::Corruption`] when the records written are not those that
+    /// were added.
+    pub fn finish(mut self) -> Result<Run> {
+        let mut level = 0;
+        while level < self.levels.len() {
+            if PageMut::edit(&mut self.levels[level].tail).as_page().count() > 0 {
+                self.close_tail(level, &[]);
+            }
+            if level + 1 == self.levels.len() && self.levels[level].lows.len() == 1 {
+                let mut root = std::mem::take(&mut self.levels[level].full);
+                self.run.root = self.write_extent(level, &mut root)?.pop();
+                self.run.height = level as u8 + 1;
+                break;
+            }
+            self.write_full(level)?;
+            level += 1;
+        }
+        if self.sum != 0 {
+            return Err(Error::corruption(format!(
+                "a run lost or invented records: their hashes are off by {:016x}; it is not used",
+                self.sum
+            )));
+        }
+        Ok(self.run)
+    }
+}

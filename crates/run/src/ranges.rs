@@ -1,0 +1,154 @@
+//! Range tombstones as a run has them: sorted, disjoint spans of deleted keys.
+//!
+//! They take effect before the records of the same run, and hide what lies in older runs. They are few: in memory
+//! as long as the run is in use, on the disk in a small run of their own, whose keys are where spans start and whose
+//! values are where they end (empty: at the end of the table).
+
+use crate::build::{Allocate, Builder};
+use crate::cursor::Cursor;
+use crate::descriptor::Run;
+use base::limits::max_key_bytes;
+use base::slots::Reader;
+use base::{CheckpointNo, Error, ErrorKind, Result};
+use page::Value;
+use pool::Pool;
+use std::ops::Bound;
+
+/// What a run's spans may take in memory: more would be a table of its own.
+const MAX_BYTES: usize = 32 << 20;
+
+/// `[start, end)`; no `end` means to the end of the table.
+pub type Span = (Box<[u8]>, Option<Box<[u8]>>);
+/// A [`Span`], lent.
+pub type SpanRef<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranges {
+    spans: Vec<Span>,
+}
+
+impl Ranges {
+    /// The union of spans in any order. [`ErrorKind::Full`] if they take more than 32 MiB.
+    ///
+    /// ```
+    /// let ranges = run::Ranges::union([(&b"m"[..], None), (b"a", Some(&b"c"[..])), (b"b", Some(b"d"))])?;
+    /// assert_eq!(ranges.covering(b"c"), Some((&b"a"[..], Some(&b"d"[..]))));
+    /// assert_eq!(ranges.covering(b"d"), None);
+    /// # Ok::<(), base::Error>(())
+    /// ```
+    pub fn union<'s>(spans: impl IntoIterator<Item = SpanRef<'s>>) -> Result<Ranges> {
+        let mut sorted: Vec<SpanRef<'s>> = spans.into_iter().collect();
+        sorted.sort_unstable_by_key(|&(start, _)| start);
+        sorted.dedup_by(|next, last| {
+            let joins = last.1.is_none_or(|end| next.0 <= end);
+            if joins {
+                last.1 = last.1.zip(next.1).map(|(a, b)| a.max(b));
+            }
+            joins
+        });
+        let bytes =
+            sorted.iter().map(|(start, end)| start.len() + end.map_or(0, <[u8]>::len) + size_of::<Span>());
+        if bytes.sum::<usize>() > MAX_BYTES {
+            let message = format!("the range deletes of one transaction take more than {MAX_BYTES} bytes");
+            return Err(Error::new(ErrorKind::Full, message));
+        }
+        Ok(Ranges {
+            spans: sorted.into_iter().map(|(start, end)| (start.into(), end.map(Into::into))).collect(),
+        })
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The spans in key order.
+    pub fn iter(&self) -> impl Iterator<Item = SpanRef<'_>> {
+        self.spans.iter().map(|(start, end)| (&**start, end.as_deref()))
+    }
+
+    /// The span that covers `key`. O(log n).
+    #[inline]
+    pub fn covering(&self, key: &[u8]) -> Option<SpanRef<'_>> {
+        let behind = self.spans.partition_point(|(start, _)| &**start <= key);
+        let (start, end) = self.spans[..behind].last()?;
+        end.as_ref().is_none_or(|end| key < &**end).then_some((&**start, end.as_deref()))
+    }
+
+    /// A span that reaches into `start..end`. O(log n).
+    pub fn overlapping(&self, start: &[u8], end: Bound<&[u8]>) -> Option<SpanRef<'_>> {
+        let first = self.spans.partition_point(|(_, end)| end.as_ref().is_some_and(|end| &**end <= start));
+        let (span_start, span_end) = self.spans.get(first)?;
+        let reaches = match end {
+            Bound::Unbounded => true,
+            Bound::Included(end) => &**span_start <= end,
+            Bound::Excluded(end) => &**span_start < end && start < end,
+        };
+        reaches.then_some((&**span_start, span_end.as_deref()))
+    }
+
+    /// Writes the spans to a run of their own. Errors as [`Builder::add`].
+    pub fn write(&self, pool: &Pool, space: impl Allocate, birth: CheckpointNo) -> Result<Run> {
+        let longest = max_key_bytes(pool.page_bytes());
+        let mut builder = Builder::new(pool, space, birth, pool.page_bytes());
+        for (start, end) in self.iter() {
+            // A bound one byte longer than any key lies right behind a longest key: the key itself, made the next one
+            // of its length, bounds the same keys.
+            let (start, end) = (shortened(start, longest), end.map(|end| shortened(end, longest)));
+            let Some(start) = start else { continue };
+            let end = end.flatten().unwrap_or_default();
+            if end.is_empty() || start < end {
+                builder.add(&start, Value::Inline(&end))?;
+            }
+        }
+        builder.finish()
+    }
+
+    /// Reads what [`Ranges::write`] wrote.
+    pub fn read(run: Run, pool: &Pool, reader: &Reader) -> Result<Ranges> {
+        let mut spans: Vec<Span> = Vec::new();
+        let mut bytes = 0;
+        let mut cursor = Cursor::new(run);
+        cursor.seek_first(pool, reader)?;
+        while let Some((start, value)) = cursor.entry() {
+            let Value::Inline(end) = value else { return Err(no_span(start)) };
+            let follows = spans.last().is_none_or(|(_, end)| end.as_ref().is_some_and(|end| **end <= *start));
+            if !follows || !(end.is_empty() || start < end) {
+                return Err(no_span(start));
+            }
+            bytes += start.len() + end.len() + size_of::<Span>();
+            if bytes > 2 * MAX_BYTES {
+                return Err(Error::corruption(format!(
+                    "the range deletes of a run take more than {bytes} bytes"
+                )));
+            }
+            spans.push((start.into(), (!end.is_empty()).then(|| end.into())));
+            cursor.next(pool, reader)?;
+        }
+        Ok(Ranges { spans })
+    }
+}
+
+/// The bound itself, or one of `longest` bytes that has the same keys of at most so many before it. `None`: all of them
+/// are before it.
+fn shortened(bound: &[u8], longest: usize) -> Option<Vec<u8>> {
+    match bound.get(..longest) {
+        Some(first) if bound.len() > longest => {
+            // The least byte string of `longest` bytes behind `first`.
+            let last = first.iter().rposition(|&byte| byte != 0xff)?;
+            let mut next = first[..=last].to_vec();
+            next[last] += 1;
+            Some(next)
+        }
+        _ => Some(bound.to_vec()),
+    }
+}
+
+#[cold]
+fn no_span(start: &[u8]) -> Error {
+    Error::corruption(format!(
+        "range deletes of a run: what starts at \"{}\" is no span",
+        start.escape_ascii()
+    ))
+}
