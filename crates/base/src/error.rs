@@ -26,6 +26,8 @@ pub enum ErrorKind {
     Mismatch,
     /// Another process has the database open.
     Locked,
+    /// The database was opened read-only, and the call would write. Open it for writing.
+    ReadOnly,
     /// The files are not a Pando database, belong to another one, or have a version this program does not know.
     Foreign,
     /// Bytes are not what was written. Restore from a backup, or salvage.

@@ -16,9 +16,9 @@ pub struct Existing {
 }
 
 impl Existing {
-    /// Opens the database; creates nothing.
+    /// Opens the database beside others who only read it; writes nothing.
     pub fn open(&self) -> Outcome<Database> {
-        Ok(self.memory.builder().open(&self.dir)?)
+        Ok(self.memory.builder().read_only(true).open(&self.dir)?)
     }
 }
 

@@ -10,6 +10,7 @@
 
 use crate::File;
 use base::{Error, Result};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -22,6 +23,12 @@ pub trait Dir: Send + Sync + Debug {
 
     /// Opens a file for reading and writing. [`ErrorKind::Missing`](base::ErrorKind::Missing) if there is none.
     fn open(&self, name: &str) -> Result<Arc<dyn File>>;
+
+    /// Opens a file for reading alone, which needs no right to write; calls that write may fail.
+    /// [`ErrorKind::Missing`](base::ErrorKind::Missing) if there is none.
+    fn open_to_read(&self, name: &str) -> Result<Arc<dyn File>> {
+        self.open(name)
+    }
 
     /// Gives a file another name, replacing what had it. [`ErrorKind::Missing`](base::ErrorKind::Missing) if there
     /// is no `from`. Handles go on calling the file by the name they were opened under.
@@ -41,11 +48,16 @@ pub trait Dir: Send + Sync + Debug {
     /// also if that is another handle in this process.
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>>;
 
+    /// Takes the lock `name` together with any number of others who share it, and excludes [`Dir::lock`]; else like
+    /// it. Changes no file. Where there is none to lock and none can be made, on a read-only file system say, nothing
+    /// can be excluded, and nothing is.
+    fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>>;
+
     /// What messages call this directory: its path.
     fn describe(&self) -> String;
 }
 
-/// An exclusive lock, released when dropped.
+/// A lock, exclusive or shared, released when dropped.
 pub trait Lock: Send + Sync + Debug {}
 
 /// Refuses what is not a plain file name.
@@ -54,4 +66,35 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
         return Err(Error::invalid(format!("{name:?} is not a plain file name")));
     }
     Ok(())
+}
+
+/// Who has a lock, where locks are kept in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Holders {
+    /// One, who excludes everybody.
+    Owner,
+    /// So many who share it.
+    Readers(usize),
+}
+
+impl Holders {
+    /// Adds `who` to those who have the lock `name`; answers whether that was possible.
+    pub fn join<K: Ord>(locks: &mut BTreeMap<K, Holders>, name: K, who: Holders) -> bool {
+        match (locks.get_mut(&name), who) {
+            (None, who) => locks.insert(name, who).is_none(),
+            (Some(Holders::Readers(count)), Holders::Readers(more)) => {
+                *count += more;
+                true
+            }
+            (Some(_), _) => false,
+        }
+    }
+
+    /// Takes one of those who have the lock `name` away.
+    pub fn leave<K: Ord>(locks: &mut BTreeMap<K, Holders>, name: &K) {
+        match locks.get_mut(name) {
+            Some(Holders::Readers(count)) if *count > 1 => *count -= 1,
+            _ => drop(locks.remove(name)),
+        }
+    }
 }

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Reading order: [`Dir`] and [`File`] say what may be relied upon; `os.rs` keeps it with Linux (and macOS) calls,
-//! `map.rs` holds the crate's only `unsafe`; `mem.rs` is the shortest implementation; [`sim`] is the adversary.
+//! `map.rs` holds the crate's only `unsafe`; `mem.rs` is the shortest implementation; [`ReadOnlyDir`]
+//! refuses to write; [`sim`] is the adversary.
 #![deny(missing_docs)]
 
 #[cfg(not(unix))]
@@ -21,13 +22,16 @@ compile_error!(
 
 mod dir;
 mod file;
+mod holders;
 #[cfg(target_os = "linux")]
 mod map;
 mod mem;
 mod os;
+mod read_only;
 pub mod sim;
 
 pub use dir::{Dir, Lock};
 pub use file::{File, LogMap};
 pub use mem::MemDir;
 pub use os::OsDir;
+pub use read_only::ReadOnlyDir;

@@ -3,12 +3,12 @@
 //! One lock per file. Nothing is ever lost, so [`Dir::sync`] and [`File::sync`] have nothing to do; the simulated
 //! disk of [`crate::sim`] is the one that loses.
 
-use crate::dir::check_name;
+use crate::dir::{Holders, check_name};
 use crate::file::{checked_end, place_in_map};
 use crate::{Dir, File, Lock, LogMap};
 use base::sync::{Mutex, RwLock, lock};
 use base::{Error, ErrorKind, Result};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A directory in memory. Cloning it gives another handle to the same directory.
@@ -30,13 +30,25 @@ pub struct MemDir {
 #[derive(Debug, Default)]
 struct Shared {
     files: Mutex<BTreeMap<String, Arc<RwLock<Vec<u8>>>>>,
-    locked: Mutex<BTreeSet<String>>,
+    locked: Mutex<BTreeMap<String, Holders>>,
 }
 
 impl MemDir {
     /// An empty directory.
     pub fn new() -> MemDir {
         MemDir::default()
+    }
+
+    fn take(&self, name: &str, who: Holders) -> Result<Box<dyn Lock>> {
+        check_name(name)?;
+        if !Holders::join(&mut lock(&self.shared.locked), name.to_owned(), who) {
+            let owner = std::process::id();
+            return Err(Error::new(
+                ErrorKind::Locked,
+                format!("{name} in memory is held by process {owner}"),
+            ));
+        }
+        Ok(Box::new(MemLock { name: name.into(), shared: Arc::clone(&self.shared) }))
     }
 }
 
@@ -81,15 +93,11 @@ impl Dir for MemDir {
     }
 
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>> {
-        check_name(name)?;
-        if !lock(&self.shared.locked).insert(name.into()) {
-            let owner = std::process::id();
-            return Err(Error::new(
-                ErrorKind::Locked,
-                format!("{name} in memory is held by process {owner}"),
-            ));
-        }
-        Ok(Box::new(MemLock { name: name.into(), shared: Arc::clone(&self.shared) }))
+        self.take(name, Holders::Owner)
+    }
+
+    fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>> {
+        self.take(name, Holders::Readers(1))
     }
 
     fn describe(&self) -> String {
@@ -112,7 +120,7 @@ impl Lock for MemLock {}
 
 impl Drop for MemLock {
     fn drop(&mut self) {
-        lock(&self.shared.locked).remove(&self.name);
+        Holders::leave(&mut lock(&self.shared.locked), &self.name);
     }
 }
 

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | [`File::sync`] | `fdatasync`: data, and the length | `fcntl(F_FULLFSYNC)`: `fsync` stops at the drive's cache |
 //! | [`Dir::sync`] | `fsync` of the directory | `fcntl(F_FULLFSYNC)` of the directory |
-//! | [`Dir::lock`] | `flock`: belongs to the open file, dies with the process | the same |
+//! | [`Dir::lock`], [`Dir::lock_shared`] | `flock`: belongs to the open file, dies with the process | the same |
 //! | [`File::map`] | `mmap(MAP_SHARED)`; `fdatasync` covers what was stored | none: `fsync` need not cover stores |
 //! | [`File::discard`] | `fallocate(FALLOC_FL_PUNCH_HOLE)` | nothing |
 //!
@@ -17,7 +17,7 @@
 
 use crate::dir::check_name;
 use crate::file::{LONGEST_FILE_BYTES, checked_end};
-use crate::{Dir, File, Lock, LogMap};
+use crate::{Dir, File, Lock, LogMap, holders};
 use base::{Error, ErrorKind, Result};
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
@@ -99,6 +99,10 @@ impl Dir for OsDir {
         self.open_with(OpenOptions::new().read(true).write(true), "open", name)
     }
 
+    fn open_to_read(&self, name: &str) -> Result<Arc<dyn File>> {
+        self.open_with(OpenOptions::new().read(true), "open", name)
+    }
+
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
@@ -136,6 +140,11 @@ impl Dir for OsDir {
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>> {
         check_name(name)?;
         Ok(Box::new(OsLock::take(&self.path.join(name))?))
+    }
+
+    fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>> {
+        check_name(name)?;
+        share(&self.path.join(name))
     }
 
     fn describe(&self) -> String {
@@ -197,6 +206,52 @@ impl OsLock {
 
 impl Lock for OsLock {}
 
+/// A lock that others may have too. It says nothing in the file: that would be a write.
+#[derive(Debug)]
+struct OsSharedLock {
+    handle: fs::File,
+    owner: u32,
+}
+
+/// What stands for a lock where there is no file to lock and none can be made.
+#[derive(Debug)]
+struct NothingToLock;
+
+impl Lock for OsSharedLock {}
+impl Lock for NothingToLock {}
+
+impl Drop for OsSharedLock {
+    fn drop(&mut self) {
+        // As with an exclusive one: a forked child must not give up what its parent holds.
+        if std::process::id() == self.owner {
+            let _ = self.handle.unlock();
+        }
+    }
+}
+
+fn share(path: &Path) -> Result<Box<dyn Lock>> {
+    use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
+    let failed = |error| refused(format_args!("lock {}", path.display()), error);
+    let handle = match OpenOptions::new().read(true).open(path) {
+        Ok(handle) => handle,
+        Err(error) if error.kind() == NotFound => {
+            match OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path) {
+                Ok(handle) => handle,
+                Err(error) if matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem) => {
+                    return Ok(Box::new(NothingToLock));
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    match handle.try_lock_shared() {
+        Ok(()) => Ok(Box::new(OsSharedLock { handle, owner: std::process::id() })),
+        Err(TryLockError::WouldBlock) => Err(held(path, &handle)),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
 impl Drop for OsLock {
     fn drop(&mut self) {
         // After a fork the child has the same open file: the lock is its parent's to give up.
@@ -210,11 +265,21 @@ impl Drop for OsLock {
 
 #[cold]
 fn held(path: &Path, handle: &fs::File) -> Error {
+    let owner = match holders::of(handle).as_slice() {
+        [] => {
+            written_owner(handle).map_or_else(|| "another process".into(), |owner| format!("process {owner}"))
+        }
+        [owner] => format!("process {owner}"),
+        [first, more @ ..] => format!("process {first} and {} more that read it", more.len()),
+    };
+    Error::new(ErrorKind::Locked, format!("{} is held by {owner}: close that one first", path.display()))
+}
+
+/// The owner that the lock file names: right as long as the lock is an exclusive one.
+fn written_owner(handle: &fs::File) -> Option<u32> {
     let mut text = [0; 10];
     let read = handle.read_at(&mut text, 0).unwrap_or(0);
-    let owner = std::str::from_utf8(&text[..read]).ok().and_then(|text| text.parse::<u32>().ok());
-    let owner = owner.map_or_else(|| "another process".into(), |owner| format!("process {owner}"));
-    Error::new(ErrorKind::Locked, format!("{} is held by {owner}: close that one first", path.display()))
+    std::str::from_utf8(&text[..read]).ok()?.parse().ok()
 }
 
 #[derive(Debug)]

@@ -180,6 +180,16 @@ fn locks(dir: &dyn Dir) -> Result<()> {
         assert!(refused.message().contains(&std::process::id().to_string()), "{refused}");
         let other = dir.lock("other")?;
         drop((held, other));
+        let readers = (dir.lock_shared("lock")?, dir.lock_shared("lock")?);
+        let refused = dir.lock("lock").expect_err("two share it");
+        assert_eq!(refused.kind(), ErrorKind::Locked);
+        assert!(refused.message().contains(&std::process::id().to_string()), "{refused}");
+        drop(readers.0);
+        assert_eq!(kind(dir.lock("lock")), ErrorKind::Locked, "one still shares it");
+        drop(readers.1);
+        let held = dir.lock("lock")?;
+        assert_eq!(kind(dir.lock_shared("lock")), ErrorKind::Locked);
+        drop(held);
     }
     Ok(())
 }
@@ -314,6 +324,15 @@ fn a_lock_excludes_other_handles_and_outlives_a_stale_file() -> Result<()> {
     let message = first.lock("lock").expect_err("it is held").to_string();
     assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
     drop(held);
+    std::fs::write(home.path().join("lock"), "4000000000").expect("a lock file");
+    let held = second.lock_shared("lock")?;
+    let message = first.lock("lock").expect_err("it is shared").to_string();
+    if cfg!(target_os = "linux") {
+        assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
+    }
+    drop(held);
+    let left = std::fs::read(home.path().join("lock")).expect("a lock file");
+    assert_eq!(left, b"4000000000", "who shares a lock writes nothing");
     Ok(())
 }
 

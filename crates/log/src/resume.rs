@@ -13,7 +13,7 @@
 //! A crash before the end of 2 leaves the tail as it was, and perhaps a file that the next recovery goes on from or
 //! ignores; one during 3 leaves what 2 made.
 
-use crate::append::Appender;
+use crate::append::{Appender, Stop};
 use crate::format::{
     BlockHeader, Kind, MAX_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, segment_name,
 };
@@ -51,6 +51,24 @@ impl Log {
             older.pop_back();
         }
         Ok(Log::new(options, stock, Appender { older, ..appender }, synced, checkpoint))
+    }
+}
+
+impl Log {
+    /// The log that [`Log::scan`] found, as it is: nothing is written, and every append is refused as if the log were
+    /// closed.
+    pub fn read_only(
+        dir: Arc<dyn Dir>,
+        tail: Tail,
+        checkpoint: CheckpointNo,
+        options: Options,
+    ) -> Result<Log> {
+        let mut older = VecDeque::from(tail.chain);
+        let last = older.pop_back().expect("a tail has a segment");
+        let appender = Appender::new(Segment::open(&dir, last)?, tail.end.lsn, tail.link, None);
+        let appender = Appender { older, stop: Some(Stop::Closed), ..appender };
+        let stock = Stock::new(dir, tail.survey.next_number(), Vec::new());
+        Ok(Log::new(options, stock, appender, tail.synced, checkpoint))
     }
 }
 

@@ -38,6 +38,9 @@ impl Dir for Slow {
     fn lock(&self, name: &str) -> base::Result<Box<dyn io::Lock>> {
         self.0.lock(name)
     }
+    fn lock_shared(&self, name: &str) -> base::Result<Box<dyn io::Lock>> {
+        self.0.lock_shared(name)
+    }
     fn describe(&self) -> String {
         self.0.describe()
     }

@@ -93,12 +93,37 @@ impl Builder {
         self
     }
 
+    /// Opens the database to read it alone, beside others who do the same: no file is written, nothing is created,
+    /// and a log that was not closed in order is replayed into memory and left as it is. Works on a read-only file
+    /// system. Every call that would write answers `ReadOnly`. Default: no.
+    ///
+    /// Half of the memory ceiling must hold what the log has beyond the last checkpoint; `Full` says how much would.
+    /// Where the directory has no `lock` file and none can be made, nobody is excluded: then it must not change.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # pando::Database::create(dir.path())?.table("t")?;
+    /// let one = pando::Database::builder().read_only(true).open(dir.path())?;
+    /// let two = pando::Database::open_read_only(dir.path())?;
+    /// let table = two.table("t")?;
+    /// assert_eq!(two.put(&table, b"k", b"v").unwrap_err().kind(), pando::ErrorKind::ReadOnly);
+    /// assert_eq!(pando::Database::open(dir.path()).unwrap_err().kind(), pando::ErrorKind::Locked);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.options.read_only = read_only;
+        self
+    }
+
     /// Opens the database in the directory `path`, or creates it, parents included.
     ///
     /// # Errors
     /// `Locked` if another process (or this one) has it open; `Mismatch` if an option contradicts what is stored;
-    /// `Foreign` or `Corruption` if the files are not what they should be.
+    /// `Foreign` or `Corruption` if the files are not what they should be; `Invalid` if it was to be read-only.
     pub fn create(self, path: impl AsRef<Path>) -> Result<Database> {
+        self.check_may_create()?;
         self.start(Arc::new(OsDir::create(path.as_ref())?), true)
     }
 
@@ -121,7 +146,23 @@ impl Builder {
         self.start(dir, true)
     }
 
+    /// Likewise, of a database that is there.
+    #[doc(hidden)]
+    pub fn open_in(self, dir: Arc<dyn Dir>) -> Result<Database> {
+        self.start(dir, false)
+    }
+
+    fn check_may_create(&self) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::invalid("a database that is read-only is opened, not created"));
+        }
+        Ok(())
+    }
+
     fn start(self, dir: Arc<dyn Dir>, create: bool) -> Result<Database> {
+        if create {
+            self.check_may_create()?;
+        }
         if self.lazy_interval.is_zero() {
             return Err(Error::invalid(
                 "the lazy interval is longer than 0; for no delay use Durability::Sync",

@@ -71,6 +71,12 @@ impl Database {
         Builder::default().open(path)
     }
 
+    /// Opens the database in the directory `path` to read it alone, with the default options: see
+    /// [`Builder::read_only`].
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
+        Builder::default().read_only(true).open(path)
+    }
+
     /// Options first.
     pub fn builder() -> Builder {
         Builder::default()
@@ -78,8 +84,8 @@ impl Database {
 
     pub(crate) fn start(store: Arc<Store>, transactions: TransactionOptions, lazy: Duration) -> Result<Self> {
         let signals = Arc::new(Signals::new(lazy));
-        let workers = Workers::start(&store, &signals)?;
-        let (workers, gate) = (Mutex::new(Some(workers)), Gate::default());
+        let workers = if store.is_read_only() { None } else { Some(Workers::start(&store, &signals)?) };
+        let (workers, gate) = (Mutex::new(workers), Gate::default());
         Ok(Database { shared: Arc::new(Shared { store, signals, workers, transactions, gate }) })
     }
 
@@ -204,6 +210,11 @@ impl Database {
             Some(table) => tx.drop_table(&table),
             None => Err(Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))),
         })
+    }
+
+    /// Whether every call that would write is refused: see [`Builder::read_only`].
+    pub fn is_read_only(&self) -> bool {
+        self.shared.store.is_read_only()
     }
 
     /// All tables, by name.

@@ -95,6 +95,9 @@ impl Dir for Slow {
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>> {
         self.dir.lock(name)
     }
+    fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>> {
+        self.dir.lock_shared(name)
+    }
     fn describe(&self) -> String {
         self.dir.describe()
     }

@@ -7,7 +7,8 @@
 //! 3. Open each new image and hold it against the model: it is the state after some number of commits, and that
 //!    number is at least what the promise says (`Sync` commits; for a killed process `Buffered` ones as well).
 //! 4. Of some, also write to it, checkpoint, close and open it once more.
-//! 5. Of some, take the recovery itself as a run: step 2 on its events, with the same promise, and once it is open
+//! 5. Some are opened read-only before, to the same state and without a single event on the disk.
+//! 6. Of some, take the recovery itself as a run: step 2 on its events, with the same promise, and once it is open
 //!    with all that it showed. So to a depth of three.
 
 use crate::history::{Promise, Run};
@@ -38,6 +39,8 @@ impl Default for Settings {
 
 /// One image in so many is written to and reopened.
 const GO_ON_ONE_IN: u64 = 12;
+/// One image in so many is opened read-only first.
+const READ_ONE_IN: u64 = 12;
 /// One image in so many has its recovery explored.
 const NEST_ONE_IN: u64 = 24;
 
@@ -181,8 +184,18 @@ impl Explorer<'_> {
             disk.mark("open");
         }
         let created = !image.names().any(|name| name == "data");
+        let read = match self.random.chance(1, READ_ONE_IN) && !created {
+            true => Some(verify::read_only(&image.restore(), self.run)?),
+            false => None,
+        };
         let recovered = verify::recover(&disk, self.run, exists, &mut self.random)?;
         let commits = recovered.commits;
+        if let Some(read) = read {
+            self.tally.read_only += 1;
+            if read != commits {
+                return Err(format!("{read} commits were read read-only, {commits} recovered"));
+            }
+        }
         if commits < required {
             return Err(format!("{commits} commits were recovered, but {required} had been promised"));
         }

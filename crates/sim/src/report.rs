@@ -71,6 +71,8 @@ pub struct Tally {
     pub by_depth: [u64; 4],
     /// Images after which the database was also written to, checkpointed, closed and opened once more.
     pub continued: u64,
+    /// Images that were first opened read-only, twice at once, and were the same afterwards.
+    pub read_only: u64,
     /// Images with units of space that nothing reaches.
     pub with_orphans: u64,
     /// Commits, sessions, seals, checkpoints and segment switches of all workloads.
@@ -97,6 +99,7 @@ impl Default for Tally {
             images: 0,
             by_depth: [0; 4],
             continued: 0,
+            read_only: 0,
             with_orphans: 0,
             commits: 0,
             sessions: 0,
@@ -153,6 +156,7 @@ impl Tally {
         let kinds = KINDS.map(|kind| format!("\"{kind}\"")).join(",");
         format!(
             "{{\"seeds\":{},\"images\":{},\"distinct\":{},\"by_depth\":[{},{},{}],\"continued\":{},\
+             \"read_only\":{},\
              \"with_orphans\":{},\
              \"commits\":{},\"sessions\":{},\"seals\":{},\"checkpoints\":{},\"switches\":{},\"backups\":{},\
              \"seconds\":{:.3},\
@@ -164,6 +168,7 @@ impl Tally {
             self.by_depth[2],
             self.by_depth[3],
             self.continued,
+            self.read_only,
             self.with_orphans,
             self.commits,
             self.sessions,
@@ -212,8 +217,9 @@ impl fmt::Display for Tally {
         writeln!(
             f,
             "{distinct} distinct images of {} made: {first} of runs, {second} of recoveries, \
-             {third} of recoveries from those; {} written to and reopened; {} with unreachable space",
-            self.images, self.continued, self.with_orphans
+             {third} of recoveries from those; {} written to and reopened; {} opened read-only first; \
+             {} with unreachable space",
+            self.images, self.continued, self.read_only, self.with_orphans
         )?;
         let Copies { taken, differences, images } = self.copies;
         writeln!(

@@ -48,6 +48,30 @@ pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> 
     Ok(Recovered { store, commits, opened_at, orphan_units: report.orphan_units })
 }
 
+/// Opens the database on `disk` read-only, twice at once, and compares what it holds with the model. Answers how many
+/// commits it holds. The disk must not see a single event.
+///
+/// # Errors
+/// What is wrong.
+pub fn read_only(disk: &SimDisk, run: &Run) -> Result<u64, String> {
+    let failed = |error: base::Error| format!("read-only: {error:?}");
+    let events = disk.event_count();
+    let options = store::Options { read_only: true, ..run.options.clone() };
+    let beside = store::open(disk.dir(), &options).map_err(failed)?;
+    let store = store::open(disk.dir(), &options).map_err(failed)?;
+    let snapshot = store.snapshot().map_err(failed)?;
+    let commits = snapshot.ts().0;
+    let state = run.model.at(commits).ok_or_else(|| format!("read-only: {commits} commits"))?;
+    state.check(&snapshot).map_err(|wrong| format!("read-only, as of commit {commits}: {wrong}"))?;
+    drop(snapshot);
+    store.check().map_err(failed)?;
+    store.close().and_then(|()| beside.close()).map_err(failed)?;
+    if disk.event_count() != events {
+        return Err("read-only: the disk was written to".into());
+    }
+    Ok(commits)
+}
+
 /// Looks some keys up one by one, and one that is not there.
 fn check_gets(snapshot: &store::Snapshot, state: &State, step: usize) -> Result<(), String> {
     for (name, key, value) in state.sample(step) {

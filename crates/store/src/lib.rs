@@ -24,6 +24,7 @@ mod lease;
 pub mod merge;
 pub mod options;
 pub mod pinned;
+mod read_only;
 pub mod rebuild;
 pub mod recovery;
 pub mod scan;

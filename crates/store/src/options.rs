@@ -17,6 +17,8 @@ pub struct Options {
     pub seal_bytes: Option<usize>,
     /// The identity of a new database; `None`: drawn at random. For simulations, which must repeat themselves.
     pub database: Option<DatabaseId>,
+    /// Beside other openers of the same kind, and without a write of any sort.
+    pub read_only: bool,
 }
 
 impl Default for Options {
@@ -28,6 +30,7 @@ impl Default for Options {
             seal_records: 4_000_000,
             seal_bytes: None,
             database: None,
+            read_only: false,
         }
     }
 }

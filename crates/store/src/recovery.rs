@@ -5,7 +5,8 @@
 //! that commit used (invariant 4). Mutating: 5. write the log's tail anew and begin a new generation, unless it
 //! was closed cleanly; then the database is open.
 //!
-//! A cleanly closed database is opened without a write and without a sync.
+//! A cleanly closed database is opened without a write and without a sync. A read-only opening ends after step 4
+//! (`read_only`).
 //!
 //! # Creation
 //! The data file is written as `data.new` and renamed when everything else is in place, so that a directory with
@@ -18,6 +19,7 @@ use crate::commit::Committer;
 use crate::latch::Latch;
 use crate::options::{MAX_SEALED, Options};
 use crate::pinned::Pins;
+use crate::read_only::Ceiling;
 use crate::store::{Store, Tallies};
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Layout, Tables, table_of_key};
@@ -27,7 +29,7 @@ use base::op::{Decoder, Op};
 use base::seams::Random;
 use base::slots::Slots;
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, TableId, limits};
-use io::{Dir, File};
+use io::{Dir, File, ReadOnlyDir};
 use log::{Block, Log};
 use memtable::{Memtable, Writer};
 use page::Value;
@@ -78,6 +80,7 @@ fn check(options: &Options) -> Result<()> {
 }
 
 fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Result<Arc<Store>> {
+    let dir: Arc<dyn Dir> = if options.read_only { Arc::new(ReadOnlyDir::new(dir)) } else { dir };
     let missing = || Error::new(ErrorKind::Missing, "there is no database; create one first");
     if !create_missing && !dir.list()?.iter().any(|name| is_ours(name)) {
         // Before the lock, which is a file: looking for a database leaves nothing behind where there is none.
@@ -213,6 +216,11 @@ impl Parts {
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
         }
+        if options.read_only {
+            replay.ceiling.as_ref().map_or(Ok(()), |ceiling| ceiling.verdict(replay.held_bytes()))?;
+            let log = Log::read_only(self.dir.clone(), tail, superblock.checkpoint, options.log())?;
+            return Ok(Arc::new(self.assemble(replay, log, options, lock)));
+        }
         // Nothing was ever committed: whoever made the database may have been killed before its name was durable.
         if superblock.checkpoint == CheckpointNo(0) && tail.blocks == 0 {
             self.dir.sync()?;
@@ -250,7 +258,7 @@ impl Parts {
             log,
             views: Views::new(view),
             clocks,
-            latch: Latch::default(),
+            latch: if options.read_only { Latch::read_only() } else { Latch::default() },
             space: Mutex::new(self.space),
             committer: Mutex::new(Committer::new(open, writer, last, sealed)),
             checkpoint: Mutex::new(self.superblock),
@@ -291,6 +299,7 @@ struct Replay {
     next_table: TableId,
     seal_bytes: usize,
     seal_records: u64,
+    ceiling: Option<Ceiling>,
 }
 
 impl Replay {
@@ -304,11 +313,20 @@ impl Replay {
             next_table: superblock.next_table,
             seal_bytes: options.shares().seal_bytes,
             seal_records: options.seal_records,
+            ceiling: Ceiling::of(options),
         }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.open.bytes() + self.sealed.iter().map(|sealed| sealed.memtable.bytes()).sum::<usize>()
     }
 
     fn block(&mut self, block: &Block<'_>) -> Result<()> {
         if block.payload.is_empty() {
+            return Ok(());
+        }
+        let held = self.held_bytes();
+        if !self.ceiling.as_mut().is_none_or(|ceiling| ceiling.admit(block.payload.len(), held)) {
             return Ok(());
         }
         self.commit(block.payload)

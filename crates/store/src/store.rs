@@ -104,6 +104,11 @@ impl Store {
         self.dir.describe()
     }
 
+    /// Whether it was opened read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.latch.is_read_only()
+    }
+
     /// The failure that stopped all writing, if there was one.
     pub fn latched(&self) -> Option<&Error> {
         self.latch.cause()

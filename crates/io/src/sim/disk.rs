@@ -8,6 +8,7 @@ use super::handles::SimDir;
 use super::image::{Image, ImageKind, Images};
 use super::model::Model;
 use crate::Dir;
+use crate::dir::Holders;
 use base::seams::Random;
 use base::sync::{Mutex, MutexGuard, lock};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,7 @@ pub(super) struct State {
     pub(super) model: Model,
     history: History,
     pub(super) faults: Faults,
-    pub(super) locks: BTreeSet<Arc<str>>,
+    pub(super) locks: BTreeMap<Arc<str>, Holders>,
     /// How many handles each file has.
     open: BTreeMap<NodeId, usize>,
     capacity_bytes: Option<u64>,
@@ -61,7 +62,7 @@ impl SimDisk {
             model,
             history,
             faults: Faults::default(),
-            locks: BTreeSet::new(),
+            locks: BTreeMap::new(),
             open: BTreeMap::new(),
             capacity_bytes: None,
             maps: true,

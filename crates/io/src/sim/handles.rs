@@ -8,7 +8,7 @@ use super::SimDisk;
 use super::disk::State;
 use super::event::{Event, NodeId};
 use super::fault::{CallKind, FaultError};
-use crate::dir::check_name;
+use crate::dir::{Holders, check_name};
 use crate::file::{checked_end, place_in_map};
 use crate::{Dir, File, Lock, LogMap};
 use base::sync::MutexGuard;
@@ -114,10 +114,24 @@ impl Dir for SimDir {
     }
 
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>> {
+        self.take_lock(name, Holders::Owner)
+    }
+
+    fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>> {
+        self.take_lock(name, Holders::Readers(1))
+    }
+
+    fn describe(&self) -> String {
+        "simulated disk".into()
+    }
+}
+
+impl SimDir {
+    fn take_lock(&self, name: &str, who: Holders) -> Result<Box<dyn Lock>> {
         check_name(name)?;
         let mut state = call(&self.disk, CallKind::Lock, format_args!("lock {name}"))?;
         let name = Arc::<str>::from(name);
-        if !state.locks.insert(Arc::clone(&name)) {
+        if !Holders::join(&mut state.locks, Arc::clone(&name), who) {
             let owner = std::process::id();
             return Err(Error::new(
                 ErrorKind::Locked,
@@ -125,10 +139,6 @@ impl Dir for SimDir {
             ));
         }
         Ok(Box::new(SimLock { disk: self.disk.clone(), name }))
-    }
-
-    fn describe(&self) -> String {
-        "simulated disk".into()
     }
 }
 
@@ -143,7 +153,7 @@ impl Lock for SimLock {}
 
 impl Drop for SimLock {
     fn drop(&mut self) {
-        self.disk.state().locks.remove(&self.name);
+        Holders::leave(&mut self.disk.state().locks, &self.name);
     }
 }
 
