@@ -16,7 +16,7 @@ use crate::split::{Piece, common_len, laid_out_bytes};
 use crate::view::Cell;
 use crate::{LargeRef, Page, Value};
 use base::limits::{is_page_size, max_inline_bytes, max_key_bytes};
-use base::{CheckpointNo, DatabaseId, PagePtr, checksum};
+use base::{CheckpointNo, DatabaseId, PagePtr, TableId, checksum};
 
 /// What edits cost. Add the counters of several pages up by passing the same ones to all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -406,6 +406,11 @@ impl<'a> PageMut<'a> {
     /// Sets the birth.
     pub fn set_birth(&mut self, birth: CheckpointNo) {
         field::set_birth(self.bytes, birth.0);
+    }
+
+    /// Names the table whose records the page holds or leads to, so that it can be told apart without its parents.
+    pub fn set_table(&mut self, table: TableId) {
+        field::set_table(self.bytes, table.0.wrapping_add(1));
     }
 
     /// Computes, stores and returns the checksum of the page as it is to lie at `unit`. The last step before

@@ -84,7 +84,7 @@ impl Check<'_> {
         };
         let level = field::level(bytes);
         self.expect((kind == Kind::Leaf) == (level == 0), "level", "0 in a leaf and only there", level)?;
-        let unused = &bytes[field::UNUSED..field::PREFIX];
+        let unused = &bytes[field::UNUSED];
         self.expect(unused.iter().all(|&byte| byte == 0), "unused header bytes", "zeros", "others")?;
         let count = self.page.count();
         self.expect(kind == Kind::Leaf || count > 0, "entries of an inner page", "at least one", count)?;

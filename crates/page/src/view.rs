@@ -2,7 +2,7 @@
 
 use crate::header::{DELETED_BIT, HEADER_BYTES, Kind, LARGE_BIT, SLOT_BYTES, Slot, cell_bytes, field};
 use crate::{LargeRef, Value};
-use base::{CheckpointNo, PagePtr, checksum};
+use base::{CheckpointNo, PagePtr, TableId, checksum};
 
 /// A verified page. Copying it copies a reference.
 ///
@@ -81,6 +81,12 @@ impl<'a> Page<'a> {
     #[inline]
     pub fn birth(self) -> CheckpointNo {
         CheckpointNo(field::birth(self.bytes))
+    }
+
+    /// The table whose records it holds or leads to. `None`: of no table yet.
+    #[inline]
+    pub fn table(self) -> Option<TableId> {
+        field::table(self.bytes).checked_sub(1).map(TableId)
     }
 
     /// What all its keys begin with.

@@ -243,7 +243,7 @@ impl Checkpoint<'_> {
     fn absorb(&mut self, table: TableId) -> Result<()> {
         let layout = self.tables.get(table).copied().unwrap_or(Layout::BTree(Run::EMPTY));
         let absorbed = match layout {
-            Layout::BTree(run) => Layout::BTree(self.edit(run, |editor, sealed| {
+            Layout::BTree(run) => Layout::BTree(self.edit(run, table, |editor, sealed| {
                 for memtable in sealed.iter().map(|sealed| &sealed.memtable) {
                     for tombstone in memtable.range_tombstones(table) {
                         editor.remove_range(tombstone.start, tombstone.end)?;
@@ -271,12 +271,14 @@ impl Checkpoint<'_> {
     fn edit(
         &self,
         run: Run,
+        table: TableId,
         edit: impl FnOnce(&mut Editor<'_>, &[SealedMemtable]) -> Result<()>,
     ) -> Result<Run> {
         let store = self.store;
         let birth = self.next.checkpoint;
         let mut editor =
-            Editor::open(run, &store.pool, &self.reader, &store.space, birth, store.shares.dirty_bytes);
+            Editor::open(run, &store.pool, &self.reader, &store.space, birth, store.shares.dirty_bytes)
+                .of_table(table);
         edit(&mut editor, &self.sealed)?;
         let (run, counters) = editor.finish()?;
         *lock(&store.tallies.edits) += counters;
@@ -284,7 +286,7 @@ impl Checkpoint<'_> {
     }
 
     fn write_physical_rows(&mut self) -> Result<()> {
-        self.next.physical = self.edit(self.last.physical, |editor, _| {
+        self.next.physical = self.edit(self.last.physical, TableId::PHYSICAL, |editor, _| {
             for &table in &self.changed {
                 match self.tables.get(table) {
                     Some(layout) => editor.put(&row_key(table), &layout.encode())?,

@@ -36,7 +36,7 @@ use arena::Arena;
 use base::limits::{MAX_VALUE_BYTES, max_inline_bytes, max_key_bytes};
 use base::slots::Reader;
 use base::sync::{Mutex, lock};
-use base::{CheckpointNo, Error, PagePtr, Result};
+use base::{CheckpointNo, Error, PagePtr, Result, TableId};
 use page::{EditCounters, LargeRef, NoRoom, Value};
 use path::Path;
 use pool::Pool;
@@ -76,6 +76,7 @@ pub struct Editor<'a> {
     /// Locked for each allocation and each address given up, never across them: others allocate meanwhile.
     space: &'a Mutex<Space>,
     birth: CheckpointNo,
+    table: Option<TableId>,
     dirty_limit_pages: usize,
     root: Option<PagePtr>,
     height: u8,
@@ -117,6 +118,7 @@ impl<'a> Editor<'a> {
             reader,
             space,
             birth,
+            table: None,
             dirty_limit_pages: (dirty_limit_bytes / page_bytes).max(MIN_DIRTY_PAGES),
             root: run.root,
             height: run.height,
@@ -130,6 +132,14 @@ impl<'a> Editor<'a> {
             counters: EditCounters::default(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Has the pages say that they are `table`'s: for salvage, which may find them without their parents. To be said
+    /// only where the records are committed.
+    #[must_use]
+    pub fn of_table(mut self, table: TableId) -> Self {
+        self.table = Some(table);
+        self
     }
 
     /// Stores `value` under `key`; true when it replaced a record.

@@ -103,6 +103,9 @@ impl Editor<'_> {
     fn seal_and_link(&mut self, dirty: Dirty, unit: u64) {
         let (database, page_bytes) = (self.pool.database(), self.pool.page_bytes());
         let mut page: PageMut<'_> = self.arena.page_mut(dirty.node);
+        if let Some(table) = self.table {
+            page.set_table(table);
+        }
         let checksum = page.seal(database, unit);
         let page = page.as_page();
         let flags = if page.has_large() { PagePtr::HAS_LARGE } else { 0 };
