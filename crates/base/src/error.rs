@@ -12,7 +12,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum ErrorKind {
     /// Another transaction got in between. Nothing was written: run the transaction again.
     Conflict,
-    /// The transaction began too long ago for its reads to be checked. Nothing was written: run it again.
+    /// The snapshot or transaction was open for so long that what it saw is gone. Nothing was written: take a new one
+    /// and run it again.
     SnapshotTooOld,
     /// The disk, the quota or the memory budget is full. Nothing was written: make room and try again.
     Full,

@@ -1,9 +1,9 @@
-//! Epochs against an evictor, under every interleaving:
+//! Epochs against an evictor, and calls against a reclaimer that revokes, under every interleaving:
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p pando-base --test slots_loom`. What views do with slots is proved
 //! where views are, in `pando-store`.
 #![cfg(loom)]
 
-use base::slots::Slots;
+use base::slots::{Announced, EpochGuard, Holding, Reader, Slots};
 use base::sync::Arc;
 use base::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -56,4 +56,60 @@ fn reuse_without_a_look_at_the_slots_is_caught() {
 #[should_panic(expected = "reused under its reader")]
 fn an_epoch_too_few_is_caught() {
     race(1, |slots, ended| slots.oldest_epoch() >= ended);
+}
+
+/// Where a reader looks in two calls at what it holds, beside a reclaimer that frees it when `is_free` says so, given
+/// what the reader was seen to hold.
+fn revoke(begin: fn(&Reader) -> Option<EpochGuard<'_>>, is_free: fn(&Slots, &Holding) -> bool) {
+    loom::model(move || {
+        let slots = std::sync::Arc::new(Slots::new());
+        let freed = Arc::new(AtomicBool::new(false));
+        let reader = slots.claim().unwrap();
+        reader.hold(7, false);
+        let Some(Announced::Held(holding)) = slots.announced().next() else { panic!("it holds a view") };
+        let thread = {
+            let freed = Arc::clone(&freed);
+            thread::spawn(move || {
+                let look = || assert!(!freed.load(Ordering::SeqCst), "a view was freed under its reader");
+                for _ in 0..2 {
+                    let Some(call) = begin(&reader) else { return };
+                    look();
+                    let aside = call.aside();
+                    look();
+                    drop(aside);
+                }
+            })
+        };
+        if is_free(&slots, &holding) {
+            freed.store(true, Ordering::SeqCst);
+        }
+        thread.join().unwrap();
+        assert!(slots.revoke(&holding) || slots.announced().next().is_none());
+        assert!(slots.announced().next().is_none(), "at rest it holds nothing any more");
+    });
+}
+
+fn is_let_go(slots: &Slots) -> bool {
+    slots.announced().next().is_none()
+}
+
+#[test]
+fn a_view_is_not_taken_from_a_call() {
+    revoke(Reader::begin_call, |slots, holding| slots.revoke(holding) && is_let_go(slots));
+}
+
+#[test]
+#[should_panic(expected = "freed under its reader")]
+fn a_call_that_looks_before_it_is_announced_is_caught() {
+    fn begin(reader: &Reader) -> Option<EpochGuard<'_>> {
+        let is_revoked = reader.is_revoked();
+        (!is_revoked).then(|| reader.enter())
+    }
+    revoke(begin, |slots, holding| slots.revoke(holding) && is_let_go(slots));
+}
+
+#[test]
+#[should_panic(expected = "freed under its reader")]
+fn a_revocation_that_does_not_look_for_calls_is_caught() {
+    revoke(Reader::begin_call, |slots, holding| slots.revoke(holding));
 }

@@ -1,12 +1,13 @@
 //! Options of a database.
 
 use crate::database::Database;
+use crate::workers::ReaderWatch;
 use base::{Error, Result, limits};
 use io::{Dir, MemDir, OsDir};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Options, TransactionOptions};
+use store::{OpenReader, Options, TransactionOptions};
 use txn::{Durability, Isolation};
 
 /// Opens or creates a database with options. Those that are stored with it must agree with what is stored.
@@ -27,6 +28,7 @@ pub struct Builder {
     options: Options,
     lazy_interval: Duration,
     transactions: TransactionOptions,
+    watch: ReaderWatch,
 }
 
 impl Default for Builder {
@@ -35,6 +37,7 @@ impl Default for Builder {
             options: Options { memory_bytes: default_memory_bytes(), ..Options::default() },
             lazy_interval: Duration::from_millis(200),
             transactions: TransactionOptions::default(),
+            watch: ReaderWatch::default(),
         }
     }
 }
@@ -117,6 +120,40 @@ impl Builder {
         self
     }
 
+    /// How long a snapshot or transaction may stay open, to a quarter of a second; default: as long as it likes. Past
+    /// that it expires: its next call fails with `SnapshotTooOld`. Age by itself costs nothing, and what a reader
+    /// keeps is bounded otherwise (by the memory ceiling, and [`Builder::max_pinned_space_bytes`]); this is for those
+    /// who would rather hear of a forgotten snapshot early.
+    pub fn max_snapshot_age(mut self, age: Duration) -> Self {
+        self.options.max_snapshot_age = Some(age);
+        self
+    }
+
+    /// How much of the data file may wait for snapshots and transactions to end, in bytes; default as much as is in
+    /// use, and at least 1 GiB. Past that the oldest expire, until the rest keeps less. Too little costs long reads,
+    /// too much costs disk space.
+    pub fn max_pinned_space_bytes(mut self, bytes: u64) -> Self {
+        self.options.max_pinned_space_bytes = Some(bytes);
+        self
+    }
+
+    /// Has `told` called, on a thread of the database, with each snapshot or transaction that has been open for a
+    /// minute (or half of [`Builder::max_snapshot_age`]), keeps more than half of what is allowed, or has just expired.
+    /// Each comes once, and once more if it expires later. `told` should be brief, and must not drop the last handle.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder()
+    ///     .on_long_reader(|reader| eprintln!("open for {:?}: {:?}", reader.age, reader.opened_at))
+    ///     .in_memory()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_long_reader(mut self, told: impl Fn(&OpenReader) + Send + Sync + 'static) -> Self {
+        self.watch = ReaderWatch(Some(Arc::new(told)));
+        self
+    }
+
     /// Opens the database in the directory `path`, or creates it, parents included.
     ///
     /// # Errors
@@ -169,7 +206,7 @@ impl Builder {
             ));
         }
         let open = if create { store::open_or_create } else { store::open };
-        Database::start(open(dir, &self.options)?, self.transactions, self.lazy_interval)
+        Database::start(open(dir, &self.options)?, self.transactions, self.lazy_interval, self.watch)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::builder::Builder;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
-use crate::workers::{Signals, Workers};
+use crate::workers::{ReaderWatch, Signals, Workers};
 use base::seams::Random;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 use store::check::Report;
 use store::stats::Stats;
-use store::{Store, Table, TransactionOptions, WantedLayout};
+use store::{OpenReader, Store, Table, TransactionOptions, WantedLayout};
 
 /// Options of a table. All are stored; opening a table with others is an error, never silence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,8 +82,13 @@ impl Database {
         Builder::default()
     }
 
-    pub(crate) fn start(store: Arc<Store>, transactions: TransactionOptions, lazy: Duration) -> Result<Self> {
-        let signals = Arc::new(Signals::new(lazy));
+    pub(crate) fn start(
+        store: Arc<Store>,
+        transactions: TransactionOptions,
+        lazy: Duration,
+        watch: ReaderWatch,
+    ) -> Result<Self> {
+        let signals = Arc::new(Signals::new(lazy, watch));
         let workers = if store.is_read_only() { None } else { Some(Workers::start(&store, &signals)?) };
         let (workers, gate) = (Mutex::new(workers), Gate::default());
         Ok(Database { shared: Arc::new(Shared { store, signals, workers, transactions, gate }) })
@@ -91,11 +96,13 @@ impl Database {
 
     /// A read-only snapshot of everything acknowledged so far. Costs nanoseconds: no allocation, no lock.
     #[inline]
+    #[track_caller]
     pub fn snapshot(&self) -> Result<Snapshot> {
         self.shared.store.snapshot().map(Snapshot::new)
     }
 
     /// Begins a read-write transaction with the database's default isolation and durability.
+    #[track_caller]
     pub fn begin(&self) -> Result<Transaction> {
         self.begin_with(self.shared.transactions)
     }
@@ -114,6 +121,7 @@ impl Database {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
         self.shared.signals.wait_for_room()?;
         Transaction::begin(&self.shared, options)
@@ -145,6 +153,7 @@ impl Database {
     ///
     /// # Errors
     /// What `work` or the commit answers. A conflict that even the last attempt met is returned as such.
+    #[track_caller]
     pub fn write<T>(&self, mut work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
         for attempt in 0..OPEN_ATTEMPTS {
             match self.attempt(&mut work) {
@@ -162,6 +171,7 @@ impl Database {
         self.attempt(&mut work)
     }
 
+    #[track_caller]
     fn attempt<T>(&self, work: &mut impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
         self.shared.signals.wait_for_room()?;
         let mut tx = Transaction::begin(&self.shared, self.shared.transactions)?;
@@ -223,11 +233,13 @@ impl Database {
     }
 
     /// A copy of the value of `key`, through a snapshot of its own.
+    #[track_caller]
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.snapshot()?.get(table, key)
     }
 
     /// Sets `key` to `value` in a transaction of its own.
+    #[track_caller]
     pub fn put(&self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         self.write(|tx| tx.put(table, key, value))
     }
@@ -262,6 +274,23 @@ impl Database {
     /// Counts and sizes.
     pub fn stats(&self) -> Result<Stats> {
         self.shared.store.stats()
+    }
+
+    /// The open snapshots and transactions, the oldest first: what each keeps from being freed, since when, and where
+    /// in the program it was begun. Waits for a checkpoint's current step at most.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let snapshot = db.snapshot()?;
+    /// let readers = db.readers()?;
+    /// assert_eq!(readers[0].opened_at.unwrap().file(), file!());
+    /// # drop(snapshot);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn readers(&self) -> Result<Vec<OpenReader>> {
+        self.shared.store.readers()
     }
 
     /// Syncs the log, stops the workers and lets go of the directory. Every later call on any handle fails with

@@ -41,6 +41,6 @@ pub use database::{Database, TableOptions};
 pub use snapshot::Snapshot;
 pub use store::check::Report as CheckReport;
 pub use store::stats::Stats;
-pub use store::{Savepoint, Table, TransactionOptions, WantedLayout as Layout};
+pub use store::{OpenReader, Savepoint, Table, TransactionOptions, WantedLayout as Layout};
 pub use transaction::Transaction;
 pub use txn::{Durability, Isolation};

@@ -8,7 +8,9 @@ use store::Table;
 /// thread make another with [`Snapshot::try_clone`].
 ///
 /// A snapshot keeps what it sees from being freed: memory and disk space that was overwritten or deleted since
-/// comes back when it is dropped.
+/// comes back when it is dropped. What it may keep is bounded: past a share of the memory, or
+/// [`crate::Builder::max_pinned_space_bytes`], the oldest snapshots expire, and every call on them fails with
+/// `SnapshotTooOld`. [`crate::Database::readers`] shows who keeps what.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -106,6 +108,7 @@ impl Snapshot {
     }
 
     /// A second snapshot of the same moment, for another thread.
+    #[track_caller]
     pub fn try_clone(&self) -> Result<Self> {
         self.inner.try_clone().map(Snapshot::new)
     }

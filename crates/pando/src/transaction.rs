@@ -34,6 +34,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
+    #[track_caller]
     pub(crate) fn begin(shared: &Arc<Shared>, options: TransactionOptions) -> Result<Self> {
         let inner = store::Transaction::begin(&shared.store, options)?;
         Ok(Transaction { inner, shared: Arc::clone(shared) })

@@ -1,17 +1,23 @@
 //! The two threads of an open database.
 //!
 //! * *checkpoint* merges sealed memtables when it is told that there are some;
-//! * *log* readies the next segment before it is needed and syncs `Lazy` commits within their interval.
+//! * *log* readies the next segment before it is needed and syncs `Lazy` commits within their interval. It is also the
+//!   store's clock: four times a second it says what time it is, and looks after readers that have been open long.
 //!
-//! Each sleeps until rung; an idle database uses no processor. Both are joined when the database closes.
+//! Each sleeps until rung; an idle database uses no processor but for the clock's few microseconds a second. Both are
+//! joined when the database closes.
 
 use base::{Error, ErrorKind, Result};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use store::Store;
+use store::{OpenReader, Store};
 
+/// How exactly the age of a reader is known. Reading a clock when a snapshot begins would cost more than all the rest
+/// of its life.
+const TICK: Duration = Duration::from_millis(250);
 /// How long a checkpoint that failed waits before it is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -45,6 +51,18 @@ impl Bell {
     }
 }
 
+/// Told of readers that keep much, are open long, or expired.
+#[derive(Clone, Default)]
+pub(crate) struct ReaderWatch(pub Option<Arc<Told>>);
+
+type Told = dyn Fn(&OpenReader) + Send + Sync;
+
+impl fmt::Debug for ReaderWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Some(..)" } else { "None" })
+    }
+}
+
 /// How writers find the memory for memtables.
 #[derive(Debug)]
 pub(crate) enum Room {
@@ -73,10 +91,12 @@ pub(crate) struct Signals {
     is_full: AtomicBool,
     stop: AtomicBool,
     lazy_interval: Duration,
+    started: Instant,
+    watch: ReaderWatch,
 }
 
 impl Signals {
-    pub fn new(lazy_interval: Duration) -> Self {
+    pub fn new(lazy_interval: Duration, watch: ReaderWatch) -> Self {
         Signals {
             checkpoint: Bell::default(),
             log: Bell::default(),
@@ -86,6 +106,22 @@ impl Signals {
             is_full: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             lazy_interval,
+            started: Instant::now(),
+            watch,
+        }
+    }
+
+    /// Says what time it is, looks after readers if the last time was a while ago, and tells of them.
+    fn tick(&self, store: &Store, last: &mut Instant) {
+        if last.elapsed() < TICK {
+            return;
+        }
+        *last = Instant::now();
+        store.tick(self.started.elapsed());
+        store.look_after_readers();
+        let notices = store.take_notices();
+        if let ReaderWatch(Some(watch)) = &self.watch {
+            notices.iter().for_each(|reader| watch(reader));
         }
     }
 
@@ -204,12 +240,14 @@ fn run_checkpoints(store: &Store, signals: &Signals) {
 }
 
 fn run_log(store: &Store, signals: &Signals) {
+    let mut ticked = Instant::now();
     while !signals.stopping() {
-        signals.log.wait(None);
+        signals.log.wait(Some(TICK));
+        signals.tick(store, &mut ticked);
         // A failure to ready a segment shows again, to the caller whom it concerns, when the segment is needed.
         let _ = store.prepare_log();
         while signals.lazy_waits.load(Ordering::SeqCst) && !signals.stopping() {
-            wait_lazily(store, signals);
+            wait_lazily(store, signals, &mut ticked);
             // Before the sync: a commit that comes after this asks for the next one, those before are in this one.
             signals.lazy_waits.store(false, Ordering::SeqCst);
             // A failed sync latches; whoever writes next is told.
@@ -220,14 +258,15 @@ fn run_log(store: &Store, signals: &Signals) {
 
 /// Lets the lazy interval pass, readying segments meanwhile. `lazy_waits` stays set, so that the commits of the
 /// interval do not ring: all wait for one sync.
-fn wait_lazily(store: &Store, signals: &Signals) {
+fn wait_lazily(store: &Store, signals: &Signals, ticked: &mut Instant) {
     let due = Instant::now() + signals.lazy_interval;
     while !signals.stopping() {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;
         }
-        signals.log.wait(Some(left));
+        signals.log.wait(Some(left.min(TICK)));
+        signals.tick(store, ticked);
         let _ = store.prepare_log();
     }
 }

@@ -73,7 +73,7 @@ impl Workload {
             seal_records: 12 + random.below(16),
             seal_bytes: Some(24 << 10),
             database: Some(DatabaseId(random.next_u64())),
-            read_only: false,
+            ..Options::default()
         };
         let clients = 2 + random.below(4) as usize;
         let (keys, drops) = (12 + random.below(60), random.chance(3, 4));

@@ -223,6 +223,13 @@ impl Space {
         self.handed_out = 0;
     }
 
+    /// How many units wait to be released, by the checkpoint from which on nobody reaches them; what no save has
+    /// seen yet is left out. O(extents).
+    pub fn retired_by_checkpoint(&self) -> Vec<(CheckpointNo, u64)> {
+        let units = |extents: &Vec<Extent>| extents.iter().map(|extent| extent.units).sum();
+        self.retired.iter().map(|(at, extents)| (*at, units(extents))).collect()
+    }
+
     /// How the units are spent. O(chunks), or O(units / 64) where there are holes.
     pub fn stats(&self) -> SpaceStats {
         let waiting = self.retired.values().chain(self.retiring.values()).flatten();

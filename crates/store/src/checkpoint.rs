@@ -151,8 +151,8 @@ impl Store {
         }
     }
 
-    /// Frees what only ended readers needed: old views with their memtables, conflict history, retired pages. A
-    /// checkpoint does it as its last step; after a long reader has ended it is worth doing between checkpoints.
+    /// Frees what only ended or expired readers needed: old views with their memtables, conflict history, retired
+    /// pages. A checkpoint does it as its last step; after a long reader has ended it is worth doing in between.
     pub fn reclaim(&self) {
         let _checkpoint = lock(&self.checkpoint);
         self.free_unneeded();
@@ -166,7 +166,8 @@ impl Store {
         space.trim(need).map(drop)
     }
 
-    fn free_unneeded(&self) {
+    pub(crate) fn free_unneeded(&self) {
+        self.expire_readers();
         let forgotten = self.prune_history(&mut lock(&self.committer));
         drop(forgotten);
         let oldest_read = self.views.reclaim(&self.slots);

@@ -270,19 +270,15 @@ impl Store {
         self.tallies.seals.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
     }
 
-    /// Forgets the sealed memtables that every living read-write transaction began after, and, past this share of
-    /// the memory, the oldest ones that a transaction would still need: it gets [`ErrorKind::SnapshotTooOld`].
-    /// They are freed once no view holds them either, by the caller and outside the lock.
+    /// Forgets the sealed memtables that every read-write transaction began after, but for expired ones, which get
+    /// [`ErrorKind::SnapshotTooOld`]. They are freed once no view holds them either, by the caller and outside the
+    /// lock.
     pub(crate) fn prune_history(&self, committer: &mut Committer) -> Vec<SealedMemtable> {
         let oldest = oldest_writing_view(&self.slots);
-        let mut forgotten: Vec<_> =
+        let forgotten: Vec<_> =
             committer.history.extract_if(.., |sealed| sealed.first_view <= oldest).collect();
-        let held =
-            |history: &[SealedMemtable]| history.iter().map(|sealed| sealed.memtable.bytes()).sum::<usize>();
-        while held(&committer.history) > self.shares.memtables_bytes {
-            let sealed = committer.history.pop().expect("what holds bytes is not empty");
-            committer.history_floor = sealed.sealed_at;
-            forgotten.push(sealed);
+        for sealed in &forgotten {
+            committer.history_floor = committer.history_floor.max(sealed.sealed_at);
         }
         forgotten
     }

@@ -1,7 +1,8 @@
 //! Floor 4: the database itself, as resumable steps without threads of their own.
 //!
 //! Reading order:
-//! * [`view`]: what a reader sees and when the old may go; [`snapshot`]: a read; `lease`: why it costs nothing.
+//! * [`view`]: what a reader sees and when the old may go; [`snapshot`]: a read; `lease`: why it costs nothing;
+//!   [`expiry`]: what long readers keep, and for how long.
 //! * [`transaction`]: reads and writes of one's own, over [`write_set`] and [`merge`].
 //! * [`commit`]: the one path in, in eight steps.
 //! * [`checkpoint`]: from memtables to runs, in eleven steps; [`tables`] knows the layouts.
@@ -17,6 +18,7 @@ pub mod catalog;
 pub mod check;
 pub mod checkpoint;
 pub mod commit;
+pub mod expiry;
 mod gathered;
 mod handle;
 pub mod latch;
@@ -39,6 +41,7 @@ pub mod view;
 pub mod write_set;
 
 pub use catalog::WantedLayout;
+pub use expiry::OpenReader;
 pub use handle::Table;
 pub use options::Options;
 pub use pinned::{Part, Pinned};

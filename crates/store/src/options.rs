@@ -1,6 +1,7 @@
 //! What a database is opened with.
 
 use base::{DatabaseId, limits};
+use std::time::Duration;
 
 /// Options of a [`crate::Store`]; the ones stored with the database are checked against it when it is opened.
 #[derive(Clone, Debug)]
@@ -15,6 +16,11 @@ pub struct Options {
     pub seal_records: u64,
     /// A memtable is sealed at this many bytes; `None`: an eighth of the memory, at most 128 MiB.
     pub seal_bytes: Option<usize>,
+    /// A snapshot or transaction that is open longer than this expires; `None`: age alone expires nobody.
+    pub max_snapshot_age: Option<Duration>,
+    /// When more of the data file than this, in bytes, waits for readers to end, the oldest expire. `None`: as much
+    /// as is in use, at least 1 GiB.
+    pub max_pinned_space_bytes: Option<u64>,
     /// The identity of a new database; `None`: drawn at random. For simulations, which must repeat themselves.
     pub database: Option<DatabaseId>,
     /// Beside other openers of the same kind, and without a write of any sort.
@@ -29,6 +35,8 @@ impl Default for Options {
             max_segment_bytes: 64 << 20,
             seal_records: 4_000_000,
             seal_bytes: None,
+            max_snapshot_age: None,
+            max_pinned_space_bytes: None,
             database: None,
             read_only: false,
         }

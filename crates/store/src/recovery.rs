@@ -16,6 +16,7 @@
 use crate::apply::apply_record;
 use crate::catalog::TableRow;
 use crate::commit::Committer;
+use crate::expiry::Expiry;
 use crate::latch::Latch;
 use crate::options::{MAX_SEALED, Options};
 use crate::pinned::Pins;
@@ -267,6 +268,7 @@ impl Parts {
             noted: AtomicU64::new(self.superblock.checkpoint.0),
             next_table: AtomicU32::new(next_table.0),
             closed: AtomicBool::new(false),
+            expiry: Expiry::new(options),
             tallies: Tallies::default(),
             lock: Mutex::new(Some(lock)),
         }

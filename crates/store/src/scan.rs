@@ -4,6 +4,7 @@ use crate::merge::layers::MemtableLayer;
 use crate::merge::{Item, Merged, RunLayer, Upper};
 use crate::snapshot::Snapshot;
 use crate::write_set::WriteSet;
+use base::slots::Aside;
 use base::{Result, TableId, keys};
 use pool::Pool;
 use std::cell::RefCell;
@@ -137,6 +138,8 @@ struct Track<'a> {
 ///
 /// Between the records it can stand before the first and behind the last; a step off an end returns `None`, and a
 /// step back the record at that end again.
+///
+/// While a cursor lives, what its snapshot sees is not freed; but it moves no further once that was revoked.
 pub struct Cursor<'a> {
     merged: Merged<Upper<'a>, RunLayer<'a>>,
     pool: &'a Pool,
@@ -145,6 +148,9 @@ pub struct Cursor<'a> {
     track: Option<Track<'a>>,
     /// The current value, if it had to be read from an extent.
     large: Vec<u8>,
+    snapshot: &'a Snapshot,
+    /// Keeps the view that `merged` looks at. The last field: dropped after all others.
+    _call: Aside<'a>,
 }
 
 impl fmt::Debug for Cursor<'_> {
@@ -157,7 +163,7 @@ impl fmt::Debug for Cursor<'_> {
 type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn over_snapshot(snapshot: &'a Snapshot, table: TableId, span: Span) -> Self {
+    pub(crate) fn over_snapshot(snapshot: &'a Snapshot, table: TableId, span: Span) -> Result<Self> {
         Self::new(snapshot, None, None, table, span)
     }
 
@@ -167,7 +173,7 @@ impl<'a> Cursor<'a> {
         reads: Option<&'a RefCell<ReadSet>>,
         table: TableId,
         span: Span,
-    ) -> Self {
+    ) -> Result<Self> {
         writes.sort(table);
         let track = reads.map(|reads| Track { reads, table, token: None });
         Self::new(snapshot, writes.cursor(table).map(Upper::from), track, table, span)
@@ -180,15 +186,18 @@ impl<'a> Cursor<'a> {
         track: Option<Track<'a>>,
         table: TableId,
         span: Span,
-    ) -> Self {
-        let view = snapshot.view();
+    ) -> Result<Self> {
+        // SAFETY: the view is lent to `merged` alone, whose records are lent for the length of a borrow of this
+        // cursor, and the cursor keeps the call longer than anything else.
+        let (view, call) = unsafe { snapshot.keep_view()? };
         let written = view.memtables().filter(|memtable| memtable.newest(table).0 > 0);
         let memtables = written.map(|memtable| MemtableLayer::new(memtable, table, snapshot.ts()).into());
         let uppers = own.into_iter().chain(memtables).collect();
         let pool = &snapshot.store().pool;
         let lower = RunLayer::new(view.tables.run(table), pool, snapshot.reader());
         let merged = Merged::new(uppers, lower);
-        Cursor { merged, pool, span, place: Place::Fresh, track, large: Vec::new() }
+        let (place, large) = (Place::Fresh, Vec::new());
+        Ok(Cursor { merged, pool, span, place, track, large, snapshot, _call: call })
     }
 
     /// The current record; `None` before the first, behind the last, and before the first move.
@@ -206,6 +215,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     #[allow(clippy::should_implement_trait)] // It lends, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Lent<'_>> {
+        self.snapshot.check_held()?;
         let fresh = self.place != Place::On;
         let on = match self.place {
             Place::On => self.merged.next(),
@@ -218,6 +228,7 @@ impl<'a> Cursor<'a> {
     /// To the record before.
     #[inline]
     pub fn prev(&mut self) -> Result<Lent<'_>> {
+        self.snapshot.check_held()?;
         let fresh = self.place != Place::On;
         let on = match (self.place, &self.span.end) {
             (Place::On, _) => self.merged.prev(),
@@ -230,6 +241,7 @@ impl<'a> Cursor<'a> {
 
     /// To the first record at or after `key`, within the span.
     pub fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
+        self.snapshot.check_held()?;
         let from = if key < &self.span.start[..] { &self.span.start } else { key };
         let on = self.merged.seek(from);
         if let Some(track) = &mut self.track {

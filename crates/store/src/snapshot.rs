@@ -1,4 +1,8 @@
 //! A snapshot: one view, one timestamp, one slot that announces the view.
+//!
+//! 1. Every look at the view is a call of the slot ([`Reader::begin_call`]): between calls the view may be revoked.
+//! 2. What a call found in a memtable it shows to a user's code inside the call; a page it pins instead, which does
+//!    without the view.
 
 use crate::catalog::{TableRow, check_name};
 use crate::handle::Table;
@@ -6,12 +10,14 @@ use crate::lease::Lease;
 use crate::scan::{Cursor, Span};
 use crate::store::Store;
 use crate::view::{HeldView, Purpose, View};
-use base::slots::Reader;
-use base::{CommitTs, Error, Result, TableId};
+use base::slots::{Aside, EpochGuard, Reader};
+use base::{CommitTs, Error, ErrorKind, Result, TableId};
 use memtable::Found;
 use page::Value;
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::panic::Location;
+use std::ptr;
 use std::sync::Arc;
 
 /// What was committed at one moment, for as long as this lives. `Send` but not `Sync`: another thread makes its
@@ -28,12 +34,15 @@ pub struct Snapshot {
 impl Snapshot {
     /// A snapshot of now: of what is visible for a reader, of what is applied for a writer.
     #[inline]
+    #[track_caller]
     pub(crate) fn begin(store: &Arc<Store>, purpose: Purpose) -> Result<Self> {
         let lease = Lease::take(store)?;
+        lease.reader().introduce(store.now_ms(), Location::caller());
         let (view, ts) = match purpose {
             Purpose::Read => store.views.acquire(lease.reader(), || store.clocks.visible(), purpose),
             Purpose::Write => store.views.acquire(lease.reader(), || store.clocks.applied(), purpose),
         };
+        lease.reader().note_ts(ts.0);
         Ok(Snapshot { lease: Some(lease), view, ts, not_sync: PhantomData })
     }
 
@@ -54,10 +63,33 @@ impl Snapshot {
         self.lease().store()
     }
 
+    /// Begins a call, during which the view stays.
     #[inline]
-    pub(crate) fn view(&self) -> &View {
-        // SAFETY: the slot holds the view until `drop`, and the reference is bound to `&self`.
-        unsafe { self.view.get() }
+    pub(crate) fn call(&self) -> Result<EpochGuard<'_>> {
+        self.reader().begin_call().ok_or_else(too_old)
+    }
+
+    /// Refuses what would look at the view, or depend on what it saw, once it was revoked.
+    #[inline]
+    pub(crate) fn check_held(&self) -> Result<()> {
+        if self.reader().is_revoked() { Err(too_old()) } else { Ok(()) }
+    }
+
+    #[inline]
+    pub(crate) fn view<'g>(&'g self, call: &'g EpochGuard<'_>) -> &'g View {
+        // SAFETY: the slot holds the view until `drop`, and `call`, which `Snapshot::call` began, outlives the
+        // reference.
+        unsafe { self.view.get(call) }
+    }
+
+    /// The view, and a call that lasts as long as what is returned with it.
+    ///
+    /// # Safety
+    /// Nothing of the view is used when the [`Aside`] is dropped.
+    pub(crate) unsafe fn keep_view(&self) -> Result<(&View, Aside<'_>)> {
+        let call = self.call()?;
+        // SAFETY: the call is the slot's own, and the caller promises the rest.
+        Ok(unsafe { self.view.keep(call) })
     }
 
     /// The right to look at pages through this snapshot's slot.
@@ -66,24 +98,24 @@ impl Snapshot {
         self.lease().reader()
     }
 
-    /// What the memtables know of `key`, newest first.
+    /// What the memtables of `view` know of `key`, newest first.
     #[inline]
-    fn in_memtables(&self, table: TableId, key: &[u8]) -> Option<Found<'_>> {
-        self.view().memtables().find_map(|memtable| memtable.get(table, key, self.ts))
+    fn in_memtables<'v>(&self, view: &'v View, table: TableId, key: &[u8]) -> Option<Found<'v>> {
+        view.memtables().find_map(|memtable| memtable.get(table, key, self.ts))
     }
 
     /// A copy of the value of `key`.
     pub(crate) fn get_in(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        match self.in_memtables(table, key) {
+        let mut call = self.call()?;
+        let view = self.view(&call);
+        match self.in_memtables(view, table, key) {
             Some(Found::Value(value)) => return Ok(Some(value.to_vec())),
             Some(Found::Deleted) => return Ok(None),
             None => {}
         }
+        let run = view.tables.run(table);
         let pool = &self.store().pool;
-        let reader = self.reader();
-        let mut guard = reader.enter();
-        let run = self.view().tables.run(table);
-        let large = match run.get(pool, &mut guard, key)? {
+        let large = match run.get(pool, &mut call, key)? {
             None => return Ok(None),
             Some(leaf) => match leaf.value() {
                 Value::Inline(value) => return Ok(Some(value.to_vec())),
@@ -91,7 +123,7 @@ impl Snapshot {
                 Value::Deleted => return Ok(None),
             },
         };
-        drop(guard);
+        let _aside = call.aside();
         Ok(Some(pool.read_extent(large.ptr, large.len_bytes as usize)?))
     }
 
@@ -103,22 +135,31 @@ impl Snapshot {
         key: &[u8],
         with: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>> {
-        match self.in_memtables(table, key) {
-            Some(Found::Value(value)) => return Ok(Some(with(value))),
+        let mut call = self.call()?;
+        let view = self.view(&call);
+        match self.in_memtables(view, table, key) {
+            Some(Found::Value(value)) => {
+                // SAFETY: the value lies in a memtable of the view, which `_aside` keeps until `with` has returned.
+                let value = unsafe { &*ptr::from_ref(value) };
+                let _aside = call.aside();
+                return Ok(Some(with(value)));
+            }
             Some(Found::Deleted) => return Ok(None),
             None => {}
         }
+        let run = view.tables.run(table);
         let pool = &self.store().pool;
-        let reader = self.reader();
-        let mut guard = reader.enter();
-        let run = self.view().tables.run(table);
-        let Some(leaf) = run.get(pool, &mut guard, key)? else { return Ok(None) };
+        let Some(leaf) = run.get(pool, &mut call, key)? else { return Ok(None) };
         let leaf = leaf.pin();
-        drop(guard);
         match leaf.value() {
-            Value::Inline(value) => Ok(Some(with(value))),
+            Value::Inline(value) => {
+                drop(call);
+                Ok(Some(with(value)))
+            }
             Value::Large(large) => {
+                let aside = call.aside();
                 let value = pool.read_extent(large.ptr, large.len_bytes as usize)?;
+                drop(aside);
                 Ok(Some(with(&value)))
             }
             Value::Deleted => Ok(None),
@@ -127,25 +168,23 @@ impl Snapshot {
 
     /// Whether `key` is present.
     pub(crate) fn contains_in(&self, table: TableId, key: &[u8]) -> Result<bool> {
-        match self.in_memtables(table, key) {
+        let mut call = self.call()?;
+        let view = self.view(&call);
+        match self.in_memtables(view, table, key) {
             Some(found) => Ok(matches!(found, Found::Value(_))),
             None => {
-                let run = self.view().tables.run(table);
-                if run.root.is_none() {
-                    return Ok(false);
-                }
-                let reader = self.reader();
-                let mut guard = reader.enter();
-                Ok(run.get(&self.store().pool, &mut guard, key)?.is_some())
+                let run = view.tables.run(table);
+                Ok(run.get(&self.store().pool, &mut call, key)?.is_some())
             }
         }
     }
 
     /// Whether nothing of `table` can be found: no memtable had it written and no run has pages.
-    pub(crate) fn is_blank(&self, table: TableId) -> bool {
-        let view = self.view();
-        view.tables.run(table).root.is_none()
-            && view.memtables().all(|memtable| memtable.newest(table).0 == 0)
+    pub(crate) fn is_blank(&self, table: TableId) -> Result<bool> {
+        let call = self.call()?;
+        let view = self.view(&call);
+        Ok(view.tables.run(table).root.is_none()
+            && view.memtables().all(|memtable| memtable.newest(table).0 == 0))
     }
 
     /// A copy of the value of `key`.
@@ -172,7 +211,7 @@ impl Snapshot {
     /// A cursor over the keys in `span`.
     pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         table.check(self)?;
-        Ok(Cursor::over_snapshot(self, table.id(), span))
+        Cursor::over_snapshot(self, table.id(), span)
     }
 
     /// The table named `name`, if it exists.
@@ -185,7 +224,7 @@ impl Snapshot {
     /// All tables, by name.
     pub fn tables(&self) -> Result<Vec<Table>> {
         let mut tables = Vec::new();
-        let mut cursor = Cursor::over_snapshot(self, TableId::CATALOG, Span::all());
+        let mut cursor = Cursor::over_snapshot(self, TableId::CATALOG, Span::all())?;
         while let Some((name, row)) = cursor.next()? {
             let row = TableRow::decode(name, row)?;
             let name =
@@ -199,18 +238,32 @@ impl Snapshot {
     /// memtables, a replaced or deleted one included.
     pub fn approximate_len(&self, table: &Table) -> Result<u64> {
         table.check(self)?;
-        let in_memory: u64 = self.view().memtables().map(|memtable| memtable.records_of(table.id())).sum();
-        Ok(self.view().tables.run(table.id()).records + in_memory)
+        let call = self.call()?;
+        let view = self.view(&call);
+        let in_memory: u64 = view.memtables().map(|memtable| memtable.records_of(table.id())).sum();
+        Ok(view.tables.run(table.id()).records + in_memory)
     }
 
     /// A second snapshot of the same moment, for another thread. Possible at any time, because this one holds the
     /// view meanwhile.
+    #[track_caller]
     pub fn try_clone(&self) -> Result<Self> {
-        let lease = Lease::take(self.store())?;
-        lease.reader().pending();
-        self.view.hold_too(lease.reader(), self.view());
+        let store = self.store();
+        let lease = Lease::take(store)?;
+        let call = self.call()?;
+        lease.reader().introduce(store.now_ms(), Location::caller());
+        store.views.hold_too(self.view, &call, lease.reader());
+        lease.reader().note_ts(self.ts.0);
         Ok(Snapshot { lease: Some(lease), view: self.view, ts: self.ts, not_sync: PhantomData })
     }
+}
+
+#[cold]
+fn too_old() -> Error {
+    let message = "it was open too long for the memory or the space that it kept, and what it saw is gone; \
+                   begin again, and read in shorter pieces or raise the limit it met: memory_bytes, \
+                   max_pinned_space_bytes or max_snapshot_age";
+    Error::new(ErrorKind::SnapshotTooOld, message)
 }
 
 impl Drop for Snapshot {

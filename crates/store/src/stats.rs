@@ -30,6 +30,8 @@ pub struct Stats {
     pub absorbed_records: u64,
     /// Snapshots and transactions that are open.
     pub readers: u64,
+    /// Of all that were ever open, those that expired.
+    pub expired_readers: u64,
     /// Views that are kept for them, the current one included.
     pub views: u64,
     /// States that are being copied; their pages stay, as for a reader.
@@ -85,6 +87,7 @@ impl Store {
             seals: tally(&tallies.seals),
             absorbed_records: tally(&tallies.absorbed_records),
             readers: self.slots.held() as u64,
+            expired_readers: self.expiry.count(),
             views: self.views.count() as u64,
             pinned: self.pins.count() as u64,
             memtable_bytes: pressure.memtables_bytes as u64,

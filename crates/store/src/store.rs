@@ -4,6 +4,7 @@
 //! locks. A thread that holds one takes only later ones.
 
 use crate::commit::Committer;
+use crate::expiry::Expiry;
 use crate::latch::Latch;
 use crate::options::{MAX_SEALED, Options, Shares};
 use crate::pinned::Pins;
@@ -48,6 +49,7 @@ pub struct Store {
     pub(crate) noted: AtomicU64,
     pub(crate) next_table: AtomicU32,
     pub(crate) closed: AtomicBool,
+    pub(crate) expiry: Expiry,
     pub(crate) tallies: Tallies,
     /// Released by closing, so that the directory can be opened again although snapshots still live.
     pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
@@ -70,6 +72,7 @@ impl Store {
     /// # Errors
     /// [`ErrorKind::Closed`]; [`ErrorKind::Full`] with 65,536 of them open.
     #[inline]
+    #[track_caller]
     pub fn snapshot(self: &Arc<Self>) -> Result<Snapshot> {
         self.check_open()?;
         Snapshot::begin(self, Purpose::Read)

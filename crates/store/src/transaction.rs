@@ -35,6 +35,7 @@ pub struct Transaction {
 
 impl Transaction {
     /// Begins at the newest commit applied.
+    #[track_caller]
     pub fn begin(store: &Arc<Store>, options: TransactionOptions) -> Result<Self> {
         store.check_open()?;
         store.latch.check()?;
@@ -85,6 +86,7 @@ impl Transaction {
 
     #[inline]
     fn admitted(&self, table: &Table) -> Result<Admitted> {
+        self.snapshot.check_held()?;
         let tables = self.gathered().tables.borrow();
         match tables.iter().find(|(known, admitted)| admitted.good && known.is(table)) {
             Some((_, admitted)) => Ok(*admitted),
@@ -101,17 +103,17 @@ impl Transaction {
             Some(Own::Value(row)) => table.check_written(self.store(), Some(row))?,
             Some(Own::Deleted) => table.check_written(self.store(), None)?,
         }
-        Ok(self.know(table))
+        self.know(table)
     }
 
-    fn know(&self, table: &Table) -> Admitted {
-        let admitted = Admitted { id: table.id(), blank: self.snapshot.is_blank(table.id()), good: true };
+    fn know(&self, table: &Table) -> Result<Admitted> {
+        let admitted = Admitted { id: table.id(), blank: self.snapshot.is_blank(table.id())?, good: true };
         let mut tables = self.gathered().tables.borrow_mut();
         match tables.iter_mut().find(|(_, admitted)| admitted.id == table.id()) {
             Some((_, known)) => *known = admitted,
             None => tables.push((table.clone(), admitted)),
         }
-        admitted
+        Ok(admitted)
     }
 
     /// Has the rows of some tables looked up again at their next use. That they were used is not forgotten: the
@@ -262,7 +264,7 @@ impl Transaction {
     pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         let id = self.admit(table)?;
         let reads = self.is_serializable().then_some(&self.gathered().reads);
-        Ok(Cursor::over_transaction(&self.snapshot, self.writes(), reads, id, span))
+        Cursor::over_transaction(&self.snapshot, self.writes(), reads, id, span)
     }
 
     /// A cursor over the keys in `span` that can also put and delete where it stands.
@@ -273,7 +275,7 @@ impl Transaction {
 
     /// A cursor whose user notes what was read itself.
     pub(crate) fn cursor_untracked(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
-        Ok(Cursor::over_transaction(&self.snapshot, self.writes(), None, self.admit(table)?, span))
+        Cursor::over_transaction(&self.snapshot, self.writes(), None, self.admit(table)?, span)
     }
 
     pub(crate) fn track_range(&self, table: &Table, low: &[u8], high: Bound<&[u8]>) -> Option<RangeToken> {
@@ -330,7 +332,7 @@ impl Transaction {
         let row = TableRow { id: self.store().claim_table_id(), layout };
         self.writes_mut().put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
         let table = Table::uncommitted(self.store(), name, row);
-        self.know(&table);
+        self.know(&table)?;
         Ok(table)
     }
 
@@ -358,7 +360,11 @@ impl Transaction {
     }
 
     /// Steps 1 to 6 of the commit; [`Store::acknowledge`] takes the rest.
+    ///
+    /// # Errors
+    /// [`ErrorKind::SnapshotTooOld`] if its snapshot was revoked, among others.
     pub fn apply(mut self) -> Result<Applied> {
+        self.snapshot.check_held()?;
         let Gathered { writes, reads, tables, record } =
             &mut **self.gathered.as_mut().expect("taken by drop alone");
         let mut request = Request {

@@ -16,9 +16,14 @@
 //! have. A view that is newer than the timestamp cannot go wrong: a seal only adds a memtable, which the timestamp
 //! passes over entry by entry; and the runs of a switch, which know no timestamps, hold commits that were visible
 //! before it, while the clock is read after the view. Steps 1 and 5 are `base::slots`' argument.
+//!
+//! # Freeing
+//! A view goes when no slot holds it, whatever older ones are held: a snapshot keeps what it sees, and nothing of
+//! what came later. What a snapshot may keep is bounded (`expiry.rs`): its view can be revoked, and is therefore
+//! looked at in calls alone.
 
 use crate::tables::Tables;
-use base::slots::{Reader, Slots};
+use base::slots::{Announced, Aside, EpochGuard, Holding, Reader, Slots};
 use base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use base::sync::{Arc, Mutex, lock};
 use base::{CheckpointNo, CommitTs};
@@ -75,17 +80,13 @@ impl View {
     }
 }
 
-/// Whether a slot holds its view to read only or to write later. Kept in the low bit of the slot's number.
+/// Whether a slot holds its view to read only or to write later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A read-only snapshot.
     Read,
     /// A read-write transaction, whose validation needs the memtables since its view.
     Write,
-}
-
-fn slot_number(view: u64, purpose: Purpose) -> u64 {
-    view << 1 | u64::from(purpose == Purpose::Write)
 }
 
 /// The current view and those that somebody may still hold.
@@ -126,7 +127,7 @@ impl Views {
                 base::sync::spin();
                 continue;
             }
-            reader.hold(slot_number(view.number, purpose));
+            reader.hold(view.number, purpose == Purpose::Write);
             return (HeldView(current), ts);
         }
     }
@@ -175,17 +176,36 @@ impl Views {
         self.publish(view);
     }
 
-    /// Frees the views that nobody holds, and returns the oldest checkpoint that a kept view still reads.
+    /// Announces `view` in another slot, to read only. `call` is a call of a slot that holds it, and so proves that it
+    /// is held meanwhile.
+    pub fn hold_too(&self, view: HeldView, call: &EpochGuard<'_>, reader: &Reader) {
+        // Under the list's lock: a scan that had passed over the new slot, and comes to the old one when that has let
+        // go, would see neither.
+        let _kept = lock(&self.kept);
+        reader.pending();
+        // SAFETY: `call` keeps the view.
+        reader.hold(unsafe { view.get(call) }.number, false);
+    }
+
+    /// Frees the views that nobody holds, and returns the oldest checkpoint that a kept view still reads. While a
+    /// reader is about to take hold of one, nothing is freed.
     pub fn reclaim(&self, slots: &Slots) -> CheckpointNo {
         let mut kept = lock(&self.kept);
-        let held = slots.oldest_view().map_or(u64::MAX, |number| number >> 1);
-        let current = kept.last().expect("there is always a current view").number;
-        // A view between two held ones is kept as well; it goes with the older of them.
-        let freed: Vec<_> = kept.extract_if(.., |view| view.number < held.min(current)).collect();
+        let mut freed = Vec::new();
+        if let Some(held) = holdings(slots) {
+            let current = kept.last().expect("there is always a current view").number;
+            let is_held = |number| held.iter().any(|holding| holding.view == number);
+            freed.extend(kept.extract_if(.., |view| view.number != current && !is_held(view.number)));
+        }
         let oldest = kept.first().expect("the current view is kept").checkpoint;
         drop(kept);
         drop(freed);
         oldest
+    }
+
+    /// Runs `with` on all views that are kept, oldest first, the last one being current.
+    pub fn with_kept<T>(&self, with: impl FnOnce(&[Box<View>]) -> T) -> T {
+        with(&lock(&self.kept))
     }
 
     /// How many views are kept, the current one included.
@@ -194,9 +214,20 @@ impl Views {
     }
 }
 
-/// The oldest view that a read-write transaction holds, `u64::MAX` if there is none.
+/// What the slots hold; `None` while a reader is pending.
+pub fn holdings(slots: &Slots) -> Option<Vec<Holding>> {
+    let held = |announced| match announced {
+        Announced::Pending => None,
+        Announced::Held(holding) => Some(holding),
+    };
+    slots.announced().map(held).collect()
+}
+
+/// The oldest view that a read-write transaction holds, `u64::MAX` if there is none, 0 while one may be about to.
 pub fn oldest_writing_view(slots: &Slots) -> u64 {
-    slots.oldest_view_where(|number| number & 1 == 1).map_or(u64::MAX, |number| number >> 1)
+    let Some(held) = holdings(slots) else { return 0 };
+    let writing = held.iter().filter(|holding| holding.writes);
+    writing.map(|holding| holding.view).min().unwrap_or(u64::MAX)
 }
 
 /// A view that a slot announces. Whoever keeps this keeps the slot held.
@@ -207,20 +238,22 @@ pub struct HeldView(*const View);
 unsafe impl Send for HeldView {}
 
 impl HeldView {
-    /// Announces the same view in another slot, to read only. `view` is borrowed from this holder, which proves
-    /// that it holds the view until the announcement is made.
-    pub fn hold_too(self, reader: &Reader, view: &View) {
-        debug_assert!(ptr::eq(self.0, view));
-        reader.hold(slot_number(view.number, Purpose::Read));
-    }
-
-    /// The view.
+    /// The view, for the length of a call.
     ///
     /// # Safety
-    /// The slot that it was acquired through still holds it, for as long as the reference lives.
+    /// `call` was begun by the slot that the view was acquired through, and that slot has not let go of it.
     #[inline]
-    pub unsafe fn get<'a>(self) -> &'a View {
-        // SAFETY: the caller promises that the slot holds it, and `reclaim` frees no held view.
+    pub unsafe fn get<'a>(self, _call: &'a EpochGuard<'_>) -> &'a View {
+        // SAFETY: the caller promises that the slot is in a call, and `reclaim` frees no view of such a slot.
         unsafe { &*self.0 }
+    }
+
+    /// The view, for as long as a call is kept that looks at no frame.
+    ///
+    /// # Safety
+    /// As for [`HeldView::get`]; and nothing of the view is used when the returned [`Aside`] is dropped.
+    pub unsafe fn keep<'a>(self, call: EpochGuard<'a>) -> (&'a View, Aside<'a>) {
+        // SAFETY: the caller promises that the slot is in a call, and `reclaim` frees no view of such a slot.
+        (unsafe { &*self.0 }, call.aside())
     }
 }

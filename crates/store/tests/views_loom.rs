@@ -82,12 +82,41 @@ impl Model {
         let reader = self.slots.claim().unwrap();
         let now = || CommitTs(self.clock.load(Ordering::SeqCst));
         let (held, ts) = self.views.acquire(&reader, now, Purpose::Read);
-        // SAFETY: the reader's slot holds it until `let_go`.
-        let view = unsafe { held.get() };
-        self.check(view, ts);
-        thread::yield_now();
-        self.check(view, ts);
+        for _ in 0..2 {
+            // A view that was revoked is looked at no more.
+            let Some(call) = reader.begin_call() else { break };
+            // SAFETY: the call is the slot's own, and it holds the view until `let_go`.
+            self.check(unsafe { held.get(&call) }, ts);
+        }
         reader.let_go();
+    }
+
+    /// Begins a read, hands it on to a second slot, lets go of the first, and checks what the second holds.
+    fn read_on(&self) {
+        let (reader, other) = (self.slots.claim().unwrap(), self.slots.claim().unwrap());
+        let now = || CommitTs(self.clock.load(Ordering::SeqCst));
+        // In the order of a scan: the new slot before the old one.
+        let (held, ts) = self.views.acquire(&other, now, Purpose::Read);
+        let call = other.begin_call().unwrap();
+        self.views.hold_too(held, &call, &reader);
+        drop(call);
+        other.let_go();
+        let call = reader.begin_call().unwrap();
+        // SAFETY: as above.
+        self.check(unsafe { held.get(&call) }, ts);
+        drop(call);
+        reader.let_go();
+    }
+
+    /// Takes every view but the current one from whoever holds it, and frees them.
+    fn expire(&self) {
+        let current = self.views.with_current(|view| view.number);
+        for holding in view::holdings(&self.slots).unwrap_or_default() {
+            if holding.view < current {
+                self.slots.revoke(&holding);
+            }
+        }
+        self.reclaim();
     }
 
     fn check(&self, view: &View, ts: CommitTs) {
@@ -106,13 +135,17 @@ impl Model {
 
 /// Runs `writer` beside `readers` that each begin one read. One more thread costs a preemption: a minute else.
 fn race(lasts: &'static [u64], readers: usize, writer: fn(&Model)) {
+    race_with(lasts, readers, Model::read, writer);
+}
+
+fn race_with(lasts: &'static [u64], readers: usize, read: fn(&Model), writer: fn(&Model)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(4 - readers);
     model.check(move || {
         let shared = Model::new(lasts);
         let spawn = |_| {
             let shared = Arc::clone(&shared);
-            thread::spawn(move || shared.read())
+            thread::spawn(move || read(&shared))
         };
         let readers: Vec<_> = (0..readers).map(spawn).collect();
         writer(&shared);
@@ -150,6 +183,25 @@ fn two_readers_and_two_seals() {
         model.seal(0);
         model.commit(2);
         model.seal(1);
+        model.reclaim();
+    });
+}
+
+#[test]
+fn a_view_is_not_taken_from_a_call() {
+    race(&[1, 2], 1, |model| {
+        model.commit(1);
+        model.seal(0);
+        model.switch(0);
+        model.expire();
+    });
+}
+
+#[test]
+fn a_view_that_is_handed_on_stays() {
+    race_with(&[1, 2], 1, Model::read_on, |model| {
+        model.commit(1);
+        model.seal(0);
         model.reclaim();
     });
 }
