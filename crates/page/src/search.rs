@@ -1,8 +1,9 @@
 //! Finding a key in a page.
 //!
 //! 1. A key that does not begin with the page's prefix sorts before all entries or behind all.
-//! 2. A binary search over the slots finds the first whose head is not less than the key's. It touches no cell,
-//!    and has no branch that depends on a key (`partition_point` selects instead).
+//! 2. A search over the slots finds the first whose head is not less than the key's. It touches no cell. It looks
+//!    near where the head would lie if heads were spread evenly, and halves what is left; halving has no branch that
+//!    depends on a key (`partition_point` selects instead).
 //! 3. Only among slots with the very same head are suffixes compared, and only if both are longer than a head:
 //!    with equal heads a suffix of at most four bytes is a prefix of the other one (zeros pad a head, so `a` and
 //!    `a\0` share one), and the shorter of the two is the lesser.
@@ -51,10 +52,11 @@ impl<'a> Page<'a> {
     #[inline]
     fn strip_prefix(self, key: &[u8]) -> Result<&[u8], usize> {
         let prefix = self.prefix();
-        match key.strip_prefix(prefix) {
-            Some(suffix) => Ok(suffix),
-            None if key < prefix => Err(self.kind().first_keyed().min(self.count())),
-            None => Err(self.count()),
+        // Byte by byte: most prefixes are shorter than what a call of `memcmp` takes.
+        match key.split_at_checked(prefix.len()) {
+            Some((front, suffix)) if front.iter().eq(prefix) => Ok(suffix),
+            _ if key < prefix => Err(self.kind().first_keyed().min(self.count())),
+            _ => Err(self.count()),
         }
     }
 
@@ -65,7 +67,7 @@ impl<'a> Page<'a> {
         let head = head_of(suffix);
         let least = Slot::new(head, 0, 0).0;
         let first = self.kind().first_keyed().min(slots.len());
-        let low = first + slots[first..].partition_point(|&slot| Slot::decode(slot).0 < least);
+        let low = first + lower_bound(&slots[first..], least);
         let same = |slot: &[u8; SLOT_BYTES]| Slot::decode(*slot).head() == head;
         let equal = match &slots[low..] {
             [one, ..] if !same(one) => return Err(low),
@@ -98,5 +100,69 @@ impl<'a> Page<'a> {
         let (before, slot) = (self.slot(i - 1), self.slot(i));
         before.head() < slot.head()
             || self.compare(before, slot.head(), self.suffix_in(slot), &mut 0) == Ordering::Less
+    }
+}
+
+/// How far around its guess [`lower_bound`] looks first. Halving this window takes 5 steps, on 4 or 5 neighbouring
+/// cache lines; among 1,000 evenly spread heads the guess is off by 16 slots on average.
+const REACH: usize = 16;
+
+/// The first of `slots` that is not less than `least`, by value.
+///
+/// Where there are many slots, their heads are guessed to lie evenly between the first and the last (interpolation, as
+/// in Graefe, "B-tree indexes, interpolation search, and skew", 2006): keys that are hashes, random ids or
+/// integers do, and then a cache line or two is looked at where halving the whole touches one for each step. A
+/// wrong guess costs two looks, and says on which side of it the search has to go on.
+#[inline]
+fn lower_bound(slots: &[[u8; SLOT_BYTES]], least: u64) -> usize {
+    let less = |at: usize| Slot::decode(slots[at]).0 < least;
+    let (mut from, mut to) = (0, slots.len());
+    if slots.len() > 4 * REACH {
+        let head = |at: usize| u64::from(Slot::decode(slots[at]).head());
+        let (lowest, span) = (head(0), head(slots.len() - 1).saturating_sub(head(0)).max(1));
+        let share = (least >> 32).saturating_sub(lowest).min(span);
+        // At most 2^32 times 2^14 slots.
+        let guess = (share * (slots.len() - 1) as u64 / span) as usize;
+        let (low, high) = (guess.saturating_sub(REACH), (guess + REACH).min(slots.len()));
+        if low > 0 && !less(low - 1) {
+            to = low - 1;
+        } else if high < slots.len() && less(high) {
+            from = high + 1;
+        } else {
+            (from, to) = (low, high);
+        }
+    }
+    from + slots[from..to].partition_point(|&slot| Slot::decode(slot).0 < least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::seams::Random;
+
+    /// Makes the head of a slot.
+    type Spread<'a> = &'a dyn Fn(usize, &mut Random) -> u32;
+
+    #[test]
+    fn the_guess_is_right_however_heads_are_spread() {
+        let mut random = Random::seeded(3);
+        let even = |_: usize, random: &mut Random| random.next_u64() as u32;
+        let skewed = |_: usize, random: &mut Random| (random.next_u64() >> (32 + random.below(30))) as u32;
+        let equal = |_: usize, _: &mut Random| 7;
+        let jump = |i: usize, _: &mut Random| if i == 0 { 0 } else { u32::MAX - (i / 3) as u32 };
+        let spreads: [Spread<'_>; 4] = [&even, &skewed, &equal, &jump];
+        for spread in spreads {
+            for count in [1, 2, 63, 64, 65, 66, 200, 1500] {
+                let mut heads: Vec<u32> = (0..count).map(|i| spread(i, &mut random)).collect();
+                heads.sort_unstable();
+                let slots: Vec<_> = heads.iter().map(|&head| Slot::new(head, 64, 4).encode()).collect();
+                let around = |head: &u32| [head.saturating_sub(1), *head, head.saturating_add(1)];
+                for head in heads.iter().flat_map(around).chain([0, u32::MAX]) {
+                    let least = Slot::new(head, 0, 0).0;
+                    let expected = slots.partition_point(|&slot| Slot::decode(slot).0 < least);
+                    assert_eq!(lower_bound(&slots, least), expected, "{head} among {count}");
+                }
+            }
+        }
     }
 }
