@@ -8,13 +8,14 @@
 //!                                       └─► free list, else grow by a chunk, else evict (S3-FIFO)
 //! ```
 //! Reading order: [`pool`] (hits, faults, admission), `table` (unit to frame, without locks), `frames` (memory, pins,
-//! and when a frame may be written again: the only `unsafe` here), `policy` (which page goes), `ledger` (what may be
-//! allocated).
+//! and when a frame may be written again), `policy` (which page goes), `ledger` (what may be allocated), [`memory`]
+//! (many pages at once, for who edits them).
 #![deny(missing_docs)]
 
 mod fault;
 mod frames;
 mod ledger;
+pub mod memory;
 mod policy;
 pub mod pool;
 mod table;

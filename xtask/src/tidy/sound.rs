@@ -17,6 +17,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/pool/src/frames.rs",
         "frames that are read without a lock and reused when no reader can see them",
     ),
+    ("crates/pool/src/memory.rs", "memory in huge pages, mapped and unmapped by its one owner"),
     ("crates/store/src/scan.rs", "a cursor keeps looking at the view that a call of its snapshot keeps"),
     ("crates/store/src/snapshot.rs", "a snapshot looks at the view that its slot holds"),
     ("crates/store/src/view.rs", "views that are found without a lock and freed when no slot holds them"),

@@ -3,22 +3,23 @@
 //! A pointer to one carries [`PagePtr::IN_MEMORY`], and the index as its unit. Pages that were written back are
 //! used again without being cleared: whoever takes one fills or initialises it.
 //!
-//! Memory comes in chunks. The first is small, so that a small checkpoint costs little; the others are large enough
-//! for huge memory pages, since random edits would otherwise miss the TLB on every leaf.
+//! Memory comes in chunks. The first is small, so that a small checkpoint costs little; the others are a huge memory
+//! page each, since random edits would otherwise miss the TLB on every leaf.
 
 use base::PagePtr;
 use page::{Page, PageMut};
+use pool::memory::{HUGE_BYTES, Memory};
 use std::ops::Range;
 
 /// The length of every chunk but the first.
-const CHUNK_BYTES: usize = 4 << 20;
+const CHUNK_BYTES: usize = HUGE_BYTES;
 /// How many pages the first chunk holds.
 const FIRST_PAGES: usize = 32;
 
 const _: () = assert!(CHUNK_BYTES >= base::limits::MAX_PAGE_BYTES);
 
 pub(super) struct Arena {
-    chunks: Vec<Box<[u8]>>,
+    chunks: Vec<Memory>,
     /// How many pages were ever taken.
     high: usize,
     free: Vec<u32>,
@@ -60,7 +61,7 @@ impl Arena {
         let node = self.high as u32;
         if self.place(node).0 == self.chunks.len() {
             let bytes = if node == 0 { FIRST_PAGES * self.page_bytes } else { CHUNK_BYTES };
-            self.chunks.push(vec![0; bytes].into_boxed_slice());
+            self.chunks.push(Memory::zeroed(bytes));
         }
         self.high += 1;
         node
