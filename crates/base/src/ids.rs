@@ -83,6 +83,8 @@ impl PagePtr {
     pub const MAX_UNITS: u64 = (1 << LENGTH_BITS) - 1;
     /// Flag: the subtree below holds large values, so that it may not be dropped unread.
     pub const HAS_LARGE: u8 = 1;
+    /// Flag of a large reference: what this points to is the index of the value's pieces.
+    pub const IN_PIECES: u8 = 2;
     /// Flag: not on disk; the unit is an index into an editor's dirty pages. Never written to a file.
     pub const IN_MEMORY: u8 = 0x80;
 

@@ -1,6 +1,6 @@
 //! Floor 0: what every other floor speaks of, and nothing that does I/O.
 //!
-//! Reading order: [`ids`] (the names of things), [`op`] (what a transaction does to a table), [`error`],
+//! Reading order: [`ids`] and [`large`] (the names of things), [`op`] (what a transaction does to a table), [`error`],
 //! [`limits`], [`checksum`], [`codec`] (bytes to numbers and back), [`keys`] (order-preserving encodings),
 //! [`slots`] (who is reading, and what must not be freed under them), [`budget`], [`seams`] (time and chance),
 //! [`sync`] (the one door to locks and atomics, so that loom and shuttle can stand in for them).
@@ -12,6 +12,7 @@ pub mod codec;
 pub mod error;
 pub mod ids;
 pub mod keys;
+pub mod large;
 pub mod limits;
 pub mod op;
 pub mod seams;
@@ -20,3 +21,4 @@ pub mod sync;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{CheckpointNo, CommitTs, DatabaseId, Lsn, PagePtr, TableId};
+pub use large::LargeRef;

@@ -11,8 +11,16 @@ pub const MAX_PAGE_BYTES: usize = 64 << 10;
 /// The page size of a database that names none.
 pub const DEFAULT_PAGE_BYTES: usize = 16 << 10;
 
-/// The longest value, in bytes.
-pub const MAX_VALUE_BYTES: usize = 64 << 20;
+/// The longest value that travels through the log, and the longest that lies in one extent, in bytes. Up to here the
+/// second flush that a value outside the log costs is dearer than writing its bytes twice; and to verify an extent it
+/// is read whole.
+pub const MAX_LOGGED_VALUE_BYTES: usize = 1 << 20;
+/// The bytes of a longer value that lie, and are verified, together: a reader holds this much of it in memory.
+pub const PIECE_BYTES: usize = 256 << 10;
+/// Pieces of one value, at most.
+pub const MAX_PIECES: usize = 64 << 10;
+/// The longest value, in bytes: 16 GiB, whose index of pieces takes 1 MiB.
+pub const MAX_VALUE_BYTES: u64 = (PIECE_BYTES * MAX_PIECES) as u64;
 
 /// The longest key that pages of `page_bytes` hold: a quarter of a page less the room its bookkeeping needs, so
 /// that an inner page always has room for three entries.
@@ -35,5 +43,7 @@ pub const fn is_page_size(page_bytes: usize) -> bool {
 pub const MAX_TABLE_NAME_BYTES: usize = 255;
 
 const _: () = assert!(is_page_size(DEFAULT_PAGE_BYTES));
+const _: () = assert!(PIECE_BYTES.is_multiple_of(UNIT_BYTES) && PIECE_BYTES <= MAX_LOGGED_VALUE_BYTES);
+const _: () = assert!(max_inline_bytes(MAX_PAGE_BYTES) < MAX_LOGGED_VALUE_BYTES);
 const _: () = assert!(max_key_bytes(MIN_PAGE_BYTES) >= 511, "keys as long as LMDB's fit the smallest page");
 const _: () = assert!(MAX_TABLE_NAME_BYTES <= max_key_bytes(MIN_PAGE_BYTES));

@@ -6,7 +6,7 @@
 //! so that a record can be encoded before its place in the order of commits is known ([`stamp`]).
 
 use crate::codec::{Reader, Writer};
-use crate::{CommitTs, TableId};
+use crate::{CommitTs, LargeRef, TableId};
 
 /// One logical operation. Keys and values are borrowed from wherever they lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,13 @@ pub enum Op<'a> {
         key: &'a [u8],
         /// To what.
         value: &'a [u8],
+    },
+    /// Sets `key` to a value whose bytes lie in the data file, where they were synced before this was logged.
+    PutLarge {
+        /// Where.
+        key: &'a [u8],
+        /// To what.
+        large: LargeRef,
     },
     /// Removes `key`, present or not.
     Delete {
@@ -33,14 +40,15 @@ pub enum Op<'a> {
     },
 }
 
-/// The kind bytes of format 1. Kinds 16-31 are reserved for references to what lies outside the log: 16 a large
-/// value's extent, 17 an attached run.
+/// The kind bytes of format 1. Kinds 16-31 are references to what lies outside the log: 16 a large value; 17, an
+/// attached run, and the others are reserved.
 mod kind {
     pub const TABLE: u8 = 1;
     pub const PUT: u8 = 2;
     pub const DELETE: u8 = 3;
     pub const DELETE_RANGE: u8 = 4;
     pub const DELETE_FROM: u8 = 5;
+    pub const PUT_LARGE: u8 = 16;
 }
 
 /// Appends a commit record's operations to a buffer.
@@ -72,6 +80,11 @@ impl<'a, W: Writer> Encoder<'a, W> {
                 self.out.put_u8(kind::PUT);
                 self.out.put_bytes(key);
                 self.out.put_bytes(value);
+            }
+            Op::PutLarge { key, large } => {
+                self.out.put_u8(kind::PUT_LARGE);
+                self.out.put_bytes(key);
+                self.out.put(&large.encode());
             }
             Op::Delete { key } => {
                 self.out.put_u8(kind::DELETE);
@@ -148,6 +161,9 @@ impl<'a> Decoder<'a> {
         }
         let op = match kind {
             kind::PUT => Op::Put { key: reader.bytes()?, value: reader.bytes()? },
+            kind::PUT_LARGE => {
+                Op::PutLarge { key: reader.bytes()?, large: LargeRef::decode(&reader.array()?) }
+            }
             kind::DELETE => Op::Delete { key: reader.bytes()? },
             kind::DELETE_RANGE => Op::DeleteRange { start: reader.bytes()?, end: Some(reader.bytes()?) },
             kind::DELETE_FROM => Op::DeleteRange { start: reader.bytes()?, end: None },

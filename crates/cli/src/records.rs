@@ -166,7 +166,7 @@ fn absent(table: &str, key: &[u8]) -> Failure {
 fn read_stdin() -> Outcome<Vec<u8>> {
     let mut value = Vec::new();
     // One byte more than the longest value is enough for the engine to refuse it.
-    let most = pando::limits::MAX_VALUE_BYTES as u64 + 1;
+    let most = pando::limits::MAX_VALUE_BYTES + 1;
     let read = io::stdin().lock().take(most).read_to_end(&mut value);
     read.map_err(|cause| Failure::system("read standard input", cause))?;
     Ok(value)

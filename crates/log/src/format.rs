@@ -66,7 +66,7 @@ const LENGTH_MASK: u32 = (1 << KIND_SHIFT) - 1;
 const _: () =
     assert!((SEGMENT_HEADER_BYTES as u64).is_multiple_of(ALIGN_BYTES) && SEGMENT_HEADER_BYTES <= 512);
 const _: () = assert!(MAX_PAYLOAD_BYTES <= LENGTH_MASK as usize);
-const _: () = assert!(base::limits::MAX_VALUE_BYTES < MAX_PAYLOAD_BYTES);
+const _: () = assert!(base::limits::MAX_LOGGED_VALUE_BYTES < MAX_PAYLOAD_BYTES);
 const _: () = assert!(MAX_PAYLOAD_BYTES as u64 * 2 < MAX_SEGMENT_BYTES);
 const _: () = assert!(END_BLOCK_BYTES as usize >= BLOCK_HEADER_BYTES, "zeros fit behind a closing block");
 

@@ -4,7 +4,7 @@
 use base::seams::Random;
 use base::sync::Arc;
 use base::{CommitTs, TableId};
-use memtable::Memtable;
+use memtable::{Found, Memtable};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Instant;
@@ -60,7 +60,7 @@ fn insert_in_batches(name: &str, keys: &[Vec<u8>]) {
     batches.iter_mut().for_each(|batch| batch.sort());
     let begun = Instant::now();
     for batch in &batches {
-        writer.extend_sorted(TABLE, AT, &mut batch.iter().map(|key| (&key[..], Some(&b""[..]))));
+        writer.extend_sorted(TABLE, AT, &mut batch.iter().map(|key| (&key[..], Found::Value(&b""[..]))));
     }
     report(name, begun, keys.len() as u64, Some(memtable.bytes()));
 }
@@ -68,7 +68,7 @@ fn insert_in_batches(name: &str, keys: &[Vec<u8>]) {
 fn extend(name: &str, keys: &[Vec<u8>]) -> Arc<Memtable> {
     let (memtable, mut writer) = Memtable::new();
     let begun = Instant::now();
-    writer.extend_sorted(TABLE, AT, &mut keys.iter().map(|key| (&key[..], Some(&b""[..]))));
+    writer.extend_sorted(TABLE, AT, &mut keys.iter().map(|key| (&key[..], Found::Value(&b""[..]))));
     report(name, begun, keys.len() as u64, Some(memtable.bytes()));
     memtable
 }

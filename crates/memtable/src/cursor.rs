@@ -36,6 +36,13 @@ impl<'m> Cursor<'m> {
         self.entry
     }
 
+    /// The newest version of the key that the cursor stands on, whatever its timestamp.
+    pub(crate) fn newest(&self) -> Option<Record<'m>> {
+        self.entry?;
+        let leaf = self.path.as_ref()?.leaf();
+        Some(leaf.node().record(leaf.slot()))
+    }
+
     /// To the first key at or behind `key`. O(log n).
     pub fn seek(&mut self, key: &[u8]) {
         self.start(|root| Path::to(root, key).0);
@@ -137,9 +144,10 @@ impl<'m> Cursor<'m> {
     #[inline]
     fn found(&self, record: Record<'m>) -> Found<'m> {
         let hidden = |table: &Table| table.hidden_since(record.key(), Some(record.ts()), self.at).is_some();
-        match record.value() {
-            Some(value) if !self.table.is_some_and(hidden) => Found::Value(value),
-            _ => Found::Deleted,
+        match record.found() {
+            Found::Deleted => Found::Deleted,
+            _ if self.table.is_some_and(hidden) => Found::Deleted,
+            found => found,
         }
     }
 }

@@ -11,6 +11,7 @@
 //!    place in a slot of the grandparent; with many it is split as in (3), and so on up to a new root.
 
 use crate::arena::{Arena, Bump};
+use crate::memtable::Found;
 use crate::node::{Entry, Inner, Node, NodePtr, NodeSlot, SLOTS};
 use crate::record::Record;
 use crate::search::{Fences, Frame, Path};
@@ -26,8 +27,7 @@ const COPY_AT_MOST: usize = SLOTS * 3 / 4;
 pub(crate) struct Change<'a> {
     pub ts: CommitTs,
     pub key: &'a [u8],
-    /// `None` deletes.
-    pub value: Option<&'a [u8]>,
+    pub value: Found<'a>,
 }
 
 /// The writer's hold on one tree.

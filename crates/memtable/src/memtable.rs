@@ -3,19 +3,22 @@
 use crate::arena::{Arena, Bump};
 use crate::changed;
 use crate::cursor::Cursor;
+use crate::record::Record;
 use crate::search::find;
 use crate::table::{Directory, RangeTombstone, Table};
 use crate::writer::Writer;
 use base::sync::Arc;
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::{CommitTs, TableId};
+use base::{CommitTs, LargeRef, TableId};
 use std::ops::Bound;
 
-/// What a memtable knows about a key.
+/// What a memtable knows about a key, and what a change makes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'m> {
     /// It has this value.
     Value(&'m [u8]),
+    /// It has a value that lies in the data file.
+    Large(LargeRef),
     /// It was deleted, by itself or by a range tombstone.
     Deleted,
 }
@@ -66,7 +69,7 @@ impl Memtable {
         if table.hidden_since(key, record.map(|record| record.ts()), at).is_some() {
             return Some(Found::Deleted);
         }
-        record.map(|record| record.value().map_or(Found::Deleted, Found::Value))
+        record.map(Record::found)
     }
 
     /// A cursor over the keys of `table` as of `at`.
@@ -145,6 +148,24 @@ impl Memtable {
     /// How many of those are of `table`. O(1).
     pub fn records_of(&self, table: TableId) -> u64 {
         self.directory.find(table).map_or(0, Table::records)
+    }
+
+    /// Every large reference that was ever put into `table`, also those that later changes replaced or deleted: what
+    /// the memtable keeps from being freed. O(1) if there is none, else O(versions of all keys). For a memtable that is
+    /// written to meanwhile: at least those of the commits applied before.
+    pub fn large_refs(&self, table: TableId) -> Vec<LargeRef> {
+        let mut found = Vec::new();
+        let Some(table) = self.directory.find(table).filter(|table| table.has_large()) else { return found };
+        let mut cursor = Cursor::new(Some(table), CommitTs::MAX);
+        cursor.seek_first();
+        while let Some(newest) = cursor.newest() {
+            found.extend(newest.versions().filter_map(|record| match record.found() {
+                Found::Large(large) => Some(large),
+                _ => None,
+            }));
+            cursor.next();
+        }
+        found
     }
 
     /// Whether nothing was written.

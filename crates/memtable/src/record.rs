@@ -1,7 +1,7 @@
 //! One version of one key, as it lies in the arena.
 //!
 //! ```text
-//!   commit timestamp u64 · older version * · key bytes u32 · value bytes u32 (all ones: deleted) · key · value
+//!   commit timestamp u64 · older version * · key bytes u32 · value bytes u32 (or a marker) · key · value
 //! ```
 //!
 //! 1. A record is written whole before a pointer to it is published, and never changes after.
@@ -9,8 +9,8 @@
 //!    with one timestamp the first in the chain was applied last, and counts.
 
 use crate::arena::{Arena, Bump};
-use base::CommitTs;
-use base::limits::MAX_VALUE_BYTES;
+use crate::memtable::Found;
+use base::{CommitTs, LargeRef};
 use std::alloc::Layout;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
@@ -23,12 +23,13 @@ pub(crate) struct Header {
     ts: CommitTs,
     older: *const Header,
     key_bytes: u32,
-    /// Length of the value, or [`TOMBSTONE`].
+    /// Length of the value, or [`TOMBSTONE`] or [`LARGE`].
     value_bytes: u32,
 }
 
 const TOMBSTONE: u32 = u32::MAX;
-const _: () = assert!((MAX_VALUE_BYTES as u64) < TOMBSTONE as u64);
+/// The value is a large reference of [`LargeRef::BYTES`] bytes.
+const LARGE: u32 = u32::MAX - 1;
 
 /// A record that lives as long as the memtable which is borrowed for `'m`.
 #[derive(Clone, Copy, Debug)]
@@ -43,18 +44,28 @@ unsafe impl Send for Record<'_> {}
 unsafe impl Sync for Record<'_> {}
 
 impl<'m> Record<'m> {
-    /// Writes a record; `value` is `None` for a deletion.
+    /// Writes a record of what became of `key`.
     pub fn create(
         bump: &mut Bump,
         arena: &'m Arena,
         ts: CommitTs,
         key: &[u8],
-        value: Option<&[u8]>,
+        value: Found<'_>,
         older: Option<Record<'m>>,
     ) -> Record<'m> {
         debug_assert!(older.is_none_or(|older| older.ts() <= ts), "commits are applied in their order");
-        let value_bytes = value.map_or(TOMBSTONE, |value| value.len() as u32);
-        let payload = value.unwrap_or_default();
+        let reference;
+        let (value_bytes, payload) = match value {
+            Found::Value(value) => {
+                assert!(value.len() < LARGE as usize, "a value of {} bytes in memory", value.len());
+                (value.len() as u32, value)
+            }
+            Found::Large(large) => {
+                reference = large.encode();
+                (LARGE, &reference[..])
+            }
+            Found::Deleted => (TOMBSTONE, &[][..]),
+        };
         let size = mem::size_of::<Header>() + key.len() + payload.len();
         let layout = Layout::from_size_align(size, mem::align_of::<Header>()).expect("a record fits memory");
         let at = bump.low(arena, layout);
@@ -104,17 +115,35 @@ impl<'m> Record<'m> {
         unsafe { slice::from_raw_parts(self.header.add(1).cast(), self.header().key_bytes as usize) }
     }
 
-    /// The value; `None` for a deletion.
+    /// What became of the key.
     #[inline]
-    pub fn value(self) -> Option<&'m [u8]> {
-        let header = self.header();
-        if header.value_bytes == TOMBSTONE {
-            return None;
+    pub fn found(self) -> Found<'m> {
+        match self.header().value_bytes {
+            TOMBSTONE => Found::Deleted,
+            LARGE => {
+                let bytes = self.behind_key(LargeRef::BYTES);
+                Found::Large(LargeRef::decode(bytes.first_chunk().expect("asked for as many")))
+            }
+            value_bytes => Found::Value(self.behind_key(value_bytes as usize)),
         }
-        // SAFETY: `create` wrote this many bytes right behind the key, in the same allocation.
-        Some(unsafe {
+    }
+
+    /// The `len` bytes behind the key: as many as `create` wrote there for this kind of value.
+    #[inline]
+    fn behind_key(self, len: usize) -> &'m [u8] {
+        // SAFETY: `create` wrote this many bytes right behind the key, in the same allocation: `found`, which alone
+        // calls this, derives the length from the header as `create` set it.
+        unsafe {
             let key = self.header.add(1).cast::<u8>();
-            slice::from_raw_parts(key.add(header.key_bytes as usize), header.value_bytes as usize)
+            slice::from_raw_parts(key.add(self.header().key_bytes as usize), len)
+        }
+    }
+
+    /// This version and those before it.
+    pub fn versions(self) -> impl Iterator<Item = Record<'m>> {
+        std::iter::successors(Some(self), |record| {
+            // SAFETY: `older` was set by `create` from a record of the same memtable.
+            unsafe { Record::from_ptr(record.header().older) }
         })
     }
 

@@ -9,9 +9,10 @@
 //! 3. What a reader passed in either stays valid: old directories and arrays remain in the arena.
 
 use crate::arena::{Arena, Bump};
+use crate::memtable::Found;
 use crate::node::NodeSlot;
 use crate::record::Record;
-use base::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use base::{CommitTs, TableId};
 use std::ops::Bound;
 use std::{ptr, slice};
@@ -54,6 +55,7 @@ pub(crate) struct Table {
     /// No record and no range tombstone is newer.
     newest: AtomicU64,
     records: AtomicU64,
+    has_large: AtomicBool,
     tombstones: AtomicPtr<Tombstones>,
 }
 
@@ -72,6 +74,7 @@ impl Table {
             root: NodeSlot::new(None),
             newest: AtomicU64::new(0),
             records: AtomicU64::new(0),
+            has_large: AtomicBool::new(false),
             tombstones: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -102,6 +105,16 @@ impl Table {
     #[inline]
     pub fn count(&self, records: u64) {
         self.records.store(self.records() + records, Ordering::Relaxed);
+    }
+
+    /// Whether a large reference was ever put.
+    pub fn has_large(&self) -> bool {
+        self.has_large.load(Ordering::SeqCst)
+    }
+
+    /// Notes that a large reference is about to be put.
+    pub fn note_large(&self) {
+        self.has_large.store(true, Ordering::SeqCst);
     }
 
     /// All range tombstones so far, in commit order.
@@ -138,8 +151,12 @@ impl Table {
         ts: CommitTs,
     ) {
         // A record serves as the copy of both keys.
-        let copy = Record::create(bump, arena, ts, start, end, None);
-        let tombstone = RangeTombstone { start: copy.key(), end: copy.value(), ts };
+        let copy = Record::create(bump, arena, ts, start, end.map_or(Found::Deleted, Found::Value), None);
+        let end = match copy.found() {
+            Found::Value(end) => Some(end),
+            _ => None,
+        };
+        let tombstone = RangeTombstone { start: copy.key(), end, ts };
         let len = self.range_tombstones().len();
         // SAFETY: as in `range_tombstones`, whose Acquire this repeats (the writer meets its own stores).
         let list = unsafe { self.tombstones.load(Ordering::Acquire).as_ref() };

@@ -3,12 +3,12 @@
 use crate::arena::Bump;
 use crate::cursor::Cursor;
 use crate::insert::{Change, Tree};
-use crate::memtable::Memtable;
+use crate::memtable::{Found, Memtable};
 use crate::table::Table;
 use base::op::Op;
 use base::sync::Arc;
 use base::sync::atomic::Ordering;
-use base::{CommitTs, TableId};
+use base::{CommitTs, LargeRef, TableId};
 
 /// Writes to one memtable; there is one for each. Commits are applied in the order of their timestamps: no
 /// call may name an older one than a call before it on the same table.
@@ -34,13 +34,18 @@ impl Writer {
     /// Sets `key` to `value`. O(log n).
     #[inline]
     pub fn put(&mut self, table: TableId, key: &[u8], value: &[u8], ts: CommitTs) {
-        self.insert(table, Change { ts, key, value: Some(value) });
+        self.insert(table, Change { ts, key, value: Found::Value(value) });
+    }
+
+    /// Sets `key` to a value that lies in the data file. O(log n).
+    pub fn put_large(&mut self, table: TableId, key: &[u8], large: LargeRef, ts: CommitTs) {
+        self.insert(table, Change { ts, key, value: Found::Large(large) });
     }
 
     /// Deletes `key`, present or not. O(log n).
     #[inline]
     pub fn delete(&mut self, table: TableId, key: &[u8], ts: CommitTs) {
-        self.insert(table, Change { ts, key, value: None });
+        self.insert(table, Change { ts, key, value: Found::Deleted });
     }
 
     /// Deletes every key from `start` up to, but without, `end` (`None`: to the table's end) as of before
@@ -58,20 +63,21 @@ impl Writer {
     pub fn apply(&mut self, ts: CommitTs, table: TableId, op: Op<'_>) {
         match op {
             Op::Put { key, value } => self.put(table, key, value, ts),
+            Op::PutLarge { key, large } => self.put_large(table, key, large, ts),
             Op::Delete { key } => self.delete(table, key, ts),
             Op::DeleteRange { start, end } => self.delete_range(table, start, end, ts),
         }
     }
 
-    /// Applies a commit's changes of `table` whose keys strictly ascend (`None` deletes). Builds the whole
+    /// Applies a commit's changes of `table` whose keys strictly ascend. Builds the whole
     /// tree at once where the table has none yet, to be seen when it is done; else inserts each near the one
     /// before.
     ///
     /// ```
-    /// # use base::{CommitTs, TableId};
+    /// # use base::{CommitTs, LargeRef, TableId};
     /// # use memtable::{Found, Memtable};
     /// let (memtable, mut writer) = Memtable::new();
-    /// let changes: [(&[u8], Option<&[u8]>); 2] = [(b"a", Some(b"1")), (b"b", None)];
+    /// let changes: [(&[u8], Found<'_>); 2] = [(b"a", Found::Value(b"1")), (b"b", Found::Deleted)];
     /// writer.extend_sorted(TableId(16), CommitTs(1), &mut changes.into_iter());
     /// assert_eq!(memtable.get(TableId(16), b"a", CommitTs(1)), Some(Found::Value(b"1")));
     /// assert_eq!(memtable.get(TableId(16), b"b", CommitTs(1)), Some(Found::Deleted));
@@ -80,10 +86,15 @@ impl Writer {
         &mut self,
         table: TableId,
         ts: CommitTs,
-        changes: &mut dyn Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+        changes: &mut dyn Iterator<Item = (&'a [u8], Found<'a>)>,
     ) {
-        let mut changes = changes.map(|(key, value)| Change { ts, key, value });
         let (table, mut tree) = self.tree(table, ts);
+        let mut changes = changes.map(|(key, value)| {
+            if matches!(value, Found::Large(_)) {
+                table.note_large();
+            }
+            Change { ts, key, value }
+        });
         let mut records = 0;
         if tree.root.load().is_none() {
             records = tree.build(ts, &mut changes);
@@ -101,6 +112,9 @@ impl Writer {
     #[inline]
     fn insert(&mut self, table: TableId, change: Change<'_>) {
         let (table, mut tree) = self.tree(table, change.ts);
+        if matches!(change.value, Found::Large(_)) {
+            table.note_large();
+        }
         tree.insert(change);
         table.count(1);
         self.count(1);

@@ -79,6 +79,7 @@ impl Model {
 fn owned((key, found): (&[u8], Found<'_>)) -> (Vec<u8>, Option<Vec<u8>>) {
     match found {
         Found::Value(value) => (key.to_vec(), Some(value.to_vec())),
+        Found::Large(_) => unreachable!("none was put"),
         Found::Deleted => (key.to_vec(), None),
     }
 }
@@ -140,7 +141,11 @@ fn step(random: &mut Random, kind: u64, spread: u64, ts: u64, writer: &mut Write
             batch.sort();
             batch.dedup();
             let value = ts.to_be_bytes();
-            writer.extend_sorted(table, at, &mut batch.iter().map(|key| (&key[..], Some(&value[..]))));
+            writer.extend_sorted(
+                table,
+                at,
+                &mut batch.iter().map(|key| (&key[..], Found::Value(&value[..]))),
+            );
             model.versions.extend(batch.into_iter().map(|key| ((key, Reverse(ts)), Some(value.to_vec()))));
         }
         _ => {
@@ -279,10 +284,14 @@ fn sorted_loads(prefix: &[u8]) {
     for records in (0..40_u32).chain([224, 225, 226, 240, 241, 3375, 3376, 5000]) {
         let (memtable, mut writer) = Memtable::new();
         let keys: Vec<_> = (0..records).map(|i| [prefix, &(2 * i).to_be_bytes()].concat()).collect();
-        writer.extend_sorted(TABLE, CommitTs(1), &mut keys.iter().map(|key| (&key[..], Some(&key[..]))));
+        writer.extend_sorted(
+            TABLE,
+            CommitTs(1),
+            &mut keys.iter().map(|key| (&key[..], Found::Value(&key[..]))),
+        );
         assert_eq!(forward(&mut memtable.cursor(TABLE, CommitTs(1))).len() as u32, records);
         let between: Vec<_> = (0..records).map(|i| [prefix, &(2 * i + 1).to_be_bytes()].concat()).collect();
-        writer.extend_sorted(TABLE, CommitTs(2), &mut between.iter().map(|key| (&key[..], None)));
+        writer.extend_sorted(TABLE, CommitTs(2), &mut between.iter().map(|key| (&key[..], Found::Deleted)));
         assert_eq!(forward(&mut memtable.cursor(TABLE, CommitTs(1))).len() as u32, records);
         assert_eq!(backward(&mut memtable.cursor(TABLE, CommitTs(2))).len() as u32, 2 * records);
         assert_eq!(memtable.records(), u64::from(2 * records));
@@ -316,7 +325,7 @@ fn ascending_keys_behind_a_prefix_are_found_and_can_be_surrounded() {
 fn sizes_from_nothing_to_the_largest_value() {
     let (memtable, mut writer) = Memtable::new();
     assert!(memtable.is_empty() && memtable.bytes() < 10 << 10);
-    let large = vec![7; base::limits::MAX_VALUE_BYTES];
+    let large = vec![7; 64 << 20];
     writer.put(TABLE, b"", b"", CommitTs(1));
     assert!(memtable.bytes() < 10 << 10);
     writer.put(TABLE, b"large", &large, CommitTs(2));

@@ -32,7 +32,8 @@ pub mod split;
 pub mod verify;
 pub mod view;
 
+pub use base::LargeRef;
 pub use edit::{EditCounters, NoRoom, PageMut};
 pub use header::Kind;
-pub use large::{LargeRef, Value};
+pub use large::Value;
 pub use view::Page;

@@ -5,7 +5,8 @@
 //! 3. Prefix, cells and freed cells lie between `cells start` and the end, each granule there belongs to exactly one
 //!    of them: a bitmap finds an overlap, a sum finds what belongs to none.
 //! 4. Every slot's head is its suffix's, keys ascend strictly, lengths are within the limits.
-//! 5. Pointers carry only flags that may lie on disk, and a large value fits its extent.
+//! 5. Pointers carry only flags that may lie on disk, and a large value fits its extent (or the limits, if that holds
+//!    the index of its pieces).
 //!
 //! One pass over slots and cells, without allocation; it runs on each page fault.
 
@@ -16,7 +17,7 @@ use crate::header::{
     cell_bytes, field, head_of,
 };
 use crate::{LargeRef, Page};
-use base::limits::{MAX_PAGE_BYTES, is_page_size, max_inline_bytes, max_key_bytes};
+use base::limits::{MAX_PAGE_BYTES, MAX_VALUE_BYTES, is_page_size, max_inline_bytes, max_key_bytes};
 use base::{DatabaseId, Error, PagePtr, Result, checksum};
 use std::fmt::Display;
 
@@ -188,9 +189,12 @@ impl Check<'_> {
             return Err(self.refusal("large reference", &"24 bytes inside the page", &start));
         };
         let LargeRef { ptr, len_bytes } = LargeRef::decode(reference);
-        let fits = len_bytes <= ptr.len_bytes() as u64;
-        self.expect(fits, "length of a large value", format_args!("at most {}", ptr.len_bytes()), len_bytes)?;
-        self.expect(ptr.flags() == 0, "flags of a large reference", 0, ptr.flags())?;
+        let known = ptr.flags() & !PagePtr::IN_PIECES == 0;
+        self.expect(known, "flags of a large reference", "0 or 2", ptr.flags())?;
+        let in_pieces = ptr.flags() & PagePtr::IN_PIECES != 0;
+        let longest = if in_pieces { MAX_VALUE_BYTES } else { ptr.len_bytes() as u64 };
+        let fits = len_bytes <= longest;
+        self.expect(fits, "length of a large value", format_args!("at most {longest}"), len_bytes)?;
         Ok(len)
     }
 

@@ -21,7 +21,8 @@
 //! ```
 //!
 //! Reading order: [`Database`] (open, tables, retries), [`Snapshot`] (reads), [`Transaction`] (reads and writes),
-//! [`Cursor`] and [`Range`] (in order), [`Builder`] (options), [`Error`] and [`ErrorKind`].
+//! [`ValueReader`] and [`ValueWriter`] (values of gigabytes), [`Cursor`] and [`Range`] (in order), [`Builder`]
+//! (options), [`Error`] and [`ErrorKind`].
 //!
 //! What a commit survives is its [`Durability`], what it is protected from its [`Isolation`]. The defaults are the
 //! strongest of both: serializable, and on the disk when the call returns.
@@ -39,8 +40,9 @@ pub use builder::Builder;
 pub use cursor::{Cursor, Range, Span};
 pub use database::{Database, TableOptions};
 pub use snapshot::Snapshot;
+pub use store::WantedLayout as Layout;
 pub use store::check::Report as CheckReport;
 pub use store::stats::Stats;
-pub use store::{OpenReader, Savepoint, Table, TransactionOptions, WantedLayout as Layout};
+pub use store::{OpenReader, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter};
 pub use transaction::Transaction;
 pub use txn::{Durability, Isolation};

@@ -2,7 +2,7 @@
 
 use crate::cursor::{Cursor, Range, Span};
 use base::Result;
-use store::Table;
+use store::{Table, ValueReader};
 
 /// Everything that was acknowledged at one moment, for as long as this lives. `Send`, not `Sync`: for another
 /// thread make another with [`Snapshot::try_clone`].
@@ -57,6 +57,33 @@ impl Snapshot {
     #[inline]
     pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
         self.inner.get_with(table, key, with)
+    }
+
+    /// A reader of the value of `key`: [`std::io::Read`] and [`std::io::Seek`], so that any part of a value of
+    /// gigabytes is read with the memory of one piece of it (256 KiB, and 16 bytes for each piece there is). It is
+    /// owned, can go to another thread, and keeps the value as this snapshot sees it while it lives.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// # db.put(&table, b"k", b"a long value")?;
+    /// use std::io::{Read, Seek, SeekFrom};
+    /// let mut reader = db.snapshot()?.value_reader(&table, b"k")?.expect("it was put");
+    /// reader.seek(SeekFrom::End(-5)).unwrap();
+    /// let mut end = String::new();
+    /// reader.read_to_string(&mut end).unwrap();
+    /// assert_eq!((reader.len_bytes(), &end[..]), (12, "value"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
+        self.inner.value_reader(table, key)
+    }
+
+    /// The length of the value of `key`, in bytes. A long value is not read.
+    pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
+        self.inner.value_len(table, key)
     }
 
     /// The values of many keys, in the order of the keys.

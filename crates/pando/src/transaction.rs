@@ -2,10 +2,11 @@
 
 use crate::cursor::{Cursor, CursorMut, Range, Span};
 use crate::database::{Shared, TableOptions};
-use base::Result;
+use base::{Error, ErrorKind, Result};
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::{Savepoint, Table, TransactionOptions};
+use store::{Savepoint, Table, TransactionOptions, ValueReader, ValueWriter};
 use txn::Durability;
 
 /// A read-write transaction. It sees the database as of its beginning, and its own writes. Dropped without
@@ -67,6 +68,74 @@ impl Transaction {
     /// `Invalid` if key or value are over their limits ([`crate::limits`]).
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         self.inner.put(table, key, value)
+    }
+
+    /// Sets `key` to all that `from` yields, and answers how many bytes that is. Of the value no more than about a
+    /// mebibyte is ever in memory; up to [`crate::limits::MAX_VALUE_BYTES`] are possible. For a value that comes in
+    /// pieces, use [`Transaction::value_writer`].
+    ///
+    /// A value of more than 1 MiB is in the data file before the commit, and costs the commit one more flush, of that
+    /// file: two in all for `Sync`, one for the others, however many such values a transaction has.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// use std::io::Read;
+    /// let stored = db.write(|tx| tx.put_reader(&table, b"film", std::io::repeat(7).take(3 << 20)))?;
+    /// assert_eq!(stored, 3 << 20);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Io` if reading `from` fails, `Full` if the disk is, `Invalid` as for [`Transaction::put`]. Nothing is put then,
+    /// and the transaction goes on.
+    pub fn put_reader(&mut self, table: &Table, key: &[u8], mut from: impl Read) -> Result<u64> {
+        let mut writer = self.value_writer(table, key)?;
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            match from.read(&mut piece) {
+                Ok(0) => return writer.finish(),
+                Ok(count) => writer.append(&piece[..count])?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(reading_failed(error)),
+            }
+        }
+    }
+
+    /// A [`std::io::Write`] whose bytes become the value of `key` when it is finished.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// let mut tx = db.begin()?;
+    /// let mut writer = tx.value_writer(&table, b"report")?;
+    /// for line in 0..3 {
+    ///     writer.append(format!("line {line}\n").as_bytes())?;
+    /// }
+    /// assert_eq!(writer.finish()?, 21);
+    /// assert_eq!(tx.value_len(&table, b"report")?, Some(21));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` if the key is over its limit.
+    pub fn value_writer(&mut self, table: &Table, key: &[u8]) -> Result<ValueWriter<'_>> {
+        self.inner.value_writer(table, key)
+    }
+
+    /// A reader of the value of `key`, own writes included: see [`crate::Snapshot::value_reader`]. It may outlive the
+    /// transaction, also one that is given up.
+    pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
+        self.inner.value_reader(table, key)
+    }
+
+    /// The length of the value of `key`, in bytes, own writes included. A long value is not read.
+    pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
+        self.inner.value_len(table, key)
     }
 
     /// Sets `key` to `value` if it is absent.
@@ -248,4 +317,16 @@ impl Transaction {
 
     /// Gives up: the same as dropping, said aloud.
     pub fn abort(self) {}
+}
+
+/// How much is taken from a reader at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// What a value was to be read from has failed. An error of ours inside, as from a `ValueReader`, is passed on.
+#[cold]
+fn reading_failed(error: io::Error) -> Error {
+    match error.downcast::<Error>() {
+        Ok(ours) => ours.within("reading the value to be stored"),
+        Err(theirs) => Error::new(ErrorKind::Io, "reading the value to be stored failed").caused_by(theirs),
+    }
 }

@@ -165,17 +165,29 @@ impl Pool {
     /// file and not cached. [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if the extent is not within the
     /// file, is shorter, or has other bytes; nothing is allocated before its place is checked.
     pub fn read_extent(&self, ptr: PagePtr, len_bytes: usize) -> Result<Vec<u8>> {
+        self.check_extent(ptr, len_bytes)?;
+        let mut bytes = vec![0; len_bytes];
+        self.read_extent_into(ptr, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// [`Pool::read_extent`] of as many bytes as `buffer` has. After an error it holds anything.
+    pub fn read_extent_into(&self, ptr: PagePtr, buffer: &mut [u8]) -> Result<()> {
+        self.check_extent(ptr, buffer.len())?;
+        self.file.read_exact_at(buffer, ptr.offset_bytes())?;
+        let found = checksum::extent(self.database, ptr.unit(), buffer);
+        if found != ptr.checksum() {
+            return Err(self.corrupt(ptr, format!("its checksum is {found:016x}")));
+        }
+        Ok(())
+    }
+
+    fn check_extent(&self, ptr: PagePtr, len_bytes: usize) -> Result<()> {
         self.check_place(ptr)?;
         if len_bytes > ptr.len_bytes() {
             return Err(self.corrupt(ptr, format!("{len_bytes} bytes expected")));
         }
-        let mut bytes = vec![0; len_bytes];
-        self.file.read_exact_at(&mut bytes, ptr.offset_bytes())?;
-        let found = checksum::extent(self.database, ptr.unit(), &bytes);
-        if found != ptr.checksum() {
-            return Err(self.corrupt(ptr, format!("its checksum is {found:016x}")));
-        }
-        Ok(bytes)
+        Ok(())
     }
 
     /// The counters. Takes the lock that misses take.

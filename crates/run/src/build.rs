@@ -15,7 +15,7 @@
 
 use crate::descriptor::{MAX_HEIGHT, Run};
 use crate::large::{record_hash, value_bytes, write_large};
-use base::limits::{MAX_VALUE_BYTES, UNIT_BYTES, max_inline_bytes, max_key_bytes};
+use base::limits::{MAX_LOGGED_VALUE_BYTES, UNIT_BYTES, max_inline_bytes, max_key_bytes};
 use base::sync::{Mutex, lock};
 use base::{CheckpointNo, Error, ErrorKind, PagePtr, Result};
 use page::{EditCounters, Kind, PageMut, Value};
@@ -154,9 +154,11 @@ impl<'a, A: Allocate> Builder<'a, A> {
 
     #[cold]
     fn add_large(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if value.len() > MAX_VALUE_BYTES {
+        if value.len() > MAX_LOGGED_VALUE_BYTES {
             let length = value.len();
-            return Err(Error::invalid(format!("a value of {length} bytes: the limit is {MAX_VALUE_BYTES}")));
+            return Err(Error::invalid(format!(
+                "a value of {length} bytes: the limit is {MAX_LOGGED_VALUE_BYTES}"
+            )));
         }
         let large = write_large(self.pool, &mut self.space, value)?;
         self.append(key, Value::Large(large))

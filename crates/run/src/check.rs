@@ -5,10 +5,10 @@
 //! the keys of its parent that bound it; that the pointer tells truly whether a large value lies below; and of each
 //! large value its checksum. Levels fall by one on every step down, so pointers that lead round in a circle are found.
 //!
-//! Memory: one page for each level, and the longest large value.
+//! Memory: one page for each level, and one piece of a large value with the list of its pieces.
 
 use crate::descriptor::{MAX_HEIGHT, Run, expect_leaf, expect_level};
-use crate::large::read_large;
+use crate::large::Pieces;
 use base::{Error, PagePtr, Result};
 use page::{LargeRef, Page, Value};
 use pool::Pool;
@@ -109,9 +109,12 @@ impl Check<'_> {
     }
 
     fn large(&mut self, large: LargeRef) -> Result<()> {
-        (self.visit)(large.ptr)?;
+        let pieces = Pieces::open(self.pool, large)?;
+        pieces.extents().try_for_each(|ptr| (self.visit)(ptr))?;
+        let mut buffer = Vec::new();
+        (0..pieces.count()).try_for_each(|at| pieces.read(self.pool, at, &mut buffer))?;
         self.report.large_values += 1;
-        self.report.bytes += read_large(self.pool, large)?.len() as u64;
+        self.report.bytes += large.len_bytes;
         Ok(())
     }
 

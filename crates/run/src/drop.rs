@@ -4,6 +4,7 @@
 //! the pointer says that a large value lies below.
 
 use crate::descriptor::expect_level;
+use crate::large::retire_large;
 use base::slots::Reader;
 use base::sync::{Mutex, lock};
 use base::{CheckpointNo, PagePtr, Result};
@@ -31,7 +32,7 @@ pub(crate) fn retire_subtree(
             if level > 0 {
                 leaves += retire_subtree(pool, reader, space, at, page.child(i), level - 1, values)?;
             } else if let Value::Large(large) = page.value(i) {
-                lock(space).retire(large.ptr, at)?;
+                retire_large(pool, space, large, at)?;
             }
         }
     }

@@ -1,36 +1,179 @@
-//! Values too long for a page: each lies in an extent of its own, named by a [`LargeRef`] in the leaf.
+//! Values too long for a page: where their bytes lie, and how they are read a piece at a time.
+//!
+//! ```text
+//!   LargeRef ──► extent                                   up to 1 MiB: the value, then zeros to the end of the unit
+//!   LargeRef ──► index ──► piece, piece, ... piece        longer: `PagePtr::IN_PIECES` is set
+//!                index = piece units u32 · zero u32 · length u64 · a PagePtr a piece · zeros to the end of the unit
+//! ```
+//! All pieces are equally long but the last, so that an offset leads to its piece by a division; each lies where
+//! there was room. Each carries its own checksum, in the index, and the index's is in the reference: so a piece is
+//! verified before a byte of it is returned, and whoever reads holds one index (at most 1 MiB and a unit) and one
+//! piece.
+//!
+//! What a reference, an index and a piece claim is believed only after it was found to agree: [`Pieces::open`].
 
 use crate::build::Allocate;
-use base::limits::{MAX_VALUE_BYTES, UNIT_BYTES};
-use base::{Error, PagePtr, Result, checksum};
-use page::{LargeRef, Value};
+use base::limits::{MAX_LOGGED_VALUE_BYTES, MAX_PIECES, MAX_VALUE_BYTES, PIECE_BYTES, UNIT_BYTES};
+use base::sync::{Mutex, lock};
+use base::{CheckpointNo, DatabaseId, Error, ErrorKind, LargeRef, PagePtr, Result, checksum};
+use io::File;
+use page::Value;
 use pool::Pool;
+use space::Space;
 
-/// Reads a large value, its checksum verified.
-///
-/// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) where the length does not fit the extent or the
-/// limits (nothing is allocated then), or the bytes are not those that were written.
-pub fn read_large(pool: &Pool, large: LargeRef) -> Result<Vec<u8>> {
-    pool.read_extent(large.ptr, checked_len(large)?)
+const INDEX_HEADER_BYTES: usize = 16;
+
+/// Units of an index of `pieces` pieces.
+fn index_units(pieces: usize) -> u64 {
+    (INDEX_HEADER_BYTES + pieces * PagePtr::BYTES).div_ceil(UNIT_BYTES) as u64
 }
 
-/// The length of the value, once it is known to fit its extent and the limits.
-pub(crate) fn checked_len(large: LargeRef) -> Result<usize> {
-    match usize::try_from(large.len_bytes) {
-        Ok(len) if len <= large.ptr.len_bytes() && len <= MAX_VALUE_BYTES => Ok(len),
-        _ => Err(Error::corruption(format!(
-            "large value of {} bytes at {:?}: longer than its extent or than {MAX_VALUE_BYTES} bytes",
-            large.len_bytes, large.ptr
-        ))),
+/// The parts of one large value, found and checked, its bytes not read yet.
+#[derive(Clone, Debug)]
+pub struct Pieces {
+    len_bytes: u64,
+    piece_bytes: u64,
+    index: Option<PagePtr>,
+    pieces: Vec<PagePtr>,
+}
+
+impl Pieces {
+    /// Finds the parts of a value: reads the index, if it has one.
+    ///
+    /// Errors: [`ErrorKind::Corruption`] where the reference or the index contradict themselves, the limits or the
+    /// file; nothing is allocated then beyond the index.
+    pub fn open(pool: &Pool, large: LargeRef) -> Result<Pieces> {
+        Pieces::find(&**pool.file(), pool.database(), large)
+    }
+
+    /// [`Pieces::open`] for whoever has a data file and no pool.
+    pub fn find(file: &dyn File, database: DatabaseId, large: LargeRef) -> Result<Pieces> {
+        let LargeRef { ptr, len_bytes } = large;
+        let file_bytes = file.len()?;
+        if len_bytes == 0 || len_bytes > file_bytes {
+            return Err(wrong(large, format_args!("a value of as many bytes in a file of {file_bytes}")));
+        }
+        match ptr.flags() {
+            0 => {
+                let fits = len_bytes.div_ceil(UNIT_BYTES as u64) == ptr.units();
+                if !fits || len_bytes > MAX_LOGGED_VALUE_BYTES as u64 {
+                    return Err(wrong(large, "it does not fit its extent, or is too long for one"));
+                }
+                Ok(Pieces { len_bytes, piece_bytes: len_bytes, index: None, pieces: vec![ptr] })
+            }
+            PagePtr::IN_PIECES => Pieces::read_index(file, database, large),
+            flags => Err(wrong(large, format_args!("its flags are {flags}"))),
+        }
+    }
+
+    fn read_index(file: &dyn File, database: DatabaseId, large: LargeRef) -> Result<Pieces> {
+        let LargeRef { ptr, len_bytes } = large;
+        if ptr.units() > index_units(MAX_PIECES) || len_bytes > MAX_VALUE_BYTES {
+            return Err(wrong(large, "index or value are longer than any"));
+        }
+        if ptr.unit() == 0 {
+            return Err(wrong(large, "its index would lie where the superblock is"));
+        }
+        let mut bytes = vec![0; ptr.len_bytes()];
+        file.read_exact_at(&mut bytes, ptr.offset_bytes())?;
+        let found = checksum::extent(database, ptr.unit(), &bytes);
+        if found != ptr.checksum() {
+            return Err(wrong(large, format_args!("its index has checksum {found:016x}")));
+        }
+        let (header, entries) = bytes.split_at(INDEX_HEADER_BYTES);
+        let word = |at: usize| u64::from_le_bytes(*header[at..].first_chunk().expect("16 bytes"));
+        // The upper half of the first word is zero: a piece has fewer than 2^32 units.
+        let (piece_units, indexed_bytes) = (word(0), word(8));
+        let most_units = (MAX_LOGGED_VALUE_BYTES / UNIT_BYTES) as u64;
+        if piece_units == 0 || piece_units > most_units || indexed_bytes != len_bytes {
+            let what = format!("its index has pieces of {piece_units} units for {indexed_bytes} bytes");
+            return Err(wrong(large, what));
+        }
+        let piece_bytes = piece_units * UNIT_BYTES as u64;
+        let count = len_bytes.div_ceil(piece_bytes);
+        if count > MAX_PIECES as u64 || index_units(count as usize) != ptr.units() {
+            return Err(wrong(large, format_args!("{count} pieces do not fit its index")));
+        }
+        let (entries, padding) = entries.split_at(count as usize * PagePtr::BYTES);
+        let decode = |entry: &[u8]| PagePtr::decode(entry.try_into().expect("16 bytes"));
+        let pieces: Vec<PagePtr> = entries.chunks_exact(PagePtr::BYTES).map(decode).collect();
+        let found = Pieces { len_bytes, piece_bytes, index: Some(ptr.with_flags(0)), pieces };
+        let fits = |(at, piece): (usize, &PagePtr)| {
+            piece.flags() == 0 && piece.units() == (found.bytes_of(at) as u64).div_ceil(UNIT_BYTES as u64)
+        };
+        if !found.pieces.iter().enumerate().all(fits) || padding.iter().any(|&byte| byte != 0) {
+            return Err(wrong(large, "a piece in its index has another length than it must"));
+        }
+        Ok(found)
+    }
+
+    /// The length of the value.
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    /// How many pieces there are. At least one.
+    pub fn count(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Every extent of the value, the index first if there is one.
+    pub fn extents(&self) -> impl Iterator<Item = PagePtr> {
+        self.index.into_iter().chain(self.pieces.iter().copied())
+    }
+
+    /// Every extent of the value, the index first, each with the bytes that its checksum covers.
+    pub fn parts(&self) -> impl Iterator<Item = (PagePtr, u64)> {
+        let index = self.index.into_iter().map(|ptr| (ptr, ptr.len_bytes() as u64));
+        index.chain(self.pieces.iter().enumerate().map(|(at, ptr)| (*ptr, self.bytes_of(at) as u64)))
+    }
+
+    /// The piece that byte `offset` lies in, and where in it. The offset is less than the length.
+    pub fn place_of(&self, offset: u64) -> (usize, usize) {
+        ((offset / self.piece_bytes) as usize, (offset % self.piece_bytes) as usize)
+    }
+
+    fn bytes_of(&self, at: usize) -> usize {
+        self.piece_bytes.min(self.len_bytes - at as u64 * self.piece_bytes) as usize
+    }
+
+    /// Reads piece `at` into `buffer`, in the place of what was there. Verified; straight from the file. After an error
+    /// the buffer is empty.
+    pub fn read(&self, pool: &Pool, at: usize, buffer: &mut Vec<u8>) -> Result<()> {
+        buffer.clear();
+        buffer.resize(self.bytes_of(at), 0);
+        pool.read_extent_into(self.pieces[at], buffer).inspect_err(|_| buffer.clear())
     }
 }
 
-/// Writes `value` to an extent of its own. The last unit is padded with zeros, which the checksum does not cover.
-pub(crate) fn write_large(pool: &Pool, space: &mut dyn Allocate, value: &[u8]) -> Result<LargeRef> {
-    let units = value.len().div_ceil(UNIT_BYTES) as u64;
-    let unit = space.for_value(units)?;
-    let ptr = PagePtr::new(unit, units, checksum::extent(pool.database(), unit, value));
-    let (whole, rest) = value.split_at(value.len() / UNIT_BYTES * UNIT_BYTES);
+/// Reads a large value whole, every piece verified.
+///
+/// Errors: those of [`Pieces::open`] and of reading; [`ErrorKind::Full`] if there is no memory for it.
+pub fn read_large(pool: &Pool, large: LargeRef) -> Result<Vec<u8>> {
+    let pieces = Pieces::open(pool, large)?;
+    let mut value = Vec::new();
+    let len = usize::try_from(large.len_bytes).ok().filter(|&len| value.try_reserve_exact(len).is_ok());
+    let Some(len) = len else {
+        let message =
+            format!("no memory for a value of {} bytes; read it a piece at a time", large.len_bytes);
+        return Err(Error::new(ErrorKind::Full, message));
+    };
+    value.resize(len, 0);
+    let mut rest = &mut value[..];
+    for (at, ptr) in pieces.pieces.iter().enumerate() {
+        let (piece, behind) = rest.split_at_mut(pieces.bytes_of(at));
+        pool.read_extent_into(*ptr, piece)?;
+        rest = behind;
+    }
+    Ok(value)
+}
+
+/// Writes `bytes` to the extent that begins at `unit`, and zeros to the end of its last unit, which the checksum does
+/// not cover.
+pub fn write_extent(pool: &Pool, unit: u64, bytes: &[u8]) -> Result<PagePtr> {
+    let units = bytes.len().div_ceil(UNIT_BYTES) as u64;
+    let ptr = PagePtr::new(unit, units, checksum::extent(pool.database(), unit, bytes));
+    let (whole, rest) = bytes.split_at(bytes.len() / UNIT_BYTES * UNIT_BYTES);
     if !whole.is_empty() {
         pool.file().write_at(whole, ptr.offset_bytes())?;
     }
@@ -39,7 +182,48 @@ pub(crate) fn write_large(pool: &Pool, space: &mut dyn Allocate, value: &[u8]) -
         last[..rest.len()].copy_from_slice(rest);
         pool.file().write_at(&last, ptr.offset_bytes() + whole.len() as u64)?;
     }
-    Ok(LargeRef { ptr, len_bytes: value.len() as u64 })
+    Ok(ptr)
+}
+
+/// The bytes of the index of a value of `len_bytes` in `pieces` of `piece_bytes` each (the last may be shorter), whole
+/// units. Written with [`write_extent`]; the reference is the pointer that this answers, with [`PagePtr::IN_PIECES`].
+pub fn encode_index(len_bytes: u64, piece_bytes: usize, pieces: &[PagePtr]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(index_units(pieces.len()) as usize * UNIT_BYTES);
+    bytes.extend_from_slice(&((piece_bytes / UNIT_BYTES) as u64).to_le_bytes());
+    bytes.extend_from_slice(&len_bytes.to_le_bytes());
+    for piece in pieces {
+        bytes.extend_from_slice(&piece.encode());
+    }
+    bytes.resize(bytes.capacity(), 0);
+    bytes
+}
+
+/// Writes `value`, of at most [`MAX_LOGGED_VALUE_BYTES`], to an extent of its own.
+pub(crate) fn write_large(pool: &Pool, space: &mut dyn Allocate, value: &[u8]) -> Result<LargeRef> {
+    let unit = space.for_value(value.len().div_ceil(UNIT_BYTES) as u64)?;
+    Ok(LargeRef { ptr: write_extent(pool, unit, value)?, len_bytes: value.len() as u64 })
+}
+
+/// Makes a value that the log referred to the checkpoint's own: its extents are saved as used.
+pub(crate) fn adopt_large(pool: &Pool, space: &Mutex<Space>, large: LargeRef) -> Result<()> {
+    let pieces = Pieces::open(pool, large)?;
+    let mut space = lock(space);
+    pieces.extents().for_each(|ptr| space.adopt(ptr.unit()));
+    Ok(())
+}
+
+/// Gives up the extents of a value that checkpoint `at` does not reach any more.
+///
+/// Errors: those of [`Pieces::open`]; [`ErrorKind::Corruption`] if one of them is not in use, as in a forged file.
+pub(crate) fn retire_large(
+    pool: &Pool,
+    space: &Mutex<Space>,
+    large: LargeRef,
+    at: CheckpointNo,
+) -> Result<()> {
+    let pieces = Pieces::open(pool, large)?;
+    let mut space = lock(space);
+    pieces.extents().try_for_each(|ptr| space.retire(ptr, at))
 }
 
 /// Bytes of the value itself, wherever it lies.
@@ -61,3 +245,10 @@ pub(crate) fn record_hash(key: &[u8], value: Value<'_>) -> u64 {
         Value::Deleted => checksum::record(key, &[]),
     }
 }
+
+#[cold]
+fn wrong(large: LargeRef, what: impl std::fmt::Display) -> Error {
+    Error::corruption(format!("large value of {} bytes at {:?}: {what}", large.len_bytes, large.ptr))
+}
+
+const _: () = assert!(PIECE_BYTES <= MAX_LOGGED_VALUE_BYTES);

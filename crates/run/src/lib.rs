@@ -45,6 +45,6 @@ pub use delta::Delta;
 pub use descriptor::{MAX_HEIGHT, Run};
 pub use editor::Editor;
 pub use get::{Leaf, PinnedRecord};
-pub use large::read_large;
+pub use large::{Pieces, read_large};
 pub use merge::Merge;
 pub use ranges::Ranges;

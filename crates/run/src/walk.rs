@@ -14,13 +14,15 @@
 //! A large value has no birth of its own: a newer leaf's are all shown. A page's birth stands in the page, so the
 //! children of each newer page are read, but no further.
 //!
-//! Memory: a page for each level, and one piece.
+//! Memory: a page for each level, one piece, and the list of a large value's extents.
 
 use crate::descriptor::{MAX_HEIGHT, Run, expect_leaf, expect_level};
+use crate::large::Pieces;
 use base::checksum::Running;
 use base::{CheckpointNo, DatabaseId, Error, PagePtr, Result};
 use io::File;
 use page::{LargeRef, Page, Value};
+use std::collections::VecDeque;
 
 /// Large values are shown in pieces of at most this.
 pub const PIECE_BYTES: usize = 64 << 10;
@@ -77,7 +79,77 @@ pub enum Shown<'a> {
 enum At {
     Nothing,
     Page,
-    Large { extent: LargeRef, read_bytes: u64, running: Running },
+    Large,
+}
+
+/// Shows the extents of large values, an index before the pieces that it lists.
+#[derive(Debug, Default)]
+pub struct LargeWalk {
+    /// The extents that come, each with the bytes that its checksum covers.
+    parts: VecDeque<(PagePtr, u64)>,
+    at: Option<Part>,
+    piece: Vec<u8>,
+}
+
+/// The extent that is being shown.
+#[derive(Debug)]
+struct Part {
+    ptr: PagePtr,
+    len_bytes: u64,
+    read_bytes: u64,
+    running: Running,
+}
+
+impl LargeWalk {
+    /// Has `large` shown behind what is to be shown already.
+    ///
+    /// # Errors
+    /// As [`Pieces::open`].
+    pub fn add(&mut self, source: Source<'_>, large: LargeRef) -> Result<()> {
+        self.parts.extend(Pieces::find(source.file, source.database, large)?.parts());
+        Ok(())
+    }
+
+    /// Goes to the next piece; false behind the last.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) naming the extent that is not what was written; those of reading.
+    pub fn advance(&mut self, source: Source<'_>) -> Result<bool> {
+        let part = match &mut self.at {
+            Some(part) if part.read_bytes < part.len_bytes => part,
+            at => {
+                let Some((ptr, len_bytes)) = self.parts.pop_front() else {
+                    *at = None;
+                    return Ok(false);
+                };
+                let running = Running::extent(source.database, ptr.unit());
+                at.insert(Part { ptr, len_bytes, read_bytes: 0, running })
+            }
+        };
+        let Part { ptr, len_bytes, .. } = *part;
+        let bytes = (len_bytes - part.read_bytes).min(PIECE_BYTES as u64);
+        self.piece.resize(bytes as usize, 0);
+        source.file.read_exact_at(&mut self.piece, ptr.offset_bytes() + part.read_bytes)?;
+        part.running.update(&self.piece);
+        part.read_bytes += bytes;
+        if part.read_bytes == len_bytes && part.running.finish() != ptr.checksum() {
+            let found = part.running.finish();
+            return Err(Error::corruption(format!(
+                "large value: {len_bytes} bytes at {ptr:?} have checksum {found:016x}"
+            )));
+        }
+        Ok(true)
+    }
+
+    /// Where the walk went.
+    ///
+    /// # Panics
+    /// Before the first [`LargeWalk::advance`] and behind the end.
+    pub fn shown(&self) -> Piece<'_> {
+        let part = self.at.as_ref().expect("the walk is nowhere");
+        let offset = part.read_bytes - self.piece.len() as u64;
+        Piece { ptr: part.ptr, len_bytes: part.len_bytes, offset, bytes: &self.piece }
+    }
 }
 
 /// A walk over a run; see [the module](self).
@@ -87,8 +159,8 @@ pub struct Walk {
     since: Option<CheckpointNo>,
     levels: Vec<Level>,
     at: At,
-    /// The last piece of a large value.
-    piece: Vec<u8>,
+    /// The large value that the walk is at.
+    large: LargeWalk,
     spare: Vec<Vec<u8>>,
 }
 
@@ -102,8 +174,8 @@ impl Walk {
             let message = format!("a run of height {} with root {:?}", run.height, run.root);
             return Err(Error::corruption(message));
         }
-        let (levels, piece, spare) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Walk { root: run.top(), since, levels, at: At::Nothing, piece, spare })
+        let (levels, large, spare) = (Vec::new(), LargeWalk::default(), Vec::new());
+        Ok(Walk { root: run.top(), since, levels, at: At::Nothing, large, spare })
     }
 
     /// Goes to the next piece; false behind the last.
@@ -118,10 +190,7 @@ impl Walk {
             return Ok(true);
         }
         loop {
-            if let At::Large { extent, read_bytes, .. } = &self.at
-                && *read_bytes < extent.len_bytes
-            {
-                self.read_piece(source)?;
+            if matches!(self.at, At::Large) && self.large.advance(source)? {
                 return Ok(true);
             }
             let Some(top) = self.levels.last_mut() else { return Ok(false) };
@@ -138,8 +207,8 @@ impl Walk {
                     return Ok(true);
                 }
             } else if let Value::Large(extent) = page.value(at) {
-                let running = Running::extent(source.database, extent.ptr.unit());
-                self.at = At::Large { extent, read_bytes: 0, running };
+                self.large.add(source, extent)?;
+                self.at = At::Large;
             }
         }
     }
@@ -155,12 +224,7 @@ impl Walk {
                 let Level { ptr, bytes, .. } = self.levels.last().expect("a shown page is on the way");
                 Shown::Page(*ptr, bytes)
             }
-            At::Large { extent, read_bytes, .. } => Shown::Large(Piece {
-                ptr: extent.ptr,
-                len_bytes: extent.len_bytes,
-                offset: read_bytes - self.piece.len() as u64,
-                bytes: &self.piece,
-            }),
+            At::Large => Shown::Large(self.large.shown()),
         }
     }
 
@@ -195,26 +259,6 @@ impl Walk {
     fn leave(&mut self) {
         self.spare.extend(self.levels.pop().map(|level| level.bytes));
         self.at = At::Nothing;
-    }
-
-    fn read_piece(&mut self, source: Source<'_>) -> Result<()> {
-        let At::Large { extent, read_bytes, running } = &mut self.at else {
-            unreachable!("the caller has looked");
-        };
-        let LargeRef { ptr, len_bytes } = *extent;
-        // That it fits its extent was checked with its page.
-        let bytes = (len_bytes - *read_bytes).min(PIECE_BYTES as u64);
-        self.piece.resize(bytes as usize, 0);
-        source.file.read_exact_at(&mut self.piece, ptr.offset_bytes() + *read_bytes)?;
-        running.update(&self.piece);
-        *read_bytes += bytes;
-        if *read_bytes == len_bytes && running.finish() != ptr.checksum() {
-            let found = running.finish();
-            return Err(Error::corruption(format!(
-                "large value of {len_bytes} bytes at {ptr:?}: its bytes have checksum {found:016x}"
-            )));
-        }
-        Ok(())
     }
 }
 

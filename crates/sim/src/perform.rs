@@ -26,7 +26,7 @@ impl fmt::Display for Trouble {
 
 /// One operation, in the engine and in the model.
 pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), Trouble> {
-    let failed = |error| Trouble::Engine(format!("{op:?}"), error);
+    let failed = |error| Trouble::Engine(described(op), error);
     match op {
         Op::Save => draft.save(tx.savepoint()),
         Op::RollBack => {
@@ -99,7 +99,7 @@ fn make_table(tx: &mut Transaction, draft: &mut Draft, name: &'static str) -> Re
 }
 
 fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Result<(), Trouble> {
-    let failed = |error| Trouble::Engine(format!("{op:?}"), error);
+    let failed = |error| Trouble::Engine(described(op), error);
     match op {
         Op::Put(name, key, value) => {
             tx.put(table, key, value).map_err(failed)?;
@@ -139,7 +139,7 @@ fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Res
 
 fn scan(tx: &Transaction, table: &Table, draft: &Draft, op: &Op, backward: bool) -> Result<(), Trouble> {
     let Op::Scan(name, start, end, _) = op else { return Ok(()) };
-    let failed = |error| Trouble::Engine(format!("{op:?}"), error);
+    let failed = |error| Trouble::Engine(described(op), error);
     let rows = draft.state.range(name, start, end);
     let mut expected: Vec<_> = rows.iter().map(|(key, value)| (&**key, &**value)).collect();
     if backward {
@@ -154,4 +154,9 @@ fn scan(tx: &Transaction, table: &Table, draft: &Draft, op: &Op, backward: bool)
         }
     }
     Ok(())
+}
+
+/// An operation for a message, its value not in full.
+fn described(op: &Op) -> String {
+    format!("{op:?}").chars().take(160).collect()
 }

@@ -12,7 +12,7 @@
 use crate::copying::{Copier, Copies};
 use crate::history::{Crossed, Promise, Run, Session};
 use crate::model::{Draft, Model, State};
-use crate::perform::perform;
+use crate::perform::{Trouble, perform};
 use crate::phase::{Course, Phase};
 use crate::workload::{Script, Workload};
 use base::seams::Random;
@@ -297,7 +297,12 @@ impl<'s> Driver<'s> {
             Client::Idle => self.begin()?,
             Client::Active { mut tx, mut draft, script, next } => match script.ops.get(next) {
                 Some(op) => {
-                    perform(&mut tx, &mut draft, op).map_err(|trouble| trouble.to_string())?;
+                    match perform(&mut tx, &mut draft, op) {
+                        Ok(()) => {}
+                        // A large value that could not be written was not put; the transaction goes on.
+                        Err(Trouble::Engine(what, error)) => self.excuse(&what, &error)?,
+                        Err(wrong) => return Err(Stop::Wrong(wrong.to_string())),
+                    }
                     Client::Active { tx, draft, script, next: next + 1 }
                 }
                 None if script.commits => self.apply(*tx, &draft, &script)?,

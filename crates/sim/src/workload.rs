@@ -72,6 +72,8 @@ impl Workload {
             max_segment_bytes: if random.chance(2, 3) { 16 << 10 } else { 32 << 10 },
             seal_records: 12 + random.below(16),
             seal_bytes: Some(24 << 10),
+            large_bytes: [900, 2500, 1 << 20][random.below(3) as usize],
+            piece_bytes: PAGE_BYTES << random.below(2),
             database: Some(DatabaseId(random.next_u64())),
             ..Options::default()
         };

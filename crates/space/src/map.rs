@@ -230,6 +230,11 @@ impl Space {
         self.retired.iter().map(|(at, extents)| (*at, units(extents))).collect()
     }
 
+    /// What only the log refers to, uncommitted values included.
+    pub fn logged(&self) -> impl Iterator<Item = Extent> {
+        self.logged.iter().map(|(&unit, &units)| Extent { unit, units })
+    }
+
     /// How the units are spent. O(chunks), or O(units / 64) where there are holes.
     pub fn stats(&self) -> SpaceStats {
         let waiting = self.retired.values().chain(self.retiring.values()).flatten();

@@ -5,7 +5,7 @@ use base::TableId;
 use base::seams::Random;
 use std::hint::black_box;
 use std::time::Instant;
-use store::write_set::{Prior, WriteSet};
+use store::write_set::{Own, Prior, WriteSet};
 
 const TABLE: TableId = TableId(16);
 
@@ -33,7 +33,15 @@ fn large(name: &str, keys: &[Vec<u8>], value: &[u8]) {
     });
     timed("  sort", n, || writes.sort_all());
     timed("  iterate in order, touching keys and values", n, || {
-        black_box(writes.records(TABLE).map(|(key, value)| key[0] ^ value.unwrap()[0]).fold(0, |a, b| a ^ b))
+        black_box(
+            writes
+                .records(TABLE)
+                .map(|(key, own)| match own {
+                    Own::Value(value) => key[0] ^ value[0],
+                    _ => 0,
+                })
+                .fold(0, |a, b| a ^ b),
+        )
     });
     timed("  clear", n, || writes.clear());
 }

@@ -6,7 +6,7 @@
 
 use base::op::{Decoder, Op};
 use base::{CommitTs, Error, Result, TableId};
-use memtable::Writer;
+use memtable::{Found, Writer};
 
 /// Applies the commit record that fills `record` and answers its timestamp.
 ///
@@ -37,14 +37,15 @@ fn no_record() -> Error {
     Error::corruption("its checksum is good, but it is no commit record")
 }
 
-/// A key and its new value, `None` for a delete.
-type Change<'a> = (&'a [u8], Option<&'a [u8]>);
+/// A key and what becomes of it.
+type Change<'a> = (&'a [u8], Found<'a>);
 
 #[inline]
 fn change(op: Op<'_>) -> Option<Change<'_>> {
     match op {
-        Op::Put { key, value } => Some((key, Some(value))),
-        Op::Delete { key } => Some((key, None)),
+        Op::Put { key, value } => Some((key, Found::Value(value))),
+        Op::PutLarge { key, large } => Some((key, Found::Large(large))),
+        Op::Delete { key } => Some((key, Found::Deleted)),
         Op::DeleteRange { .. } => None,
     }
 }
@@ -78,7 +79,7 @@ impl<'a> Iterator for Piece<'a> {
 mod tests {
     use super::*;
     use base::op::Encoder;
-    use memtable::{Found, Memtable};
+    use memtable::Memtable;
 
     #[test]
     fn descending_keys_and_a_cut_record() {

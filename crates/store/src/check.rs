@@ -4,9 +4,11 @@ use crate::store::Store;
 use crate::tables::Layout;
 use base::sync::lock;
 use base::{Error, Result, TableId};
-use run::Run;
+use run::{Pieces, Run};
 use space::Extent;
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 
 /// What a check found, all of it in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,8 +32,9 @@ pub struct Report {
 }
 
 impl Store {
-    /// Reads everything that the newest checkpoint reaches, past the pool, and checks each checksum and structural
-    /// rule, and that the space map agrees. No checkpoint runs meanwhile; commits and reads go on.
+    /// Reads everything that the newest checkpoint reaches, and the large values that only the memtables know, past the
+    /// pool, and checks each checksum and structural rule, and that the space map agrees. No checkpoint runs meanwhile;
+    /// commits and reads go on.
     ///
     /// # Errors
     /// [`base::ErrorKind::Corruption`] with the first thing found wrong.
@@ -75,7 +78,47 @@ impl Store {
             return Err(Error::corruption(format!("{}: space map:{wrong}", self.data.name())));
         }
         report.orphan_units = found.unreachable.iter().map(|extent| extent.units).sum();
+        report.orphan_units += self.check_logged()?;
         Ok(report)
+    }
+
+    /// Reads the large values that the memtables refer to, and answers how many units the space map has as the log's
+    /// that are neither theirs nor an unfinished transaction's.
+    fn check_logged(&self) -> Result<u64> {
+        let (mut logged, unpublished_units, references) = {
+            // With both held no value is begun, given up or committed: what is read is of one moment.
+            let space = lock(&self.space);
+            let _committer = lock(&self.committer);
+            let references = self.views.with_current(|view| {
+                let of = |memtable: &memtable::Memtable| {
+                    let tables = memtable.tables().into_iter();
+                    tables.flat_map(|table| memtable.large_refs(table)).collect::<Vec<_>>()
+                };
+                view.memtables().flat_map(of).collect::<Vec<_>>()
+            });
+            let logged: BTreeMap<u64, u64> =
+                space.logged().map(|extent| (extent.unit, extent.units)).collect();
+            (logged, self.unpublished_units.load(Ordering::SeqCst), references)
+        };
+        let mut buffer = Vec::new();
+        for large in references {
+            let pieces = Pieces::open(&self.pool, large)?;
+            (0..pieces.count()).try_for_each(|at| pieces.read(&self.pool, at, &mut buffer))?;
+            for ptr in pieces.extents() {
+                if logged.remove(&ptr.unit()) != Some(ptr.units()) {
+                    let file = self.data.name();
+                    return Err(Error::corruption(format!("{file}: the log's {ptr:?} is not kept for it")));
+                }
+            }
+        }
+        let kept: u64 = logged.values().sum();
+        match kept.checked_sub(unpublished_units) {
+            Some(orphans) => Ok(orphans),
+            None => {
+                let what = format!("{unpublished_units} units of unfinished transactions, {kept} are kept");
+                Err(Error::corruption(format!("{}: {what}", self.data.name())))
+            }
+        }
     }
 
     fn check_run(

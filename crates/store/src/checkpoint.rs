@@ -28,7 +28,7 @@ use base::sync::lock;
 use base::{CheckpointNo, ErrorKind, Result, TableId};
 use memtable::Found;
 use run::{Editor, Run};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -212,13 +212,13 @@ impl Checkpoint<'_> {
             }
             Step::PhysicalRows => self.write_physical_rows()?,
             Step::SpaceMap => self.next.space = lock(&store.space).save(self.next.checkpoint)?,
-            Step::SyncData => store.data.sync().map_err(latching)?,
+            Step::SyncData => store.sync_data()?,
             Step::Superblock => {
                 self.next.log_synced = store.log.synced();
                 self.next.next_table = TableId(store.next_table.load(Ordering::SeqCst));
                 self.next.write(&*store.data).map_err(latching)?;
             }
-            Step::SyncSuperblock => store.data.sync().map_err(latching)?,
+            Step::SyncSuperblock => store.sync_data()?,
             Step::Switch => self.switch(),
             Step::Note => self.note()?,
             Step::Free => {
@@ -249,14 +249,26 @@ impl Checkpoint<'_> {
                     for tombstone in memtable.range_tombstones(table) {
                         editor.remove_range(tombstone.start, tombstone.end)?;
                     }
+                    // Large values are named by their first unit.
+                    let mut kept = HashSet::new();
                     let mut cursor = memtable.cursor(table, base::CommitTs::MAX);
                     cursor.seek_first();
                     while let Some((key, found)) = cursor.entry() {
                         match found {
                             Found::Value(value) => editor.put(key, value)?,
+                            Found::Large(large) => {
+                                kept.insert(large.ptr.unit());
+                                editor.put_large(key, large)?
+                            }
                             Found::Deleted => editor.remove(key)?,
                         };
                         cursor.next();
+                    }
+                    // Replaced or deleted before any checkpoint came.
+                    for large in memtable.large_refs(table) {
+                        if !kept.contains(&large.ptr.unit()) {
+                            editor.retire_large(large)?;
+                        }
                     }
                 }
                 Ok(())

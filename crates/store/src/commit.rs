@@ -2,7 +2,9 @@
 //!
 //! In order, under the commit lock but for 1, 7 and 8:
 //! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts this transaction and
-//!    nothing else.
+//!    nothing else. If it refers to values in the data file, *sync* that: once for all of them, whatever the
+//!    durability, because any later flush may make the record durable. (A failed flush latches, as always; nothing
+//!    was committed.)
 //! 2. *Validate* what was read (or, under snapshot isolation, written) against the commits since its snapshot.
 //! 3. *Stamp*: the next timestamp is its place in the order of commits.
 //! 4. *Append* to the log: from here on the commit survives a killed process.
@@ -119,6 +121,9 @@ impl Store {
         }
         encode(request.writes, request.record);
         self.log.reserve(request.record.len() as u64)?;
+        if request.writes.has_large() {
+            self.sync_data()?;
+        }
         let mut committer = lock(&self.committer);
         let committer = &mut *committer;
         // Closing takes the lock that we hold: checked again, so that nothing is appended behind a closing block.
@@ -126,7 +131,13 @@ impl Store {
         self.validate(committer, request)?;
         let ts = CommitTs(committer.last.0 + 1);
         stamp(request.record, ts);
-        let end = self.log.append(request.record).map_err(|cause| self.append_failed(cause))?;
+        let appended = self.log.append(request.record).map_err(|cause| self.append_failed(cause));
+        if appended.is_ok() || self.latch.cause().is_some() {
+            // Also if the record is in the log only perhaps: then its extents are not used again before the next
+            // opening has found out.
+            request.writes.committed_large().for_each(|value| value.publish());
+        }
+        let end = appended?;
         committer.last = ts;
         apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
         if request.writes.tables().next() == Some(TableId::CATALOG) {

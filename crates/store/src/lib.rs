@@ -4,7 +4,9 @@
 //! * [`view`]: what a reader sees and when the old may go; [`snapshot`]: a read; `lease`: why it costs nothing;
 //!   [`expiry`]: what long readers keep, and for how long.
 //! * [`transaction`]: reads and writes of one's own, over [`write_set`] and [`merge`].
-//! * [`commit`]: the one path in, in eight steps.
+//! * [`commit`]: the one path in, in nine steps; [`large`]: values that are written before it; `value_writer` and
+//!   `value_reader`: their users.
+//! * `claims`: what the log refers to outside itself.
 //! * [`checkpoint`]: from memtables to runs, in eleven steps; [`tables`] knows the layouts.
 //! * [`recovery`]: opening and creating; [`superblock`]: where it begins.
 //! * [`pinned`]: everything that one commit sees, to be copied; [`rebuild`]: a database made of such a copy.
@@ -17,10 +19,12 @@ mod apply;
 pub mod catalog;
 pub mod check;
 pub mod checkpoint;
+mod claims;
 pub mod commit;
 pub mod expiry;
 mod gathered;
 mod handle;
+pub mod large;
 pub mod latch;
 mod lease;
 pub mod merge;
@@ -37,6 +41,8 @@ pub mod store;
 pub mod superblock;
 pub mod tables;
 pub mod transaction;
+mod value_reader;
+mod value_writer;
 pub mod view;
 pub mod write_set;
 
@@ -53,4 +59,6 @@ pub use scan_mut::CursorMut;
 pub use snapshot::Snapshot;
 pub use store::Store;
 pub use transaction::{Transaction, TransactionOptions};
+pub use value_reader::ValueReader;
+pub use value_writer::ValueWriter;
 pub use write_set::Savepoint;

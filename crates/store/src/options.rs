@@ -21,6 +21,11 @@ pub struct Options {
     /// When more of the data file than this, in bytes, waits for readers to end, the oldest expire. `None`: as much
     /// as is in use, at least 1 GiB.
     pub max_pinned_space_bytes: Option<u64>,
+    /// Values longer than this lie in the data file before they are committed, in bytes; at most
+    /// [`limits::MAX_LOGGED_VALUE_BYTES`], which is the default. Smaller for simulations.
+    pub large_bytes: usize,
+    /// Their pieces, in bytes: whole units, at most [`limits::MAX_LOGGED_VALUE_BYTES`]. Smaller for simulations.
+    pub piece_bytes: usize,
     /// The identity of a new database; `None`: drawn at random. For simulations, which must repeat themselves.
     pub database: Option<DatabaseId>,
     /// Beside other openers of the same kind, and without a write of any sort.
@@ -37,6 +42,8 @@ impl Default for Options {
             seal_bytes: None,
             max_snapshot_age: None,
             max_pinned_space_bytes: None,
+            large_bytes: limits::MAX_LOGGED_VALUE_BYTES,
+            piece_bytes: limits::PIECE_BYTES,
             database: None,
             read_only: false,
         }

@@ -10,11 +10,13 @@
 //!    it; and each commit through *t* is in the log already.
 //! 4. Hold the log from the checkpoint's position on, and let go of the rest.
 //!
-//! The parts come in this order: commits after the checkpoint through *t*; pages and large values, the physical catalog
-//! first; the space map. The log is let go of as soon as its commits have been shown, since what holds the log makes it
-//! grow; pages stay pinned until the end. No memtable and no view is held, and no lock beyond a moment: commits,
-//! checkpoints and seals go on.
+//! The parts come in this order: commits after the checkpoint through *t*, each followed by the large values that it
+//! refers to (the pin keeps their extents too: they are retired by a later checkpoint, if at all); pages and large
+//! values, the physical catalog first; the space map. The log is let go of as soon as its commits have been shown, as
+//! what holds the log makes it grow; pages stay pinned until the end. No memtable and no view is held, and no lock
+//! beyond a moment: commits, checkpoints and seals go on.
 
+use crate::claims::{Reference, references};
 use crate::store::Store;
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Layout, Tables};
@@ -23,7 +25,7 @@ use base::sync::lock;
 use base::{CheckpointNo, CommitTs, Error, Lsn, PagePtr, Result};
 use log::{Follow, Position};
 use run::Run;
-use run::walk::{Piece, Shown, Source, Walk};
+use run::walk::{LargeWalk, Piece, Shown, Source, Walk};
 use space::Space;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -93,10 +95,18 @@ pub enum Part<'a> {
 /// Where the copying stands.
 #[derive(Debug)]
 enum Stage {
-    Log(Box<Follow>),
+    Log(Box<LogStage>),
     Runs(Box<Walk>),
     Map,
     Done,
+}
+
+/// At a commit, or at a large value that it refers to.
+#[derive(Debug)]
+struct LogStage {
+    follow: Follow,
+    values: LargeWalk,
+    at_value: bool,
 }
 
 /// A pinned state, and a cursor over its parts. Unpinned when dropped.
@@ -167,7 +177,9 @@ impl Store {
             Layout::BTree(run) => *run,
         }));
         pinned.map = Space::map_parts(&*self.data, self.database, RESERVED_UNITS, &superblock.space)?.into();
-        pinned.stage = Stage::Log(Box::new(self.log.follow(superblock.replay_from)?));
+        let follow = self.log.follow(superblock.replay_from)?;
+        let log = LogStage { follow, values: LargeWalk::default(), at_value: false };
+        pinned.stage = Stage::Log(Box::new(log));
         Ok(pinned)
     }
 }
@@ -207,7 +219,8 @@ impl Pinned {
     /// Before the first [`Pinned::advance`] and behind the end.
     pub fn part(&self) -> Part<'_> {
         match &self.stage {
-            Stage::Log(follow) => Part::Commit(follow.payload()),
+            Stage::Log(log) if log.at_value => Part::Extent(log.values.shown()),
+            Stage::Log(log) => Part::Commit(log.follow.payload()),
             Stage::Runs(walk) => match walk.shown() {
                 Shown::Page(ptr, bytes) => Part::Page(ptr, bytes),
                 Shown::Large(piece) => Part::Extent(piece),
@@ -221,25 +234,29 @@ impl Pinned {
     }
 
     fn go_on(&mut self) -> Result<bool> {
+        let store = Arc::clone(&self.store);
+        let source = Source { file: &*store.data, database: store.database, page_bytes: store.page_bytes };
         loop {
             match &mut self.stage {
-                Stage::Log(follow) => {
+                Stage::Log(log) => {
+                    log.at_value = log.values.advance(source)?;
+                    if log.at_value {
+                        return Ok(true);
+                    }
                     if self.last < self.ts {
-                        if !follow.advance()? {
+                        if !log.follow.advance()? {
                             return Err(self.ends_early());
                         }
-                        self.last = following(self.last, follow.payload())?;
+                        self.last = following(self.last, log.follow.payload())?;
+                        for Reference::Large(large) in references(log.follow.payload()) {
+                            log.values.add(source, large)?;
+                        }
                         return Ok(true);
                     }
                     self.let_go_of_log();
                     self.next_run()?;
                 }
                 Stage::Runs(walk) => {
-                    let source = Source {
-                        file: &*self.store.data,
-                        database: self.store.database,
-                        page_bytes: self.store.page_bytes,
-                    };
                     if walk.advance(source)? {
                         return Ok(true);
                     }

@@ -14,6 +14,7 @@
 //! Places are kept because every checksum is seeded with its place and the database's id: other places, or another
 //! id, would mean writing every page anew. The file is sparse where nothing was used.
 
+use crate::claims::{Reference, claim, read_through, references};
 use crate::pinned::following;
 use crate::recovery::{DATA, LOCK, REBUILT_DATA, read_physical_rows};
 use crate::superblock::{RESERVED_UNITS, Superblock};
@@ -47,6 +48,8 @@ struct State {
     log: Log,
     /// The last commit taken, or absorbed.
     last: CommitTs,
+    /// What the commits refer to outside the log.
+    references: Vec<Reference>,
 }
 
 /// An extent of which some pieces came.
@@ -111,7 +114,7 @@ impl Rebuild {
         let log = Log::create(Arc::clone(&self.dir), superblock.database, log_options())?;
         log.set_checkpoint(superblock.checkpoint);
         let superblock = Superblock { replay_from: log.end(), ..superblock };
-        self.state = Some(State { superblock, ts, log, last: superblock.absorbed });
+        self.state = Some(State { superblock, ts, log, last: superblock.absorbed, references: Vec::new() });
         Ok(())
     }
 
@@ -122,6 +125,7 @@ impl Rebuild {
     pub fn commit(&mut self, record: &[u8]) -> Result<()> {
         let state = self.state.as_mut().ok_or_else(no_state)?;
         state.last = following(state.last, record)?;
+        state.references.extend(references(record));
         state.log.append(record).map(drop)
     }
 
@@ -201,14 +205,14 @@ impl Rebuild {
     /// [`ErrorKind::Corruption`] if parts are missing.
     pub fn finish(mut self, fork: u32) -> Result<()> {
         self.end_state()?;
-        let State { superblock, log, .. } = self.state.take().ok_or_else(no_state)?;
+        let State { superblock, log, references, .. } = self.state.take().ok_or_else(no_state)?;
         log.sync(log.end().lsn)?;
         let superblock = Superblock { fork, log_synced: log.synced(), ..superblock };
         log.close()?;
         self.data.write_at(&[0; RESERVED_UNITS as usize * UNIT_BYTES], 0)?;
         superblock.write(&*self.data)?;
         self.data.sync()?;
-        self.read_back(&superblock)?;
+        self.read_back(&superblock, references)?;
         self.dir.sync()?;
         self.dir.rename(REBUILT_DATA, DATA)?;
         self.is_done = true;
@@ -216,12 +220,16 @@ impl Rebuild {
     }
 
     /// Step 4.
-    fn read_back(&self, superblock: &Superblock) -> Result<()> {
+    fn read_back(&self, superblock: &Superblock, references: Vec<Reference>) -> Result<()> {
         let Superblock { database, page_bytes, .. } = *superblock;
         let (slots, budget) = (Arc::new(Slots::new()), Arc::new(Budget::new(2 * POOL_BYTES)));
         let data = Arc::clone(&self.data);
         let pool = Pool::new(data, database, page_bytes, budget, POOL_BYTES, Arc::clone(&slots));
-        Space::load(Arc::clone(&self.data), database, RESERVED_UNITS, &superblock.space)?;
+        let mut space = Space::load(Arc::clone(&self.data), database, RESERVED_UNITS, &superblock.space)?;
+        for reference in references {
+            claim(reference, &pool, &mut space)?;
+            read_through(reference, &pool)?;
+        }
         superblock.physical.check(&pool, &mut |_| Ok(()))?;
         for (table, layout) in read_physical_rows(&superblock.physical, &pool, &slots)?.iter() {
             let checked = match layout {

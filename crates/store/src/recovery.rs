@@ -2,8 +2,8 @@
 //!
 //! Read-only: 1. lock the directory; 2. read the superblock; 3. load the space map and the physical rows;
 //! 4. walk the log from where the superblock says to its valid end, applying each commit through the function
-//! that commit used (invariant 4). Mutating: 5. write the log's tail anew and begin a new generation, unless it
-//! was closed cleanly; then the database is open.
+//! that commit used (invariant 4), and claim the extents that it refers to. Mutating: 5. write the log's tail anew and
+//! begin a new generation, unless it was closed cleanly; then the database is open.
 //!
 //! A cleanly closed database is opened without a write and without a sync. A read-only opening ends after step 4
 //! (`read_only`).
@@ -15,6 +15,7 @@
 
 use crate::apply::apply_record;
 use crate::catalog::TableRow;
+use crate::claims::{Reference, claim, references};
 use crate::commit::Committer;
 use crate::expiry::Expiry;
 use crate::latch::Latch;
@@ -38,7 +39,7 @@ use pool::Pool;
 use run::{Cursor, Run};
 use space::{Space, SpaceRoot};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use txn::Clocks;
 
 pub(crate) const DATA: &str = "data";
@@ -76,6 +77,11 @@ fn check(options: &Options) -> Result<()> {
     const LEAST: usize = 1 << 20;
     if options.memory_bytes < LEAST {
         return Err(Error::invalid(format!("the memory ceiling is at least {LEAST} bytes")));
+    }
+    let most = limits::MAX_LOGGED_VALUE_BYTES;
+    let whole_units = options.piece_bytes > 0 && options.piece_bytes.is_multiple_of(limits::UNIT_BYTES);
+    if options.large_bytes > most || options.piece_bytes > most || !whole_units {
+        return Err(Error::invalid(format!("pieces of values are whole units, and at most {most} bytes")));
     }
     log::Options { max_segment_bytes: options.max_segment_bytes, ..options.log() }.check()
 }
@@ -198,7 +204,7 @@ impl Parts {
     }
 
     /// Steps 4 and 5.
-    fn recover(self, options: &Options, lock: Box<dyn io::Lock>) -> Result<Arc<Store>> {
+    fn recover(mut self, options: &Options, lock: Box<dyn io::Lock>) -> Result<Arc<Store>> {
         let superblock = self.superblock;
         let mut replay = Replay::new(superblock, options);
         let from = superblock.replay_from;
@@ -216,6 +222,9 @@ impl Parts {
                  checkpoint {}: a superblock was lost",
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
+        }
+        for reference in std::mem::take(&mut replay.references) {
+            claim(reference, &self.pool, &mut self.space).map_err(|error| error.within("the log"))?;
         }
         if options.read_only {
             replay.ceiling.as_ref().map_or(Ok(()), |ceiling| ceiling.verdict(replay.held_bytes()))?;
@@ -261,6 +270,11 @@ impl Parts {
             clocks,
             latch: if options.read_only { Latch::read_only() } else { Latch::default() },
             space: Mutex::new(self.space),
+            large_bytes: options.large_bytes,
+            piece_bytes: options.piece_bytes,
+            unpublished_units: AtomicU64::new(0),
+            streaming: RwLock::new(()),
+            data_sync: Mutex::new(()),
             committer: Mutex::new(Committer::new(open, writer, last, sealed)),
             checkpoint: Mutex::new(self.superblock),
             pins,
@@ -299,6 +313,8 @@ struct Replay {
     sealed: Vec<SealedMemtable>,
     last: CommitTs,
     next_table: TableId,
+    /// What its records refer to outside the log.
+    references: Vec<Reference>,
     seal_bytes: usize,
     seal_records: u64,
     ceiling: Option<Ceiling>,
@@ -313,6 +329,7 @@ impl Replay {
             sealed: Vec::new(),
             last: superblock.absorbed,
             next_table: superblock.next_table,
+            references: Vec::new(),
             seal_bytes: options.shares().seal_bytes,
             seal_records: options.seal_records,
             ceiling: Ceiling::of(options),
@@ -346,6 +363,7 @@ impl Replay {
             return Err(Error::corruption(format!("commit {} follows commit {}", ts.0, self.last.0)));
         }
         self.last = ts;
+        self.references.extend(references(record));
         self.note_table_ids(record)
     }
 

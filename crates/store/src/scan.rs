@@ -3,10 +3,10 @@
 use crate::merge::layers::MemtableLayer;
 use crate::merge::{Item, Merged, RunLayer, Upper};
 use crate::snapshot::Snapshot;
+use crate::value_reader::{Located, ValueReader};
 use crate::write_set::WriteSet;
 use base::slots::Aside;
 use base::{Result, TableId, keys};
-use pool::Pool;
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -142,13 +142,14 @@ struct Track<'a> {
 /// While a cursor lives, what its snapshot sees is not freed; but it moves no further once that was revoked.
 pub struct Cursor<'a> {
     merged: Merged<Upper<'a>, RunLayer<'a>>,
-    pool: &'a Pool,
+    snapshot: &'a Snapshot,
+    /// Own writes, and of which table.
+    own: Option<(&'a WriteSet, TableId)>,
     span: Span,
     place: Place,
     track: Option<Track<'a>>,
-    /// The current value, if it had to be read from an extent.
-    large: Vec<u8>,
-    snapshot: &'a Snapshot,
+    /// The current value, if it lies outside the pages and was read.
+    large: Option<Vec<u8>>,
     /// Keeps the view that `merged` looks at. The last field: dropped after all others.
     _call: Aside<'a>,
 }
@@ -176,7 +177,10 @@ impl<'a> Cursor<'a> {
     ) -> Result<Self> {
         writes.sort(table);
         let track = reads.map(|reads| Track { reads, table, token: None });
-        Self::new(snapshot, writes.cursor(table).map(Upper::from), track, table, span)
+        let own = writes.cursor(table).map(Upper::from);
+        let mut cursor = Self::new(snapshot, own, track, table, span)?;
+        cursor.own = Some((writes, table));
+        Ok(cursor)
     }
 
     /// Layers that have nothing of the table are left out: a table that rests in its run costs what the run costs.
@@ -193,34 +197,92 @@ impl<'a> Cursor<'a> {
         let written = view.memtables().filter(|memtable| memtable.newest(table).0 > 0);
         let memtables = written.map(|memtable| MemtableLayer::new(memtable, table, snapshot.ts()).into());
         let uppers = own.into_iter().chain(memtables).collect();
-        let pool = &snapshot.store().pool;
-        let lower = RunLayer::new(view.tables.run(table), pool, snapshot.reader());
+        let lower = RunLayer::new(view.tables.run(table), &snapshot.store().pool, snapshot.reader());
         let merged = Merged::new(uppers, lower);
-        let (place, large) = (Place::Fresh, Vec::new());
-        Ok(Cursor { merged, pool, span, place, track, large, snapshot, _call: call })
+        let (place, large) = (Place::Fresh, None);
+        Ok(Cursor { merged, snapshot, own: None, span, place, track, large, _call: call })
     }
 
-    /// The current record; `None` before the first, behind the last, and before the first move.
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+        if self.place == Place::On { self.merged.entry() } else { None }
+    }
+
+    /// The current record; `None` before the first, behind the last, and before the first move; and where a move that
+    /// reads no values came to a large one, until [`Cursor::value`] has read it.
     pub fn current(&self) -> Lent<'_> {
-        if self.place != Place::On {
-            return None;
+        let (key, item) = self.entry()?;
+        match item {
+            Item::Value(value) => Some((key, value)),
+            Item::Large(_) | Item::Deleted => Some((key, self.large.as_deref()?)),
         }
-        self.merged.entry().map(|(key, item)| match item {
-            Item::Value(value) => (key, value),
-            Item::Large(_) | Item::Deleted => (key, &self.large[..]),
-        })
+    }
+
+    /// The key of the current record.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.entry().map(|(key, _)| key)
+    }
+
+    /// The length of the current value, in bytes, without reading it.
+    pub fn value_len(&self) -> Option<u64> {
+        match self.entry()?.1 {
+            Item::Value(value) => Some(value.len() as u64),
+            Item::Large(large) => Some(large.len_bytes),
+            Item::Deleted => None,
+        }
+    }
+
+    /// The current value, read whole if it lies outside the pages and was not read yet.
+    pub fn value(&mut self) -> Result<Option<&[u8]>> {
+        if let (None, Some((_, Item::Large(large)))) = (&self.large, self.entry()) {
+            self.snapshot.check_held()?;
+            self.large = Some(self.snapshot.store().read_large(large)?);
+        }
+        Ok(self.current().map(|(_, value)| value))
+    }
+
+    /// A reader of the current value, for values that are not to be held in memory whole.
+    pub fn value_reader(&self) -> Result<Option<ValueReader>> {
+        let Some((key, item)) = self.entry() else { return Ok(None) };
+        let (located, own) = match item {
+            Item::Value(value) => (Located::Bytes(value.to_vec()), None),
+            Item::Large(large) => {
+                let guard = self.own.and_then(|(writes, table)| writes.large(table, key));
+                (Located::Large(large), guard.cloned())
+            }
+            Item::Deleted => return Ok(None),
+        };
+        ValueReader::new(located, self.snapshot, own).map(Some)
+    }
+
+    /// To the next record, whose value is read only when asked for. Answers whether there is one.
+    pub fn advance(&mut self) -> Result<bool> {
+        self.forward()?;
+        Ok(self.place == Place::On)
+    }
+
+    /// To the record before, whose value is read only when asked for. Answers whether there is one.
+    pub fn retreat(&mut self) -> Result<bool> {
+        self.backward()?;
+        Ok(self.place == Place::On)
     }
 
     /// To the next record.
     #[inline]
     #[allow(clippy::should_implement_trait)] // It lends, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Lent<'_>> {
+        self.forward()?;
+        self.lend()
+    }
+
+    #[inline]
+    fn forward(&mut self) -> Result<()> {
         self.snapshot.check_held()?;
         let fresh = self.place != Place::On;
         let on = match self.place {
             Place::On => self.merged.next(),
             Place::Fresh | Place::BeforeFirst => self.merged.seek(&self.span.start),
-            Place::AfterLast => return Ok(None),
+            Place::AfterLast => return Ok(()),
         };
         self.arrive_forward(on, fresh)
     }
@@ -228,13 +290,19 @@ impl<'a> Cursor<'a> {
     /// To the record before.
     #[inline]
     pub fn prev(&mut self) -> Result<Lent<'_>> {
+        self.backward()?;
+        self.lend()
+    }
+
+    #[inline]
+    fn backward(&mut self) -> Result<()> {
         self.snapshot.check_held()?;
         let fresh = self.place != Place::On;
         let on = match (self.place, &self.span.end) {
             (Place::On, _) => self.merged.prev(),
             (Place::Fresh | Place::AfterLast, Some(end)) => self.merged.seek_before(end),
             (Place::Fresh | Place::AfterLast, None) => self.merged.seek_last(),
-            (Place::BeforeFirst, _) => return Ok(None),
+            (Place::BeforeFirst, _) => return Ok(()),
         };
         self.arrive_backward(on, fresh)
     }
@@ -248,11 +316,12 @@ impl<'a> Cursor<'a> {
             // What lies between the old place and the new one was not read.
             track.token = Some(track.reads.borrow_mut().range(track.table, from, Bound::Excluded(from)));
         }
-        self.arrive_forward(on, false)
+        self.arrive_forward(on, false)?;
+        self.lend()
     }
 
     #[inline]
-    fn arrive_forward(&mut self, moved: Result<bool>, fresh: bool) -> Result<Lent<'_>> {
+    fn arrive_forward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
         let on = self.settle(moved)?;
         self.place = match on.then(|| self.merged.entry()).flatten() {
             Some((key, _)) if self.span.ends_after(key) => Place::On,
@@ -261,11 +330,11 @@ impl<'a> Cursor<'a> {
         if self.track.is_some() {
             self.track_forward(fresh);
         }
-        self.lend()
+        Ok(())
     }
 
     #[inline]
-    fn arrive_backward(&mut self, moved: Result<bool>, fresh: bool) -> Result<Lent<'_>> {
+    fn arrive_backward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
         let on = self.settle(moved)?;
         self.place = match on.then(|| self.merged.entry()).flatten() {
             Some((key, _)) if key >= &self.span.start[..] => Place::On,
@@ -274,12 +343,13 @@ impl<'a> Cursor<'a> {
         if self.track.is_some() {
             self.track_backward(fresh);
         }
-        self.lend()
+        Ok(())
     }
 
     /// A failed move leaves the cursor fresh.
     #[inline]
     fn settle(&mut self, moved: Result<bool>) -> Result<bool> {
+        self.large = None;
         if moved.is_err() {
             self.place = Place::Fresh;
         }
@@ -292,12 +362,11 @@ impl<'a> Cursor<'a> {
             return Ok(None);
         }
         if let Some((_, Item::Large(large))) = self.merged.entry() {
-            let read = self.pool.read_extent(large.ptr, large.len_bytes as usize);
+            let read = self.snapshot.store().read_large(large);
             if read.is_err() {
-                // What `large` holds is another record's.
                 self.place = Place::Fresh;
             }
-            self.large = read?;
+            self.large = Some(read?);
         }
         Ok(self.current())
     }

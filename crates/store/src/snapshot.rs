@@ -9,6 +9,7 @@ use crate::handle::Table;
 use crate::lease::Lease;
 use crate::scan::{Cursor, Span};
 use crate::store::Store;
+use crate::value_reader::{Located, ValueReader};
 use crate::view::{HeldView, Purpose, View};
 use base::slots::{Aside, EpochGuard, Reader};
 use base::{CommitTs, Error, ErrorKind, Result, TableId};
@@ -110,6 +111,10 @@ impl Snapshot {
         let view = self.view(&call);
         match self.in_memtables(view, table, key) {
             Some(Found::Value(value)) => return Ok(Some(value.to_vec())),
+            Some(Found::Large(large)) => {
+                let _aside = call.aside();
+                return self.store().read_large(large).map(Some);
+            }
             Some(Found::Deleted) => return Ok(None),
             None => {}
         }
@@ -124,7 +129,7 @@ impl Snapshot {
             },
         };
         let _aside = call.aside();
-        Ok(Some(pool.read_extent(large.ptr, large.len_bytes as usize)?))
+        self.store().read_large(large).map(Some)
     }
 
     /// Runs `with` on the value of `key` where it lies. The page is pinned meanwhile, so that `with` may take its
@@ -144,6 +149,12 @@ impl Snapshot {
                 let _aside = call.aside();
                 return Ok(Some(with(value)));
             }
+            Some(Found::Large(large)) => {
+                let aside = call.aside();
+                let value = self.store().read_large(large)?;
+                drop(aside);
+                return Ok(Some(with(&value)));
+            }
             Some(Found::Deleted) => return Ok(None),
             None => {}
         }
@@ -158,7 +169,7 @@ impl Snapshot {
             }
             Value::Large(large) => {
                 let aside = call.aside();
-                let value = pool.read_extent(large.ptr, large.len_bytes as usize)?;
+                let value = self.store().read_large(large)?;
                 drop(aside);
                 Ok(Some(with(&value)))
             }
@@ -171,12 +182,31 @@ impl Snapshot {
         let mut call = self.call()?;
         let view = self.view(&call);
         match self.in_memtables(view, table, key) {
-            Some(found) => Ok(matches!(found, Found::Value(_))),
+            Some(found) => Ok(found != Found::Deleted),
             None => {
                 let run = view.tables.run(table);
                 Ok(run.get(&self.store().pool, &mut call, key)?.is_some())
             }
         }
+    }
+
+    /// Where the value of `key` is; its bytes, if they are at hand.
+    pub(crate) fn locate_in(&self, table: TableId, key: &[u8]) -> Result<Option<Located>> {
+        let mut call = self.call()?;
+        let view = self.view(&call);
+        match self.in_memtables(view, table, key) {
+            Some(Found::Value(value)) => return Ok(Some(Located::Bytes(value.to_vec()))),
+            Some(Found::Large(large)) => return Ok(Some(Located::Large(large))),
+            Some(Found::Deleted) => return Ok(None),
+            None => {}
+        }
+        let run = view.tables.run(table);
+        let leaf = run.get(&self.store().pool, &mut call, key)?;
+        Ok(leaf.and_then(|leaf| match leaf.value() {
+            Value::Inline(value) => Some(Located::Bytes(value.to_vec())),
+            Value::Large(large) => Some(Located::Large(large)),
+            Value::Deleted => None,
+        }))
     }
 
     /// Whether nothing of `table` can be found: no memtable had it written and no run has pages.
@@ -199,6 +229,19 @@ impl Snapshot {
     pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
         table.check(self)?;
         self.get_with_in(table.id(), key, with)
+    }
+
+    /// A reader of the value of `key`, for values that are not to be held in memory whole.
+    pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
+        table.check(self)?;
+        let located = self.locate_in(table.id(), key)?;
+        located.map(|located| ValueReader::new(located, self, None)).transpose()
+    }
+
+    /// The length of the value of `key`, in bytes. A value outside the pages is not read.
+    pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
+        table.check(self)?;
+        Ok(self.locate_in(table.id(), key)?.map(|located| located.len_bytes()))
     }
 
     /// Whether `key` is present.

@@ -18,7 +18,7 @@ use log::Log;
 use pool::Pool;
 use space::Space;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use txn::Clocks;
 
 /// An open database. Made by [`crate::recovery::open`] or [`crate::recovery::open_or_create`]; its background work is
@@ -38,6 +38,16 @@ pub struct Store {
     pub(crate) clocks: Clocks,
     pub(crate) latch: Latch,
     pub(crate) space: Mutex<Space>,
+    /// Values longer than this are written to the data file before their commit, in pieces of as many bytes.
+    pub(crate) large_bytes: usize,
+    pub(crate) piece_bytes: usize,
+    /// Units of values that no commit refers to yet. Grows and shrinks under the space map's lock, and shrinks under
+    /// the commit lock too, when they are committed.
+    pub(crate) unpublished_units: AtomicU64,
+    /// Read by whoever writes a piece of such a value; closing waits for them.
+    pub(crate) streaming: RwLock<()>,
+    /// One sync of the data file at a time.
+    pub(crate) data_sync: Mutex<()>,
     pub(crate) committer: Mutex<Committer>,
     /// The superblock of the last checkpoint. Held for the length of a checkpoint: there is one at a time.
     pub(crate) checkpoint: Mutex<Superblock>,
@@ -152,8 +162,9 @@ impl Store {
             return Ok(());
         }
         crate::lease::Lease::forget_all(self);
-        // Whoever is inside a checkpoint or a commit finishes first.
+        // Whoever is inside a checkpoint, a commit or a piece of a value finishes first.
         let _checkpoint = base::sync::lock(&self.checkpoint);
+        let _streaming = self.streaming.write().unwrap_or_else(PoisonError::into_inner);
         let _committer = base::sync::lock(&self.committer);
         let result = match self.latch.cause() {
             None => self.log.close(),

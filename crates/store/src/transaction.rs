@@ -4,10 +4,13 @@ use crate::catalog::{TableRow, WantedLayout, check_name};
 use crate::commit::{Applied, Request};
 use crate::gathered::{Admitted, Gathered};
 use crate::handle::Table;
+use crate::large::{Stream, Streamed, Unpublished, check_value_len};
 use crate::scan::{Cursor, Span};
 use crate::scan_mut::CursorMut;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
+use crate::value_reader::{Located, ValueReader};
+use crate::value_writer::ValueWriter;
 use crate::view::Purpose;
 use crate::write_set::{Own, Prior, Savepoint, WriteSet};
 use base::{Error, ErrorKind, Result, TableId, limits};
@@ -101,7 +104,7 @@ impl Transaction {
         match self.writes().get(TableId::CATALOG, table.name().as_bytes()) {
             None => table.check(&self.snapshot)?,
             Some(Own::Value(row)) => table.check_written(self.store(), Some(row))?,
-            Some(Own::Deleted) => table.check_written(self.store(), None)?,
+            Some(_) => table.check_written(self.store(), None)?,
         }
         self.know(table)
     }
@@ -135,11 +138,72 @@ impl Transaction {
 
     fn check_record(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_key(key)?;
-        if value.len() > limits::MAX_VALUE_BYTES {
-            let (length, most) = (value.len(), limits::MAX_VALUE_BYTES);
-            return Err(Error::invalid(format!("a value has {length} bytes; at most {most} are possible")));
+        check_value_len(self.store(), value.len())
+    }
+
+    /// Puts `value`; if it is large, into the data file.
+    #[inline]
+    fn write(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
+        if value.len() > self.store().large_bytes {
+            return self.write_large(table, key, value, prior);
         }
+        self.writes_mut().put(table, key, value, prior);
         Ok(())
+    }
+
+    #[cold]
+    fn write_large(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
+        let mut stream = Stream::new(self.store());
+        stream.write(value)?;
+        let streamed = stream.finish()?;
+        self.write_streamed(table, key, streamed, prior);
+        Ok(())
+    }
+
+    fn write_streamed(&mut self, table: TableId, key: &[u8], streamed: Streamed, prior: Prior) {
+        match streamed {
+            Streamed::Logged(value) => self.writes_mut().put(table, key, &value, prior),
+            Streamed::Large(value) => self.writes_mut().put_large(table, key, value, prior),
+        }
+    }
+
+    /// Puts what a [`ValueWriter`] has finished.
+    pub(crate) fn put_streamed(&mut self, table: TableId, key: &[u8], streamed: Streamed) {
+        self.write_streamed(table, key, streamed, Prior::Unread);
+    }
+
+    /// Begins to put a value under `key` a piece at a time.
+    pub fn value_writer(&mut self, table: &Table, key: &[u8]) -> Result<ValueWriter<'_>> {
+        let id = self.admit(table)?;
+        self.check_key(key)?;
+        Ok(ValueWriter::new(self, id, key))
+    }
+
+    /// Where the value of `key` is, and what guards it if it is this transaction's own.
+    fn locate(&self, table: &Table, key: &[u8]) -> Result<Option<(Located, Option<Arc<Unpublished>>)>> {
+        let id = self.admit(table)?;
+        match self.writes().get(id, key) {
+            Some(Own::Value(value)) => Ok(Some((Located::Bytes(value.to_vec()), None))),
+            Some(Own::Large(large)) => {
+                Ok(Some((Located::Large(large), self.writes().large(id, key).cloned())))
+            }
+            Some(Own::Deleted) => Ok(None),
+            None => {
+                self.note_read(id, key);
+                Ok(self.snapshot.locate_in(id, key)?.map(|located| (located, None)))
+            }
+        }
+    }
+
+    /// A reader of the value of `key`, own writes included. It may outlive the transaction.
+    pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
+        let located = self.locate(table, key)?;
+        located.map(|(located, own)| ValueReader::new(located, &self.snapshot, own)).transpose()
+    }
+
+    /// The length of the value of `key`, in bytes, own writes included.
+    pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
+        Ok(self.locate(table, key)?.map(|(located, _)| located.len_bytes()))
     }
 
     /// A copy of the value of `key`, own writes included.
@@ -147,6 +211,7 @@ impl Transaction {
         let id = self.admit(table)?;
         match self.writes().get(id, key) {
             Some(Own::Value(value)) => Ok(Some(value.to_vec())),
+            Some(Own::Large(large)) => self.store().read_large(large).map(Some),
             Some(Own::Deleted) => Ok(None),
             None => {
                 self.note_read(id, key);
@@ -160,6 +225,7 @@ impl Transaction {
         let id = self.admit(table)?;
         match self.writes().get(id, key) {
             Some(Own::Value(value)) => Ok(Some(with(value))),
+            Some(Own::Large(large)) => self.store().read_large(large).map(|value| Some(with(&value))),
             Some(Own::Deleted) => Ok(None),
             None => {
                 self.note_read(id, key);
@@ -172,7 +238,7 @@ impl Transaction {
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
         let id = self.admit(table)?;
         match self.writes().get(id, key) {
-            Some(own) => Ok(matches!(own, Own::Value(_))),
+            Some(own) => Ok(own != Own::Deleted),
             None => {
                 self.note_read(id, key);
                 self.snapshot.contains_in(id, key)
@@ -184,8 +250,7 @@ impl Transaction {
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         let id = self.admit(table)?;
         self.check_record(key, value)?;
-        self.writes_mut().put(id, key, value, Prior::Unread);
-        Ok(())
+        self.write(id, key, value, Prior::Unread)
     }
 
     /// Sets `key` to `value` if it is absent.
@@ -197,7 +262,7 @@ impl Transaction {
         self.check_record(key, value)?;
         // That the key was read is remembered with its write; a duplicate writes nothing, so its read is noted.
         let (present, prior) = match self.writes().get(id, key) {
-            Some(own) => (matches!(own, Own::Value(_)), Prior::Unread),
+            Some(own) => (own != Own::Deleted, Prior::Unread),
             None => (!blank && self.snapshot.contains_in(id, key)?, Prior::Read),
         };
         if present {
@@ -206,8 +271,12 @@ impl Transaction {
             }
             return Err(exists(table, key));
         }
-        self.writes_mut().put(id, key, value, prior);
-        Ok(())
+        let written = self.write(id, key, value, prior);
+        if written.is_err() && prior == Prior::Read {
+            // No write remembers that the key was found absent, and the caller may have understood it.
+            self.note_read(id, key);
+        }
+        written
     }
 
     /// Removes `key`, present or not; reads nothing and so conflicts with nobody.
@@ -311,7 +380,7 @@ impl Transaction {
         check_name(name)?;
         let row = match self.writes().get(TableId::CATALOG, name.as_bytes()) {
             Some(Own::Value(row)) => Some(row.to_vec()),
-            Some(Own::Deleted) => None,
+            Some(_) => None,
             None => {
                 self.note_read(TableId::CATALOG, name.as_bytes());
                 return self.snapshot.table(name);

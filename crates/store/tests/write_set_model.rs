@@ -108,6 +108,7 @@ impl Pair {
         let own = match self.real.get(key.0, &key.1) {
             Some(Own::Value(value)) => Some(Some(value)),
             Some(Own::Deleted) => Some(None),
+            Some(Own::Large(_)) => unreachable!("none was put"),
             None => None,
         };
         assert_eq!(own, self.model.get(&key), "{key:?}");
@@ -123,6 +124,7 @@ impl Pair {
             let of = |op: &Op<'_>| match *op {
                 Op::Put { key, value } => (key.to_vec(), Some(value.to_vec())),
                 Op::Delete { key } => (key.to_vec(), None),
+                Op::PutLarge { .. } => unreachable!("none was put"),
                 Op::DeleteRange { .. } => panic!("a range delete follows a record"),
             };
             let records: Vec<_> = records.iter().map(of).collect();

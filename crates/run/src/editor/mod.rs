@@ -31,11 +31,11 @@ mod write_back;
 
 use crate::descriptor::Run;
 use crate::get::find;
-use crate::large::{read_large, record_hash, value_bytes, write_large};
+use crate::large::{adopt_large, read_large, record_hash, retire_large, value_bytes, write_large};
 use arena::Arena;
-use base::limits::{MAX_VALUE_BYTES, max_inline_bytes, max_key_bytes};
+use base::limits::{MAX_LOGGED_VALUE_BYTES, max_inline_bytes, max_key_bytes};
 use base::slots::Reader;
-use base::sync::{Mutex, lock};
+use base::sync::Mutex;
 use base::{CheckpointNo, Error, PagePtr, Result, TableId};
 use page::{EditCounters, LargeRef, NoRoom, Value};
 use path::Path;
@@ -93,6 +93,14 @@ pub struct Editor<'a> {
     scratch: Vec<u8>,
 }
 
+/// A value to be stored.
+#[derive(Clone, Copy)]
+enum New<'v> {
+    Bytes(&'v [u8]),
+    /// It lies in the data file.
+    Large(LargeRef),
+}
+
 /// What [`Editor::write`] does with a record that is there already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Existing {
@@ -148,13 +156,28 @@ impl<'a> Editor<'a> {
     /// changes); those of reading pages, of allocating space and of writing.
     #[inline]
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
-        self.write(key, value, Existing::Replace)
+        self.check_value(value)?;
+        self.write(key, New::Bytes(value), Existing::Replace)
+    }
+
+    /// Stores a value that lies in the data file already, put there for the log; true when it replaced a record. The
+    /// extents are the checkpoint's from now on; no byte of the value is read.
+    ///
+    /// Errors: as [`Editor::put`], and those of [`Pieces::open`](crate::Pieces::open).
+    pub fn put_large(&mut self, key: &[u8], large: LargeRef) -> Result<bool> {
+        self.write(key, New::Large(large), Existing::Replace)
+    }
+
+    /// Gives up a value that lies in the data file for the log's sake, and that no record has come to hold.
+    pub fn retire_large(&mut self, large: LargeRef) -> Result<()> {
+        retire_large(self.pool, self.space, large, self.birth)
     }
 
     /// Stores `value` under `key` unless there is a record; false when there is one. Errors as [`Editor::put`].
     #[inline]
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
-        Ok(!self.write(key, value, Existing::Keep)?)
+        self.check_value(value)?;
+        Ok(!self.write(key, New::Bytes(value), Existing::Keep)?)
     }
 
     /// What a run of newer records says about `key`: its value, a large one by reference, which this run then owns; or
@@ -164,7 +187,7 @@ impl<'a> Editor<'a> {
             Value::Inline(value) => self.put(key, value).map(drop),
             Value::Deleted => self.remove(key).map(drop),
             Value::Large(_) => {
-                self.check_limits(key, &[])?;
+                self.check_key(key)?;
                 self.write_back_beyond_limit()?;
                 let leaf = self.descend(key, None)?.expect("without a probe every descent ends in a leaf");
                 match self.arena.page(leaf).search_counted(key, &mut self.counters) {
@@ -256,8 +279,8 @@ impl<'a> Editor<'a> {
 
     /// Answers whether there was a record under `key`.
     #[inline]
-    fn write(&mut self, key: &[u8], value: &[u8], existing: Existing) -> Result<bool> {
-        self.check_limits(key, value)?;
+    fn write(&mut self, key: &[u8], value: New<'_>, existing: Existing) -> Result<bool> {
+        self.check_key(key)?;
         self.write_back_beyond_limit()?;
         let (leaf, place) = match self.finger(key) {
             Some((leaf, end)) => (leaf, Err(end)),
@@ -283,25 +306,36 @@ impl<'a> Editor<'a> {
     }
 
     #[inline]
-    fn check_limits(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    fn check_key(&self, key: &[u8]) -> Result<()> {
         let longest = max_key_bytes(self.pool.page_bytes());
-        if key.len() <= longest && value.len() <= MAX_VALUE_BYTES {
+        if key.len() <= longest {
             return Ok(());
         }
-        Err(Error::invalid(format!(
-            "a key of {} bytes with a value of {}: the limits are {longest} and {MAX_VALUE_BYTES}",
-            key.len(),
-            value.len()
-        )))
+        Err(Error::invalid(format!("a key of {} bytes: the limit is {longest}", key.len())))
+    }
+
+    #[inline]
+    fn check_value(&self, value: &[u8]) -> Result<()> {
+        if value.len() <= MAX_LOGGED_VALUE_BYTES {
+            return Ok(());
+        }
+        let length = value.len();
+        Err(Error::invalid(format!("a value of {length} bytes: the limit is {MAX_LOGGED_VALUE_BYTES}")))
     }
 
     /// The value as a leaf holds it: itself, or a reference to the extent to which it was written just now.
     #[inline]
-    fn place_value<'v>(&mut self, value: &'v [u8]) -> Result<Value<'v>> {
-        if value.len() <= max_inline_bytes(self.pool.page_bytes()) {
-            return Ok(Value::Inline(value));
+    fn place_value<'v>(&mut self, value: New<'v>) -> Result<Value<'v>> {
+        match value {
+            New::Bytes(value) if value.len() <= max_inline_bytes(self.pool.page_bytes()) => {
+                Ok(Value::Inline(value))
+            }
+            New::Bytes(value) => write_large(self.pool, &mut { self.space }, value).map(Value::Large),
+            New::Large(large) => {
+                adopt_large(self.pool, self.space, large)?;
+                Ok(Value::Large(large))
+            }
         }
-        write_large(self.pool, &mut { self.space }, value).map(Value::Large)
     }
 
     /// Inserts a record that is not there: at `at` of `leaf` if it fits, else after splitting.
@@ -338,8 +372,8 @@ impl<'a> Editor<'a> {
         self.records = self.records.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(key.len() as u64 + value_bytes(value));
         match value {
-            Value::Large(LargeRef { ptr, .. }) => lock(self.space).retire(ptr, self.birth),
             Value::Inline(_) | Value::Deleted => Ok(()),
+            Value::Large(large) => retire_large(self.pool, self.space, large, self.birth),
         }
     }
 

@@ -101,10 +101,12 @@ impl Layer for Upper<'_> {
         match self {
             Upper::Own(cursor) => cursor.entry().map(|(key, own)| match own {
                 Own::Value(value) => (key, Item::Value(value)),
+                Own::Large(large) => (key, Item::Large(large)),
                 Own::Deleted => (key, Item::Deleted),
             }),
             Upper::Memtable(layer) => layer.cursor.entry().map(|(key, found)| match found {
                 Found::Value(value) => (key, Item::Value(value)),
+                Found::Large(large) => (key, Item::Large(large)),
                 Found::Deleted => (key, Item::Deleted),
             }),
         }

@@ -18,6 +18,16 @@ impl Place {
         Place((chunk as u64) << 32 | offset as u64)
     }
 
+    /// A number that is no place, kept where a place would be.
+    pub(super) fn of_index(index: usize) -> Self {
+        Place(index as u64)
+    }
+
+    /// The number that [`Place::of_index`] kept.
+    pub(super) fn as_index(self) -> usize {
+        self.0 as usize
+    }
+
     /// The place `bytes` further on, in the same chunk.
     #[inline]
     pub(super) fn plus(self, bytes: usize) -> Self {

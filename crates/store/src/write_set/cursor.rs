@@ -3,7 +3,7 @@
 use super::arena::Arena;
 use super::order::{Order, Position};
 use super::table::TableSet;
-use super::{Own, ranges::Span};
+use super::{LargeValues, Own, ranges::Span};
 
 /// See the module. Borrows the write set: after a write a new cursor is sought to where the old one stood, which
 /// costs O(log n).
@@ -12,14 +12,15 @@ pub struct Cursor<'a> {
     set: &'a TableSet,
     order: &'a Order,
     arena: &'a Arena,
+    large: &'a LargeValues,
     at: Option<Position>,
 }
 
 impl<'a> Cursor<'a> {
     /// Panics if the table was not sorted.
-    pub(super) fn new(set: &'a TableSet, arena: &'a Arena) -> Self {
+    pub(super) fn new(set: &'a TableSet, arena: &'a Arena, large: &'a LargeValues) -> Self {
         let order = set.order().expect("a cursor is asked for after sorting");
-        Cursor { set, order, arena, at: None }
+        Cursor { set, order, arena, large, at: None }
     }
 
     /// To the first write at or after `key`.
@@ -58,8 +59,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn entry(&self) -> Option<(&'a [u8], Own<'a>)> {
         let entry = self.set.entry(self.order.entry(self.at?)?);
-        let own = entry.value(self.arena).map_or(Own::Deleted, Own::Value);
-        Some((entry.key(self.arena), own))
+        Some((entry.key(self.arena), entry.own(self.arena, self.large)))
     }
 
     /// Whether the transaction deleted any range of this table.

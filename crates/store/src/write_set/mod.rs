@@ -8,7 +8,9 @@
 //!    value lies is written over it, unless a savepoint may want the old one back.
 //! 4. Savepoints nest. While one is live every change is logged with what it replaced; rolling back undoes from the
 //!    end. That a key was *read* before it was written is remembered through a rollback: the transaction has seen it.
-//! 5. An empty set owns no memory, and [`WriteSet::clear`] keeps small buffers: a transaction of a few writes
+//! 5. A large value is held by its [`Unpublished`]: dropped when the write is replaced or rolled back for good, so that
+//!    its extents are freed then and not only with the transaction.
+//! 6. An empty set owns no memory, and [`WriteSet::clear`] keeps small buffers: a transaction of a few writes
 //!    allocates nothing once its set has been used before.
 //!
 //! ```
@@ -37,10 +39,12 @@ mod table;
 
 pub use cursor::Cursor;
 
+use crate::large::Unpublished;
 use arena::Arena;
 use base::op::Op;
-use base::{Error, Result, TableId};
+use base::{Error, LargeRef, Result, TableId};
 use ranges::Replaced;
+use std::sync::Arc;
 use table::{Content, State, TableSet};
 use txn::WrittenKey;
 
@@ -52,8 +56,33 @@ const KEPT_TABLES: usize = 4;
 pub enum Own<'a> {
     /// It has this value.
     Value(&'a [u8]),
+    /// It has a value that lies in the data file.
+    Large(LargeRef),
     /// It is deleted, whatever the snapshot says.
     Deleted,
+}
+
+/// The large values of a transaction, by number; none where one was replaced or rolled back.
+#[derive(Debug, Default)]
+struct LargeValues(Vec<Option<Arc<Unpublished>>>);
+
+impl LargeValues {
+    fn add(&mut self, value: Arc<Unpublished>) -> usize {
+        self.0.push(Some(value));
+        self.0.len() - 1
+    }
+
+    fn get(&self, index: usize) -> &Arc<Unpublished> {
+        self.0[index].as_ref().expect("an entry's large value is held")
+    }
+
+    /// Nothing refers to what `content` held any more.
+    #[inline]
+    fn let_go(&mut self, content: Content) {
+        if let Some(index) = content.large() {
+            self.0[index] = None;
+        }
+    }
 }
 
 /// Whether the transaction looked a key up in its snapshot before it writes it. An insert that answers duplicates
@@ -94,6 +123,7 @@ pub struct WriteSet {
     /// The table written or looked up last.
     last: usize,
     arena: Arena,
+    large: LargeValues,
     undo: Vec<Undo>,
     savepoints: Vec<LiveSavepoint>,
     next_serial: u64,
@@ -112,7 +142,7 @@ impl WriteSet {
         if let Some(number) = set.find(key, &self.arena) {
             let entry = set.entry(number);
             if entry.state() != State::Gone {
-                return Some(entry.value(&self.arena).map_or(Own::Deleted, Own::Value));
+                return Some(entry.own(&self.arena, &self.large));
             }
         }
         set.ranges.covering(key).map(|_| Own::Deleted)
@@ -141,6 +171,36 @@ impl WriteSet {
             }
         };
         self.change(at, number, TableSet::put_content(place, value), prior);
+    }
+
+    /// Sets `key` to a value that lies in the data file. Costs what [`WriteSet::put`] of an empty value does.
+    pub fn put_large(&mut self, table: TableId, key: &[u8], value: Arc<Unpublished>, prior: Prior) {
+        let at = self.table_index(table);
+        let set = &mut self.tables[at];
+        let number = match set.find(key, &self.arena) {
+            Some(number) => number,
+            None => set.add(key, &[], &mut self.arena),
+        };
+        let index = self.large.add(value);
+        self.change(at, number, TableSet::large_content(index), prior);
+    }
+
+    /// The guard of the large value that this transaction put under `key`.
+    pub fn large(&self, table: TableId, key: &[u8]) -> Option<&Arc<Unpublished>> {
+        let set = self.table(table)?;
+        let entry = set.entry(set.find(key, &self.arena)?);
+        entry.large().map(|index| self.large.get(index))
+    }
+
+    /// Whether a large value was ever put: the data file is to be synced before the commit.
+    pub fn has_large(&self) -> bool {
+        !self.large.0.is_empty()
+    }
+
+    /// The large values to be committed; every table was sorted.
+    pub(crate) fn committed_large(&self) -> impl Iterator<Item = &Arc<Unpublished>> {
+        let sets = if self.has_large() { self.sets() } else { &[] };
+        sets.iter().flat_map(TableSet::in_order).filter_map(|entry| Some(self.large.get(entry.large()?)))
     }
 
     /// Deletes `key`, present or not. Costs what [`WriteSet::put`] does.
@@ -179,7 +239,9 @@ impl WriteSet {
         if prior == Prior::Read {
             set.mark_read(number);
         }
-        if !self.savepoints.is_empty() {
+        if self.savepoints.is_empty() {
+            self.large.let_go(old);
+        } else {
             self.undo.push(Undo::Entry { table: set.table, number, old });
         }
     }
@@ -201,7 +263,8 @@ impl WriteSet {
             match self.undo.pop().expect("longer than a length") {
                 Undo::Entry { table, number, old } => {
                     let at = self.table_index(table);
-                    self.tables[at].set(number, old, &self.arena);
+                    let undone = self.tables[at].set(number, old, &self.arena);
+                    self.large.let_go(undone);
                 }
                 Undo::Range { table, change } => {
                     let at = self.table_index(table);
@@ -218,7 +281,11 @@ impl WriteSet {
         let level = self.level(savepoint)?;
         self.savepoints.truncate(level);
         if level == 0 {
-            self.undo.clear();
+            for undo in self.undo.drain(..) {
+                if let Undo::Entry { old, .. } = undo {
+                    self.large.let_go(old);
+                }
+            }
         }
         Ok(())
     }
@@ -274,7 +341,7 @@ impl WriteSet {
     /// need not merge anything. Range deletes count: the merged cursor must know what they hide.
     pub fn cursor(&self, table: TableId) -> Option<Cursor<'_>> {
         let set = self.table(table).filter(|set| set.operations() > 0)?;
-        Some(Cursor::new(set, &self.arena))
+        Some(Cursor::new(set, &self.arena, &self.large))
     }
 
     /// The range deletes of `table` in key order: disjoint `[start, end)`, to be applied before the records.
@@ -283,19 +350,19 @@ impl WriteSet {
         spans.map(|span| (&span.start[..], span.end.as_deref()))
     }
 
-    /// The puts (`Some` value) and deletes (`None`) of `table`, which must have been sorted, strictly ascending.
-    pub fn records(&self, table: TableId) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-        self.table(table)
-            .into_iter()
-            .flat_map(|set| set.in_order().map(|entry| (entry.key(&self.arena), entry.value(&self.arena))))
+    /// The puts and deletes of `table`, which must have been sorted, strictly ascending.
+    pub fn records(&self, table: TableId) -> impl Iterator<Item = (&[u8], Own<'_>)> {
+        let record = |entry: &table::Entry| (entry.key(&self.arena), entry.own(&self.arena, &self.large));
+        self.table(table).into_iter().flat_map(move |set| set.in_order().map(record))
     }
 
     /// Everything to commit in `table`, which must have been sorted, in the order in which the log has it.
     pub fn ops(&self, table: TableId) -> impl Iterator<Item = Op<'_>> {
         let ranges = self.ranges(table).map(|(start, end)| Op::DeleteRange { start, end });
-        let records = self.records(table).map(|(key, value)| match value {
-            Some(value) => Op::Put { key, value },
-            None => Op::Delete { key },
+        let records = self.records(table).map(|(key, own)| match own {
+            Own::Value(value) => Op::Put { key, value },
+            Own::Large(large) => Op::PutLarge { key, large },
+            Own::Deleted => Op::Delete { key },
         });
         ranges.chain(records)
     }
@@ -329,6 +396,7 @@ impl WriteSet {
         self.tables[..used].iter_mut().for_each(TableSet::clear);
         self.used = 0;
         self.arena.clear();
+        self.large.0 = Vec::new();
         self.undo = Vec::new();
         self.savepoints.clear();
     }

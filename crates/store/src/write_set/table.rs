@@ -10,6 +10,7 @@ use super::arena::{Arena, Place};
 use super::index::{self, Index};
 use super::order::{Keys, Order};
 use super::ranges::Ranges;
+use super::{LargeValues, Own};
 use base::TableId;
 use base::keys::head8;
 use std::cell::OnceCell;
@@ -23,6 +24,8 @@ const KEPT_ENTRIES: usize = 8192;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Value,
+    /// The place is an index into the set's large values.
+    Large,
     Deleted,
     Gone,
 }
@@ -33,6 +36,14 @@ pub(super) struct Content {
     value: Place,
     value_len: u32,
     state: State,
+}
+
+impl Content {
+    /// The index of the large value that it holds.
+    #[inline]
+    pub(super) fn large(&self) -> Option<usize> {
+        (self.state == State::Large).then(|| self.value.as_index())
+    }
 }
 
 /// A key and what was last written to it. 32 bytes: two fit a cache line.
@@ -68,10 +79,18 @@ impl Entry {
     pub(super) fn read(&self) -> bool {
         self.read
     }
-    /// The value, or `None` for a delete.
+    /// What was written, of an entry that is not gone.
     #[inline]
-    pub(super) fn value<'a>(&self, arena: &'a Arena) -> Option<&'a [u8]> {
-        (self.state == State::Value).then(|| arena.get(self.value, self.value_len as usize))
+    pub(super) fn own<'a>(&self, arena: &'a Arena, large: &LargeValues) -> Own<'a> {
+        match self.state {
+            State::Value => Own::Value(arena.get(self.value, self.value_len as usize)),
+            State::Large => Own::Large(large.get(self.value.as_index()).large()),
+            State::Deleted | State::Gone => Own::Deleted,
+        }
+    }
+    /// The index of its large value.
+    pub(super) fn large(&self) -> Option<usize> {
+        (self.state == State::Large).then(|| self.value.as_index())
     }
     /// Whether this is the entry of `key`. Keys of up to eight bytes are their heads and lengths.
     #[inline]
@@ -164,6 +183,11 @@ impl TableSet {
     pub(super) fn put_content(place: Place, value: &[u8]) -> Content {
         let value_len = u32::try_from(value.len()).expect("values are shorter than 4 GiB");
         Content { value: place, value_len, state: State::Value }
+    }
+
+    /// What a put of the large value with this index makes of an entry.
+    pub(super) fn large_content(index: usize) -> Content {
+        Content { value: Place::of_index(index), value_len: 0, state: State::Large }
     }
 
     /// Where an entry's value lies, as long as there is room for `bytes` there.

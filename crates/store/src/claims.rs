@@ -1,0 +1,51 @@
+//! What log records refer to outside the log, and how recovery takes it for its own.
+//!
+//! The space map that a superblock names has such extents as free: only the log knows of them until a checkpoint has
+//! merged its records. So after a crash, before anything is allocated, every record from the superblock's position on
+//! is asked for its [`references`], and their extents are [`claim`]ed. What no record names, because its transaction
+//! never committed, is free: nothing else has to be done for it.
+
+use base::op::{Decoder, Op};
+use base::{LargeRef, Result};
+use pool::Pool;
+use run::Pieces;
+use space::Space;
+
+/// Something in the data file that a log record names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reference {
+    /// A value.
+    Large(LargeRef),
+}
+
+/// What `record` refers to, in its order. A record that is none refers to nothing: whoever applies it finds out.
+pub(crate) fn references(record: &[u8]) -> impl Iterator<Item = Reference> {
+    Decoder::begin(record).into_iter().flatten().filter_map(|(_, op)| match op {
+        Op::PutLarge { large, .. } => Some(Reference::Large(large)),
+        Op::Put { .. } | Op::Delete { .. } | Op::DeleteRange { .. } => None,
+    })
+}
+
+/// Takes the extents of `reference` out of what `space` may hand out.
+///
+/// Errors: [`base::ErrorKind::Corruption`] if they are not what they must be, not in the file, or in use, by another
+/// reference too: so the work is bounded by the file, whatever the log says.
+pub(crate) fn claim(reference: Reference, pool: &Pool, space: &mut Space) -> Result<()> {
+    match reference {
+        Reference::Large(large) => {
+            let pieces = Pieces::open(pool, large)?;
+            pieces.extents().try_for_each(|ptr| space.claim(ptr.unit(), ptr.units()))
+        }
+    }
+}
+
+/// Reads and verifies all that `reference` names.
+pub(crate) fn read_through(reference: Reference, pool: &Pool) -> Result<()> {
+    match reference {
+        Reference::Large(large) => {
+            let pieces = Pieces::open(pool, large)?;
+            let mut buffer = Vec::new();
+            (0..pieces.count()).try_for_each(|at| pieces.read(pool, at, &mut buffer))
+        }
+    }
+}
