@@ -1,15 +1,23 @@
 //! The flags, and the loop over workloads. `pando bench` and `pando-bench` both end here.
 
-use crate::report::{Row, table};
+use crate::compare::compare;
+use crate::page;
+use crate::report::{Row, Setting, table};
+use crate::results::Results;
 use crate::workloads::{self, Workload};
 use crate::{Failure, Outcome};
+use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What to run, and how to print it.
 #[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    /// What to do with rows that were kept.
+    #[command(subcommand)]
+    pub kept: Option<Kept>,
     /// The workloads to run; see --list
     #[arg(value_name = "WORKLOAD", required_unless_present = "list")]
     pub workloads: Vec<String>,
@@ -25,6 +33,33 @@ pub struct Args {
     /// How the workloads run.
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// What to do with rows that `--json` printed and somebody kept.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum Kept {
+    /// Which figures got better or worse between two files, beyond noise; exits with 1 if any got worse
+    Compare {
+        /// Rows of `--json`, best with --repeat 5
+        old: PathBuf,
+        /// Rows of the same workloads, later
+        new: PathBuf,
+        /// What a change must exceed, in percent
+        #[arg(long, default_value_t = 5.0)]
+        threshold: f64,
+        /// Print one JSON object a figure instead of a table of changes
+        #[arg(long)]
+        json: bool,
+    },
+    /// One page of HTML with plots, which needs nothing but itself
+    Report {
+        /// Files of rows of `--json`
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Where the page goes
+        #[arg(short, long, default_value = "bench.html")]
+        out: PathBuf,
+    },
 }
 
 /// How the workloads run. What is not given is each workload's own default.
@@ -142,8 +177,14 @@ impl From<Durability> for pando::Durability {
 /// Runs what `args` name and prints the rows to stdout. Exits 0 when every answer was right, 1 when one was wrong
 /// or something failed, 2 when the flags make no sense.
 pub fn run(args: &Args) -> ExitCode {
-    match run_all(args, &mut io::stdout()) {
-        Ok(()) => ExitCode::SUCCESS,
+    let out = &mut io::stdout();
+    let done = match &args.kept {
+        Some(kept) => kept.run(out),
+        None => run_all(args, out).map(|()| true),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
         Err(Failure::Usage(message)) => {
             eprintln!("error: {message}");
             ExitCode::from(2)
@@ -154,6 +195,47 @@ pub fn run(args: &Args) -> ExitCode {
             eprintln!("error: {failure}");
             ExitCode::from(1)
         }
+    }
+}
+
+impl Kept {
+    /// Answers whether nothing got worse.
+    fn run(&self, out: &mut dyn Write) -> Outcome<bool> {
+        match self {
+            Kept::Compare { old, new, threshold, json } => {
+                let comparison = compare(&Results::read(old)?, &Results::read(new)?, threshold / 100.0);
+                out.write_all(if *json { comparison.json() } else { comparison.text() }.as_bytes())?;
+                Ok(!comparison.is_worse())
+            }
+            Kept::Report { files, out: path } => {
+                let mut results = Results::default();
+                for file in files {
+                    results.join(Results::read(file)?);
+                }
+                fs::write(path, page::html(&results))?;
+                writeln!(out, "{}", path.display())?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+impl Settings {
+    /// The flags that make a run another one, as they would be typed. Threads and durability stand in every row.
+    fn describe(&self) -> String {
+        let flags = [
+            ("n", self.n.map(|n| n.to_string())),
+            ("page-size", self.page_size.map(|bytes| bytes.to_string())),
+            ("memory", self.memory.map(|bytes| bytes.to_string())),
+            ("seed", (self.seed != 1).then(|| self.seed.to_string())),
+            ("batch-size", self.batch_size.map(|rows| rows.to_string())),
+            ("iterations", self.iterations.map(|count| count.to_string())),
+            ("value-bytes", self.value_bytes.map(|bytes| bytes.to_string())),
+            ("work-us", (self.work_us != 0).then(|| self.work_us.to_string())),
+            ("long", self.long.then(String::new)),
+        ];
+        let given = flags.iter().filter_map(|(name, value)| Some(format!("--{name} {}", value.as_ref()?)));
+        given.collect::<Vec<_>>().join(" ").trim_end().to_owned()
     }
 }
 
@@ -176,14 +258,15 @@ fn run_all(args: &Args, out: &mut dyn Write) -> Outcome<()> {
             };
             rows.extend(fresh.into_iter().map(numbered));
         }
-        print(&rows, args.json, out)?;
+        let setting = Setting { settings: args.settings.describe(), ..Setting::here() };
+        print(&rows, args.json.then_some(&setting), out)?;
     }
     Ok(())
 }
 
-fn print(rows: &[Row], json: bool, out: &mut dyn Write) -> io::Result<()> {
-    if json {
-        rows.iter().try_for_each(|row| writeln!(out, "{}", row.json()))?;
+fn print(rows: &[Row], json: Option<&Setting>, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(setting) = json {
+        rows.iter().try_for_each(|row| writeln!(out, "{}", row.json(setting)))?;
     } else {
         writeln!(out, "{}", table(rows))?;
     }
@@ -228,6 +311,28 @@ fn parse_threads(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kept_rows_are_compared_and_drawn() {
+        let dir = tempfile::tempdir().unwrap();
+        let keep = |name: &str, ns: u32| {
+            let path = dir.path().join(name);
+            let head = r#""workload":"scan","case":"all","durability":"none","threads":1"#;
+            fs::write(&path, format!("{{{head},\"ns_per_op\":{ns}}}\n")).unwrap();
+            path
+        };
+        let (old, new, page) = (keep("old", 100), keep("new", 120), dir.path().join("page.html"));
+        let mut out = Vec::new();
+        let mut compared = |old: &PathBuf, new: &PathBuf| {
+            let (old, new) = (old.clone(), new.clone());
+            Kept::Compare { old, new, threshold: 5.0, json: false }.run(&mut out).unwrap()
+        };
+        assert!(!compared(&old, &new), "slower is worse");
+        assert!(compared(&new, &old) && compared(&old, &old));
+        let files = vec![old, new];
+        assert!(Kept::Report { files, out: page.clone() }.run(&mut out).unwrap());
+        assert!(fs::read_to_string(page).unwrap().contains("110 ns"), "the median of both files");
+    }
 
     #[test]
     fn counts_and_sizes_have_units() {

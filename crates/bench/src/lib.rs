@@ -7,7 +7,8 @@
 //!                └──────► report (a row; rows as a table or as JSON)
 //! ```
 //! Reading order: [`cli`] (the flags), [`workloads`] (what is measured, one file each), [`measure`], [`report`],
-//! [`records`], [`bed`], [`alloc`].
+//! [`records`], [`bed`], [`alloc`]. For rows that were kept: [`results`] reads them back, [`compare`] judges two files,
+//! [`page`] draws them.
 //!
 //! # Rules
 //! 1. A workload checks what it wrote: every record with its value, nothing else, and duplicates refused. A wrong
@@ -18,9 +19,12 @@
 pub mod alloc;
 pub mod bed;
 pub mod cli;
+pub mod compare;
 pub mod measure;
+pub mod page;
 pub mod records;
 pub mod report;
+pub mod results;
 pub mod workloads;
 
 use std::fmt;

@@ -6,6 +6,7 @@ use crate::measure::Usage;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;
+use std::fs;
 
 /// What was measured once.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +25,39 @@ pub struct Row {
     pub usage: Usage,
     /// The workload's own figures, in the order in which they are shown.
     pub figures: Vec<(Cow<'static, str>, Figure)>,
+    /// Figures over time, a number for each equal step of it; in JSON alone.
+    pub over_time: Vec<(&'static str, Vec<u64>)>,
+}
+
+/// What a row of JSON says of where it comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Setting {
+    /// The machine and the version.
+    pub context: String,
+    /// The flags that make the run another one.
+    pub settings: String,
+}
+
+impl Setting {
+    /// This machine and this version.
+    pub fn here() -> Self {
+        let line = |path: &str, label: &str| {
+            let text = fs::read_to_string(path).ok()?;
+            let line = text.lines().find_map(|line| line.strip_prefix(label))?.to_owned();
+            Some(line.trim_matches([' ', '\t', ':']).to_owned())
+        };
+        let unknown = || "unknown processor".to_owned();
+        let processor = line("/proc/cpuinfo", "model name").unwrap_or_else(unknown);
+        let memory_kib = line("/proc/meminfo", "MemTotal:").unwrap_or_default();
+        let memory_gib = memory_kib.trim_end_matches(" kB").parse().unwrap_or(0u64) >> 20;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let (version, os, kernel) = (env!("CARGO_PKG_VERSION"), std::env::consts::OS, kernel.trim());
+        let context = format!("Pando {version}; {processor}, {cores} cores, {memory_gib} GiB; {os} {kernel}")
+            .trim_end()
+            .to_owned();
+        Setting { context, settings: String::new() }
+    }
 }
 
 /// A number of a row.
@@ -57,7 +91,16 @@ impl Row {
         ops: u64,
         usage: Usage,
     ) -> Self {
-        Row { workload, case: case.into(), durability, threads: 1, ops, usage, figures: Vec::new() }
+        Row {
+            workload,
+            case: case.into(),
+            durability,
+            threads: 1,
+            ops,
+            usage,
+            figures: Vec::new(),
+            over_time: Vec::new(),
+        }
     }
 
     /// The row as one of `threads` threads.
@@ -71,6 +114,13 @@ impl Row {
     #[must_use]
     pub fn with(mut self, name: impl Into<Cow<'static, str>>, figure: impl Into<Figure>) -> Self {
         self.figures.push((name.into(), figure.into()));
+        self
+    }
+
+    /// The row with a figure over time.
+    #[must_use]
+    pub fn over_time(mut self, name: &'static str, values: Vec<u64>) -> Self {
+        self.over_time.push((name, values));
         self
     }
 
@@ -95,8 +145,8 @@ impl Row {
     }
 
     /// The row as one line of JSON.
-    pub fn json(&self) -> String {
-        serde_json::to_string(self).expect("a row has string keys and finite numbers")
+    pub fn json(&self, setting: &Setting) -> String {
+        serde_json::to_string(&InSetting(self, setting)).expect("a row has string keys and finite numbers")
     }
 
     /// The usage counters that are known.
@@ -134,25 +184,34 @@ impl Row {
     }
 }
 
-impl Serialize for Row {
+/// A row, and where it comes from.
+struct InSetting<'a>(&'a Row, &'a Setting);
+
+impl Serialize for InSetting<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let InSetting(row, setting) = self;
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("workload", self.workload)?;
-        map.serialize_entry("case", &self.case)?;
-        map.serialize_entry("durability", self.durability)?;
-        map.serialize_entry("threads", &self.threads)?;
-        map.serialize_entry("seconds", &self.usage.seconds)?;
-        map.serialize_entry("ops", &self.ops)?;
-        map.serialize_entry("ns_per_op", &self.ns_per_op())?;
-        if let Some(seconds) = self.usage.cpu_seconds {
+        map.serialize_entry("workload", row.workload)?;
+        map.serialize_entry("case", &row.case)?;
+        map.serialize_entry("durability", row.durability)?;
+        map.serialize_entry("threads", &row.threads)?;
+        map.serialize_entry("seconds", &row.usage.seconds)?;
+        map.serialize_entry("ops", &row.ops)?;
+        map.serialize_entry("ns_per_op", &row.ns_per_op())?;
+        if let Some(seconds) = row.usage.cpu_seconds {
             map.serialize_entry("cpu_seconds", &seconds)?;
         }
-        for (name, figure) in &self.figures {
+        for (name, figure) in &row.figures {
             map.serialize_entry(name, figure)?;
         }
-        for (name, value) in self.used() {
+        for (name, value) in row.used() {
             map.serialize_entry(name, &value)?;
         }
+        for (name, values) in &row.over_time {
+            map.serialize_entry(name, values)?;
+        }
+        map.serialize_entry("settings", &setting.settings)?;
+        map.serialize_entry("context", &setting.context)?;
         map.end()
     }
 }
@@ -214,14 +273,17 @@ mod tests {
 
     #[test]
     fn json_has_the_promised_names() {
+        let setting = Setting { settings: "--n 5".into(), ..Setting::here() };
         let json: serde_json::Value =
-            serde_json::from_str(&row("warm").with("p50_ns", 7).with("ratio", 0.5).json()).unwrap();
+            serde_json::from_str(&row("warm").with("p50_ns", 7).with("ratio", 0.5).json(&setting)).unwrap();
         assert_eq!(json["workload"], "point-get");
         assert_eq!(json["durability"], "sync");
         assert_eq!((&json["seconds"], &json["ops"]), (&0.5.into(), &1000.into()));
         assert_eq!(json["ns_per_op"], 500_000.0);
         assert_eq!((&json["p50_ns"], &json["ratio"], &json["flushes"]), (&7.into(), &0.5.into(), &1.into()));
         assert!(json.get("peak_memory_bytes").is_none(), "unknown is absent, not 0");
+        assert_eq!(json["settings"], "--n 5");
+        assert!(json["context"].as_str().unwrap().starts_with("Pando 0."));
     }
 
     #[test]

@@ -108,6 +108,9 @@ fn measure(settings: &Settings, plan: Plan) -> Outcome<Row> {
         row = row.with("worst_second_rows", worst);
     }
     row = total.latencies_into(row).with("checkpoints", stats.checkpoints).with("conflicts", stats.conflicts);
+    // The last second is not a whole one, and would look like a stall.
+    let whole_seconds = total.rows_by_second.iter().take(seconds as usize).copied().collect();
+    row = row.over_time("rows_by_second", whole_seconds);
     Ok(match total.handle_bytes {
         Some(bytes) => row.with("bytes_per_handle", bytes as f64 / commits as f64),
         None => row,
