@@ -35,6 +35,8 @@ pub enum Command {
     Scan(records::ScanArgs),
     /// List the tables
     Tables(inspect::InspectArgs),
+    /// Give a table another name
+    Rename(inspect::RenameArgs),
     /// Read records from CSV, NDJSON or a directory tree
     Import(import::ImportArgs),
     /// Write records as CSV, NDJSON or a directory tree that `import` reads back

@@ -1,4 +1,4 @@
-//! `tables`, `stats`, `check` and `checkpoint`: the database as a whole.
+//! `tables`, `rename`, `stats`, `check` and `checkpoint`: the database as a whole.
 
 use crate::failure::{Failure, Outcome};
 use crate::open::{Existing, WriteArgs};
@@ -21,6 +21,25 @@ pub struct CheckpointArgs {
     dir: PathBuf,
     #[command(flatten)]
     write: WriteArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct RenameArgs {
+    /// The database's directory
+    dir: PathBuf,
+    /// The table's name
+    table: String,
+    /// Its new name
+    new: String,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+/// `pando rename`.
+pub fn rename(args: &RenameArgs) -> Outcome {
+    let db = args.write.builder().open(&args.dir)?;
+    db.rename_table(&args.table, &args.new)?;
+    Ok(db.close()?)
 }
 
 /// `pando tables`.

@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Command::Delete(args) => records::delete(&args),
         Command::Scan(args) => records::scan(&args),
         Command::Tables(args) => inspect::tables(&args),
+        Command::Rename(args) => inspect::rename(&args),
         Command::Stats(args) => inspect::stats(&args),
         Command::Check(args) => inspect::check(&args),
         Command::Checkpoint(args) => inspect::checkpoint(&args),

@@ -227,6 +227,17 @@ impl Database {
         self.shared.store.is_read_only()
     }
 
+    /// Gives a table another name, in a transaction of its own: see [`Transaction::rename_table`].
+    ///
+    /// # Errors
+    /// `Missing` if there is no table `name`, `Exists` if there is one that is called `new` already.
+    pub fn rename_table(&self, name: &str, new: &str) -> Result<Table> {
+        self.write(|tx| match tx.table(name)? {
+            Some(table) => tx.rename_table(&table, new),
+            None => Err(Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))),
+        })
+    }
+
     /// All tables, by name.
     pub fn tables(&self) -> Result<Vec<Table>> {
         self.snapshot()?.tables()

@@ -291,6 +291,28 @@ impl Transaction {
         self.inner.drop_table(table)
     }
 
+    /// Gives a table another name, and returns a handle under that; nothing is copied. Transactions that used the table
+    /// meanwhile conflict, as with a drop. Other handles go on working in this transaction, and answer `Missing` once
+    /// it has committed: their name may be another table's by then.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let old = db.table("old")?;
+    /// db.put(&old, b"k", b"v")?;
+    /// let new = db.write(|tx| tx.rename_table(&old, "new"))?;
+    /// assert_eq!(db.get(&new, b"k")?.as_deref(), Some(&b"v"[..]));
+    /// assert_eq!(db.get(&old, b"k").unwrap_err().kind(), pando::ErrorKind::Missing);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Exists` if there is a table of that name, `Missing` if this one does not exist.
+    pub fn rename_table(&mut self, table: &Table, name: &str) -> Result<Table> {
+        self.inner.rename_table(table, name)
+    }
+
     /// Commits: everything or nothing, as durable as the transaction's [`Durability`] says when this returns.
     /// Answers the commit's number.
     ///

@@ -229,3 +229,42 @@ fn lazy_commits_wait_for_one_sync_together() -> Outcome {
     assert!(db.stats()?.log_flushes > before, "the last commits were synced within their interval");
     Ok(())
 }
+
+/// A rename keeps the records, conflicts as a drop does, and leaves no handle that means another table.
+#[test]
+fn a_table_is_renamed() -> Outcome {
+    let db = Database::builder().in_memory()?;
+    let (a, b) = (db.table("a")?, db.table("b")?);
+    db.put(&a, b"k", b"of a")?;
+    db.put(&b, b"k", b"of b")?;
+    let kind = |result: Outcome| result.unwrap_err().kind();
+    assert_eq!(kind(db.rename_table("a", "b").map(drop)), ErrorKind::Exists);
+    assert_eq!(kind(db.rename_table("c", "d").map(drop)), ErrorKind::Missing);
+    let before = db.snapshot()?;
+    let mut other = db.begin()?;
+    other.put(&a, b"k", b"blind")?;
+    // They change names with each other.
+    let (new_a, new_b) = db.write(|tx| {
+        let aside = tx.rename_table(&a, "aside")?;
+        assert_eq!(tx.get(&a, b"k")?.as_deref(), Some(&b"of a"[..]), "the old handle works until the end");
+        assert_eq!(tx.drop_table(&a).unwrap_err().kind(), ErrorKind::Missing);
+        let new_a = tx.rename_table(&b, "a")?;
+        tx.put(&new_a, b"more", b"")?;
+        Ok((new_a, tx.rename_table(&aside, "b")?))
+    })?;
+    assert_eq!(kind(other.commit().map(drop)), ErrorKind::Conflict);
+    assert_eq!(db.get(&new_a, b"k")?.as_deref(), Some(&b"of b"[..]));
+    assert_eq!(db.get(&new_b, b"k")?.as_deref(), Some(&b"of a"[..]));
+    assert_eq!((new_a.id(), new_b.id()), (b.id(), a.id()));
+    assert_eq!(kind(db.get(&a, b"k").map(drop)), ErrorKind::Missing);
+    assert_eq!(before.get(&a, b"k")?.as_deref(), Some(&b"of a"[..]), "what was open sees the old names");
+    db.checkpoint()?;
+    assert_eq!(db.tables()?.iter().map(|table| table.name().to_owned()).collect::<Vec<_>>(), ["a", "b"]);
+    let mut undone = db.begin()?;
+    let savepoint = undone.savepoint();
+    let gone = undone.rename_table(&new_a, "c")?;
+    undone.rollback_to(&savepoint)?;
+    assert!(undone.get(&new_a, b"k")?.is_some());
+    assert_eq!(undone.drop_table(&gone).unwrap_err().kind(), ErrorKind::Missing);
+    Ok(())
+}

@@ -44,6 +44,8 @@ pub enum Change {
     Create(&'static str, u32),
     /// Drops a table.
     Drop(&'static str),
+    /// Gives the first name's table the second name.
+    Rename(&'static str, &'static str),
 }
 
 impl State {
@@ -82,6 +84,14 @@ impl State {
             Change::Drop(name) => {
                 self.tables.remove(name);
                 return Ok(());
+            }
+            Change::Rename(name, new) => {
+                let gone = || format!("a commit renamed table {name}, which was dropped before it");
+                let table = self.tables.remove(name).ok_or_else(gone)?;
+                return match self.tables.insert(new, table) {
+                    None => Ok(()),
+                    Some(_) => Err(format!("a commit named a table {new}, and there was one")),
+                };
             }
             Change::Put(name, key, value) => {
                 let mut rows = Rows::clone(&*rows(self, name)?);
@@ -209,6 +219,7 @@ impl Draft {
             Change::Put(name, written, _) | Change::Delete(name, written) => *name == table && written == key,
             Change::DeleteRange(name, start, end) => *name == table && start <= key && key < end,
             Change::Create(name, _) | Change::Drop(name) => *name == table,
+            Change::Rename(name, new) => *name == table || *new == table,
         };
         if !self.changes.iter().any(own) {
             self.reads.push(Read::Key(table, Arc::clone(key)));
@@ -220,6 +231,7 @@ impl Draft {
         let touches = |change: &Change| match change {
             Change::Put(name, ..) | Change::Delete(name, _) | Change::DeleteRange(name, ..) => *name == table,
             Change::Create(name, _) | Change::Drop(name) => *name == table,
+            Change::Rename(name, new) => *name == table || *new == table,
         };
         if !self.changes.iter().any(touches) {
             self.reads.push(Read::Range(table, Arc::clone(start), Arc::clone(end)));

@@ -54,6 +54,17 @@ pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), T
                 draft.write(Change::Drop(name));
             }
         }
+        Op::Rename(name, new) => {
+            if let Some(table) = open_table(tx, draft, name)? {
+                let is_taken = open_table(tx, draft, new)?.is_some();
+                match tx.rename_table(&table, new) {
+                    Ok(_) if !is_taken => draft.write(Change::Rename(name, new)),
+                    Err(error) if is_taken && error.kind() == ErrorKind::Exists => {}
+                    Err(error) => return Err(failed(error)),
+                    Ok(_) => return Err(Trouble::Wrong(format!("{op:?} went over a table"))),
+                }
+            }
+        }
         Op::Put(name, ..)
         | Op::Insert(name, ..)
         | Op::Delete(name, _)

@@ -19,6 +19,7 @@ use base::seams::Random;
 use base::{CommitTs, Error, ErrorKind};
 use io::sim::{CallKind, Event, Fault, FaultError, SimDisk};
 use std::sync::Arc;
+use std::time::Duration;
 use store::checkpoint::{Checkpoint, Step};
 use store::commit::Applied;
 use store::{Snapshot, Store, Transaction};
@@ -179,6 +180,8 @@ impl<'s> Driver<'s> {
             if turn == fault_at {
                 self.inject();
             }
+            // A turn takes a millisecond.
+            self.store.tick(Duration::from_millis(turn));
             match self.turn() {
                 Ok(()) => {}
                 Err(Stop::Latched) => {
@@ -288,6 +291,11 @@ impl<'s> Driver<'s> {
         Err(self.explain(what, error))
     }
 
+    /// Whether a snapshot or transaction was refused because it was open for too long.
+    fn is_expired(&self, error: &Error) -> bool {
+        self.workload.options.max_snapshot_age.is_some() && error.kind() == ErrorKind::SnapshotTooOld
+    }
+
     // Clients.
 
     fn client(&mut self) -> Result<(), Stop> {
@@ -296,15 +304,16 @@ impl<'s> Driver<'s> {
         self.clients[at] = match client {
             Client::Idle => self.begin()?,
             Client::Active { mut tx, mut draft, script, next } => match script.ops.get(next) {
-                Some(op) => {
-                    match perform(&mut tx, &mut draft, op) {
-                        Ok(()) => {}
-                        // A large value that could not be written was not put; the transaction goes on.
-                        Err(Trouble::Engine(what, error)) => self.excuse(&what, &error)?,
-                        Err(wrong) => return Err(Stop::Wrong(wrong.to_string())),
+                Some(op) => match perform(&mut tx, &mut draft, op) {
+                    Ok(()) => Client::Active { tx, draft, script, next: next + 1 },
+                    Err(Trouble::Engine(_, error)) if self.is_expired(&error) => Client::Idle,
+                    // A large value that could not be written was not put; the transaction goes on.
+                    Err(Trouble::Engine(what, error)) => {
+                        self.excuse(&what, &error)?;
+                        Client::Active { tx, draft, script, next: next + 1 }
                     }
-                    Client::Active { tx, draft, script, next: next + 1 }
-                }
+                    Err(wrong) => return Err(Stop::Wrong(wrong.to_string())),
+                },
                 None if script.commits => self.apply(*tx, &draft, &script)?,
                 None => Client::Idle,
             },
@@ -468,6 +477,10 @@ impl<'s> Driver<'s> {
             return Ok(());
         }
         let at = self.random.below(self.snapshots.len() as u64) as usize;
+        if self.snapshots[at].0.tables().is_err_and(|error| self.is_expired(&error)) {
+            self.snapshots.swap_remove(at);
+            return Ok(());
+        }
         let (snapshot, state) = &self.snapshots[at];
         state
             .check(snapshot)
@@ -480,8 +493,11 @@ impl<'s> Driver<'s> {
 
     fn clone_snapshot(&mut self) -> Result<(), Stop> {
         if let Some((snapshot, state)) = self.snapshots.last() {
-            let copy = snapshot.try_clone().map_err(|error| self.explain("a second snapshot", &error))?;
-            self.snapshots.push((copy, state.clone()));
+            match snapshot.try_clone() {
+                Ok(copy) => self.snapshots.push((copy, state.clone())),
+                Err(error) if self.is_expired(&error) => {}
+                Err(error) => return Err(self.explain("a second snapshot", &error)),
+            }
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 use crate::model::Bytes;
 use base::DatabaseId;
 use base::seams::Random;
+use std::time::Duration;
 use store::{Options, TransactionOptions};
 use txn::{Durability, Isolation};
 
@@ -32,6 +33,8 @@ pub enum Op {
     Scan(&'static str, Bytes, Bytes, bool),
     /// Drops a table.
     Drop(&'static str),
+    /// Gives the first name's table the second name.
+    Rename(&'static str, &'static str),
     /// Marks a savepoint.
     Save,
     /// Rolls back to the newest savepoint.
@@ -75,6 +78,7 @@ impl Workload {
             large_bytes: [900, 2500, 1 << 20][random.below(3) as usize],
             piece_bytes: PAGE_BYTES << random.below(2),
             database: Some(DatabaseId(random.next_u64())),
+            max_snapshot_age: random.chance(1, 3).then(|| Duration::from_millis(20 + random.below(100))),
             ..Options::default()
         };
         let clients = 2 + random.below(4) as usize;
@@ -116,6 +120,7 @@ impl Workload {
             }
             36 if self.drops => Op::Drop(table),
             37 => Op::RollBack,
+            38 if self.drops => Op::Rename(table, TABLES[self.random.below(TABLES.len() as u64) as usize]),
             _ => Op::Save,
         }
     }

@@ -7,7 +7,7 @@ use base::{CommitTs, DatabaseId, Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A table of one database. Cheap to clone; good until the table is dropped.
+/// A table of one database. Cheap to clone; good until the table is dropped or renamed.
 #[derive(Clone, Debug)]
 pub struct Table {
     inner: Arc<Inner>,
@@ -105,7 +105,7 @@ impl Table {
         if found.is_some_and(|found| found.id == self.id()) {
             return Ok(());
         }
-        let message = format!("table {:?} does not exist (dropped, or not made yet)", self.name());
+        let message = format!("table {:?} does not exist (dropped, renamed, or not made yet)", self.name());
         Err(Error::new(ErrorKind::Missing, message))
     }
 }

@@ -410,12 +410,42 @@ impl Transaction {
     /// # Errors
     /// [`ErrorKind::Missing`] if it does not exist.
     pub fn drop_table(&mut self, table: &Table) -> Result<()> {
-        let id = self.admit(table)?;
-        self.note_read(TableId::CATALOG, table.name().as_bytes());
+        let id = self.admit_name(table)?;
         self.writes_mut().delete_range(id, &[], None);
         self.writes_mut().delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
         self.distrust(|known| known == id);
         Ok(())
+    }
+
+    /// Gives a table another name, and returns a handle under that. Its id and its records stay, and nothing is copied.
+    /// Conflicts as a drop does: with every transaction that used the table and commits later, or has committed since.
+    /// Other handles go on working in this transaction; once it has committed they answer [`ErrorKind::Missing`], as
+    /// their name may then be another table's.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if there is a table of that name, [`ErrorKind::Missing`] if this one does not exist.
+    pub fn rename_table(&mut self, table: &Table, name: &str) -> Result<Table> {
+        let id = self.admit_name(table)?;
+        if self.table(name)?.is_some() {
+            return Err(Error::new(ErrorKind::Exists, format!("table {name:?} exists already")));
+        }
+        let row = TableRow { id, layout: table.layout() };
+        let writes = self.writes_mut();
+        writes.delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
+        writes.put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
+        Ok(Table::uncommitted(self.store(), name, row))
+    }
+
+    /// Checks that the table has the handle's name still: what changes the catalog's row needs that, and not the
+    /// id alone.
+    fn admit_name(&self, table: &Table) -> Result<TableId> {
+        let id = self.admit(table)?;
+        self.note_read(TableId::CATALOG, table.name().as_bytes());
+        if self.table(table.name())?.is_none_or(|found| found.id() != id) {
+            let message = format!("table {:?} does not exist (renamed in this transaction)", table.name());
+            return Err(Error::new(ErrorKind::Missing, message));
+        }
+        Ok(id)
     }
 
     /// Bytes that its writes hold in memory.
