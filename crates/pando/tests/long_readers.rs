@@ -11,6 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::small;
 
+/// Shown with a failure.
+fn seeded(seed: u64) -> Random {
+    println!("seed {seed}");
+    Random::seeded(seed)
+}
+
 fn key(random: &mut Random) -> [u8; 4] {
     (random.below(2000) as u32).to_be_bytes()
 }
@@ -45,7 +51,7 @@ fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
 #[test]
 fn a_snapshot_that_stays_open_keeps_what_it_sees_and_no_more() {
     let db = small().memory_bytes(64 << 20).in_memory().unwrap();
-    let mut random = Random::seeded(1);
+    let mut random = seeded(1);
     load(&db, &mut random, 2000);
     let snapshot = db.snapshot().unwrap();
     let table = db.table("t").unwrap();
@@ -76,7 +82,7 @@ fn memory_and_space_stay_inside_their_bounds_and_the_young_read_on() {
         .in_memory()
         .unwrap();
     let table = db.table("t").unwrap();
-    let mut random = Random::seeded(2);
+    let mut random = seeded(2);
     load(&db, &mut random, 2000);
     let forgotten = db.snapshot().unwrap();
     let (mut young, mut most_file_bytes) = (Vec::new(), 0);
@@ -110,7 +116,7 @@ fn memory_and_space_stay_inside_their_bounds_and_the_young_read_on() {
 fn a_writer_that_sleeps_is_told_and_run_again() {
     let db = small().memory_bytes(2 << 20).checkpoint_bytes(256 << 10).in_memory().unwrap();
     let table = db.table("t").unwrap();
-    let mut random = Random::seeded(3);
+    let mut random = seeded(3);
     let mut sleeper = db.begin().unwrap();
     sleeper.get(&table, b"k").unwrap();
     sleeper.put(&table, b"slept", b"").unwrap();
@@ -141,7 +147,7 @@ fn a_writer_that_sleeps_is_told_and_run_again() {
 fn a_cursor_and_a_closure_keep_what_they_look_at_until_they_end() {
     let db = small().max_snapshot_age(Duration::from_millis(1)).in_memory().unwrap();
     let table = db.table("t").unwrap();
-    let mut random = Random::seeded(4);
+    let mut random = seeded(4);
     load(&db, &mut random, 3000);
     db.put(&table, b"in memory", b"value").unwrap();
     let (snapshot, closure) = (db.snapshot().unwrap(), db.snapshot().unwrap());
