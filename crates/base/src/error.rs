@@ -41,6 +41,8 @@ pub enum ErrorKind {
     Indeterminate,
     /// The database was closed.
     Closed,
+    /// The handle was inherited through a fork. Open the database in the child, once its parent has closed it.
+    Forked,
 }
 
 /// An error: [`kind`](Error::kind), a message, and what caused it. One pointer in size.

@@ -22,8 +22,9 @@ compile_error!(
 
 mod dir;
 mod file;
-mod holders;
 #[cfg(target_os = "linux")]
+mod fork;
+mod holders;
 mod map;
 mod mem;
 mod os;
@@ -32,6 +33,7 @@ pub mod sim;
 
 pub use dir::{Dir, Lock};
 pub use file::{File, LogMap};
+pub use fork::Origin;
 pub use mem::MemDir;
 pub use os::OsDir;
 pub use read_only::ReadOnlyDir;

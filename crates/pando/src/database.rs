@@ -123,6 +123,8 @@ impl Database {
     /// ```
     #[track_caller]
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
+        // Before the first lock: another thread of the parent may have held it.
+        self.shared.store.check_process()?;
         self.shared.signals.wait_for_room()?;
         Transaction::begin(&self.shared, options)
     }
@@ -173,6 +175,7 @@ impl Database {
 
     #[track_caller]
     fn attempt<T>(&self, work: &mut impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.shared.store.check_process()?;
         self.shared.signals.wait_for_room()?;
         let mut tx = Transaction::begin(&self.shared, self.shared.transactions)?;
         let result = work(&mut tx)?;
@@ -328,6 +331,11 @@ fn pause(attempt: u32) {
 
 impl Shared {
     fn close(&self) -> Result<()> {
+        if let Err(forked) = self.store.check_process() {
+            // The threads are the parent's; there is nothing here to stop or to wait for.
+            std::mem::forget(lock(&self.workers).take());
+            return Err(forked);
+        }
         drop(lock(&self.workers).take());
         self.store.close()
     }

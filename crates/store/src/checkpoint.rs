@@ -93,6 +93,7 @@ impl Store {
     /// # Errors
     /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
     pub fn begin_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
+        self.check_process()?;
         let last = lock(&self.checkpoint);
         self.check_open()?;
         self.latch.check()?;
@@ -104,6 +105,7 @@ impl Store {
 
     /// Begins a checkpoint of what is sealed already. `None`: nothing is.
     pub fn begin_pending_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
+        self.check_process()?;
         let last = lock(&self.checkpoint);
         self.check_open()?;
         self.latch.check()?;

@@ -283,6 +283,7 @@ impl Parts {
             next_table: AtomicU32::new(next_table.0),
             closed: AtomicBool::new(false),
             expiry: Expiry::new(options),
+            origin: io::Origin::here(),
             tallies: Tallies::default(),
             lock: Mutex::new(Some(lock)),
         }

@@ -67,13 +67,14 @@ impl Snapshot {
     /// Begins a call, during which the view stays.
     #[inline]
     pub(crate) fn call(&self) -> Result<EpochGuard<'_>> {
+        self.store().check_process()?;
         self.reader().begin_call().ok_or_else(too_old)
     }
 
     /// Refuses what would look at the view, or depend on what it saw, once it was revoked.
     #[inline]
     pub(crate) fn check_held(&self) -> Result<()> {
-        if self.reader().is_revoked() { Err(too_old()) } else { Ok(()) }
+        if self.reader().is_revoked() { Err(too_old()) } else { self.store().check_process() }
     }
 
     #[inline]

@@ -60,6 +60,8 @@ pub struct Store {
     pub(crate) next_table: AtomicU32,
     pub(crate) closed: AtomicBool,
     pub(crate) expiry: Expiry,
+    /// The process that opened it: a child that was forked since is refused everything.
+    pub(crate) origin: io::Origin,
     pub(crate) tallies: Tallies,
     /// Released by closing, so that the directory can be opened again although snapshots still live.
     pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
@@ -94,7 +96,21 @@ impl Store {
 
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
+        self.check_process()?;
         if self.is_closed() { Err(Self::closed()) } else { Ok(()) }
+    }
+
+    /// Refuses a child process that inherited this store. A load and a comparison, of what never changes.
+    #[inline]
+    pub fn check_process(&self) -> Result<()> {
+        if self.origin.is_forked() { Err(Self::forked()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn forked() -> Error {
+        let message = "this process was forked from the one that opened the database, and has its handles \
+                       but none of its threads; open the database in the child once the parent has closed it";
+        Error::new(ErrorKind::Forked, message)
     }
 
     #[cold]
@@ -158,6 +174,7 @@ impl Store {
     /// [`ErrorKind::Closed`]; snapshots that still live go on reading. The caller has stopped its workers.
     /// Closing twice does nothing.
     pub fn close(self: &Arc<Self>) -> Result<()> {
+        self.check_process()?;
         if self.closed.swap(true, Ordering::SeqCst) {
             return Ok(());
         }

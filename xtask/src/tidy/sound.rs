@@ -7,10 +7,12 @@ use crate::source::{Line, Source, find_word};
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/bench/src/alloc.rs", "an allocator that counts what it hands on"),
     ("crates/base/src/slots.rs", "chunks of slots that live as long as the database, behind atomic pointers"),
+    ("crates/io/src/fork.rs", "a page that the kernel wipes in forked children"),
     ("crates/io/src/map.rs", "a log segment that is already written, reached through a shared mapping"),
     ("crates/memtable/src/arena.rs", "memory taken piece by piece and given back whole"),
     ("crates/memtable/src/node.rs", "nodes that readers look at while the one writer adds to them"),
     ("crates/memtable/src/record.rs", "records as they lie in the arena, reached by pointer"),
+    ("crates/pando/tests/fork.rs", "forks"),
     ("crates/pando/tests/footprint.rs", "an allocator that counts, for the tests of memory"),
     ("crates/memtable/src/table.rs", "directories and arrays in the arena that only grow by copies"),
     (

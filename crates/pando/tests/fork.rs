@@ -1,0 +1,77 @@
+//! A child that was forked with a database open: it is told so, by every call, and harms nothing.
+#![cfg(unix)]
+
+use pando::{Database, ErrorKind};
+
+fn is_forked<T>(result: pando::Result<T>) -> bool {
+    result.is_err_and(|error| error.kind() == ErrorKind::Forked)
+}
+
+/// What the child tries; the number of the first thing that went wrong, or 0.
+fn in_child(
+    db: Database,
+    table: &pando::Table,
+    snapshot: pando::Snapshot,
+    mut tx: pando::Transaction,
+) -> i32 {
+    let refused = [
+        is_forked(db.snapshot()),
+        is_forked(db.begin()),
+        is_forked(db.get(table, b"k")),
+        is_forked(db.put(table, b"k", b"from the child")),
+        is_forked(snapshot.get(table, b"k")),
+        is_forked(snapshot.cursor(table, ..)),
+        is_forked(tx.put(table, b"k", b"from the child")),
+        is_forked(tx.commit()),
+        is_forked(db.checkpoint()),
+        is_forked(db.sync()),
+        is_forked(db.check()),
+        is_forked(db.stats()),
+        is_forked(db.readers()),
+        is_forked(db.close()),
+    ];
+    drop((db, snapshot));
+    let own = || -> pando::Result<bool> {
+        let db = Database::builder().in_memory()?;
+        let table = db.table("t")?;
+        db.put(&table, b"k", b"v")?;
+        Ok(db.get(&table, b"k")?.is_some())
+    };
+    match refused.iter().position(|refused| !refused) {
+        Some(at) => at as i32 + 1,
+        None if own().is_ok_and(|found| found) => 0,
+        None => 100,
+    }
+}
+
+#[test]
+fn a_forked_child_is_told_and_harms_nothing() -> pando::Result<()> {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::create(dir.path())?;
+    let table = db.table("t")?;
+    db.put(&table, b"k", b"v")?;
+    let (snapshot, mut tx) = (db.snapshot()?, db.begin()?);
+    tx.put(&table, b"tx", b"of the parent")?;
+    // SAFETY: the child runs on this thread alone, and ends with `_exit`, without running anything of the parent's.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let code = in_child(db, &table, snapshot, tx);
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` is a place for one integer.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(libc::WIFEXITED(status), "the child was killed: {status}");
+    assert_eq!(libc::WEXITSTATUS(status), 0, "the first call that was not refused");
+    // The parent has its lock, its log and its transactions.
+    assert_eq!(Database::open(dir.path()).unwrap_err().kind(), ErrorKind::Locked);
+    assert_eq!(snapshot.get(&table, b"k")?.as_deref(), Some(&b"v"[..]));
+    tx.commit()?;
+    db.put(&table, b"after", b"v")?;
+    drop(snapshot);
+    db.close()?;
+    let db = Database::open(dir.path())?;
+    assert_eq!(db.get(&db.table("t")?, b"tx")?.as_deref(), Some(&b"of the parent"[..]));
+    db.check().map(drop)
+}
