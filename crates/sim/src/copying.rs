@@ -113,6 +113,10 @@ impl Copier {
         let since = base.as_ref().map(|base| base.superblock.checkpoint);
         let pinned = store.pin(since).map_err(|error| format!("pinning: {error:?}"))?;
         let (superblock, ts) = (*pinned.superblock(), pinned.ts());
+        let shown = store.snapshot().map_err(|error| format!("a snapshot: {error:?}"))?.ts();
+        if shown != ts {
+            return Err(format!("a copy of commit {}, but readers see {}", ts.0, shown.0));
+        }
         let state = state_at(ts.0).ok_or_else(|| format!("a copy of commit {}, which was not made", ts.0))?;
         let taken = Taken { superblock, ts, parts: Vec::new(), base, state };
         self.under_way = Some(Box::new(Copying { pinned, taken }));

@@ -10,11 +10,11 @@
 //!    it; and each commit through *t* is in the log already.
 //! 4. Hold the log from the checkpoint's position on, and let go of the rest.
 //!
-//! The parts come in this order: commits after the checkpoint through *t*, each followed by the large values that it
-//! refers to (the pin keeps their extents too: they are retired by a later checkpoint, if at all); pages and large
-//! values, the physical catalog first; the space map. The log is let go of as soon as its commits have been shown, as
-//! what holds the log makes it grow; pages stay pinned until the end. No memtable and no view is held, and no lock
-//! beyond a moment: commits, checkpoints and seals go on.
+//! The parts come in this order: commits after the checkpoint through *t*; the large values that they refer to (the pin
+//! keeps their extents too: they are retired by a later checkpoint, if at all); pages and large values, the physical
+//! catalog first; the space map. The log is let go of as soon as its commits have been shown, as what holds the log
+//! makes it grow; the rest stays pinned until the end. No memtable and no view is held, and no lock beyond a moment:
+//! commits, checkpoints and seals go on.
 
 use crate::claims::{Reference, references};
 use crate::store::Store;
@@ -22,7 +22,7 @@ use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Layout, Tables};
 use base::checksum::Running;
 use base::sync::lock;
-use base::{CheckpointNo, CommitTs, Error, Lsn, PagePtr, Result};
+use base::{CheckpointNo, CommitTs, Error, LargeRef, Lsn, PagePtr, Result};
 use log::{Follow, Position};
 use run::Run;
 use run::walk::{LargeWalk, Piece, Shown, Source, Walk};
@@ -95,18 +95,11 @@ pub enum Part<'a> {
 /// Where the copying stands.
 #[derive(Debug)]
 enum Stage {
-    Log(Box<LogStage>),
+    Log(Box<Follow>),
+    Values(Box<LargeWalk>),
     Runs(Box<Walk>),
     Map,
     Done,
-}
-
-/// At a commit, or at a large value that it refers to.
-#[derive(Debug)]
-struct LogStage {
-    follow: Follow,
-    values: LargeWalk,
-    at_value: bool,
 }
 
 /// A pinned state, and a cursor over its parts. Unpinned when dropped.
@@ -141,6 +134,8 @@ pub struct Pinned {
     stage: Stage,
     /// The last commit shown, or absorbed.
     last: CommitTs,
+    /// What the commits shown refer to outside the log: not to be kept waiting for while the log is held.
+    values: VecDeque<LargeRef>,
     runs: VecDeque<Run>,
     map: VecDeque<PagePtr>,
     /// The part of the map gone to, or a large value's bytes.
@@ -168,6 +163,7 @@ impl Store {
             holds_log: true,
             stage: Stage::Done,
             last: superblock.absorbed,
+            values: VecDeque::new(),
             runs: VecDeque::from([superblock.physical]),
             map: VecDeque::new(),
             part: (None, Vec::new()),
@@ -177,9 +173,7 @@ impl Store {
             Layout::BTree(run) => *run,
         }));
         pinned.map = Space::map_parts(&*self.data, self.database, RESERVED_UNITS, &superblock.space)?.into();
-        let follow = self.log.follow(superblock.replay_from)?;
-        let log = LogStage { follow, values: LargeWalk::default(), at_value: false };
-        pinned.stage = Stage::Log(Box::new(log));
+        pinned.stage = Stage::Log(Box::new(self.log.follow(superblock.replay_from)?));
         Ok(pinned)
     }
 }
@@ -219,8 +213,8 @@ impl Pinned {
     /// Before the first [`Pinned::advance`] and behind the end.
     pub fn part(&self) -> Part<'_> {
         match &self.stage {
-            Stage::Log(log) if log.at_value => Part::Extent(log.values.shown()),
-            Stage::Log(log) => Part::Commit(log.follow.payload()),
+            Stage::Log(follow) => Part::Commit(follow.payload()),
+            Stage::Values(walk) => Part::Extent(walk.shown()),
             Stage::Runs(walk) => match walk.shown() {
                 Shown::Page(ptr, bytes) => Part::Page(ptr, bytes),
                 Shown::Large(piece) => Part::Extent(piece),
@@ -238,23 +232,26 @@ impl Pinned {
         let source = Source { file: &*store.data, database: store.database, page_bytes: store.page_bytes };
         loop {
             match &mut self.stage {
-                Stage::Log(log) => {
-                    log.at_value = log.values.advance(source)?;
-                    if log.at_value {
-                        return Ok(true);
-                    }
+                Stage::Log(follow) => {
                     if self.last < self.ts {
-                        if !log.follow.advance()? {
+                        if !follow.advance()? {
                             return Err(self.ends_early());
                         }
-                        self.last = following(self.last, log.follow.payload())?;
-                        for Reference::Large(large) in references(log.follow.payload()) {
-                            log.values.add(source, large)?;
-                        }
+                        self.last = following(self.last, follow.payload())?;
+                        self.values.extend(references(follow.payload()).map(|Reference::Large(large)| large));
                         return Ok(true);
                     }
                     self.let_go_of_log();
-                    self.next_run()?;
+                    self.stage = Stage::Values(Box::default());
+                }
+                Stage::Values(walk) => {
+                    if walk.advance(source)? {
+                        return Ok(true);
+                    }
+                    match self.values.pop_front() {
+                        Some(large) => walk.add(source, large)?,
+                        None => self.next_run()?,
+                    }
                 }
                 Stage::Runs(walk) => {
                     if walk.advance(source)? {
