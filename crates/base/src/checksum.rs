@@ -42,6 +42,11 @@ impl Running {
         Running(Box::new(Xxh3::with_seed(mix(database.0, unit))))
     }
 
+    /// The checksum of record number `sequence` of backup `backup`.
+    pub fn backup_record(backup: u64, sequence: u64) -> Self {
+        Running(Box::new(Xxh3::with_seed(mix(backup, sequence))))
+    }
+
     /// What [`header`] answers once all bytes have come.
     pub fn unseeded() -> Self {
         Running(Box::new(Xxh3::new()))
@@ -63,12 +68,6 @@ impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Running({:016x})", self.finish())
     }
-}
-
-/// The checksum of record number `sequence` of backup `backup`.
-#[inline]
-pub fn backup_record(backup: u64, sequence: u64, bytes: &[u8]) -> u64 {
-    xxh3_64_with_seed(bytes, mix(backup, sequence))
 }
 
 /// The checksum of a log block that begins at `lsn` of generation `generation`.

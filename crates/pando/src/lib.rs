@@ -22,12 +22,13 @@
 //!
 //! Reading order: [`Database`] (open, tables, retries), [`Snapshot`] (reads), [`Transaction`] (reads and writes),
 //! [`ValueReader`] and [`ValueWriter`] (values of gigabytes), [`Cursor`] and [`Range`] (in order), [`Builder`]
-//! (options), [`Error`] and [`ErrorKind`].
+//! (options), [`Database::backup`] and [`restore`], [`Error`] and [`ErrorKind`].
 //!
 //! What a commit survives is its [`Durability`], what it is protected from its [`Isolation`]. The defaults are the
 //! strongest of both: serializable, and on the disk when the call returns.
 #![deny(missing_docs, unsafe_code)]
 
+mod backup;
 mod builder;
 mod cursor;
 mod database;
@@ -35,6 +36,12 @@ mod snapshot;
 mod transaction;
 mod workers;
 
+pub use backup::{
+    BackupEntry, BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, RestoreReport, restore,
+    restore_files, restore_stream,
+};
+#[doc(hidden)]
+pub use backup::{restore_in, restore_stream_in};
 pub use base::{Error, ErrorKind, Result, keys, limits};
 pub use builder::Builder;
 pub use cursor::{Cursor, Range, Span};

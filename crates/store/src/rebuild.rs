@@ -104,7 +104,7 @@ impl Rebuild {
         if let Some(before) = &self.state {
             let identity =
                 |superblock: &Superblock| (superblock.database, superblock.fork, superblock.page_bytes);
-            let older = (superblock.checkpoint, ts) < (before.superblock.checkpoint, before.ts);
+            let older = superblock.checkpoint < before.superblock.checkpoint;
             if identity(&superblock) != identity(&before.superblock) || older {
                 return Err(Error::invalid("the states do not belong to one chain"));
             }

@@ -1,0 +1,267 @@
+//! A folder of backups: files `backup-<number>-full` and `backup-<number>-incremental`, numbered from 1 in the order in
+//! which they were taken.
+//!
+//! A backup is written as `backup-<number>.partial`, synced, and only then given its name, which is then synced as
+//! well: a file with a backup's name is complete. Who adds one holds `backups.lock`; what an addition that was killed
+//! left behind is removed by the next. A chain is found by what the headers say of each other, not by names or numbers.
+
+use super::channel::InFile;
+use super::format::{Base, END_BYTES, HEADER_BYTES, Header, Kind, RECORD_BYTES, RecordHead, Totals};
+use base::{Error, ErrorKind, Result};
+use io::{Dir, File, Lock, OsDir};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const LOCK: &str = "backups.lock";
+const PARTIAL: &str = ".partial";
+const PREFIX: &str = "backup-";
+const FULL: &str = "-full";
+const INCREMENTAL: &str = "-incremental";
+
+/// A folder of backups.
+#[derive(Clone, Debug)]
+pub struct Backups {
+    dir: Arc<dyn Dir>,
+}
+
+/// One file of a folder.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct BackupEntry {
+    /// Its place in the order in which the folder's backups were taken.
+    pub number: u64,
+    /// The file's name.
+    pub name: String,
+    /// The file's length.
+    pub bytes: u64,
+    /// What its first and last record say, or what is wrong with them. The rest is checked when it is restored.
+    pub info: Result<BackupInfo>,
+}
+
+/// What a complete backup says of itself.
+#[derive(Clone, Debug)]
+pub struct BackupInfo {
+    pub(super) name: String,
+    pub(super) header: Header,
+    totals: Totals,
+}
+
+impl BackupInfo {
+    /// The last commit in it.
+    pub fn commit(&self) -> u64 {
+        self.header.commit.0
+    }
+
+    /// The checkpoint whose pages it holds.
+    pub fn checkpoint(&self) -> u64 {
+        self.header.checkpoint.0
+    }
+
+    /// Whether it is complete in itself.
+    pub fn is_full(&self) -> bool {
+        self.header.base.is_none()
+    }
+
+    /// When it was begun, by the clock of the machine that took it.
+    pub fn created(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(self.header.created_s)
+    }
+
+    /// Reads what the backup in the file `path` says of itself: to take the difference to it.
+    ///
+    /// # Errors
+    /// `Missing`, `Foreign` and `Corruption`.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        Self::of_file(&*open_file(path.as_ref())?)
+    }
+
+    pub(super) fn as_base(&self) -> Base {
+        Base { id: self.header.id, hash: self.totals.hash, checkpoint: self.header.checkpoint }
+    }
+
+    fn of_file(file: &dyn File) -> Result<Self> {
+        let within = |error: Error| error.within(file.name());
+        let mut bytes = [0; HEADER_BYTES];
+        if file.read_at(&mut bytes, 0)? < HEADER_BYTES {
+            return Err(within(Error::new(ErrorKind::Foreign, "too short for a backup")));
+        }
+        let header = Header::decode(&bytes).map_err(within)?;
+        let totals = read_totals(file, &header).map_err(within)?;
+        Ok(BackupInfo { name: file.name().to_owned(), header, totals })
+    }
+}
+
+/// Reads the end record, which has a fixed length and is the last thing in the file.
+fn read_totals(file: &dyn File, header: &Header) -> Result<Totals> {
+    let len = file.len()?;
+    let end_bytes = (RECORD_BYTES + END_BYTES) as u64;
+    let at = len.checked_sub(end_bytes).filter(|&at| at >= HEADER_BYTES as u64);
+    let at = at.ok_or_else(|| Error::corruption("the backup is not complete"))?;
+    let (mut head, mut payload) = ([0; RECORD_BYTES], [0; END_BYTES]);
+    file.read_exact_at(&mut head, at)?;
+    file.read_exact_at(&mut payload, at + RECORD_BYTES as u64)?;
+    let totals = Totals::decode(&payload)?;
+    let decoded = RecordHead::decode(&head, totals.records)?;
+    decoded.verify(&head, header.id, &payload)?;
+    if decoded.kind != Kind::End || totals.bytes != at {
+        return Err(Error::corruption(format!(
+            "expected the end record at byte {}, found it at {at}",
+            totals.bytes
+        )));
+    }
+    Ok(totals)
+}
+
+impl Backups {
+    /// The folder `path`, made if it is missing.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self> {
+        Ok(Backups { dir: Arc::new(OsDir::create(path)?) })
+    }
+
+    /// The folder `path`.
+    ///
+    /// # Errors
+    /// `Missing` if there is none.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Ok(Backups { dir: Arc::new(OsDir::open(path)?) })
+    }
+
+    /// A folder in any directory that the `io` traits describe: how backups are tested.
+    #[doc(hidden)]
+    pub fn in_dir(dir: Arc<dyn Dir>) -> Self {
+        Backups { dir }
+    }
+
+    /// All backups, oldest first; damaged ones with what is wrong.
+    pub fn list(&self) -> Result<Vec<BackupEntry>> {
+        let mut entries = Vec::new();
+        for name in self.dir.list()? {
+            let Some(number) = number_of(&name) else { continue };
+            let file = self.dir.open_to_read(&name)?;
+            let (bytes, info) = (file.len()?, BackupInfo::of_file(&*file));
+            // What could not be read is not known to be damaged.
+            if let Err(error) = &info
+                && matches!(error.kind(), ErrorKind::Io)
+            {
+                return Err(error.duplicate());
+            }
+            entries.push(BackupEntry { number, name, bytes, info });
+        }
+        entries.sort_by_key(|entry| entry.number);
+        Ok(entries)
+    }
+
+    /// The newest backup, if there is one.
+    ///
+    /// # Errors
+    /// What is wrong with it: an older one does not silently take its place.
+    pub fn newest(&self) -> Result<Option<BackupInfo>> {
+        self.list()?.pop().map(|entry| entry.info).transpose()
+    }
+
+    /// The chain that ends in backup `at` (a number or a name; `None`: the newest), full one first.
+    ///
+    /// # Errors
+    /// `Missing` if there is no such backup, or a member of its chain is not there; what is wrong with one.
+    pub fn chain(&self, at: Option<&str>) -> Result<Vec<BackupInfo>> {
+        let mut entries = self.list()?;
+        let chosen = match at {
+            None => entries.len().checked_sub(1),
+            Some(at) => entries.iter().position(|entry| entry.name == at || at.parse() == Ok(entry.number)),
+        };
+        let none = || match at {
+            Some(at) => missing(format!("{} has no backup {at:?}; list them first", self.dir.describe())),
+            None => missing(format!("{} has no backups", self.dir.describe())),
+        };
+        let mut chain = vec![entries.swap_remove(chosen.ok_or_else(none)?).info?];
+        while let Some(base) = chain.last().and_then(|last| last.header.base) {
+            let found =
+                entries.iter().position(|entry| matches!(&entry.info, Ok(info) if info.as_base() == base));
+            let Some(found) = found else {
+                let name = &chain.last().expect("it was just looked at").name;
+                return Err(missing(format!(
+                    "the backup {:016x}, to which {name} is the difference, is missing or damaged in {}",
+                    base.id,
+                    self.dir.describe()
+                )));
+            };
+            chain.push(entries.swap_remove(found).info?);
+        }
+        chain.reverse();
+        Ok(chain)
+    }
+
+    pub(super) fn source(&self, backup: &BackupInfo) -> Result<InFile> {
+        Ok(InFile::new(self.dir.open_to_read(&backup.name)?))
+    }
+
+    /// Begins to add a backup.
+    pub(super) fn begin(&self, is_full: bool) -> Result<Addition> {
+        let lock = self.dir.lock(LOCK)?;
+        let names = self.dir.list()?;
+        for name in names.iter().filter(|name| name.starts_with(PREFIX) && name.ends_with(PARTIAL)) {
+            self.dir.remove(name)?;
+        }
+        let number = names.iter().filter_map(|name| number_of(name)).max().unwrap_or(0) + 1;
+        let kind = if is_full { FULL } else { INCREMENTAL };
+        let partial = format!("{PREFIX}{number:06}{PARTIAL}");
+        let file = self.dir.create(&partial)?;
+        let name = format!("{PREFIX}{number:06}{kind}");
+        Ok(Addition { dir: Arc::clone(&self.dir), file, partial, name, is_published: false, _lock: lock })
+    }
+}
+
+fn missing(message: String) -> Error {
+    Error::new(ErrorKind::Missing, message)
+}
+
+/// The number in a backup's name.
+fn number_of(name: &str) -> Option<u64> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let digits = rest.strip_suffix(FULL).or_else(|| rest.strip_suffix(INCREMENTAL))?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// Opens a file anywhere.
+pub(super) fn open_file(path: &Path) -> Result<Arc<dyn File>> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Error::invalid(format!("{} is no file's name", path.display())))?;
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    OsDir::open(folder.unwrap_or(Path::new(".")))?.open_to_read(name)
+}
+
+/// A backup that is being added to a folder. Given up, it takes its file away.
+#[derive(Debug)]
+pub(super) struct Addition {
+    dir: Arc<dyn Dir>,
+    file: Arc<dyn File>,
+    partial: String,
+    name: String,
+    is_published: bool,
+    _lock: Box<dyn Lock>,
+}
+
+impl Addition {
+    pub fn file(&self) -> Arc<dyn File> {
+        Arc::clone(&self.file)
+    }
+
+    /// Makes the file durable, then gives it its name. Answers that.
+    pub fn publish(mut self) -> Result<String> {
+        self.file.sync()?;
+        self.dir.rename(&self.partial, &self.name)?;
+        self.is_published = true;
+        self.dir.sync()?;
+        Ok(std::mem::take(&mut self.name))
+    }
+}
+
+impl Drop for Addition {
+    fn drop(&mut self) {
+        if !self.is_published {
+            // Best effort: the next addition removes it as well.
+            let _ = self.dir.remove(&self.partial);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Restoring: a chain of backups, read once from its beginning to its end, becomes a database in an empty directory.
+//!
+//! The parts go to `store::Rebuild` as they come, which makes nothing visible before its end. A stream cannot seek, so
+//! it is read in the same way: a chain in a stream is its members one behind the other.
+
+use super::channel::{InFile, Source, Stream};
+use super::folder::Backups;
+use super::format::{Base, Header};
+use super::reader::{Next, Reader};
+use base::seams::Random;
+use base::{Error, ErrorKind, Result};
+use io::{Dir, OsDir};
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use store::{Part, Rebuild};
+
+/// What was restored.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RestoreReport {
+    /// Members of the chain.
+    pub backups: u64,
+    /// The last commit that the restored database has.
+    pub commit: u64,
+    /// Commits that its first opening replays.
+    pub log_commits: u64,
+    /// Pages written, those of later members over those of earlier ones included.
+    pub pages: u64,
+    /// Bytes of the backups read.
+    pub bytes: u64,
+}
+
+/// Restores a backup of a folder into the directory `target`, which is empty or missing: `at` is its number or name,
+/// `None` the newest. Everything is verified, and read back, before the database is visible; see
+/// [`Database::backup_to`](crate::Database::backup_to) for an example.
+///
+/// # Errors
+/// `Exists` if the target has files; `Missing` if there is no such backup or a member of its chain is not there;
+/// `Foreign`, `Mismatch` and `Corruption` if the backups are not what they should be. The target holds no database
+/// then, and is refused as one.
+pub fn restore(backups: &Backups, at: Option<&str>, target: impl AsRef<Path>) -> Result<RestoreReport> {
+    // Before anything is made.
+    backups.chain(at)?;
+    restore_in(backups, at, empty_dir(target.as_ref())?)
+}
+
+/// [`restore`] into any directory that the `io` traits describe: how restoring is tested.
+#[doc(hidden)]
+pub fn restore_in(backups: &Backups, at: Option<&str>, target: Arc<dyn Dir>) -> Result<RestoreReport> {
+    let chain = backups.chain(at)?;
+    restore_sources(chain.iter().map(|backup| backups.source(backup)).collect::<Result<_>>()?, target)
+}
+
+/// Restores the backup in `files`: a full one, and after it any differences that follow each other. As [`restore`]
+/// otherwise.
+pub fn restore_files(files: &[impl AsRef<Path>], target: impl AsRef<Path>) -> Result<RestoreReport> {
+    let sources: Vec<InFile> = files.iter().map(|file| InFile::open(file.as_ref())).collect::<Result<_>>()?;
+    restore_sources(sources, empty_dir(target.as_ref())?)
+}
+
+/// Takes one backup from each of `sources`, which end behind it.
+fn restore_sources(sources: Vec<InFile>, target: Arc<dyn Dir>) -> Result<RestoreReport> {
+    let mut restoring = Restoring::begin(target)?;
+    for mut source in sources {
+        restoring.take(&mut source)?.ok_or_else(|| not_complete(source.name()))?;
+        if restoring.take(&mut source)?.is_some() {
+            return Err(Error::corruption(format!("{}: more than one backup in a file", source.name())));
+        }
+    }
+    restoring.finish()
+}
+
+/// Restores the backup that `stream` gives: a full one, and after it any differences that follow each other. As
+/// [`restore`] otherwise; an example is at [`Database::backup`](crate::Database::backup).
+pub fn restore_stream(stream: &mut dyn Read, target: impl AsRef<Path>) -> Result<RestoreReport> {
+    restore_stream_in(stream, empty_dir(target.as_ref())?)
+}
+
+/// [`restore_stream`] into any directory that the `io` traits describe: how restoring is tested.
+#[doc(hidden)]
+pub fn restore_stream_in(stream: &mut dyn Read, target: Arc<dyn Dir>) -> Result<RestoreReport> {
+    let mut restoring = Restoring::begin(target)?;
+    let mut source = Stream(stream);
+    restoring.take(&mut source)?.ok_or_else(|| not_complete(source.name()))?;
+    while restoring.take(&mut source)?.is_some() {}
+    restoring.finish()
+}
+
+fn not_complete(name: &str) -> Error {
+    Error::corruption(format!("{name}: expected a backup, found nothing"))
+}
+
+/// The directory `path`, made if it is missing, with nothing in it (an unlocked lock file is nothing).
+fn empty_dir(path: &Path) -> Result<Arc<dyn Dir>> {
+    let dir = OsDir::create(path)?;
+    let listed =
+        std::fs::read_dir(path).map_err(|cause| Error::io(format!("list {}", path.display()), cause))?;
+    match listed.filter_map(|entry| entry.ok()).find(|entry| entry.file_name() != "lock") {
+        None => Ok(Arc::new(dir)),
+        Some(entry) => {
+            let (path, name) = (path.display(), entry.file_name());
+            let message = format!("{path} is not empty: it has {name:?}; name a new or empty directory");
+            Err(Error::new(ErrorKind::Exists, message))
+        }
+    }
+}
+
+/// A restore under way.
+struct Restoring {
+    rebuild: Rebuild,
+    report: RestoreReport,
+    /// The member taken last, as its successor has to name it, and whose it was.
+    last: Option<(Base, Header)>,
+}
+
+impl Restoring {
+    fn begin(target: Arc<dyn Dir>) -> Result<Self> {
+        let report = RestoreReport { backups: 0, commit: 0, log_commits: 0, pages: 0, bytes: 0 };
+        Ok(Restoring { rebuild: Rebuild::begin(target)?, report, last: None })
+    }
+
+    /// Takes in the next backup of `source`; `None` if it has ended.
+    fn take(&mut self, source: &mut dyn Source) -> Result<Option<()>> {
+        let name = source.name().to_owned();
+        let Some(mut reader) = Reader::begin(source)? else { return Ok(None) };
+        let header = *reader.header();
+        self.expect_next(&header).map_err(|error| error.within(&name))?;
+        let totals = loop {
+            match reader.next()? {
+                Next::State(superblock) => self.rebuild.state(superblock, header.commit)?,
+                Next::Part(Part::Commit(record)) => self.rebuild.commit(record)?,
+                Next::Part(Part::Page(ptr, bytes)) => self.rebuild.page(ptr, bytes)?,
+                Next::Part(Part::Extent(piece)) => self.rebuild.piece(piece)?,
+                Next::End(totals) => break totals,
+            }
+        };
+        self.last = Some((Base { id: header.id, hash: totals.hash, checkpoint: header.checkpoint }, header));
+        self.report.backups += 1;
+        self.report.commit = header.commit.0;
+        self.report.log_commits = totals.commits;
+        self.report.pages += totals.pages;
+        self.report.bytes += totals.bytes;
+        Ok(Some(()))
+    }
+
+    /// Whether `next` is the difference to what was taken last.
+    fn expect_next(&self, next: &Header) -> Result<()> {
+        let mismatch = |message: String| Err(Error::new(ErrorKind::Mismatch, message));
+        let Some((expected, before)) = &self.last else {
+            return match next.base {
+                None => Ok(()),
+                Some(base) => mismatch(format!(
+                    "it is the difference to backup {:016x}, which has to come first",
+                    base.id
+                )),
+            };
+        };
+        if next.base != Some(*expected) {
+            let (expected, found) = (expected.id, next.base.map_or(0, |base| base.id));
+            return mismatch(format!(
+                "expected the difference to {expected:016x}, found one to {found:016x}"
+            ));
+        }
+        if (next.database, next.fork) != (before.database, before.fork) {
+            return mismatch("it is of another database".to_owned());
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<RestoreReport> {
+        // Chance 0 is what a database has that was never restored.
+        let fork = (Random::from_entropy().next_u64() as u32).max(1);
+        self.rebuild.finish(fork)?;
+        Ok(self.report)
+    }
+}

@@ -1,0 +1,280 @@
+//! Taking a backup: pin, copy part by part, unpin.
+//!
+//! No lock is held while anything is read, written or waited for, so that a slow target and a low rate cost the
+//! database no more than what is pinned: the log until its commits are copied, which is first, and the pages that
+//! checkpoints replace meanwhile, until the end. Memory: a page for each level of a tree, the longest commit record,
+//! and 400 KiB.
+
+use super::channel::{InFile, Sink, Stream};
+use super::folder::{BackupInfo, Backups};
+use super::format::{Base, Header, Kind, Totals};
+use super::writer::Writer;
+use crate::database::Database;
+use base::seams::Random;
+use base::{Error, ErrorKind, Result};
+use std::fmt;
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use store::superblock::Superblock;
+use store::{Part, Pinned};
+
+/// How a backup is taken.
+#[derive(Default)]
+#[must_use]
+pub struct BackupOptions<'a> {
+    rate_bytes: Option<u64>,
+    since: Option<BackupInfo>,
+    progress: Option<&'a mut dyn FnMut(BackupProgress)>,
+}
+
+impl fmt::Debug for BackupOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BackupOptions { rate_bytes, since, .. } = self;
+        f.debug_struct("BackupOptions").field("rate_bytes", rate_bytes).field("since", since).finish()
+    }
+}
+
+impl<'a> BackupOptions<'a> {
+    /// Writes at most so many bytes a second; default: no limit. Too little keeps the log and replaced pages longer.
+    pub fn rate_bytes(mut self, bytes_a_second: u64) -> Self {
+        self.rate_bytes = Some(bytes_a_second);
+        self
+    }
+
+    /// Takes the difference to an older backup of the same database, instead of everything.
+    pub fn since(mut self, base: &BackupInfo) -> Self {
+        self.since = Some(base.clone());
+        self
+    }
+
+    /// Is called now and then with how far the backup is.
+    pub fn progress(mut self, progress: &'a mut dyn FnMut(BackupProgress)) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+}
+
+/// How far a backup is.
+#[derive(Clone, Copy, Debug)]
+pub struct BackupProgress {
+    /// Bytes written.
+    pub bytes: u64,
+    /// About how many a full backup has.
+    pub expected_bytes: u64,
+}
+
+/// What a backup holds.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BackupReport {
+    /// Its file in the folder; `None` for a stream.
+    pub name: Option<String>,
+    /// Whether it is complete in itself.
+    pub is_full: bool,
+    /// The last commit in it: it holds what a snapshot of that commit sees.
+    pub commit: u64,
+    /// The checkpoint whose pages it holds.
+    pub checkpoint: u64,
+    /// Commits that came after the checkpoint, copied from the log.
+    pub log_commits: u64,
+    /// Pages copied.
+    pub pages: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+impl Database {
+    /// Writes a backup of what every reader sees now to `sink`, while commits and checkpoints go on. May be called
+    /// from any thread. Every page is verified on the way.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let restored = tempfile::tempdir().unwrap();
+    /// let fruit = db.table("fruit")?;
+    /// db.put(&fruit, b"apple", b"red")?;
+    /// let mut bytes = Vec::new();
+    /// let report = db.backup(pando::BackupOptions::default(), &mut bytes)?;
+    /// assert_eq!(report.bytes, bytes.len() as u64);
+    /// pando::restore_stream(&mut &bytes[..], restored.path())?;
+    /// let copy = pando::Database::open(restored.path())?;
+    /// assert_eq!(copy.get(&copy.table("fruit")?, b"apple")?.as_deref(), Some(&b"red"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Corruption` naming the page or block that is damaged; `Mismatch` if the backup that it should be the
+    /// difference to is of another database, or of another way that this one went; `Closed` if the database is closed
+    /// meanwhile; those of the sink. What was written by then is no backup, and is refused as such.
+    pub fn backup(&self, options: BackupOptions<'_>, sink: &mut dyn Write) -> Result<BackupReport> {
+        let mut stream = Stream(sink);
+        let report = take(self, options, &mut stream)?;
+        sink.flush().map_err(|cause| Error::io("write the backup", cause))?;
+        Ok(report)
+    }
+
+    /// Adds a backup to a folder, under the next number; see [`Database::backup`]. The file appears under its name
+    /// once it is complete and synced.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let (folder, restored) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let fruit = db.table("fruit")?;
+    /// let backups = pando::Backups::create(folder.path())?;
+    /// db.backup_to(&backups, pando::BackupOptions::default())?;
+    /// db.put(&fruit, b"apple", b"red")?;
+    /// let newest = backups.newest()?.unwrap();
+    /// db.backup_to(&backups, pando::BackupOptions::default().since(&newest))?;
+    /// pando::restore(&backups, None, restored.path())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::backup`]; `Locked` if another backup is being added.
+    pub fn backup_to(&self, backups: &Backups, options: BackupOptions<'_>) -> Result<BackupReport> {
+        let addition = backups.begin(options.since.is_none())?;
+        let mut file = InFile::new(addition.file());
+        let report = take(self, options, &mut file)?;
+        let name = Some(addition.publish()?);
+        Ok(BackupReport { name, ..report })
+    }
+}
+
+fn take(db: &Database, options: BackupOptions<'_>, sink: &mut dyn Sink) -> Result<BackupReport> {
+    let BackupOptions { rate_bytes, since, progress } = options;
+    let base = since.as_ref().map(BackupInfo::as_base);
+    let mut pinned = db.shared.store.pin(base.map(|base| base.checkpoint))?;
+    if let Some(since) = &since {
+        check_base(since, pinned.superblock())?;
+    }
+    let header = header_of(&pinned, base);
+    let expected_bytes = pinned.estimated_bytes();
+    let mut paced = Paced { sink, pace: rate_bytes.map(Pace::new), progress, bytes: 0, expected_bytes };
+    let mut writer = Writer::begin(&mut paced, &header)?;
+    writer.record(Kind::State, &[&pinned.superblock().encode()[..Superblock::BYTES]])?;
+    while pinned.advance()? {
+        match pinned.part() {
+            Part::Commit(record) => writer.record(Kind::Commit, &[record])?,
+            Part::Page(ptr, bytes) => writer.record(Kind::Page, &[&ptr.encode(), bytes])?,
+            Part::Extent(piece) => writer.record(
+                Kind::Extent,
+                &[
+                    &piece.ptr.encode(),
+                    &piece.len_bytes.to_le_bytes(),
+                    &piece.offset.to_le_bytes(),
+                    piece.bytes,
+                ],
+            )?,
+        }
+    }
+    drop(pinned);
+    let Totals { commits, pages, .. } = writer.end()?;
+    Ok(BackupReport {
+        name: None,
+        is_full: base.is_none(),
+        commit: header.commit.0,
+        checkpoint: header.checkpoint.0,
+        log_commits: commits,
+        pages,
+        bytes: paced.bytes,
+    })
+}
+
+fn header_of(pinned: &Pinned, base: Option<Base>) -> Header {
+    let superblock = pinned.superblock();
+    Header {
+        id: Random::from_entropy().next_u64().max(1),
+        base,
+        database: superblock.database,
+        fork: superblock.fork,
+        page_bytes: superblock.page_bytes as u32,
+        checkpoint: superblock.checkpoint,
+        commit: pinned.ts(),
+        created_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+    }
+}
+
+/// A difference needs a base of this very database, on the way that it went.
+fn check_base(since: &BackupInfo, superblock: &Superblock) -> Result<()> {
+    let problem = if since.header.database != superblock.database {
+        "is of another database"
+    } else if since.header.fork != superblock.fork {
+        "is of before this database was restored, or of another copy"
+    } else if since.header.checkpoint > superblock.checkpoint {
+        "is newer than this database, which must be an older copy"
+    } else {
+        return Ok(());
+    };
+    let message = format!("backup {} {problem}; take a full backup instead", since.name);
+    Err(Error::new(ErrorKind::Mismatch, message))
+}
+
+/// A sink that keeps to a rate and tells how far it is.
+struct Paced<'s, 'p> {
+    sink: &'s mut dyn Sink,
+    pace: Option<Pace>,
+    progress: Option<&'p mut dyn FnMut(BackupProgress)>,
+    bytes: u64,
+    expected_bytes: u64,
+}
+
+impl Sink for Paced<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sink.write(bytes)?;
+        self.bytes += bytes.len() as u64;
+        if let Some(progress) = &mut self.progress {
+            progress(BackupProgress { bytes: self.bytes, expected_bytes: self.expected_bytes });
+        }
+        if let Some(pace) = &mut self.pace {
+            thread::sleep(pace.after(bytes.len() as u64, Instant::now()));
+        }
+        Ok(())
+    }
+}
+
+/// Keeps to a rate: what was written lies before the moment that the rate allows for it. A pause is made up for, but
+/// no more than a moment's worth of it.
+#[derive(Debug)]
+struct Pace {
+    bytes_a_second: u64,
+    allowed_from: Instant,
+}
+
+impl Pace {
+    const CREDIT: Duration = Duration::from_millis(100);
+
+    fn new(bytes_a_second: u64) -> Self {
+        Pace { bytes_a_second: bytes_a_second.max(1), allowed_from: Instant::now() }
+    }
+
+    /// How long to wait at `now`, after `bytes` were written.
+    fn after(&mut self, bytes: u64, now: Instant) -> Duration {
+        let earliest = now.checked_sub(Self::CREDIT).unwrap_or(now);
+        let taken = Duration::from_secs_f64(bytes as f64 / self.bytes_a_second as f64);
+        self.allowed_from = self.allowed_from.max(earliest) + taken;
+        self.allowed_from.saturating_duration_since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_holds_on_average_and_makes_up_for_no_long_pause() {
+        let mut pace = Pace::new(1000);
+        let mut now = pace.allowed_from;
+        for _ in 0..50 {
+            now += Duration::from_millis(20);
+            now += pace.after(100, now);
+        }
+        let took = now - (pace.allowed_from - Duration::from_secs(5));
+        assert_eq!(took, Duration::from_secs(5), "5000 bytes at 1000 a second");
+        now += Duration::from_secs(60);
+        assert_eq!(pace.after(200, now), Duration::from_millis(100), "a minute's pause is worth 100 ms");
+    }
+}
