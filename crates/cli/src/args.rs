@@ -1,6 +1,6 @@
 //! What can be typed.
 
-use crate::{crash, demo, export, import, inspect, records};
+use crate::{backup, crash, demo, export, import, inspect, records};
 use clap::{Parser, Subcommand};
 
 const EXIT_CODES: &str = "\
@@ -13,7 +13,7 @@ Exit codes:
   5  conflicts that retries did not resolve
 
 Data goes to standard output; errors, and progress at a terminal, to standard error.
-Only put, import, demo, kills and bench create anything.";
+Only put, import, backup, restore, demo, kills and bench create anything.";
 
 /// Pando, an embedded transactional storage engine
 #[derive(Debug, Parser)]
@@ -41,6 +41,10 @@ pub enum Command {
     Import(import::ImportArgs),
     /// Write records as CSV, NDJSON or a directory tree that `import` reads back
     Export(export::ExportArgs),
+    /// Copy a database to a folder of backups or a stream, all of it or what changed
+    Backup(backup::BackupArgs),
+    /// Make a database of a backup; `--list` shows what a folder has
+    Restore(backup::RestoreArgs),
     /// Show counts and sizes
     Stats(inspect::InspectArgs),
     /// Read everything on disk and verify every checksum and structural rule

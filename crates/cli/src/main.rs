@@ -3,7 +3,7 @@
 //! [`args`] is what can be typed. Each group of commands has a file:
 //!
 //! * [`records`]: put, get, delete, scan; [`inspect`]: tables, stats, check, checkpoint;
-//! * [`import`] and [`export`];
+//! * [`import`] and [`export`]; [`backup`]: backup and restore;
 //! * [`demo`], and [`crash`]: the workload that is killed, behind `kills` and the demo;
 //! * `bench` is a crate of its own.
 //!
@@ -15,6 +15,7 @@
 #![deny(unsafe_code)]
 
 mod args;
+mod backup;
 mod crash;
 mod demo;
 mod export;
@@ -48,6 +49,8 @@ fn main() -> ExitCode {
         Command::Stats(args) => inspect::stats(&args),
         Command::Check(args) => inspect::check(&args),
         Command::Checkpoint(args) => inspect::checkpoint(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Restore(args) => backup::restore(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
         // It reports its failures itself, with the same exit codes.

@@ -1,0 +1,176 @@
+//! `backup` and `restore`: a database as files, and a database of such files again.
+
+use crate::failure::{Failure, Outcome};
+use crate::open::Existing;
+use crate::output::{self, Cell, Format, FormatArgs, Rows};
+use crate::text;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use pando::{BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, ErrorKind, RestoreReport};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+#[derive(Args, Debug)]
+pub struct BackupArgs {
+    #[command(flatten)]
+    database: Existing,
+    /// A folder of backups, made if it is missing, or `-` for standard output
+    target: PathBuf,
+    /// Copy only what changed since the folder's newest backup; with none there, everything
+    #[arg(long, conflicts_with = "since")]
+    incremental: bool,
+    /// Copy only what changed since this backup
+    #[arg(long, value_name = "FILE")]
+    since: Option<PathBuf>,
+    /// Write at most so much a second, as in 50MiB [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = text::parse_size)]
+    rate: Option<usize>,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct RestoreArgs {
+    /// A folder of backups, or backup files in order (a full one, then what builds on it), or `-` for standard input;
+    /// then a new or empty directory
+    #[arg(required = true, value_names = ["BACKUP", "DIR"])]
+    paths: Vec<PathBuf>,
+    /// Which of the folder's backups, by number or name [default: the newest]
+    #[arg(long, value_name = "BACKUP")]
+    at: Option<String>,
+    /// List the folder's backups and restore nothing
+    #[arg(long, conflicts_with = "at")]
+    list: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// `pando backup`.
+pub fn run(args: &BackupArgs) -> Outcome {
+    let to_stdout = args.target == Path::new("-");
+    if to_stdout && args.incremental {
+        let message = "a stream has no newest backup: name the one to go on from with --since FILE";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let db = args.database.open().map_err(|failure| match failure {
+        Failure::Engine(error) if error.kind() == ErrorKind::Locked => Failure::Engine(error.within(
+            "to back up a database that is written to, call Database::backup in the program that has it open",
+        )),
+        other => other,
+    })?;
+    let since = args.since.as_ref().map(BackupInfo::read).transpose()?;
+    let bar = progress();
+    let mut show = |progress: BackupProgress| {
+        bar.set_length(progress.expected_bytes.max(progress.bytes));
+        bar.set_position(progress.bytes);
+    };
+    let mut options = BackupOptions::default().progress(&mut show);
+    if let Some(rate) = args.rate {
+        options = options.rate_bytes(rate as u64);
+    }
+    if let Some(since) = &since {
+        options = options.since(since);
+    }
+    if to_stdout {
+        db.backup(options, &mut io::stdout().lock())?;
+        bar.finish_and_clear();
+        return Ok(());
+    }
+    let backups = Backups::create(&args.target)?;
+    let newest = if args.incremental { backups.newest()? } else { None };
+    if let Some(newest) = &newest {
+        options = options.since(newest);
+    }
+    let report = db.backup_to(&backups, options)?;
+    bar.finish_and_clear();
+    write_report(&report, args.format.format())
+}
+
+fn write_report(report: &BackupReport, format: Format) -> Outcome {
+    let name = report.name.as_deref().unwrap_or_default();
+    let fields = [
+        ("backup", Cell::Bytes(name.as_bytes())),
+        ("kind", Cell::Bytes(kind(report.is_full))),
+        ("commit", Cell::Number(report.commit)),
+        ("checkpoint", Cell::Number(report.checkpoint)),
+        ("log_commits", Cell::Number(report.log_commits)),
+        ("pages", Cell::Number(report.pages)),
+        ("bytes", Cell::Number(report.bytes)),
+    ];
+    output::write_record(format, &fields)
+}
+
+fn kind(is_full: bool) -> &'static [u8] {
+    if is_full { b"full" } else { b"incremental" }
+}
+
+/// Hidden where standard error is no terminal.
+fn progress() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bytes} of about {total_bytes} {bar:30} {bytes_per_sec}");
+    ProgressBar::new(0).with_style(style.expect("the template is right"))
+}
+
+/// `pando restore`.
+pub fn restore(args: &RestoreArgs) -> Outcome {
+    let (target, backups) = args.paths.split_last().expect("one path is required");
+    if args.list {
+        return match backups {
+            [] => list(&Backups::open(target)?, args.format.format()),
+            _ => Err(Failure::Usage("--list takes one folder of backups".to_owned())),
+        };
+    }
+    let report = match backups {
+        [] => {
+            let message = "name what to restore, then the directory to restore it into";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        [folder] if folder.is_dir() => pando::restore(&Backups::open(folder)?, args.at.as_deref(), target)?,
+        _ if args.at.is_some() => {
+            return Err(Failure::Usage("--at names a backup of a folder: name the folder".to_owned()));
+        }
+        [stdin] if stdin == Path::new("-") => pando::restore_stream(&mut io::stdin().lock(), target)?,
+        files => pando::restore_files(files, target)?,
+    };
+    write_restored(&report, args.format.format())
+}
+
+fn write_restored(report: &RestoreReport, format: Format) -> Outcome {
+    let fields = [
+        ("backups", Cell::Number(report.backups)),
+        ("commit", Cell::Number(report.commit)),
+        ("log_commits", Cell::Number(report.log_commits)),
+        ("pages", Cell::Number(report.pages)),
+        ("bytes", Cell::Number(report.bytes)),
+    ];
+    output::write_record(format, &fields)
+}
+
+/// A row for each backup. A damaged one is listed as such, and fails the command in the end.
+fn list(backups: &Backups, format: Format) -> Outcome {
+    let columns = ["number", "backup", "kind", "commit", "checkpoint", "created_s", "bytes"];
+    let mut rows = Rows::new(output::stdout(), format, &columns).map_err(Failure::stdout)?;
+    let mut damaged = None;
+    for entry in backups.list()? {
+        let (kind, commit, checkpoint, created_s) = match &entry.info {
+            Ok(info) => {
+                let created = info.created().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+                (kind(info.is_full()), info.commit(), info.checkpoint(), created)
+            }
+            Err(_) => (&b"damaged"[..], 0, 0, 0),
+        };
+        let cells = [
+            Cell::Number(entry.number),
+            Cell::Bytes(entry.name.as_bytes()),
+            Cell::Bytes(kind),
+            Cell::Number(commit),
+            Cell::Number(checkpoint),
+            Cell::Number(created_s),
+            Cell::Number(entry.bytes),
+        ];
+        rows.row(&cells).map_err(Failure::stdout)?;
+        damaged = damaged.or(entry.info.err());
+    }
+    rows.finish().map_err(Failure::stdout)?;
+    damaged.map_or(Ok(()), |error| Err(Failure::Engine(error)))
+}
