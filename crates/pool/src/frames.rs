@@ -90,6 +90,7 @@ impl Chunk {
     }
 
     /// Where frame `index` begins.
+    #[inline]
     fn frame(&self, index: usize) -> NonNull<u8> {
         assert!(index < self.metas.len());
         // SAFETY: the frame is within the allocation, as the assertion says.
@@ -99,6 +100,7 @@ impl Chunk {
     /// # Safety
     /// The frame must not be written while the result lives: it is linked and the caller's epoch lasts as
     /// long, or it is pinned that long.
+    #[inline]
     unsafe fn bytes(&self, index: usize) -> &[u8] {
         // SAFETY: within the allocation and initialised; not written, as the caller promises.
         unsafe { std::slice::from_raw_parts(self.frame(index).as_ptr(), self.page_bytes) }

@@ -75,12 +75,6 @@ impl Span {
         let earlier = self.end.as_deref().map_or(end, |own| own.min(end));
         Span { start: self.start.clone(), end: Some(earlier.to_vec()) }
     }
-
-    /// Whether `key` lies before the end.
-    #[inline]
-    fn ends_after(&self, key: &[u8]) -> bool {
-        self.end.as_deref().is_none_or(|end| key < end)
-    }
 }
 
 macro_rules! span_from_ranges {
@@ -323,10 +317,10 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn arrive_forward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
         let on = self.settle(moved)?;
-        self.place = match on.then(|| self.merged.entry()).flatten() {
-            Some((key, _)) if self.span.ends_after(key) => Place::On,
-            _ => Place::AfterLast,
-        };
+        // An open end needs no look at the key.
+        let within = |end| self.merged.entry().is_some_and(|(key, _)| key < end);
+        let is_on = on && self.span.end.as_deref().is_none_or(within);
+        self.place = if is_on { Place::On } else { Place::AfterLast };
         if self.track.is_some() {
             self.track_forward(fresh);
         }
@@ -336,10 +330,9 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn arrive_backward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
         let on = self.settle(moved)?;
-        self.place = match on.then(|| self.merged.entry()).flatten() {
-            Some((key, _)) if key >= &self.span.start[..] => Place::On,
-            _ => Place::BeforeFirst,
-        };
+        let within = |start| self.merged.entry().is_some_and(|(key, _)| key >= start);
+        let is_on = on && (self.span.start.is_empty() || within(&self.span.start[..]));
+        self.place = if is_on { Place::On } else { Place::BeforeFirst };
         if self.track.is_some() {
             self.track_backward(fresh);
         }
@@ -356,19 +349,26 @@ impl<'a> Cursor<'a> {
         moved
     }
 
+    /// The current record, its value read if it lies elsewhere. The entry is looked at once: this is most of a step.
     #[inline]
     fn lend(&mut self) -> Result<Lent<'_>> {
         if self.place != Place::On {
             return Ok(None);
         }
-        if let Some((_, Item::Large(large))) = self.merged.entry() {
-            let read = self.snapshot.store().read_large(large);
-            if read.is_err() {
-                self.place = Place::Fresh;
+        let Cursor { merged, snapshot, place, large, .. } = self;
+        let Some((key, item)) = merged.entry() else { return Ok(None) };
+        let value = match item {
+            Item::Value(value) => value,
+            Item::Large(reference) => {
+                let read = snapshot.store().read_large(reference);
+                if read.is_err() {
+                    *place = Place::Fresh;
+                }
+                large.insert(read?)
             }
-            self.large = Some(read?);
-        }
-        Ok(self.current())
+            Item::Deleted => return Ok(None),
+        };
+        Ok(Some((key, value)))
     }
 
     /// What was read: from where the cursor set out through the record it came to, or to the end of the span.
