@@ -1,6 +1,6 @@
 //! What can be typed.
 
-use crate::{backup, crash, demo, export, import, inspect, records};
+use crate::{backup, crash, demo, export, import, inspect, records, salvage};
 use clap::{Parser, Subcommand};
 
 const EXIT_CODES: &str = "\
@@ -13,7 +13,7 @@ Exit codes:
   5  conflicts that retries did not resolve
 
 Data goes to standard output; errors, and progress at a terminal, to standard error.
-Only put, import, backup, restore, demo, kills and bench create anything.";
+Only put, import, backup, restore, salvage, demo, kills and bench create anything.";
 
 /// Pando, an embedded transactional storage engine
 #[derive(Debug, Parser)]
@@ -49,6 +49,8 @@ pub enum Command {
     Stats(inspect::InspectArgs),
     /// Read everything on disk and verify every checksum and structural rule
     Check(inspect::InspectArgs),
+    /// Export what is readable of a damaged database, and say what is not
+    Salvage(salvage::SalvageArgs),
     /// Merge what the log holds into the trees
     Checkpoint(inspect::CheckpointArgs),
     /// Run workloads and print what they took; `--list` names them

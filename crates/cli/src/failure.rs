@@ -30,6 +30,8 @@ pub enum Failure {
     Usage(String),
     /// A file that is read has something wrong in it, or something was found untrue.
     Failed(String),
+    /// Files are damaged, as the command has said in detail.
+    Damaged(String),
     /// Whoever reads our output has seen enough, as `head` does. Not an error.
     ReaderGone,
 }
@@ -53,7 +55,10 @@ impl Failure {
         let message = match self {
             Failure::Engine(error) => error.to_string(),
             Failure::System { what, cause } => format!("cannot {what}: {cause}"),
-            Failure::Absent(message) | Failure::Usage(message) | Failure::Failed(message) => message.clone(),
+            Failure::Absent(message)
+            | Failure::Usage(message)
+            | Failure::Failed(message)
+            | Failure::Damaged(message) => message.clone(),
             Failure::ReaderGone => return ExitCode::SUCCESS,
         };
         eprintln!("error: {message}");
@@ -68,6 +73,7 @@ impl Failure {
             Failure::ReaderGone => 0,
             Failure::System { .. } | Failure::Absent(_) | Failure::Failed(_) => 1,
             Failure::Usage(_) => 2,
+            Failure::Damaged(_) => 3,
             Failure::Engine(error) => match error.kind() {
                 ErrorKind::Invalid | ErrorKind::Mismatch => 2,
                 ErrorKind::Corruption | ErrorKind::Foreign => 3,
@@ -83,7 +89,9 @@ impl Failure {
         let Failure::Engine(error) = self else { return None };
         Some(match error.kind() {
             ErrorKind::Missing => "check the path and the name; `put` and `import` create what is missing",
-            ErrorKind::Corruption => "keep the directory as it is and restore from a copy",
+            ErrorKind::Corruption => {
+                "keep the directory as it is; restore from a copy, or run `pando salvage`"
+            }
             ErrorKind::Foreign => "name the directory of a Pando database that this version can read",
             ErrorKind::Locked => "wait until that process has closed the database",
             ErrorKind::Conflict | ErrorKind::SnapshotTooOld => "nothing was written; run the command again",

@@ -3,7 +3,7 @@
 //! [`args`] is what can be typed. Each group of commands has a file:
 //!
 //! * [`records`]: put, get, delete, scan; [`inspect`]: tables, stats, check, checkpoint;
-//! * [`import`] and [`export`]; [`backup`]: backup and restore;
+//! * [`import`] and [`export`]; [`backup`]: backup and restore; [`salvage`], when a directory is damaged;
 //! * [`demo`], and [`crash`]: the workload that is killed, behind `kills` and the demo;
 //! * `bench` is a crate of its own.
 //!
@@ -25,6 +25,7 @@ mod inspect;
 mod open;
 mod output;
 mod records;
+mod salvage;
 mod scratch;
 mod text;
 mod tree;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Checkpoint(args) => inspect::checkpoint(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => backup::restore(&args),
+        Command::Salvage(args) => salvage::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
         // It reports its failures itself, with the same exit codes.

@@ -31,7 +31,7 @@ pub struct MemoryArgs {
 }
 
 impl MemoryArgs {
-    fn builder(self) -> Builder {
+    pub fn builder(self) -> Builder {
         match self.memory {
             Some(bytes) => Database::builder().memory_bytes(bytes),
             None => Database::builder(),

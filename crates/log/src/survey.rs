@@ -1,7 +1,8 @@
 //! What segment files a directory holds, judged by their names and headers alone.
 
 use crate::format::{
-    ALIGN_BYTES, Parsed, SEGMENT_HEADER_BYTES, SegmentHeader, Successor, segment_name, segment_number,
+    ALIGN_BYTES, Parsed, Position, SEGMENT_HEADER_BYTES, SegmentHeader, Successor, segment_name,
+    segment_number,
 };
 use crate::stock::Spare;
 use base::{DatabaseId, Error, ErrorKind, Lsn, Result};
@@ -166,6 +167,27 @@ impl Survey {
             Spare { name: segment_name(number), len_bytes }
         };
         self.entries.iter().filter(|(number, _)| !is_live(**number)).map(spare).collect()
+    }
+}
+
+impl crate::Log {
+    /// Where each segment whose header can be read begins, and whose it is: for salvage, when nothing says where replay
+    /// begins. Files that cannot be read are passed over.
+    pub fn segments(dir: &Arc<dyn Dir>) -> Result<Vec<(DatabaseId, Position)>> {
+        let header = |name: &String| {
+            let number = segment_number(name)?;
+            let mut bytes = [0; SEGMENT_HEADER_BYTES];
+            dir.open(name).and_then(|file| file.read_at(&mut bytes, 0)).ok()?;
+            match SegmentHeader::parse(&bytes) {
+                Parsed::Header(header) if header.number == number => Some(header),
+                _ => None,
+            }
+        };
+        let begin = |header: SegmentHeader| {
+            let SegmentHeader { database, generation, number, first_lsn, .. } = header;
+            (database, Position { segment: number, generation, lsn: first_lsn })
+        };
+        Ok(dir.list()?.iter().filter_map(header).map(begin).collect())
     }
 }
 

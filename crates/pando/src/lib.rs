@@ -32,6 +32,7 @@ mod backup;
 mod builder;
 mod cursor;
 mod database;
+pub mod salvage;
 mod snapshot;
 mod transaction;
 mod workers;

@@ -33,6 +33,7 @@ pub mod pinned;
 mod read_only;
 pub mod rebuild;
 pub mod recovery;
+pub mod salvage;
 pub mod scan;
 mod scan_mut;
 pub mod snapshot;

@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use txn::Clocks;
 
 pub(crate) const DATA: &str = "data";
-const NEW_DATA: &str = "data.new";
+pub(crate) const NEW_DATA: &str = "data.new";
 /// The data file while a database is being rebuilt from a backup.
 pub(crate) const REBUILT_DATA: &str = "data.restore";
 pub(crate) const LOCK: &str = "lock";
@@ -120,7 +120,7 @@ fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Re
 }
 
 /// Whether a file of this name is a database's.
-fn is_ours(name: &str) -> bool {
+pub(crate) fn is_ours(name: &str) -> bool {
     matches!(name, DATA | NEW_DATA | REBUILT_DATA | LOCK) || name.starts_with(LOG_PREFIX)
 }
 

@@ -173,6 +173,15 @@ impl Superblock {
         }
     }
 
+    /// Both slots, each if it is whole: for salvage, which takes what there is.
+    pub(crate) fn read_slots(file: &dyn File) -> [Option<Self>; 2] {
+        [0, 1].map(|index| {
+            let mut slot = vec![0; UNIT_BYTES];
+            file.read_at(&mut slot, index * UNIT_BYTES as u64).ok()?;
+            Self::decode(&slot, index).ok()?
+        })
+    }
+
     fn unreadable(file: &dyn File, slots: &[u8]) -> Error {
         let ours =
             slots.starts_with(&MAGIC) || slots.get(UNIT_BYTES..).is_some_and(|slot| slot.starts_with(&MAGIC));

@@ -1,0 +1,306 @@
+//! `salvage`: what is readable of a damaged directory, into a new database or as NDJSON.
+//!
+//! What is certain goes to OUT, what is uncertain to `OUT.uncertain`, which is made only if there is something. The
+//! report goes to standard output: what was exported, what is lost, and why.
+
+use crate::failure::{Failure, Outcome};
+use crate::open::MemoryArgs;
+use crate::output::{Cell, Format, Rows, say};
+use crate::text;
+use clap::{Args, ValueEnum};
+use pando::salvage::{self, Report, Sink, Trust};
+use pando::{Database, Durability, Table, Transaction};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, IsTerminal};
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub struct SalvageArgs {
+    /// The damaged database's directory; nothing in it is changed
+    dir: PathBuf,
+    /// Where to put what is certain; must not exist yet. What is uncertain goes to OUT.uncertain
+    out: PathBuf,
+    /// What to make of it
+    #[arg(long, value_enum, default_value_t = Target::Database)]
+    format: Target,
+    /// The report as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    memory: MemoryArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Target {
+    /// A new database with the same tables
+    Database,
+    /// An object a line, with table, key and value
+    Ndjson,
+}
+
+/// `pando salvage`.
+pub fn run(args: &SalvageArgs) -> Outcome {
+    let outs = [args.out.clone(), uncertain(&args.out)];
+    if let Some(there) = outs.iter().find(|out| out.exists()) {
+        return Err(Failure::Usage(format!(
+            "{} exists already: name a place that does not",
+            there.display()
+        )));
+    }
+    let report = match args.format {
+        Target::Database => {
+            let mut sink = Databases::new(outs.clone(), args.memory);
+            let report = salvage::salvage(&args.dir, &mut sink)?;
+            sink.finish()?;
+            report
+        }
+        Target::Ndjson => {
+            let mut sink = Lines::new(outs.clone());
+            let report = salvage::salvage(&args.dir, &mut sink);
+            sink.finish()?;
+            report?
+        }
+    };
+    if args.json {
+        say!("{}", as_json(&report))?;
+    } else {
+        tell(&report, &outs)?;
+    }
+    if report.is_complete() {
+        return Ok(());
+    }
+    Err(Failure::Damaged("not everything could be read: see the report".into()))
+}
+
+fn uncertain(out: &Path) -> PathBuf {
+    let mut name = out.as_os_str().to_owned();
+    name.push(".uncertain");
+    name.into()
+}
+
+/// Records so far, at a terminal.
+#[derive(Default)]
+struct Progress(u64);
+
+impl Progress {
+    fn record(&mut self) {
+        self.0 += 1;
+        if self.0.is_multiple_of(100_000) && io::stderr().is_terminal() {
+            eprint!("\r{} records", text::count(self.0));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.0 >= 100_000 && io::stderr().is_terminal() {
+            eprintln!();
+        }
+    }
+}
+
+/// A database for each trust, made when its first record comes.
+struct Databases {
+    outs: [PathBuf; 2],
+    memory: MemoryArgs,
+    page_bytes: Option<usize>,
+    made: [Option<Filling>; 2],
+    progress: Progress,
+}
+
+/// A database that is being filled.
+struct Filling {
+    db: Database,
+    tables: BTreeMap<String, Table>,
+    tx: Option<Transaction>,
+    pending_bytes: usize,
+}
+
+/// What one transaction of the new database holds at most, or little more.
+const BATCH_BYTES: usize = 4 << 20;
+
+impl Databases {
+    fn new(outs: [PathBuf; 2], memory: MemoryArgs) -> Self {
+        Databases { outs, memory, page_bytes: None, made: [None, None], progress: Progress::default() }
+    }
+
+    fn filling(&mut self, trust: Trust) -> pando::Result<&mut Filling> {
+        let made = &mut self.made[trust as usize];
+        if made.is_none() {
+            let builder = self.memory.builder().durability(Durability::Buffered);
+            let builder =
+                self.page_bytes.into_iter().fold(builder, |builder, bytes| builder.page_bytes(bytes));
+            let db = builder.create(&self.outs[trust as usize])?;
+            *made = Some(Filling { db, tables: BTreeMap::new(), tx: None, pending_bytes: 0 });
+        }
+        Ok(made.as_mut().expect("made above"))
+    }
+
+    fn finish(mut self) -> Outcome {
+        for mut filling in self.made.iter_mut().filter_map(Option::take) {
+            filling.commit()?;
+            filling.db.checkpoint()?;
+            filling.db.close()?;
+        }
+        Ok(())
+    }
+}
+
+impl Filling {
+    fn table(&mut self, name: &str) -> pando::Result<Table> {
+        if let Some(table) = self.tables.get(name) {
+            return Ok(table.clone());
+        }
+        self.commit()?;
+        let table = self.db.table(name)?;
+        self.tables.insert(name.to_owned(), table.clone());
+        Ok(table)
+    }
+
+    fn put(&mut self, table: &str, key: &[u8], value: &[u8]) -> pando::Result<()> {
+        let table = self.table(table)?;
+        if self.tx.is_none() {
+            self.tx = Some(self.db.begin()?);
+        }
+        self.tx.as_mut().expect("begun above").put(&table, key, value)?;
+        self.pending_bytes += key.len() + value.len();
+        if self.pending_bytes >= BATCH_BYTES { self.commit() } else { Ok(()) }
+    }
+
+    fn commit(&mut self) -> pando::Result<()> {
+        self.pending_bytes = 0;
+        self.tx.take().map_or(Ok(()), |tx| tx.commit().map(drop))
+    }
+}
+
+impl Sink for Databases {
+    fn begin(&mut self, page_bytes: Option<usize>) -> pando::Result<()> {
+        self.page_bytes = page_bytes;
+        self.filling(Trust::Certain).map(drop)
+    }
+
+    fn table(&mut self, table: &str) -> pando::Result<()> {
+        self.filling(Trust::Certain)?.table(table).map(drop)
+    }
+
+    fn record(&mut self, trust: Trust, table: &str, key: &[u8], value: &[u8]) -> pando::Result<()> {
+        self.progress.record();
+        self.filling(trust)?.put(table, key, value)
+    }
+}
+
+/// A file for each trust.
+struct Lines {
+    outs: [PathBuf; 2],
+    rows: [Option<Rows<'static, BufWriter<File>>>; 2],
+    progress: Progress,
+}
+
+impl Lines {
+    fn new(outs: [PathBuf; 2]) -> Self {
+        Lines { outs, rows: [None, None], progress: Progress::default() }
+    }
+
+    fn rows(&mut self, trust: Trust) -> io::Result<&mut Rows<'static, BufWriter<File>>> {
+        let rows = &mut self.rows[trust as usize];
+        if rows.is_none() {
+            let file = BufWriter::new(File::create_new(&self.outs[trust as usize])?);
+            *rows = Some(Rows::new(file, Format::Ndjson, &["table", "key", "value"])?);
+        }
+        Ok(rows.as_mut().expect("made above"))
+    }
+
+    fn finish(&mut self) -> Outcome {
+        for (rows, out) in self.rows.iter_mut().zip(&self.outs) {
+            let Some(rows) = rows.take() else { continue };
+            let written = rows.finish().and_then(|_| fs::File::open(out)?.sync_all());
+            written.map_err(|cause| Failure::system(format!("write {}", out.display()), cause))?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Lines {
+    fn begin(&mut self, _page_bytes: Option<usize>) -> pando::Result<()> {
+        let made = self.rows(Trust::Certain).map(drop);
+        made.map_err(|cause| pando::Error::io(format!("create {}", self.outs[0].display()), cause))
+    }
+
+    fn table(&mut self, _table: &str) -> pando::Result<()> {
+        Ok(())
+    }
+
+    fn record(&mut self, trust: Trust, table: &str, key: &[u8], value: &[u8]) -> pando::Result<()> {
+        self.progress.record();
+        let cells = [Cell::Bytes(table.as_bytes()), Cell::Bytes(key), Cell::Bytes(value)];
+        let written = self.rows(trust).and_then(|rows| rows.row(&cells));
+        written.map_err(|cause| pando::Error::io("write the records", cause))
+    }
+}
+
+/// Lost ranges shown of each table; `--json` has all.
+const SHOWN: usize = 20;
+
+fn tell(report: &Report, outs: &[PathBuf; 2]) -> Outcome {
+    match (report.checkpoint, report.commit) {
+        (Some(checkpoint), Some(commit)) => say!("as of commit {commit}, from checkpoint {checkpoint}")?,
+        _ => say!("no superblock can be read: nothing is certain")?,
+    }
+    say!("{} commits from the log", text::count(report.log_commits))?;
+    if let Some(why) = &report.log_stopped {
+        say!("the log could not be read further: {why}")?;
+    }
+    if report.is_outdated {
+        say!("there may have been later states: what is newer is among the uncertain")?;
+    }
+    if let Some(leaves) = report.scanned_leaves {
+        say!("the data file was searched: {} leaves", text::count(leaves))?;
+    }
+    report.damage.iter().try_for_each(|what| say!("damaged: {what}"))?;
+    for table in &report.tables {
+        let (certain, uncertain) = (text::count(table.certain), text::count(table.uncertain));
+        say!("table {}: {certain} records certain, {uncertain} uncertain", table.name)?;
+        for lost in table.lost.iter().take(SHOWN) {
+            let high = lost.high.as_ref().map_or("the end".into(), |high| text::show(high));
+            say!("  lost: from {} to before {high}: {}", text::show(&lost.low), lost.why)?;
+        }
+        if table.lost.len() > SHOWN {
+            say!("  and {} more", table.lost.len() - SHOWN)?;
+        }
+    }
+    let made: Vec<String> =
+        outs.iter().filter(|out| out.exists()).map(|out| out.display().to_string()).collect();
+    say!("written: {}", made.join(", "))
+}
+
+fn as_json(report: &Report) -> Value {
+    let key = |key: &[u8]| text::to_hex(key);
+    let tables: Vec<Value> = report
+        .tables
+        .iter()
+        .map(|table| {
+            let lost: Vec<Value> = table
+                .lost
+                .iter()
+                .map(|lost| {
+                    let high = lost.high.as_deref().map(key);
+                    json!({"low_hex": key(&lost.low), "high_hex": high, "why": lost.why})
+                })
+                .collect();
+            json!({"table": table.name, "certain": table.certain, "uncertain": table.uncertain, "lost": lost})
+        })
+        .collect();
+    json!({
+        "complete": report.is_complete(),
+        "checkpoint": report.checkpoint,
+        "commit": report.commit,
+        "log_commits": report.log_commits,
+        "log_stopped": report.log_stopped,
+        "outdated": report.is_outdated,
+        "scanned_leaves": report.scanned_leaves,
+        "damage": report.damage,
+        "tables": tables,
+    })
+}

@@ -1,0 +1,54 @@
+//! Exporting what can still be read of a damaged directory.
+//!
+//! ```
+//! # use pando::salvage::{self, Sink, Trust};
+//! /// Keeps what is certain.
+//! #[derive(Default)]
+//! struct Keep(Vec<(String, Vec<u8>, Vec<u8>)>);
+//!
+//! impl Sink for Keep {
+//!     fn begin(&mut self, _page_bytes: Option<usize>) -> pando::Result<()> {
+//!         Ok(())
+//!     }
+//!     fn table(&mut self, _table: &str) -> pando::Result<()> {
+//!         Ok(())
+//!     }
+//!     fn record(&mut self, trust: Trust, table: &str, key: &[u8], value: &[u8]) -> pando::Result<()> {
+//!         if trust == Trust::Certain {
+//!             self.0.push((table.into(), key.into(), value.into()));
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # fn main() -> pando::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! let db = pando::Database::create(dir.path())?;
+//! let fruit = db.table("fruit")?;
+//! db.put(&fruit, b"apple", b"red")?;
+//! db.close()?;
+//! let mut kept = Keep::default();
+//! let report = salvage::salvage(dir.path(), &mut kept)?;
+//! assert!(report.is_complete());
+//! assert_eq!(kept.0, [("fruit".into(), b"apple".to_vec(), b"red".to_vec())]);
+//! # Ok(())
+//! # }
+//! ```
+
+use base::Result;
+use io::OsDir;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use store::salvage::{Lost, Report, Sink, TableReport, Trust};
+
+/// Exports what is readable in the directory `path` to `sink`. Writes nothing to the directory. Reads the trees once,
+/// and if anything is missing all of the data file; memory for what the log holds, and for the first and last key of
+/// each leaf of the data file if it is searched.
+///
+/// # Errors
+/// `Missing` if there is no database; `Locked` if somebody writes to it; `Foreign` if nothing says which database it
+/// was; what `sink` answers. Damage is no error: the report has it.
+pub fn salvage(path: impl AsRef<Path>, sink: &mut dyn Sink) -> Result<Report> {
+    store::salvage::salvage(Arc::new(OsDir::open(path)?), sink)
+}

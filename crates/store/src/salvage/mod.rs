@@ -1,0 +1,392 @@
+//! What can still be read of a damaged directory, and what cannot. Writes nothing and opens nothing.
+//!
+//! 1. *Where to begin* (`start`): the newer whole superblock, else what the log's segment headers say of the database.
+//! 2. *The log* (`replay`): its commits from there on, in order, into a memtable, up to the first that cannot be
+//!    read.
+//! 3. *Walk* (`walk`): every tree from its root. A page or value that is not what its pointer promises is left out
+//!    with all that lies below it, and the keys that were to be found there are noted as lost.
+//! 4. *Scan* (`scan`), only where something was lost: all of the data file is searched for leaves, which prove
+//!    themselves by checksum, place and table. Of each key the version of the newest leaf counts; if the newest leaf
+//!    around a key does not have it, it was deleted.
+//!
+//! # What is promised
+//! Nothing is exported that was not verified to the last byte, so no value is wrong: each was committed once. What
+//! comes from steps 2 and 3 is [`Trust::Certain`]: together it is the database as of [`Report::commit`], less what is
+//! listed as lost. What only step 4 found is [`Trust::Uncertain`]: it was true once, and may have been changed or
+//! deleted since. The two are never mixed.
+//!
+//! Memory: what the log holds, a path of pages, and of a scan the first and last key of each leaf.
+
+mod blend;
+mod replay;
+mod scan;
+mod start;
+mod walk;
+
+use crate::catalog::TableRow;
+use crate::recovery::{DATA, LOCK, NEW_DATA};
+use crate::superblock::Superblock;
+use crate::tables::{Layout, table_of_key};
+use base::{CommitTs, Error, ErrorKind, Result, TableId};
+use blend::{Blend, Hides};
+use io::{Dir, File, ReadOnlyDir};
+use page::Value;
+use replay::Replayed;
+use run::Run;
+use scan::Leaves;
+use start::Start;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use walk::{Values, Walk};
+
+/// How far a record can be relied upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    /// It is what the database held as of [`Report::commit`].
+    Certain,
+    /// It was committed once, and may have been changed or deleted since.
+    Uncertain,
+}
+
+/// What takes the records.
+pub trait Sink {
+    /// Called once, before all else, with the page size of the database where it is known.
+    fn begin(&mut self, page_bytes: Option<usize>) -> Result<()>;
+
+    /// A table that certainly exists, before its records.
+    fn table(&mut self, table: &str) -> Result<()>;
+
+    /// A record of the table named `table`. Of each trust and table the keys ascend strictly.
+    fn record(&mut self, trust: Trust, table: &str, key: &[u8], value: &[u8]) -> Result<()>;
+}
+
+/// Keys that could not be read where they should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The first key that may be lost.
+    pub low: Vec<u8>,
+    /// The first key that is not; `None`: all to the end of the table.
+    pub high: Option<Vec<u8>>,
+    /// Why.
+    pub why: String,
+}
+
+/// What became of a table.
+#[derive(Clone, Debug, Default)]
+pub struct TableReport {
+    /// Its name, or `table-<id>` if its name is lost.
+    pub name: String,
+    /// Records exported as certain.
+    pub certain: u64,
+    /// Records exported as uncertain.
+    pub uncertain: u64,
+    /// What is not among the certain.
+    pub lost: Vec<Lost>,
+}
+
+/// What was exported, and what was not.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The checkpoint from whose superblock trees were walked; `None`: no superblock could be read.
+    pub checkpoint: Option<u64>,
+    /// What is certain is the database as of this commit; `None`: nothing is.
+    pub commit: Option<u64>,
+    /// Commits taken from the log.
+    pub log_commits: u64,
+    /// Why the log was not read further, if not because it ends.
+    pub log_stopped: Option<String>,
+    /// Whether there may have been later states than that of [`Report::commit`].
+    pub is_outdated: bool,
+    /// Leaves that the scan found; `None`: none was needed.
+    pub scanned_leaves: Option<u64>,
+    /// What else was found wrong: superblocks, catalogs.
+    pub damage: Vec<String>,
+    /// The tables, by name.
+    pub tables: Vec<TableReport>,
+}
+
+impl Report {
+    /// Whether everything that the database held was exported as certain.
+    pub fn is_complete(&self) -> bool {
+        self.commit.is_some()
+            && self.log_stopped.is_none()
+            && !self.is_outdated
+            && self.damage.is_empty()
+            && self.tables.iter().all(|table| table.lost.is_empty())
+    }
+}
+
+/// Exports what is readable in `dir` to `sink`.
+///
+/// # Errors
+/// [`ErrorKind::Missing`] if there is neither a data file nor a log; [`ErrorKind::Locked`] if somebody writes;
+/// [`ErrorKind::Foreign`] if nothing tells which database it is, so that nothing can be verified; what `sink` answers.
+/// Damage is no error: it is reported.
+pub fn salvage(dir: Arc<dyn Dir>, sink: &mut dyn Sink) -> Result<Report> {
+    let dir: Arc<dyn Dir> = Arc::new(ReadOnlyDir::new(dir));
+    let names = dir.list()?;
+    if !names.iter().any(|name| crate::recovery::is_ours(name)) {
+        return Err(Error::new(ErrorKind::Missing, "there is no database"));
+    }
+    // Where there is no lock file, none is made.
+    let _lock = names.iter().any(|name| name == LOCK).then(|| dir.lock(LOCK)).transpose()?;
+    let data = [DATA, NEW_DATA].into_iter().find(|data| names.iter().any(|name| name == data));
+    let data = data.map(|name| dir.open(name)).transpose()?;
+    let mut report = Report::default();
+    let start = Start::find(&dir, data.as_deref(), &mut report)?;
+    let replayed = match &start.superblock {
+        Some(superblock) => replay::after(&dir, superblock, &mut report),
+        None => replay::all(&dir, start.database, &mut report),
+    };
+    Salvage { data, start, replayed, report, sink, leaves: None, names: BTreeMap::new() }.export()
+}
+
+struct Salvage<'a> {
+    data: Option<Arc<dyn File>>,
+    start: Start,
+    replayed: Replayed,
+    report: Report,
+    sink: &'a mut dyn Sink,
+    leaves: Option<Leaves>,
+    names: BTreeMap<TableId, String>,
+}
+
+/// What the walk tells of a catalog.
+struct Rows<T> {
+    rows: BTreeMap<TableId, T>,
+    is_whole: bool,
+}
+
+impl Salvage<'_> {
+    fn export(mut self) -> Result<Report> {
+        let page_bytes = match &self.start.superblock {
+            Some(superblock) => Some(superblock.page_bytes),
+            None => self.leaves()?.page_bytes(),
+        };
+        self.sink.begin(page_bytes)?;
+        let runs = self.runs();
+        let catalog = self.catalog(&runs)?;
+        let mut tables: BTreeSet<TableId> = catalog.rows.keys().copied().collect();
+        if !catalog.is_whole || self.report.is_outdated {
+            tables.extend(runs.rows.keys().copied());
+            tables.extend(self.replayed.memtable.tables());
+            tables.extend(self.leaves()?.tables());
+        }
+        for table in tables.into_iter().filter(|&table| table >= TableId::FIRST_USER) {
+            let is_named = catalog.rows.contains_key(&table);
+            self.table(table, is_named, &runs)?;
+        }
+        self.report.tables.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(self.report)
+    }
+
+    fn values(&self) -> Values<'_> {
+        Values { data: self.data.as_deref(), database: self.start.database }
+    }
+
+    /// The scan's leaves; the file is searched when they are asked for first.
+    fn leaves(&mut self) -> Result<&Leaves> {
+        if self.leaves.is_none() {
+            let leaves = Leaves::find(self.data.as_deref(), &self.start)?;
+            self.report.scanned_leaves = Some(leaves.len() as u64);
+            self.leaves = Some(leaves);
+        }
+        Ok(self.leaves.as_ref().expect("found above"))
+    }
+
+    /// Table to run, as the newest readable checkpoint has them.
+    fn runs(&mut self) -> Rows<Run> {
+        let mut rows = BTreeMap::new();
+        let Some(superblock) = self.start.superblock else { return Rows { rows, is_whole: false } };
+        let mut wrong = Vec::new();
+        let mut walk = Walk::new(self.data.as_deref(), &self.start, TableId::PHYSICAL);
+        let walked = walk.run(&superblock.physical, &mut |key, value| {
+            let Value::Inline(value) = value else { return Ok(()) };
+            match table_of_key(key).and_then(|table| Ok((table, Layout::decode(table, value)?))) {
+                Ok((table, Layout::BTree(run))) => drop(rows.insert(table, run)),
+                Err(error) => wrong.push(error.to_string()),
+            }
+            Ok(())
+        });
+        wrong.extend(walked.err().map(|error| error.to_string()));
+        wrong.extend(walk.lost.into_iter().map(|lost| lost.why));
+        let is_whole = wrong.is_empty();
+        self.report.damage.extend(wrong.into_iter().map(|why| format!("physical catalog: {why}")));
+        Rows { rows, is_whole }
+    }
+
+    /// The tables that certainly exist. Names of others, where they can be found, go to `self.names`.
+    fn catalog(&mut self, runs: &Rows<Run>) -> Result<Rows<()>> {
+        let mut certain = BTreeMap::new();
+        let mut wrong = Vec::new();
+        let mut rows = Collect::default();
+        let mut lost = Vec::new();
+        if self.start.superblock.is_some() {
+            let mut blend =
+                Blend::new(&self.replayed.memtable, TableId::CATALOG, Hides::All, self.values(), &mut rows);
+            let mut walk = Walk::new(self.data.as_deref(), &self.start, TableId::CATALOG);
+            let run = runs.rows.get(&TableId::CATALOG).copied().unwrap_or(Run::EMPTY);
+            walk.run(&run, &mut |key, value| blend.tree(key, value))?;
+            blend.finish()?;
+            lost = walk.lost;
+            lost.append(&mut blend.lost);
+        }
+        for (name, row) in rows.0 {
+            match TableRow::decode(&name, &row) {
+                Ok(row) => {
+                    certain.insert(row.id, ());
+                    self.name(row.id, &name);
+                }
+                Err(error) => wrong.push(error.to_string()),
+            }
+        }
+        wrong.extend(lost.into_iter().map(|lost| lost.why));
+        let is_whole = wrong.is_empty() && runs.is_whole;
+        self.report.damage.extend(wrong.into_iter().map(|why| format!("catalog: {why}")));
+        if !is_whole || self.report.is_outdated {
+            let mut rows = Collect::default();
+            self.leaves()?;
+            let leaves = self.leaves.as_ref().expect("asked for above");
+            let mut blend =
+                Blend::new(&self.replayed.memtable, TableId::CATALOG, Hides::Puts, self.values(), &mut rows);
+            leaves.newest(self.data.as_deref(), &self.start, TableId::CATALOG, &mut |_, key, value| {
+                blend.tree(key, value)
+            })?;
+            blend.finish()?;
+            for (name, row) in rows.0 {
+                if let Ok(row) = TableRow::decode(&name, &row) {
+                    self.name(row.id, &name);
+                }
+            }
+        }
+        Ok(Rows { rows: certain, is_whole })
+    }
+
+    /// Notes the name of a table, unless it or the name is known already.
+    fn name(&mut self, table: TableId, name: &[u8]) {
+        let name = String::from_utf8_lossy(name).into_owned();
+        if !self.names.values().any(|known| *known == name) {
+            self.names.entry(table).or_insert(name);
+        }
+    }
+
+    /// Exports one table. Only of one that certainly exists is anything certain.
+    fn table(&mut self, table: TableId, is_named: bool, runs: &Rows<Run>) -> Result<()> {
+        let name = self.names.get(&table).cloned().unwrap_or_else(|| format!("table-{}", table.0));
+        let mut found = TableReport { name, ..TableReport::default() };
+        let walked = self.start.superblock.filter(|_| is_named);
+        match walked {
+            Some(_) => self.walk_table(table, runs, &mut found)?,
+            None => found.lost.push(Lost::all("it has no readable root")),
+        }
+        found.lost.sort_by(|a, b| a.low.cmp(&b.low));
+        if !found.lost.is_empty() || self.report.is_outdated {
+            self.scan_table(table, walked.as_ref(), &mut found)?;
+        }
+        if is_named || found.uncertain > 0 {
+            self.report.tables.push(found);
+        }
+        Ok(())
+    }
+
+    /// Step 3.
+    fn walk_table(&mut self, table: TableId, runs: &Rows<Run>, found: &mut TableReport) -> Result<()> {
+        self.sink.table(&found.name)?;
+        let run = runs.rows.get(&table).copied();
+        if run.is_none() && !runs.is_whole {
+            found.lost.push(Lost::all("its root may be among the lost rows of the physical catalog"));
+        }
+        let data = self.data.as_deref();
+        let values = Values { data, database: self.start.database };
+        let mut out = Out { sink: self.sink, name: &found.name, trust: Trust::Certain, count: 0 };
+        let mut blend = Blend::new(&self.replayed.memtable, table, Hides::All, values, &mut out);
+        let mut walk = Walk::new(data, &self.start, table);
+        walk.run(&run.unwrap_or(Run::EMPTY), &mut |key, value| blend.tree(key, value))?;
+        blend.finish()?;
+        found.lost.append(&mut blend.lost);
+        found.certain = out.count;
+        found.lost.extend(walk.lost);
+        Ok(())
+    }
+
+    /// Step 4. Of a table that was `walked`, what it has is certain and is not repeated, but for later states.
+    fn scan_table(
+        &mut self,
+        table: TableId,
+        walked: Option<&Superblock>,
+        found: &mut TableReport,
+    ) -> Result<()> {
+        self.leaves()?;
+        let leaves = self.leaves.as_ref().expect("asked for above");
+        let later = walked.filter(|_| self.report.is_outdated).map(|superblock| superblock.checkpoint);
+        let hides = match (walked, later) {
+            (None, _) => Hides::Puts,
+            (Some(_), Some(_)) => Hides::Nothing,
+            (Some(_), None) => Hides::All,
+        };
+        let mut out = Out { sink: self.sink, name: &found.name, trust: Trust::Uncertain, count: 0 };
+        let values = Values { data: self.data.as_deref(), database: self.start.database };
+        let mut blend = Blend::new(&self.replayed.memtable, table, hides, values, &mut out);
+        if walked.is_some() {
+            blend.without_log();
+        }
+        let (data, start, lost) = (self.data.as_deref(), &self.start, &found.lost);
+        leaves.newest(data, start, table, &mut |birth, key, value| {
+            let is_lost = || {
+                let behind = lost.partition_point(|lost| lost.low[..] <= *key);
+                lost[..behind].last().is_some_and(|lost| lost.covers(key))
+            };
+            let is_later = later.is_some_and(|later| birth > later);
+            if is_later || is_lost() { blend.tree(key, value) } else { Ok(()) }
+        })?;
+        blend.finish()?;
+        found.uncertain = out.count;
+        Ok(())
+    }
+}
+
+impl Lost {
+    fn all(why: &str) -> Self {
+        Lost { low: Vec::new(), high: None, why: why.into() }
+    }
+
+    fn one(key: &[u8], error: &Error) -> Self {
+        Lost { low: key.to_vec(), high: Some([key, &[0]].concat()), why: error.to_string() }
+    }
+
+    /// Whether `key` is among the keys.
+    pub fn covers(&self, key: &[u8]) -> bool {
+        self.low[..] <= *key && self.high.as_ref().is_none_or(|high| *key < high[..])
+    }
+}
+
+/// Rows in memory.
+#[derive(Default)]
+struct Collect(Vec<(Vec<u8>, Vec<u8>)>);
+
+impl blend::Take for Collect {
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.0.push((key.to_vec(), value.to_vec()));
+        Ok(())
+    }
+}
+
+/// Records of one table to the sink, counted.
+struct Out<'a> {
+    sink: &'a mut dyn Sink,
+    name: &'a str,
+    trust: Trust,
+    count: u64,
+}
+
+impl blend::Take for Out<'_> {
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.count += 1;
+        self.sink.record(self.trust, self.name, key, value)
+    }
+}
+
+/// The state that a timestamp stands for, in a report.
+fn number(ts: CommitTs) -> u64 {
+    ts.0
+}

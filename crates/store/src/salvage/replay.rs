@@ -1,0 +1,99 @@
+//! The log's commits, as far as they can be read in order.
+
+use super::{Report, number};
+use crate::apply::apply_record;
+use crate::superblock::Superblock;
+use base::{CommitTs, DatabaseId, Error, Lsn, Result};
+use io::Dir;
+use log::{Block, Log, Position};
+use memtable::{Memtable, Writer};
+use std::sync::Arc;
+
+/// What the log holds.
+#[derive(Debug)]
+pub struct Replayed {
+    /// All of its changes.
+    pub memtable: Arc<Memtable>,
+}
+
+struct Replay {
+    writer: Writer,
+    last: CommitTs,
+    commits: u64,
+}
+
+impl Replay {
+    /// Applies a block's commit; `follows` says whether it may come after the last one.
+    fn block(&mut self, block: &Block<'_>, follows: fn(CommitTs, CommitTs) -> bool) -> Result<()> {
+        let record = block.payload;
+        let Some(decoder) = base::op::Decoder::begin(record) else {
+            return if record.is_empty() { Ok(()) } else { Err(Error::corruption("no commit record")) };
+        };
+        let ts = decoder.ts();
+        if !follows(self.last, ts) {
+            return Err(Error::corruption(format!("commit {} follows commit {}", ts.0, self.last.0)));
+        }
+        // Decoded once before, so that nothing of a record with a flaw in it is applied.
+        let mut whole = decoder;
+        whole.by_ref().for_each(drop);
+        if whole.finish().is_none_or(|rest| !rest.is_empty()) {
+            return Err(Error::corruption(format!("commit {} is no commit record", ts.0)));
+        }
+        apply_record(record, &mut self.writer)?;
+        (self.last, self.commits) = (ts, self.commits + 1);
+        Ok(())
+    }
+}
+
+/// The commits after those of `superblock`, up to the first that cannot be read.
+pub fn after(dir: &Arc<dyn Dir>, superblock: &Superblock, report: &mut Report) -> Replayed {
+    let (memtable, writer) = Memtable::new();
+    let mut replay = Replay { writer, last: superblock.absorbed, commits: 0 };
+    let follows = |last: CommitTs, next: CommitTs| next.0 == last.0 + 1;
+    let scanned = Log::scan(dir, superblock.database, superblock.replay_from, &mut |block| {
+        replay.block(&block, follows)
+    });
+    match scanned {
+        Ok(tail) if tail.end.lsn < superblock.log_synced => {
+            let (end, synced) = (tail.end.lsn, superblock.log_synced);
+            report.log_stopped = Some(format!("the log ends at LSN {end}, but was durable through {synced}"));
+        }
+        Ok(tail) => report.is_outdated = tail.newest_checkpoint > superblock.checkpoint,
+        Err(error) => {
+            report.log_stopped = Some(error.to_string());
+            report.is_outdated = true;
+        }
+    }
+    report.log_commits = replay.commits;
+    report.commit = Some(number(replay.last));
+    Replayed { memtable }
+}
+
+/// All commits that any segment holds, in their order, whatever is missing between them.
+pub fn all(dir: &Arc<dyn Dir>, database: DatabaseId, report: &mut Report) -> Replayed {
+    let (memtable, writer) = Memtable::new();
+    let mut replay = Replay { writer, last: CommitTs(0), commits: 0 };
+    let segments = Log::segments(dir).unwrap_or_default();
+    let mut behind = Lsn(0);
+    let mut begins: Vec<Position> =
+        segments.into_iter().filter(|(whose, _)| *whose == database).map(|(_, begin)| begin).collect();
+    begins.sort_unstable_by_key(|begin| begin.lsn);
+    for begin in begins {
+        if begin.lsn < behind {
+            continue;
+        }
+        let scanned = Log::scan(dir, database, begin, &mut |block| {
+            behind = block.end.lsn;
+            // What an earlier segment's chain has shown already is passed over.
+            match base::op::Decoder::begin(block.payload) {
+                Some(decoder) if decoder.ts() <= replay.last => Ok(()),
+                _ => replay.block(&block, |last, next| next > last),
+            }
+        });
+        if let Err(error) = scanned {
+            report.log_stopped.get_or_insert_with(|| error.to_string());
+        }
+    }
+    report.log_commits = replay.commits;
+    Replayed { memtable }
+}

@@ -1,0 +1,150 @@
+//! Leaves without their parents: found by searching the file, and laid over each other by their births.
+//!
+//! A leaf of birth *b* says what its table held between its first and its last key when checkpoint *b* was written:
+//! what it has, and nothing else. So of all leaves around a key the newest decides: if it has the key, that is the
+//! version; if not, the key was deleted since the older ones. A checkpoint may write a leaf twice, and one that a crash
+//! cut short has the number of the next: among leaves of one birth any that has the key is believed.
+
+use super::start::Start;
+use base::limits::{MAX_PAGE_BYTES, MIN_PAGE_BYTES, UNIT_BYTES};
+use base::{CheckpointNo, DatabaseId, PagePtr, Result, TableId, checksum};
+use io::File;
+use page::{Kind, Page, Value};
+use std::collections::BTreeMap;
+
+/// Read at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+#[derive(Debug)]
+struct Leaf {
+    ptr: PagePtr,
+    birth: CheckpointNo,
+    first: Vec<u8>,
+    last: Vec<u8>,
+}
+
+/// All leaves in a file that prove themselves, by table.
+#[derive(Debug, Default)]
+pub struct Leaves {
+    by_table: BTreeMap<TableId, Vec<Leaf>>,
+}
+
+/// Takes a record and the birth of its leaf.
+pub type Visit<'v> = dyn FnMut(CheckpointNo, &[u8], Value<'_>) -> Result<()> + 'v;
+
+impl Leaves {
+    /// Searches all of the file. A piece that the disk cannot read is passed over.
+    pub fn find(data: Option<&dyn File>, start: &Start) -> Result<Self> {
+        let mut leaves = Leaves::default();
+        let Some(data) = data else { return Ok(leaves) };
+        let sizes: Vec<usize> = match &start.superblock {
+            Some(superblock) => vec![superblock.page_bytes],
+            None => (0..).map(|n| MIN_PAGE_BYTES << n).take_while(|&size| size <= MAX_PAGE_BYTES).collect(),
+        };
+        let units = (data.len()? / UNIT_BYTES as u64).min(PagePtr::MAX_UNIT + 1);
+        // A page that begins in a piece may reach into the next.
+        let mut bytes = vec![0; PIECE_BYTES + MAX_PAGE_BYTES];
+        let mut unit = 0;
+        while unit < units {
+            let read = data.read_at(&mut bytes, unit * UNIT_BYTES as u64).unwrap_or(0);
+            for at in (0..PIECE_BYTES).step_by(UNIT_BYTES).take_while(|&at| at < read) {
+                let here = unit + (at / UNIT_BYTES) as u64;
+                for size in sizes.iter().filter(|&&size| at + size <= read) {
+                    leaves.consider(&bytes[at..at + size], here, start.database);
+                }
+            }
+            unit += (PIECE_BYTES / UNIT_BYTES) as u64;
+        }
+        leaves.by_table.values_mut().for_each(|found| found.sort_by(|a, b| a.first.cmp(&b.first)));
+        Ok(leaves)
+    }
+
+    /// Takes `bytes` in if they are a leaf of ours that belongs at `unit`.
+    fn consider(&mut self, bytes: &[u8], unit: u64, database: DatabaseId) {
+        let looks_like_one = bytes[8] == b'P' && bytes[10] == 1;
+        let stored = u64::from_le_bytes(*bytes.first_chunk().expect("a page is longer"));
+        if !looks_like_one || checksum::extent(database, unit, &bytes[8..]) != stored {
+            return;
+        }
+        let ptr = PagePtr::new(unit, (bytes.len() / UNIT_BYTES) as u64, stored);
+        let Ok(page) = Page::verify(bytes, ptr, database) else { return };
+        let Some(table) = page.table().filter(|_| page.kind() == Kind::Leaf && page.count() > 0) else {
+            return;
+        };
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        page.copy_key(0, &mut first);
+        page.copy_key(page.count() - 1, &mut last);
+        self.by_table.entry(table).or_default().push(Leaf { ptr, birth: page.birth(), first, last });
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_table.values().map(Vec::len).sum()
+    }
+
+    /// Whose they are.
+    pub fn tables(&self) -> impl Iterator<Item = TableId> {
+        self.by_table.keys().copied()
+    }
+
+    /// How long they are.
+    pub fn page_bytes(&self) -> Option<usize> {
+        self.by_table.values().flatten().map(|leaf| leaf.ptr.len_bytes()).max()
+    }
+
+    /// Shows the newest version of each key of `table`, in key order. Memory: the leaves that overlap at one place.
+    pub fn newest(
+        &self,
+        data: Option<&dyn File>,
+        start: &Start,
+        table: TableId,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        let (Some(leaves), Some(data)) = (self.by_table.get(&table), data) else { return Ok(()) };
+        let mut waiting = leaves.iter().peekable();
+        let mut open: Vec<Open<'_>> = Vec::new();
+        loop {
+            let next = open.iter().map(|leaf| &leaf.key).min();
+            // All leaves that begin at or before the next key are around it.
+            if let Some(leaf) = waiting.next_if(|leaf| next.is_none_or(|next| leaf.first <= *next)) {
+                open.extend(Open::read(leaf, data, start.database));
+                continue;
+            }
+            let Some(key) = next.cloned() else { return Ok(()) };
+            let newest = open.iter().map(|open| open.leaf.birth).max().expect("there is a key");
+            let decides = open.iter().find(|open| open.leaf.birth == newest && open.key == key);
+            if let Some(open) = decides {
+                visit(newest, &key, Page::trusted(&open.bytes).value(open.at))?;
+            }
+            open.iter_mut().filter(|open| open.key == key).for_each(Open::advance);
+            open.retain(|open| open.leaf.last > key);
+        }
+    }
+}
+
+/// A leaf under the sweep.
+struct Open<'l> {
+    leaf: &'l Leaf,
+    bytes: Vec<u8>,
+    at: usize,
+    key: Vec<u8>,
+}
+
+impl<'l> Open<'l> {
+    /// Reads the leaf again; `None` if it no longer is what it was.
+    fn read(leaf: &'l Leaf, data: &dyn File, database: DatabaseId) -> Option<Self> {
+        let mut bytes = vec![0; leaf.ptr.len_bytes()];
+        data.read_exact_at(&mut bytes, leaf.ptr.offset_bytes()).ok()?;
+        Page::verify(&bytes, leaf.ptr, database).ok()?;
+        let key = leaf.first.clone();
+        Some(Open { leaf, bytes, at: 0, key })
+    }
+
+    fn advance(&mut self) {
+        let page = Page::trusted(&self.bytes);
+        self.at += 1;
+        if self.at < page.count() {
+            page.copy_key(self.at, &mut self.key);
+        }
+    }
+}

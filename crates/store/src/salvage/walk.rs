@@ -1,0 +1,162 @@
+//! A tree from its root, past whatever is damaged.
+
+use super::Lost;
+use super::start::Start;
+use base::{CheckpointNo, DatabaseId, Error, ErrorKind, LargeRef, PagePtr, Result, TableId, checksum};
+use io::File;
+use page::{Kind, Page, Value};
+use run::{Pieces, Run};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// A walk over one table's tree.
+pub struct Walk<'a> {
+    data: Option<&'a dyn File>,
+    start: &'a Start,
+    table: TableId,
+    /// Where pages were read: a page with two parents is read once.
+    seen: BTreeSet<u64>,
+    /// What could not be read, in key order.
+    pub lost: Vec<Lost>,
+}
+
+/// Takes a leaf's record.
+pub type Visit<'v> = dyn FnMut(&[u8], Value<'_>) -> Result<()> + 'v;
+
+/// Where a page's keys must lie, and how old it may be.
+#[derive(Clone, Copy)]
+struct Place<'k> {
+    level: u8,
+    low: &'k [u8],
+    high: Option<&'k [u8]>,
+    birth: CheckpointNo,
+}
+
+impl<'a> Walk<'a> {
+    /// A walk over what is said to be `table`'s.
+    pub fn new(data: Option<&'a dyn File>, start: &'a Start, table: TableId) -> Self {
+        Walk { data, start, table, seen: BTreeSet::new(), lost: Vec::new() }
+    }
+
+    /// Shows every record below the root of `run` that can be read, in key order.
+    ///
+    /// # Errors
+    /// What `visit` answers. Damage goes to [`Walk::lost`].
+    pub fn run(&mut self, run: &Run, visit: &mut Visit<'_>) -> Result<()> {
+        let (Some(root), Some(superblock)) = (run.root, &self.start.superblock) else { return Ok(()) };
+        let place =
+            Place { level: run.height.saturating_sub(1), low: &[], high: None, birth: superblock.checkpoint };
+        self.subtree(root, place, visit)
+    }
+
+    fn subtree(&mut self, ptr: PagePtr, place: Place<'_>, visit: &mut Visit<'_>) -> Result<()> {
+        let mut bytes = Vec::new();
+        let page = match self.page(ptr, place, &mut bytes) {
+            Ok(page) => page,
+            Err(error) => {
+                let (low, high) = (place.low.to_vec(), place.high.map(<[u8]>::to_vec));
+                self.lost.push(Lost { low, high, why: error.to_string() });
+                return Ok(());
+            }
+        };
+        let mut key = Vec::new();
+        if place.level == 0 {
+            return (0..page.count()).try_for_each(|i| {
+                page.copy_key(i, &mut key);
+                visit(&key, page.value(i))
+            });
+        }
+        let (mut low, mut high) = (place.low.to_vec(), Vec::new());
+        for i in 0..page.count() {
+            let is_last = i + 1 == page.count();
+            if !is_last {
+                page.copy_key(i + 1, &mut high);
+            }
+            let high_key = if is_last { place.high } else { Some(&high[..]) };
+            let below = Place { level: place.level - 1, low: &low, high: high_key, birth: page.birth() };
+            self.subtree(page.child(i), below, visit)?;
+            std::mem::swap(&mut low, &mut high);
+        }
+        Ok(())
+    }
+
+    /// Reads the page at `ptr`, and holds it against all that is known of it.
+    fn page<'b>(&mut self, ptr: PagePtr, place: Place<'_>, bytes: &'b mut Vec<u8>) -> Result<Page<'b>> {
+        let wrong = |what: &str| Error::corruption(format!("page at {ptr:?}: {what}"));
+        let page_bytes = self.start.superblock.as_ref().map_or(0, |superblock| superblock.page_bytes);
+        if ptr.len_bytes() != page_bytes {
+            return Err(wrong("its length is not that of a page"));
+        }
+        if !self.seen.insert(ptr.unit()) {
+            return Err(wrong("a second parent leads to it"));
+        }
+        let data = self.data.ok_or_else(|| wrong("there is no data file"))?;
+        bytes.resize(page_bytes, 0);
+        data.read_exact_at(bytes, ptr.offset_bytes())?;
+        let page = Page::verify(bytes, ptr, self.start.database)?;
+        let kind = if place.level == 0 { Kind::Leaf } else { Kind::Inner };
+        if page.level() != place.level || page.kind() != kind || page.count() == 0 {
+            return Err(wrong("it is not of the level that its parent says"));
+        }
+        if page.birth() > place.birth {
+            return Err(wrong("it is newer than its parent"));
+        }
+        if page.table().is_some_and(|table| table != self.table) {
+            return Err(wrong("it says that it belongs to another table"));
+        }
+        let mut key = Vec::new();
+        for i in [usize::from(kind == Kind::Inner), page.count() - 1] {
+            if i < page.count() {
+                page.copy_key(i, &mut key);
+                let is_first_child = kind == Kind::Inner && i == 0;
+                let fits = *place.low <= key[..] && place.high.is_none_or(|high| key[..] < *high);
+                if !is_first_child && !fits {
+                    return Err(wrong("its keys are outside of what its parent says"));
+                }
+            }
+        }
+        Ok(page)
+    }
+}
+
+/// Where values lie.
+#[derive(Clone, Copy)]
+pub struct Values<'a> {
+    /// The data file, if there is one.
+    pub data: Option<&'a dyn File>,
+    /// Whose it is.
+    pub database: DatabaseId,
+}
+
+impl Values<'_> {
+    /// The value itself, wherever it lies, verified to the last byte. In memory, whole.
+    pub fn read<'v>(&self, value: Value<'v>) -> Result<Cow<'v, [u8]>> {
+        match value {
+            Value::Inline(value) => Ok(Cow::Borrowed(value)),
+            Value::Large(large) => self.read_large(large).map(Cow::Owned),
+            Value::Deleted => Err(Error::corruption("a tree holds a delete")),
+        }
+    }
+
+    fn read_large(&self, large: LargeRef) -> Result<Vec<u8>> {
+        let data = self.data.ok_or_else(|| Error::corruption("there is no data file"))?;
+        let pieces = Pieces::find(data, self.database, large)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(large.len_bytes as usize).map_err(|refused| {
+            let message = format!("a value of {} bytes does not fit in memory", large.len_bytes);
+            Error::new(ErrorKind::Full, message).caused_by(refused)
+        })?;
+        let indexes = pieces.extents().count() - pieces.count();
+        for (ptr, len) in pieces.parts().skip(indexes) {
+            let at = bytes.len();
+            bytes.resize(at + len as usize, 0);
+            data.read_exact_at(&mut bytes[at..], ptr.offset_bytes())?;
+            let found = checksum::extent(self.database, ptr.unit(), &bytes[at..]);
+            if found != ptr.checksum() {
+                let message = format!("large value at {ptr:?}: its checksum is {found:016x}");
+                return Err(Error::corruption(message));
+            }
+        }
+        Ok(bytes)
+    }
+}
