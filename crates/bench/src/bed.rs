@@ -4,7 +4,7 @@ use crate::cli::{Durability, Settings};
 use crate::measure::{Meter, Usage};
 use crate::records::{RunScan, Scan};
 use crate::{Outcome, ensure};
-use base::budget::Budget;
+use base::budget::Account;
 use base::slots::{Reader, Slots};
 use base::{CheckpointNo, DatabaseId};
 use io::{Dir, OsDir};
@@ -169,7 +169,7 @@ impl EditorBed {
         let memory_bytes = settings.memory.unwrap_or(EDITOR_BYTES);
         let slots = Arc::new(Slots::new());
         let reader = slots.claim().expect("nobody else has a slot");
-        let budget = Arc::new(Budget::new(memory_bytes));
+        let budget = Account::alone(memory_bytes);
         let pool = Pool::new(Arc::clone(&file), database, page_bytes, budget, memory_bytes, slots);
         let space = Mutex::new(Space::create(file, database, RESERVED_UNITS));
         Ok(EditorBed { pool, space, reader, dirty_bytes: memory_bytes, _place: place })

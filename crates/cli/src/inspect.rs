@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::open::{Existing, WriteArgs};
 use crate::output::{self, Cell, FormatArgs, Rows};
 use clap::Args;
-use pando::{CheckReport, Stats};
+use pando::{CheckReport, Holder, Stats};
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -81,7 +81,8 @@ pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
 }
 
 /// The counters worth a line, in the order of the layers.
-pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 25] {
+pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 35] {
+    let held = |holder| stats.memory.held.of(holder) as u64;
     [
         ("page_bytes", stats.page_bytes),
         ("last_commit", stats.last_commit),
@@ -102,6 +103,16 @@ pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 25] {
         ("data_file_bytes", stats.data_file_bytes),
         ("data_used_bytes", stats.data_used_bytes),
         ("data_retired_bytes", stats.data_retired_bytes),
+        ("memory_limit_bytes", stats.memory.limit_bytes),
+        ("memory_used_bytes", stats.memory.used_bytes),
+        ("memory_peak_bytes", stats.memory.peak_bytes),
+        ("memory_databases", stats.memory.databases),
+        ("memory_pool_bytes", held(Holder::Pool)),
+        ("memory_memtables_bytes", held(Holder::Memtables)),
+        ("memory_write_sets_bytes", held(Holder::WriteSets)),
+        ("memory_checkpoint_bytes", held(Holder::Checkpoint)),
+        ("memory_recovery_bytes", held(Holder::Recovery)),
+        ("memory_log_bytes", held(Holder::Log)),
         ("page_splits", stats.edits.splits),
         ("page_merges", stats.edits.merges),
         ("page_borrows", stats.edits.borrows),

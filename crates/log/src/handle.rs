@@ -133,6 +133,11 @@ impl Log {
         Position { segment: number, generation, lsn: appender.end }
     }
 
+    /// Whether blocks are stored through a mapping of the current segment, which counts as the process's memory.
+    pub fn is_mapped(&self) -> bool {
+        lock(&self.appender).segment.is_mapped()
+    }
+
     /// Names `checkpoint` as the newest in every block from now on. Numbers only grow.
     pub fn set_checkpoint(&self, checkpoint: CheckpointNo) {
         self.checkpoint.fetch_max(checkpoint.0, Ordering::SeqCst);

@@ -32,6 +32,11 @@ impl Segment {
         Segment::new(header, dir.open(&header.name())?)
     }
 
+    /// Whether blocks are stores into a mapping.
+    pub fn is_mapped(&self) -> bool {
+        self.map.is_some()
+    }
+
     /// Whether a block with this much payload fits at `at` and leaves room for an end block.
     #[inline]
     pub fn has_room(&self, at: Lsn, payload_bytes: usize) -> bool {

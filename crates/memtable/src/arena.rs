@@ -4,14 +4,18 @@
 //!    memtable goes. Nothing in a chunk is dropped: only plain data and atomics are placed there.
 //! 2. Records grow from a chunk's low end, nodes from its high end. Nodes are aligned to cache lines and
 //!    records to eight bytes, and neither pays for the other's alignment.
-//! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`], so that an idle table costs a page and
-//!    a busy one a system call each megabyte. What would fill a quarter of the largest chunk gets one of its
+//! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to at most [`MAX_CHUNK_BYTES`], so that an idle table costs a page
+//!    and a busy one a system call each megabyte. What would fill a quarter of the largest chunk gets one of its
 //!    own, and the current chunk stays in use.
+//! 4. Where there is an account, each chunk is charged to it before it is allocated, out of the writer's *credit*:
+//!    what was reserved while a refusal could still be borne. The arena gives all of it back when it is freed.
 
+use base::budget::{Account, Charge, Holder};
 use base::sync::atomic::{AtomicUsize, Ordering};
 use base::sync::{Mutex, lock};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr;
+use std::sync::Arc;
 
 /// The first chunk: what an empty memtable with one written table costs.
 const FIRST_CHUNK_BYTES: usize = 4 << 10;
@@ -23,8 +27,15 @@ const CHUNK_ALIGN: usize = 64;
 /// All chunks of a memtable.
 #[derive(Debug)]
 pub(crate) struct Arena {
-    chunks: Mutex<Vec<Chunk>>,
+    chunks: Mutex<Chunks>,
     bytes: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Chunks {
+    list: Vec<Chunk>,
+    /// What they are charged as, if they are.
+    charge: Option<Charge>,
 }
 
 #[derive(Debug)]
@@ -37,8 +48,9 @@ struct Chunk {
 unsafe impl Send for Chunk {}
 
 impl Arena {
-    pub fn new() -> Arena {
-        Arena { chunks: Mutex::new(Vec::new()), bytes: AtomicUsize::new(0) }
+    pub fn new(account: Option<&Arc<Account>>) -> Arena {
+        let charge = account.map(|account| Charge::none(account, Holder::Memtables));
+        Arena { chunks: Mutex::new(Chunks { list: Vec::new(), charge }), bytes: AtomicUsize::new(0) }
     }
 
     /// Bytes of all chunks.
@@ -47,14 +59,21 @@ impl Arena {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    fn add(&self, size: usize) -> *mut u8 {
+    /// Allocates a chunk, charged to `credit` as far as that reaches.
+    fn add(&self, size: usize, credit: &mut Option<Charge>) -> *mut u8 {
+        let mut chunks = lock(&self.chunks);
+        if let (Some(charge), Some(credit)) = (&mut chunks.charge, credit) {
+            charge.join(credit.split(size));
+            let missing = self.bytes() + size - charge.bytes();
+            charge.join(credit.account().charge_by_force(Holder::Memtables, missing));
+        }
         let layout = Layout::from_size_align(size, CHUNK_ALIGN).expect("a chunk fits memory");
         // SAFETY: the layout has a size above zero: callers ask for a chunk's size or for a piece's.
         let start = unsafe { alloc(layout) };
         if start.is_null() {
             handle_alloc_error(layout);
         }
-        lock(&self.chunks).push(Chunk { start, layout });
+        chunks.list.push(Chunk { start, layout });
         // Relaxed, in two steps: only the writer's Bump adds chunks, and `bytes` is a statistic.
         self.bytes.store(self.bytes() + size, Ordering::Relaxed);
         start
@@ -63,7 +82,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        for chunk in lock(&self.chunks).drain(..) {
+        for chunk in lock(&self.chunks).list.drain(..) {
             // SAFETY: it came from `alloc` with this layout, and whoever borrowed from it borrowed the
             // memtable too.
             unsafe { dealloc(chunk.start, chunk.layout) };
@@ -77,6 +96,9 @@ pub(crate) struct Bump {
     low: *mut u8,
     room: usize,
     next_chunk_bytes: usize,
+    max_chunk_bytes: usize,
+    /// Charged already, for chunks to come. None where nothing is charged.
+    credit: Option<Charge>,
 }
 
 // SAFETY: the free middle is reachable through nothing but this Bump, which is as free to move as a `&mut
@@ -84,8 +106,58 @@ pub(crate) struct Bump {
 unsafe impl Send for Bump {}
 
 impl Bump {
-    pub fn new() -> Bump {
-        Bump { low: ptr::null_mut(), room: 0, next_chunk_bytes: FIRST_CHUNK_BYTES }
+    pub fn new(credit: Option<Charge>, max_chunk_bytes: usize) -> Bump {
+        let max_chunk_bytes = max_chunk_bytes.clamp(FIRST_CHUNK_BYTES, MAX_CHUNK_BYTES);
+        Bump { low: ptr::null_mut(), room: 0, next_chunk_bytes: FIRST_CHUNK_BYTES, max_chunk_bytes, credit }
+    }
+
+    /// What is free in the current chunk, in bytes.
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// By how much the arena grows at most when pieces of `bytes` in all are taken.
+    #[inline]
+    fn growth(&self, bytes: usize) -> usize {
+        // A piece is at most a quarter of a chunk, so that three quarters are filled before the next one is begun; the
+        // last one may be nearly empty.
+        if bytes <= self.room { 0 } else { bytes + bytes / 3 + self.max_chunk_bytes }
+    }
+
+    /// Makes sure that pieces of `bytes` in all are paid for; false if the budget refuses. Never waits. A comparison
+    /// unless a chunk is due.
+    #[inline]
+    pub fn reserve(&mut self, bytes: usize) -> bool {
+        let growth = self.growth(bytes);
+        match &self.credit {
+            Some(credit) if credit.bytes() < growth => self.add_credit(growth),
+            _ => true,
+        }
+    }
+
+    #[cold]
+    fn add_credit(&mut self, bytes: usize) -> bool {
+        let credit = self.credit.as_mut().expect("asked for where there is one");
+        // Twice the need, if it is to be had: so this is seldom.
+        let missing = bytes - credit.bytes();
+        let account = credit.account();
+        let more = account.charge(Holder::Memtables, missing + self.max_chunk_bytes);
+        match more.or_else(|| account.charge(Holder::Memtables, missing)) {
+            Some(charge) => credit.join(charge),
+            None => return false,
+        }
+        true
+    }
+
+    /// How much more must be charged for pieces of `bytes` in all.
+    pub fn missing(&self, bytes: usize) -> usize {
+        let credit = self.credit.as_ref().map_or(usize::MAX, Charge::bytes);
+        self.growth(bytes).saturating_sub(credit)
+    }
+
+    /// The credit, to add to or to take.
+    pub fn credit(&mut self) -> &mut Option<Charge> {
+        &mut self.credit
     }
 
     /// Fresh, uninitialised memory for a record, from the low end.
@@ -144,14 +216,14 @@ impl Bump {
     /// memory of its own for what is too large for that.
     #[cold]
     fn refill(&mut self, arena: &Arena, size: usize) -> Option<*mut u8> {
-        if size > MAX_CHUNK_BYTES / 4 {
-            return Some(arena.add(size));
+        if size > self.max_chunk_bytes / 4 {
+            return Some(arena.add(size, &mut self.credit));
         }
         // The factor two leaves room for alignment.
         let chunk_bytes = self.next_chunk_bytes.max((2 * size).next_power_of_two());
-        self.low = arena.add(chunk_bytes);
+        self.low = arena.add(chunk_bytes, &mut self.credit);
         self.room = chunk_bytes;
-        self.next_chunk_bytes = (2 * chunk_bytes).min(MAX_CHUNK_BYTES);
+        self.next_chunk_bytes = (2 * chunk_bytes).min(self.max_chunk_bytes);
         None
     }
 }

@@ -7,6 +7,7 @@ use crate::record::Record;
 use crate::search::find;
 use crate::table::{Directory, RangeTombstone, Table};
 use crate::writer::Writer;
+use base::budget::Charge;
 use base::sync::Arc;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::{CommitTs, LargeRef, TableId};
@@ -51,12 +52,22 @@ pub struct Memtable {
 impl Memtable {
     /// An empty memtable, which owns no memory yet, and the one right to write to it.
     pub fn new() -> (Arc<Memtable>, Writer) {
+        Self::with(None, usize::MAX)
+    }
+
+    /// An empty memtable whose memory is charged to `credit`'s account, and first to `credit` itself, which
+    /// passes to the writer. It grows by at most `max_chunk_bytes` at a time (4 KiB to 1 MiB).
+    pub fn charged(credit: Charge, max_chunk_bytes: usize) -> (Arc<Memtable>, Writer) {
+        Self::with(Some(credit), max_chunk_bytes)
+    }
+
+    fn with(credit: Option<Charge>, max_chunk_bytes: usize) -> (Arc<Memtable>, Writer) {
         let memtable = Arc::new(Memtable {
             directory: Directory::new(),
             records: AtomicU64::new(0),
-            arena: Arena::new(),
+            arena: Arena::new(credit.as_ref().map(Charge::account)),
         });
-        let writer = Writer { memtable: Arc::clone(&memtable), bump: Bump::new() };
+        let writer = Writer { memtable: Arc::clone(&memtable), bump: Bump::new(credit, max_chunk_bytes) };
         (memtable, writer)
     }
 

@@ -5,6 +5,7 @@ use crate::cursor::Cursor;
 use crate::insert::{Change, Tree};
 use crate::memtable::{Found, Memtable};
 use crate::table::Table;
+use base::budget::Charge;
 use base::op::Op;
 use base::sync::Arc;
 use base::sync::atomic::Ordering;
@@ -18,6 +19,12 @@ pub struct Writer {
     pub(crate) bump: Bump,
 }
 
+/// What a record costs beside its key and value: its header, alignment, and its part of nodes, those included that
+/// splits leave behind.
+const RECORD_COST: usize = 160;
+/// What splits up to the root cost, once a commit.
+const PATH_COST: usize = 6 << 10;
+
 const _: () = {
     const fn assert_send<T: Send>() {}
     assert_send::<Writer>();
@@ -29,6 +36,49 @@ impl Writer {
     /// What it writes to.
     pub fn memtable(&self) -> &Arc<Memtable> {
         &self.memtable
+    }
+
+    /// Bytes that are written to: what the memtable has allocated, less what is free for the next records.
+    pub fn used_bytes(&self) -> usize {
+        self.memtable.bytes() - self.bump.room()
+    }
+
+    /// What `operations` with keys and values of `payload` bytes in all take at most.
+    fn cost(payload: usize, operations: u64) -> usize {
+        payload + RECORD_COST * operations as usize + PATH_COST
+    }
+
+    /// Makes sure that a commit of so many operations, whose keys and values have `payload` bytes in all, finds its
+    /// memory charged; false if the budget has none. Never waits, costs a comparison as a rule. True where
+    /// nothing is charged.
+    #[inline]
+    #[must_use]
+    pub fn reserve(&mut self, payload: usize, operations: u64) -> bool {
+        self.bump.reserve(Self::cost(payload, operations))
+    }
+
+    /// What [`Writer::reserve`] would have to charge, in bytes: for [`Writer::add_credit`].
+    pub fn missing(&self, payload: usize, operations: u64) -> usize {
+        self.bump.missing(Self::cost(payload, operations))
+    }
+
+    /// Adds what was charged for the commits to come.
+    pub fn add_credit(&mut self, charge: Charge) {
+        if let Some(credit) = self.bump.credit() {
+            credit.join(charge);
+        }
+    }
+
+    /// Gives back what was charged and not needed, but for `keep` bytes.
+    pub fn shrink_credit(&mut self, keep: usize) {
+        if let Some(credit) = self.bump.credit() {
+            credit.shrink_to(keep);
+        }
+    }
+
+    /// Takes what was charged and not needed: for the writer of the next memtable.
+    pub fn take_credit(&mut self) -> Option<Charge> {
+        self.bump.credit().as_mut().map(|credit| credit.split(usize::MAX))
     }
 
     /// Sets `key` to `value`. O(log n).

@@ -2,6 +2,7 @@
 
 #![cfg(not(loom))]
 
+use base::budget::{Account, Charge, Holder};
 use base::op::Op;
 use base::seams::Random;
 use base::sync::Arc;
@@ -393,4 +394,35 @@ fn readers_see_whole_commits_under_a_writer() {
             applied.store(commit, Ordering::Release);
         }
     });
+}
+
+#[test]
+fn what_a_commit_takes_was_reserved() {
+    for seed in 0..60 {
+        let mut random = Random::seeded(seed);
+        let account = Account::alone(64 << 20);
+        let chunk = 4096 << random.below(8);
+        let (memtable, mut writer) = Memtable::charged(Charge::none(&account, Holder::Memtables), chunk);
+        let kind = random.below(4);
+        for ts in 1..400 {
+            let count = if random.chance(1, 12) { 200 } else { 1 + random.below(3) };
+            let longest = [20, 300, 5_000, 200_000][random.below(4) as usize] / count + 1;
+            let mut changes: Vec<_> = (0..count)
+                .map(|_| (key(&mut random, kind, 5_000), vec![7; random.below(longest) as usize]))
+                .collect();
+            changes.sort();
+            changes.dedup_by(|a, b| a.0 == b.0);
+            let payload = changes.iter().map(|(key, value)| key.len() + value.len()).sum();
+            assert!(writer.reserve(payload, count), "seed {seed}");
+            let charged = account.held().total();
+            let pairs = changes.iter().map(|(key, value)| (&key[..], Found::Value(&value[..])));
+            writer.extend_sorted(TableId(16), CommitTs(ts), &mut { pairs });
+            assert_eq!(account.held().total(), charged, "seed {seed}, commit {ts}: charged by force");
+            assert!(memtable.bytes() <= charged);
+        }
+        drop(writer);
+        assert_eq!(account.held().of(Holder::Memtables), memtable.bytes(), "seed {seed}");
+        drop(memtable);
+        assert_eq!(account.held().total(), 0, "seed {seed}");
+    }
 }

@@ -1,7 +1,9 @@
 //! Options of a database.
 
+use crate::available::available_bytes;
 use crate::database::Database;
 use crate::workers::ReaderWatch;
+use base::budget::Budget;
 use base::{Error, Result, limits};
 use io::{Dir, MemDir, OsDir};
 use std::path::Path;
@@ -50,15 +52,34 @@ impl Builder {
         self
     }
 
-    /// The ceiling on the memory of page pool, memtables and checkpoints, in bytes; at least 1 MiB, default a
-    /// quarter of the machine's memory or of the control group's limit. Nothing is taken before it is used. Too
-    /// little costs disk reads and frequent checkpoints, too much costs the rest of the machine.
+    /// The ceiling on the memory of page pool, memtables, uncommitted writes and checkpoints, in bytes; at least 1 MiB
+    /// and 64 pages, default a quarter of the machine's memory or of the control group's limit. Nothing is taken
+    /// before it is used. Too little costs disk reads and frequent checkpoints, too much costs the rest of the machine.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.options.memory_bytes = bytes;
         self
     }
 
-    /// The longest log segment, in bytes; default 64 MiB, and not above an eighth of the memory ceiling (or 1 MiB).
+    /// One ceiling on memory for this database and all others that are given a clone of the same budget. Each can take
+    /// what the others do not use, and gives back what it has not used lately when another needs it. Takes the place of
+    /// [`Builder::memory_bytes`].
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let budget = pando::Budget::new(64 << 20);
+    /// let users = pando::Database::builder().budget(&budget).in_memory()?;
+    /// let orders = pando::Database::builder().budget(&budget).page_bytes(4096).in_memory()?;
+    /// assert_eq!(users.stats()?.memory.databases, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn budget(mut self, budget: &Arc<Budget>) -> Self {
+        self.options.budget = Some(Arc::clone(budget));
+        self
+    }
+
+    /// The longest log segment, in bytes; default 64 MiB, and not above 1/16 of the memory
+    /// ceiling (1/64 of a shared one).
     /// Small segments give space back sooner, at more syncs.
     pub fn max_segment_bytes(mut self, bytes: u64) -> Self {
         self.options.max_segment_bytes = bytes;
@@ -212,13 +233,5 @@ impl Builder {
 
 /// A quarter of the memory that this process may use: the machine's or its control group's, whichever is less.
 fn default_memory_bytes() -> usize {
-    let read = |path: &str| std::fs::read_to_string(path).ok();
-    let machine = read("/proc/meminfo").and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?.to_owned();
-        line.split_whitespace().nth(1)?.parse::<usize>().ok()?.checked_mul(1024)
-    });
-    let group = read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse::<usize>().ok());
-    const UNKNOWN: usize = 1 << 30;
-    let available = machine.unwrap_or(UNKNOWN).min(group.unwrap_or(usize::MAX));
-    (available / 4).max(limits::MAX_PAGE_BYTES * 64)
+    (available_bytes() / 4).max(limits::MAX_PAGE_BYTES * 64)
 }

@@ -3,7 +3,7 @@
 use crate::builder::Builder;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
-use crate::workers::{ReaderWatch, Signals, Workers};
+use crate::workers::{Foreman, ReaderWatch, Signals, Workers};
 use base::seams::Random;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
@@ -90,6 +90,7 @@ impl Database {
     ) -> Result<Self> {
         let signals = Arc::new(Signals::new(lazy, watch));
         let workers = if store.is_read_only() { None } else { Some(Workers::start(&store, &signals)?) };
+        store.set_attendant(Box::new(Foreman(Arc::clone(&signals))));
         let (workers, gate) = (Mutex::new(workers), Gate::default());
         Ok(Database { shared: Arc::new(Shared { store, signals, workers, transactions, gate }) })
     }

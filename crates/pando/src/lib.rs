@@ -28,6 +28,7 @@
 //! strongest of both: serializable, and on the disk when the call returns.
 #![deny(missing_docs, unsafe_code)]
 
+mod available;
 mod backup;
 mod builder;
 mod cursor;
@@ -43,6 +44,7 @@ pub use backup::{
 };
 #[doc(hidden)]
 pub use backup::{restore_in, restore_stream_in};
+pub use base::budget::{Budget, Held, Holder};
 pub use base::{Error, ErrorKind, Result, keys, limits};
 pub use builder::Builder;
 pub use cursor::{Cursor, Range, Span};
@@ -50,6 +52,7 @@ pub use database::{Database, TableOptions};
 pub use snapshot::Snapshot;
 pub use store::WantedLayout as Layout;
 pub use store::check::Report as CheckReport;
+pub use store::memory::MemoryStats;
 pub use store::stats::Stats;
 pub use store::{OpenReader, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter};
 pub use transaction::Transaction;

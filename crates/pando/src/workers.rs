@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use store::memory::Attendant;
 use store::{OpenReader, Store};
 
 /// How exactly the age of a reader is known. Reading a clock when a snapshot begins would cost more than all the rest
@@ -20,6 +21,9 @@ use store::{OpenReader, Store};
 const TICK: Duration = Duration::from_millis(250);
 /// How long a checkpoint that failed waits before it is tried again.
 const RETRY: Duration = Duration::from_millis(500);
+
+/// How long whoever finds no memory waits before it tries again.
+const MEMORY_WAIT: Duration = Duration::from_millis(1);
 
 /// Wakes a sleeper: rung any number of times before the sleeper looks, it wakes once.
 #[derive(Debug, Default)]
@@ -166,6 +170,22 @@ impl Signals {
 
     fn stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
+    }
+}
+
+/// What the store is told of its workers.
+#[derive(Debug)]
+pub(crate) struct Foreman(pub Arc<Signals>);
+
+impl Attendant for Foreman {
+    fn merge_soon(&self) {
+        self.0.checkpoint.ring();
+    }
+
+    fn wait_a_moment(&self) -> bool {
+        thread::sleep(MEMORY_WAIT);
+        // Without a worker the database is about to be closed, or has latched: whoever waits is told so in a moment.
+        !matches!(*base::sync::lock(&self.0.room), Room::Stuck(_))
     }
 }
 

@@ -81,7 +81,7 @@ fn values_around_every_length_that_matters() -> Outcome {
 /// More than one block of the log holds.
 #[test]
 fn a_transaction_that_is_too_large_is_refused_whole() -> Outcome {
-    let db = memory().in_memory()?;
+    let db = memory().memory_bytes(512 << 20).in_memory()?;
     let table = db.table("t")?;
     let mut tx = db.begin()?;
     let value = vec![3; 1 << 20];

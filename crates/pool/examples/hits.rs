@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p pando-pool --example hits [MiB]`
 
-use base::budget::Budget;
+use base::budget::Account;
 use base::seams::Random;
 use base::slots::{Reader, Slots};
 use base::{CheckpointNo, DatabaseId, PagePtr};
@@ -20,7 +20,7 @@ fn main() -> base::Result<()> {
     let mib: usize = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(1024);
     let (file, id, slots) = (MemDir::new().create("data")?, DatabaseId(1), Arc::new(Slots::new()));
     let limit = (mib << 20) * 9 / 8;
-    let pool = Pool::new(file.clone(), id, PAGE_BYTES, Arc::new(Budget::new(limit)), limit, slots.clone());
+    let pool = Pool::new(file.clone(), id, PAGE_BYTES, Account::alone(limit), limit, slots.clone());
     file.set_len((mib as u64) << 21)?;
     let mut bytes = vec![0; PAGE_BYTES];
     let mut ptrs = Vec::new();

@@ -9,6 +9,7 @@
 use crate::frames::{Frames, Limbo, Pin, Vacant};
 use crate::ledger::Ledger;
 use crate::policy::{self, Fate, Policy};
+use base::budget::{Given, Need};
 use base::slots::Slots;
 use base::sync::{Condvar, Mutex, MutexGuard, lock, spin};
 use base::{Error, ErrorKind, PagePtr, Result};
@@ -17,6 +18,8 @@ use std::time::Duration;
 
 /// So many frames are unlinked for one scan of the reader slots; fewer in a small pool.
 const EVICTION_BATCH: usize = 32;
+/// Others who share the budget are asked for memory once in so many times that there is none.
+const REFUSALS_A_WISH: u64 = 32;
 /// How often a fault that finds all frames under the eyes of other calls yields before it asks for an overdraft, and
 /// then sleeps before it gives up: about a second, while such a call lasts microseconds.
 const YIELDS: usize = 128;
@@ -41,6 +44,9 @@ struct State {
     /// Pages that some thread reads just now: as many as there are such threads, at most.
     loading: Vec<PagePtr>,
     waiters: usize,
+    /// Times that the budget refused to let the pool grow, and whether others are to be asked because of it.
+    refusals: u64,
+    wants_others: bool,
     counts: Counts,
 }
 
@@ -53,6 +59,7 @@ pub(crate) struct Counts {
     pub(crate) evictions: u64,
     pub(crate) frames: usize,
     pub(crate) pages: usize,
+    pub(crate) given_chunks: u64,
 }
 
 /// The outcome of steps 1 and 2.
@@ -75,6 +82,8 @@ impl Misses {
             policy: Policy::new(),
             loading: Vec::new(),
             waiters: 0,
+            refusals: 0,
+            wants_others: false,
             counts: Counts::default(),
         };
         Misses { frames, slots, ledger, page_bytes, state: Mutex::new(state), loaded: Condvar::new() }
@@ -93,7 +102,8 @@ impl Misses {
 
     pub(crate) fn counts(&self) -> Counts {
         let state = lock(&self.state);
-        Counts { pages: state.policy.len(), ..state.counts }
+        let frames = state.limbo.chunks() * self.frames.chunk_frames();
+        Counts { pages: state.policy.len(), frames, ..state.counts }
     }
 
     /// Steps 1 and 2 for a page that is wanted. Waits for other loaders and for other calls to leave their epochs,
@@ -145,6 +155,11 @@ impl Misses {
     fn frame(&self) -> Result<Vacant> {
         for attempt in 0..YIELDS + SLEEPS {
             let mut state = lock(&self.state);
+            if std::mem::take(&mut state.wants_others) {
+                drop(state);
+                self.ledger.account().ask_others(self.page_bytes * self.frames.chunk_frames());
+                state = lock(&self.state);
+            }
             if let Some(vacant) = self.try_frame(&mut state) {
                 return Ok(vacant);
             }
@@ -177,11 +192,9 @@ impl Misses {
             return Some(vacant);
         }
         match self.frames.grow(&mut state.limbo, policy::FRAME_BYTES) {
-            Some(frames) => {
-                state.counts.frames = frames;
-                state.policy.cover(frames);
-            }
+            Some(frames) => state.policy.cover(frames),
             None => {
+                self.note_refusal(state);
                 self.evict(state);
                 state.limbo.reclaim(&self.frames, &self.slots);
             }
@@ -190,12 +203,79 @@ impl Misses {
     }
 
     fn evict(&self, state: &mut State) {
-        for _ in 0..(state.counts.frames / 8).clamp(1, EVICTION_BATCH) {
+        let frames = state.limbo.chunks() * self.frames.chunk_frames();
+        for _ in 0..(frames / 8).clamp(1, EVICTION_BATCH) {
             let look = |number| if self.frames.take_touched(number) { Fate::Stays } else { Fate::Goes };
             let Some(number) = state.policy.evict(look) else { return };
             self.frames.unlink(number, &mut state.limbo);
             state.counts.evictions += 1;
         }
+    }
+
+    /// Every so often that the budget had no room, others who share it are asked for what they do not use.
+    fn note_refusal(&self, state: &mut State) {
+        if self.ledger.take_refusal() {
+            state.refusals += 1;
+            state.wants_others |= state.refusals % REFUSALS_A_WISH == 1;
+        }
+    }
+
+    /// Gives about `bytes` back, by whole chunks: those whose pages are used least. A wish gets chunks of which less
+    /// than a quarter was used since they were last looked at, and never the last one.
+    pub(crate) fn give(&self, bytes: usize, need: Need) -> Given {
+        let before = self.ledger.used_bytes();
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        state.limbo.reclaim(&self.frames, &self.slots);
+        let chunk_bytes = self.page_bytes * self.frames.chunk_frames();
+        let given = |ledger: &Ledger| before.saturating_sub(ledger.used_bytes());
+        while given(&self.ledger) + state.limbo.leaving() * chunk_bytes < bytes {
+            let Some(chunk) = self.least_used(state, need) else { break };
+            let first = (chunk * self.frames.chunk_frames()) as u32;
+            for number in first..first + self.frames.chunk_frames() as u32 {
+                if state.policy.is_queued(number) {
+                    state.policy.remove(number);
+                    self.frames.unlink(number, &mut state.limbo);
+                }
+            }
+            state.limbo.leave(&self.frames, chunk);
+            state.counts.given_chunks += 1;
+        }
+        state.limbo.reclaim(&self.frames, &self.slots);
+        match given(&self.ledger) {
+            0 if state.limbo.leaving() > 0 => Given::Soon,
+            given => Given::Bytes(given),
+        }
+    }
+
+    /// The chunk to give: of those with no frame in a loader's hands the one with the fewest pages used lately.
+    /// O(frames).
+    fn least_used(&self, state: &mut State, need: Need) -> Option<usize> {
+        let chunk_frames = self.frames.chunk_frames();
+        let mut idle = vec![0; state.limbo.places()];
+        state.limbo.idle().for_each(|number| idle[self.frames.chunk_of(number)] += 1);
+        let used = |chunk: usize| {
+            let numbers = (chunk * chunk_frames) as u32..((chunk + 1) * chunk_frames) as u32;
+            let queued = numbers.filter(|&number| state.policy.is_queued(number));
+            let touched = queued.map(|number| self.frames.is_touched(number));
+            touched.fold((0, 0), |(pages, used), (visited, pinned)| {
+                (pages + 1, used + usize::from(visited) + chunk_frames * usize::from(pinned))
+            })
+        };
+        let uses = state.limbo.staying().map(|chunk| (chunk, used(chunk)));
+        let whole = uses.filter(|&(chunk, (pages, _))| pages + idle[chunk] == chunk_frames);
+        let (chunk, (_, used)) = whole.min_by_key(|&(_, (_, used))| used)?;
+        let spared = need == Need::Wish && (used * 4 >= chunk_frames || state.limbo.staying().count() == 1);
+        if !spared {
+            return Some(chunk);
+        }
+        // A second chance: what is not used again until the next wish goes then.
+        for number in (chunk * chunk_frames) as u32..((chunk + 1) * chunk_frames) as u32 {
+            if state.policy.is_queued(number) {
+                self.frames.take_touched(number);
+            }
+        }
+        None
     }
 
     fn done(&self, state: &mut MutexGuard<'_, State>, ptr: PagePtr) {

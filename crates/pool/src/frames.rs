@@ -19,12 +19,15 @@
 //! 4. Counting down is `Release` and the evictor's load `SeqCst`: all reads through a pin come before the frame is
 //!    written again.
 //! 5. Memory is freed when the last `Arc<Chunk>` goes: the pool's or that of a pin.
+//! 6. A chunk is given back ([`Limbo::leave`]) once each of its frames is vacant, or was unlinked and is past all
+//!    epochs. A reader looks up the place of a chunk only for a number that it found in the table, inside its epoch:
+//!    by (2) nobody does so any more for this one. A pin has a reference of its own and needs no place.
 
 use crate::ledger::{Charge, Ledger};
 use crate::table::{MAX_FRAMES, Table};
 use base::PagePtr;
 use base::slots::{EpochGuard, Slots};
-use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use page::Page;
 use std::alloc::Layout;
 use std::collections::VecDeque;
@@ -114,6 +117,56 @@ impl Drop for Chunk {
     }
 }
 
+/// Where a chunk is found by the numbers of its frames: empty, or owner of one reference.
+#[derive(Debug)]
+struct Place(AtomicPtr<Chunk>);
+
+impl Place {
+    fn empty() -> Place {
+        Place(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    #[inline]
+    fn get(&self) -> Option<&Chunk> {
+        // SAFETY: null, or from `Arc::into_raw` in `set`, which this place owns until `clear`; and whoever is here
+        // may be, by (6) at the file's head, or holds the pool's lock. Acquire, for the Release in `set`.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Called under the pool's lock, on an empty place.
+    fn set(&self, chunk: Arc<Chunk>) {
+        // Release, for the Acquire in `get`: after what the chunk holds.
+        let before = self.0.swap(Arc::into_raw(chunk).cast_mut(), Ordering::Release);
+        assert!(before.is_null(), "a place holds one chunk");
+    }
+
+    /// Lets go of the chunk. Called under the pool's lock, when (6) allows it.
+    fn clear(&self) {
+        let chunk = self.0.swap(std::ptr::null_mut(), Ordering::SeqCst);
+        if !chunk.is_null() {
+            // SAFETY: from `Arc::into_raw` in `set`, and taken out once, by the swap.
+            drop(unsafe { Arc::from_raw(chunk) });
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// One more reference to a chunk.
+#[inline]
+fn another(chunk: &Chunk) -> Arc<Chunk> {
+    // SAFETY: every chunk that is lent as `&Chunk` lies in an `Arc`, of a place or of a token, that lives as long as
+    // the loan.
+    unsafe {
+        Arc::increment_strong_count(chunk);
+        Arc::from_raw(chunk)
+    }
+}
+
 impl fmt::Debug for Chunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} frames of {} bytes", self.metas.len(), self.page_bytes)
@@ -181,9 +234,9 @@ impl Pin {
         unsafe { self.chunk.bytes(self.index) }
     }
 
-    fn new(chunk: &Arc<Chunk>, index: usize) -> Pin {
+    fn new(chunk: &Chunk, index: usize) -> Pin {
         chunk.metas[index].pins.fetch_add(1, Ordering::SeqCst);
-        Pin { chunk: Arc::clone(chunk), index }
+        Pin { chunk: another(chunk), index }
     }
 }
 
@@ -210,7 +263,7 @@ impl fmt::Debug for Pin {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resident<'g> {
     pub(crate) bytes: &'g [u8],
-    chunk: &'g Arc<Chunk>,
+    chunk: &'g Chunk,
     index: usize,
 }
 
@@ -228,7 +281,7 @@ pub(crate) struct Frames {
     chunk_shift: u32,
     max_chunks: usize,
     /// Allocated with the first chunk.
-    chunks: OnceLock<Box<[OnceLock<Arc<Chunk>>]>>,
+    chunks: OnceLock<Box<[Place]>>,
     table: Table,
     ledger: Arc<Ledger>,
 }
@@ -245,7 +298,7 @@ impl Frames {
     }
 
     #[inline]
-    fn locate(&self, number: u32) -> (&Arc<Chunk>, usize) {
+    fn locate(&self, number: u32) -> (&Chunk, usize) {
         let number = number as usize;
         let chunk = self.chunks.get().and_then(|chunks| chunks[number >> self.chunk_shift].get());
         (chunk.expect("a numbered frame has memory"), number & ((1 << self.chunk_shift) - 1))
@@ -253,7 +306,7 @@ impl Frames {
 
     /// Whoever holds what `ptr` names, if it is linked just now.
     #[inline]
-    fn find(&self, ptr: PagePtr) -> Option<(&Arc<Chunk>, usize)> {
+    fn find(&self, ptr: PagePtr) -> Option<(&Chunk, usize)> {
         let (chunk, index) = self.locate(self.table.find(ptr.unit())?);
         let meta = &chunk.metas[index];
         // Relaxed: written before the link that was just found.
@@ -329,16 +382,35 @@ impl Frames {
         meta.visited.swap(false, Ordering::Relaxed) || meta.pins.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether the page was used since the evictor last looked, and whether somebody holds it. Changes nothing.
+    pub(crate) fn is_touched(&self, number: u32) -> (bool, bool) {
+        let (chunk, index) = self.locate(number);
+        let meta = &chunk.metas[index];
+        // Relaxed on both, as in `take_touched`.
+        (meta.visited.load(Ordering::Relaxed), meta.pins.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Frames of a chunk.
+    pub(crate) fn chunk_frames(&self) -> usize {
+        1 << self.chunk_shift
+    }
+
+    /// The chunk that frame `number` is of.
+    pub(crate) fn chunk_of(&self, number: u32) -> usize {
+        number as usize >> self.chunk_shift
+    }
+
     /// Allocates another chunk, if limit and budget allow. `extra_bytes` a frame are charged for the caller. Called
-    /// under the pool's lock. Returns how many frames there are then.
+    /// under the pool's lock. Returns how many numbers of frames are in use then.
     pub(crate) fn grow(&self, limbo: &mut Limbo, extra_bytes: usize) -> Option<usize> {
-        let (chunk_frames, index) = (1usize << self.chunk_shift, limbo.chunks);
+        let index = limbo.holes.last().copied().unwrap_or(limbo.chunks);
         if index == self.max_chunks {
             return None;
         }
-        let frames = (index + 1) * chunk_frames;
+        let chunk_frames = self.chunk_frames();
+        let frames = limbo.chunks.max(index + 1) * chunk_frames;
         let overhead = size_of::<Meta>() + 2 * size_of::<Vacant>() + extra_bytes;
-        let directory = size_of::<OnceLock<Arc<Chunk>>>() * if index == 0 { self.max_chunks } else { 0 };
+        let directory = size_of::<Place>() * if limbo.chunks == 0 { self.max_chunks } else { 0 };
         let charge = self.ledger.charge(chunk_frames * (self.page_bytes + overhead) + directory)?;
         let wider = match self.table.growth(frames) {
             Some((level, bytes)) => Some((level, self.ledger.charge(bytes)?)),
@@ -348,14 +420,16 @@ impl Frames {
         if let Some((level, charge)) = wider {
             self.table.grow(level, charge);
         }
-        let chunks = self.chunks.get_or_init(|| (0..self.max_chunks).map(|_| OnceLock::new()).collect());
+        let chunks = self.chunks.get_or_init(|| (0..self.max_chunks).map(|_| Place::empty()).collect());
         let first = index * chunk_frames;
         limbo.vacant.extend((0..chunk_frames).rev().map(|index| {
             let number = Some((first + index) as u32);
             Vacant { chunk: Arc::clone(&chunk), index, number, initialised: false }
         }));
-        chunks[index].set(chunk).expect("chunks are numbered in order");
-        limbo.chunks += 1;
+        chunks[index].set(chunk);
+        if limbo.holes.pop().is_none() {
+            limbo.chunks += 1;
+        }
         Some(frames)
     }
 }
@@ -370,7 +444,11 @@ pub(crate) struct Limbo {
     /// Past all epochs, but pinned when last looked at.
     aside: Vec<u32>,
     vacant: Vec<Vacant>,
+    /// Places that ever had a chunk, and those of them that have none now.
     chunks: usize,
+    holes: Vec<usize>,
+    /// Chunks that are being given back, each with the frames that readers may still look at.
+    leaving: Vec<(usize, usize)>,
 }
 
 impl Limbo {
@@ -390,6 +468,53 @@ impl Limbo {
         !self.waiting.is_empty()
     }
 
+    /// How many chunks have memory, those that are leaving included.
+    pub(crate) fn chunks(&self) -> usize {
+        self.chunks - self.holes.len()
+    }
+
+    /// How many places for chunks were ever filled.
+    pub(crate) fn places(&self) -> usize {
+        self.chunks
+    }
+
+    /// How many chunks are being given back.
+    pub(crate) fn leaving(&self) -> usize {
+        self.leaving.len()
+    }
+
+    /// The chunks that have memory and are not leaving.
+    pub(crate) fn staying(&self) -> impl Iterator<Item = usize> {
+        let gone = |at: &usize| self.holes.contains(at) || self.leaving.iter().any(|(left, _)| left == at);
+        (0..self.chunks).filter(move |at| !gone(at))
+    }
+
+    /// The frames that hold no page and are in nobody's hands.
+    pub(crate) fn idle(&self) -> impl Iterator<Item = u32> {
+        let waiting = self.waiting.iter().flat_map(|(_, numbers)| numbers);
+        let vacant = self.vacant.iter().filter_map(|vacant| vacant.number);
+        self.fresh.iter().chain(waiting).chain(&self.aside).copied().chain(vacant)
+    }
+
+    /// Begins to give chunk `index` back: none of its frames is linked or in a loader's hands.
+    pub(crate) fn leave(&mut self, frames: &Frames, index: usize) {
+        let of_chunk = |number: u32| frames.chunk_of(number) == index;
+        let before = self.vacant.len() + self.aside.len();
+        self.vacant.retain(|vacant| !vacant.number.is_some_and(of_chunk));
+        self.aside.retain(|&number| !of_chunk(number));
+        let past_epochs = before - self.vacant.len() - self.aside.len();
+        self.leaving.push((index, frames.chunk_frames() - past_epochs));
+        self.let_go(frames);
+    }
+
+    /// Frees the chunks whose last frame is past all epochs.
+    fn let_go(&mut self, frames: &Frames) {
+        for (index, _) in self.leaving.extract_if(.., |(_, left)| *left == 0) {
+            frames.chunks.get().expect("a chunk has a place")[index].clear();
+            self.holes.push(index);
+        }
+    }
+
     /// Makes vacant what is past all epochs and has no pins. Scans the slots if anything waits for them.
     pub(crate) fn reclaim(&mut self, frames: &Frames, slots: &Slots) {
         if !self.fresh.is_empty() {
@@ -398,14 +523,21 @@ impl Limbo {
         if !self.waiting.is_empty() {
             let oldest = slots.oldest_epoch();
             while let Some((_, past)) = self.waiting.pop_front_if(|(epoch, _)| *epoch < oldest) {
-                self.aside.extend(past);
+                for number in past {
+                    let chunk = frames.chunk_of(number);
+                    match self.leaving.iter_mut().find(|(index, _)| *index == chunk) {
+                        Some((_, left)) => *left -= 1,
+                        None => self.aside.push(number),
+                    }
+                }
             }
+            self.let_go(frames);
         }
         for at in (0..self.aside.len()).rev() {
             let (chunk, index) = frames.locate(self.aside[at]);
             if chunk.metas[index].pins.load(Ordering::SeqCst) == 0 {
-                let number = Some(self.aside.swap_remove(at));
-                self.vacant.push(Vacant { chunk: Arc::clone(chunk), index, number, initialised: true });
+                let (number, chunk) = (Some(self.aside.swap_remove(at)), another(chunk));
+                self.vacant.push(Vacant { chunk, index, number, initialised: true });
             }
         }
     }

@@ -1,28 +1,41 @@
 //! What a pool may allocate: its own limit, the budget it shares, and a small overdraft.
 
-use base::budget::Budget;
-use base::sync::atomic::{AtomicUsize, Ordering};
+use base::budget::{self, Account, Holder};
+use base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 /// How many pages may exist beyond the limit, and only while no frame can be had: every one pinned, or under the
 /// eyes of a call. Two paths down a tree of pages at their usual heights.
-const OVERDRAFT_PAGES: usize = 8;
+pub const OVERDRAFT_PAGES: usize = 8;
 
 /// One pool's account.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    budget: Arc<Budget>,
+    account: Arc<Account>,
     limit_bytes: usize,
     overdraft_bytes: usize,
     used: AtomicUsize,
     overdrawn: AtomicUsize,
+    /// Whether the budget, and not the pool's own limit, refused something since this was looked at.
+    refused: AtomicBool,
 }
 
 impl Ledger {
-    pub(crate) fn new(budget: Arc<Budget>, limit_bytes: usize, page_bytes: usize) -> Self {
+    pub(crate) fn new(account: Arc<Account>, limit_bytes: usize, page_bytes: usize) -> Self {
         let overdraft_bytes = OVERDRAFT_PAGES * page_bytes;
         let (used, overdrawn) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Ledger { budget, limit_bytes, overdraft_bytes, used, overdrawn }
+        let refused = AtomicBool::new(false);
+        Ledger { account, limit_bytes, overdraft_bytes, used, overdrawn, refused }
+    }
+
+    /// The account that everything but the overdraft is charged to.
+    pub(crate) fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// Whether the budget refused memory since the last call.
+    pub(crate) fn take_refusal(&self) -> bool {
+        self.refused.swap(false, Ordering::SeqCst)
     }
 
     pub(crate) fn used_bytes(&self) -> usize {
@@ -38,11 +51,12 @@ impl Ledger {
         if !take(&self.used, bytes, self.limit_bytes) {
             return None;
         }
-        if !self.budget.charge(bytes) {
+        let Some(charge) = self.account.charge(Holder::Pool, bytes) else {
             self.used.fetch_sub(bytes, Ordering::SeqCst);
+            self.refused.store(true, Ordering::SeqCst);
             return None;
-        }
-        Some(Charge { ledger: Arc::clone(self), bytes, overdraft: false })
+        };
+        Some(Charge { ledger: Arc::clone(self), bytes, budgeted: Some(charge) })
     }
 
     /// Takes `bytes` from the overdraft.
@@ -50,7 +64,7 @@ impl Ledger {
         take(&self.overdrawn, bytes, self.overdraft_bytes).then(|| Charge {
             ledger: Arc::clone(self),
             bytes,
-            overdraft: true,
+            budgeted: None,
         })
     }
 }
@@ -65,16 +79,13 @@ fn take(used: &AtomicUsize, bytes: usize, limit: usize) -> bool {
 pub(crate) struct Charge {
     ledger: Arc<Ledger>,
     bytes: usize,
-    overdraft: bool,
+    /// What the budget was charged; nothing for the overdraft, which the account's reserve covers.
+    budgeted: Option<budget::Charge>,
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        if self.overdraft {
-            self.ledger.overdrawn.fetch_sub(self.bytes, Ordering::SeqCst);
-        } else {
-            self.ledger.used.fetch_sub(self.bytes, Ordering::SeqCst);
-            self.ledger.budget.release(self.bytes);
-        }
+        let count = if self.budgeted.is_some() { &self.ledger.used } else { &self.ledger.overdrawn };
+        count.fetch_sub(self.bytes, Ordering::SeqCst);
     }
 }

@@ -71,6 +71,11 @@ impl Policy {
         Policy { nodes: Vec::new(), small: list(), main: list(), ghosts: Vec::new(), clock: 0 }
     }
 
+    /// Whether a page lies in `frame`.
+    pub(crate) fn is_queued(&self, frame: u32) -> bool {
+        self.nodes[frame as usize].queue != Queue::Out
+    }
+
     /// How many pages are queued.
     pub(crate) fn len(&self) -> usize {
         self.small.len + self.main.len
@@ -79,7 +84,9 @@ impl Policy {
     /// Makes room for `frames` frames.
     pub(crate) fn cover(&mut self, frames: usize) {
         let out = Node { older: NONE, newer: NONE, queue: Queue::Out, key: 0 };
-        self.nodes.resize(frames, out);
+        if frames > self.nodes.len() {
+            self.nodes.resize(frames, out);
+        }
         let ghosts = frames.next_power_of_two();
         if ghosts > self.ghosts.len() {
             // What was remembered is at other places now: a few wrong guesses while the pool grows.

@@ -2,8 +2,8 @@
 
 use crate::fault::{Begun, Misses};
 use crate::frames::{Frames, Pin, Resident};
-use crate::ledger::Ledger;
-use base::budget::Budget;
+use crate::ledger::{Ledger, OVERDRAFT_PAGES};
+use base::budget::{Account, Given, Need};
 use base::limits::{UNIT_BYTES, is_page_size};
 use base::slots::{EpochGuard, Reader, Slots};
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -15,15 +15,16 @@ use std::sync::Arc;
 /// The pages of a data file that are in memory.
 ///
 /// A hit takes no lock and writes nothing that another thread writes, unless the page's visited bit must be set.
-/// Memory comes in chunks as pages are read, is charged to the pool's limit and to the shared budget, and is reused
-/// rather than given back. A pool that never read anything has allocated nothing.
+/// Memory comes in chunks as pages are read, and is charged to the pool's limit and to its account of the budget. It is
+/// reused, and given back when somebody who shares the budget needs it ([`Pool::give`]). A pool that never read
+/// anything has allocated nothing.
 ///
 /// **Overdraft.** While no frame can be had (all pinned, or the budget taken by others), up to 8 pages beyond the limit
 /// are read into memory of their own, which is freed with their pins. After that a read fails with
 /// [`ErrorKind::Full`](base::ErrorKind::Full).
 ///
 /// ```
-/// # use base::{budget::Budget, slots::{Reader, Slots}, *};
+/// # use base::{budget::Account, slots::{Reader, Slots}, *};
 /// # use io::{Dir, File};
 /// # use page::{EditCounters, Kind, PageMut, Value};
 /// # use std::sync::Arc;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 /// file.write_at(&bytes, ptr.offset_bytes())?;
 ///
 /// let slots = Arc::new(Slots::new());
-/// let pool = pool::Pool::new(file, id, 4096, Arc::new(Budget::new(1 << 20)), 1 << 20, slots.clone());
+/// let pool = pool::Pool::new(file, id, 4096, Account::alone(1 << 20), 1 << 20, slots.clone());
 /// let reader = slots.claim().unwrap();
 /// let mut guard = reader.enter();
 /// let found = pool.read(&mut guard, ptr)?;
@@ -72,6 +73,8 @@ pub struct PoolStats {
     pub bytes: usize,
     /// What exists beyond the limit just now.
     pub overdraft_bytes: usize,
+    /// Chunks of memory that were given back because somebody else needed it.
+    pub given_chunks: u64,
 }
 
 /// A page that was read: borrowed from the guard's epoch if it was there, pinned if it had to be loaded.
@@ -106,18 +109,18 @@ impl PageRef<'_> {
 
 impl Pool {
     /// A pool over the pages of `file`. `limit_bytes` is its own share; what it allocates is also charged to
-    /// `budget`. Every guard and reader that is handed to it must be of `slots`: the pool waits for those only
+    /// `account`. Every guard and reader that is handed to it must be of `slots`: the pool waits for those only
     /// before it reuses memory.
     pub fn new(
         file: Arc<dyn File>,
         database: DatabaseId,
         page_bytes: usize,
-        budget: Arc<Budget>,
+        account: Arc<Account>,
         limit_bytes: usize,
         slots: Arc<Slots>,
     ) -> Pool {
         assert!(is_page_size(page_bytes), "pages of {page_bytes} bytes");
-        let ledger = Arc::new(Ledger::new(budget, limit_bytes, page_bytes));
+        let ledger = Arc::new(Ledger::new(account, limit_bytes, page_bytes));
         let frames = Frames::new(page_bytes, limit_bytes, Arc::clone(&ledger));
         let misses = Misses::new(frames, slots, Arc::clone(&ledger), page_bytes);
         Pool { file, database, page_bytes, ledger, misses, file_units: AtomicU64::new(0) }
@@ -161,6 +164,17 @@ impl Pool {
         self.misses.forget(unit);
     }
 
+    /// Gives about `bytes` of memory back: the pages used least, whole chunks at a time, which may be more than was
+    /// asked for. What calls are looking at just now comes a moment later: ask again. O(frames).
+    pub fn give(&self, bytes: usize, need: Need) -> Given {
+        self.misses.give(bytes, need)
+    }
+
+    /// What a pool of such pages may take beyond its limit, in bytes; whoever keeps accounts keeps it in reserve.
+    pub fn overdraft_bytes(page_bytes: usize) -> usize {
+        OVERDRAFT_PAGES * page_bytes
+    }
+
     /// A large value: the first `len_bytes` of an extent, whose checksum covers exactly these. Straight from the
     /// file and not cached. [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if the extent is not within the
     /// file, is shorter, or has other bytes; nothing is allocated before its place is checked.
@@ -202,6 +216,7 @@ impl Pool {
             pages: counts.pages,
             bytes: self.ledger.used_bytes(),
             overdraft_bytes: self.ledger.overdrawn_bytes(),
+            given_chunks: counts.given_chunks,
         }
     }
 

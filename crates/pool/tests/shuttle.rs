@@ -6,6 +6,7 @@
 
 mod common;
 
+use base::budget::Need;
 use common::{Fixture, content};
 use shuttle::thread;
 use std::sync::Arc;
@@ -54,6 +55,29 @@ fn readers_see_their_pages_whatever_is_evicted() {
             }
             readers.into_iter().for_each(|reader| reader.join().unwrap());
             assert!(fixture.pool.stats().frames == 2);
+        },
+        ROUNDS,
+    );
+}
+
+#[test]
+fn readers_see_their_pages_whatever_is_given_back() {
+    shuttle::check_random(
+        || {
+            let fixture = Arc::new(Fixture::new(PAGE_BYTES, 3 * PAGE_BYTES + 8192));
+            let ptrs = Arc::new(fixture.write_all(4));
+            let spawn = |pages: &'static [usize]| {
+                let (fixture, ptrs) = (fixture.clone(), ptrs.clone());
+                thread::spawn(move || reader(&fixture, &ptrs, pages))
+            };
+            let readers = [spawn(&[0, 1, 0, 3]), spawn(&[1, 2, 1])];
+            for _ in 0..4 {
+                let _ = fixture.pool.give(PAGE_BYTES, Need::Must);
+                thread::yield_now();
+            }
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+            let _ = fixture.pool.give(usize::MAX, Need::Must);
+            assert_eq!(fixture.pool.stats().frames, 0, "a chunk stayed");
         },
         ROUNDS,
     );

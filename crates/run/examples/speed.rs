@@ -2,7 +2,7 @@
 //!
 //! Everything is in memory, one thread, seeded. Times are the best of three.
 
-use base::budget::Budget;
+use base::budget::Account;
 use base::seams::Random;
 use base::slots::{Reader, Slots};
 use base::{CheckpointNo, DatabaseId, Result};
@@ -29,7 +29,7 @@ impl Bed {
     fn new(page_bytes: usize) -> Result<Bed> {
         let file = MemDir::new().create("data")?;
         let (slots, database) = (Arc::new(Slots::new()), DatabaseId(1));
-        let budget = Arc::new(Budget::new(1 << 30));
+        let budget = Account::alone(1 << 30);
         let pool = Pool::new(file.clone(), database, page_bytes, budget, 1 << 30, slots.clone());
         Ok(Bed { slots, pool, space: Mutex::new(Space::create(file, database, RESERVED_UNITS)) })
     }

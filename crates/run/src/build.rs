@@ -54,14 +54,14 @@ impl<A: Allocate + ?Sized> Allocate for &mut A {
 /// Builds a [`Run`]. See the [module](self) for how.
 ///
 /// ```
-/// use base::{CheckpointNo, DatabaseId, budget::Budget, slots::Slots};
+/// use base::{CheckpointNo, DatabaseId, budget::Account, slots::Slots};
 /// use io::{Dir, MemDir};
 /// use page::Value;
 /// use run::Builder;
 /// use std::sync::{Arc, Mutex};
 ///
 /// let (file, database, slots) = (MemDir::new().create("data")?, DatabaseId(7), Arc::new(Slots::new()));
-/// let budget = Arc::new(Budget::new(1 << 24));
+/// let budget = Account::alone(1 << 24);
 /// let pool = pool::Pool::new(file.clone(), database, 4096, budget, 1 << 24, slots.clone());
 /// let space = Mutex::new(space::Space::create(file, database, 2));
 /// let mut builder = Builder::new(&pool, &space, CheckpointNo(1), 1 << 20);

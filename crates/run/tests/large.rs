@@ -1,6 +1,6 @@
 //! Values in pieces: any piece of them, and references that lie.
 
-use base::budget::Budget;
+use base::budget::Account;
 use base::limits::UNIT_BYTES;
 use base::seams::Random;
 use base::slots::Slots;
@@ -16,7 +16,7 @@ const DATABASE: DatabaseId = DatabaseId(7);
 fn new_pool() -> Pool {
     let file: Arc<dyn File> = MemDir::new().create("data").unwrap();
     file.set_len(256 * UNIT_BYTES as u64).unwrap();
-    Pool::new(file, DATABASE, 4096, Arc::new(Budget::new(1 << 20)), 1 << 20, Arc::new(Slots::new()))
+    Pool::new(file, DATABASE, 4096, Account::alone(1 << 20), 1 << 20, Arc::new(Slots::new()))
 }
 
 /// Writes `value` in pieces from `unit` on, with a unit left free behind each, and the index behind them.

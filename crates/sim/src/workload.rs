@@ -72,6 +72,7 @@ impl Workload {
         let options = Options {
             page_bytes: Some(PAGE_BYTES),
             memory_bytes: 1 << 20,
+            budget: None,
             max_segment_bytes: if random.chance(2, 3) { 16 << 10 } else { 32 << 10 },
             seal_records: 12 + random.below(16),
             seal_bytes: Some(24 << 10),

@@ -18,11 +18,13 @@
 //! holds, so that any failure does.
 
 use crate::commit::Committer;
+use crate::memory::dirty_pages_charge;
 use crate::options::MAX_SEALED;
 use crate::store::Store;
 use crate::superblock::Superblock;
 use crate::tables::{Layout, Tables, row_key};
 use crate::view::SealedMemtable;
+use base::budget::Charge;
 use base::slots::Reader;
 use base::sync::lock;
 use base::{CheckpointNo, ErrorKind, Result, TableId};
@@ -84,6 +86,8 @@ pub struct Checkpoint<'s> {
     step: Step,
     /// Through it the editors look at pages.
     reader: Reader,
+    /// What its dirty pages may take beyond the account's reserve.
+    memory: Charge,
 }
 
 impl Store {
@@ -142,6 +146,7 @@ impl Store {
             changed: BTreeSet::new(),
             step: Step::SyncLog,
             reader,
+            memory: dirty_pages_charge(&self.account, self.shares.dirty_bytes),
         }))
     }
 
@@ -291,9 +296,9 @@ impl Checkpoint<'_> {
     ) -> Result<Run> {
         let store = self.store;
         let birth = self.next.checkpoint;
+        let memory = Editor::least_bytes(store.page_bytes) + self.memory.bytes();
         let mut editor =
-            Editor::open(run, &store.pool, &self.reader, &store.space, birth, store.shares.dirty_bytes)
-                .of_table(table);
+            Editor::open(run, &store.pool, &self.reader, &store.space, birth, memory).of_table(table);
         edit(&mut editor, &self.sealed)?;
         let (run, counters) = editor.finish()?;
         *lock(&store.tallies.edits) += counters;

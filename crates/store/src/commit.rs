@@ -20,18 +20,20 @@
 use crate::apply::apply_record;
 use crate::gathered::Admitted;
 use crate::handle::Table;
+use crate::memory::Patience;
 use crate::options::MAX_SEALED;
 use crate::store::Store;
 use crate::view::{SealedMemtable, oldest_writing_view};
 use crate::write_set::WriteSet;
+use base::budget::Holder;
 use base::op::{Encoder, stamp};
 use base::sync::lock;
 use base::{CommitTs, Error, ErrorKind, Lsn, Result, TableId};
 use memtable::{Memtable, Writer};
 use std::collections::VecDeque;
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use txn::{Durability, History, Isolation, ReadSet, WrittenKey};
 
 /// What the commit lock guards.
@@ -124,7 +126,7 @@ impl Store {
         if request.writes.has_large() {
             self.sync_data()?;
         }
-        let mut committer = lock(&self.committer);
+        let mut committer = self.lock_with_memory_for(request)?;
         let committer = &mut *committer;
         // Closing takes the lock that we hold: checked again, so that nothing is appended behind a closing block.
         self.check_open()?;
@@ -154,6 +156,32 @@ impl Store {
         let wants_segment = begin / SEGMENT_CARE_BYTES != end.0 / SEGMENT_CARE_BYTES;
         let sealed = self.seal_if_full(committer);
         Ok(Applied { ts, durable_at: end, durability, sealed, wants_segment })
+    }
+
+    /// The commit lock, with memory reserved for what is about to be applied: behind the append there is no way back. A
+    /// comparison, unless the memtable's writer has used up what it was given before.
+    #[inline]
+    fn lock_with_memory_for(&self, request: &Request<'_>) -> Result<MutexGuard<'_, Committer>> {
+        let (bytes, operations) = (request.record.len(), request.writes.operations());
+        let mut committer = lock(&self.committer);
+        if committer.writer.reserve(bytes, operations) {
+            return Ok(committer);
+        }
+        let mut patience = Patience::default();
+        loop {
+            let missing = committer.writer.missing(bytes, operations);
+            drop(committer);
+            let charge = self.account.charge_making_room(Holder::Memtables, missing);
+            if charge.is_none() && !self.wait_for_memory(&mut patience) {
+                return Err(self.no_memory("the transaction's commit", missing));
+            }
+            committer = lock(&self.committer);
+            charge.into_iter().for_each(|charge| committer.writer.add_credit(charge));
+            // Not for sure: the memtable may have been sealed, or others may have taken what was added.
+            if committer.writer.reserve(bytes, operations) {
+                return Ok(committer);
+            }
+        }
     }
 
     /// Steps 7 and 8: returns when the commit is as durable as it asked to be and every reader sees it.
@@ -257,11 +285,14 @@ impl Store {
         }
     }
 
-    /// Answers whether the open memtable was full. With [`MAX_SEALED`] waiting it stays open and grows, which
-    /// [`crate::store::Pressure`] bounds.
+    /// Answers whether the open memtable was full: for itself, or because others with whom the memory is shared need
+    /// some. With [`MAX_SEALED`] waiting it stays open and grows, which [`crate::store::Pressure`] bounds.
     fn seal_if_full(&self, committer: &mut Committer) -> bool {
-        let full =
-            committer.open.bytes() >= self.shares.seal_bytes || committer.open.records() >= self.seal_records;
+        let (used, shares) = (committer.writer.used_bytes(), &self.shares);
+        let is_scarce = || self.account.budget().held_as(Holder::Memtables) > shares.memtables_bytes / 3 * 2;
+        let full = used >= shares.seal_bytes
+            || committer.open.records() >= self.seal_records
+            || (used >= shares.memtables_bytes / 16 && is_scarce());
         if full && self.pressure().sealed < MAX_SEALED {
             self.seal(committer);
         }
@@ -273,7 +304,7 @@ impl Store {
         if committer.open.is_empty() {
             return;
         }
-        let (open, writer) = Memtable::new();
+        let (open, writer) = self.new_memtable(committer.writer.take_credit());
         let sealed = self.views.seal(committer.last, self.log.end(), Arc::clone(&open));
         committer.history.insert(0, sealed);
         committer.open = open;

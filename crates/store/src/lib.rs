@@ -10,6 +10,7 @@
 //! * [`checkpoint`]: from memtables to runs, in eleven steps; [`tables`] knows the layouts.
 //! * [`recovery`]: opening and creating; [`superblock`]: where it begins.
 //! * [`pinned`]: everything that one commit sees, to be copied; [`rebuild`]: a database made of such a copy.
+//! * [`memory`]: what all of it takes of the budget, and what gives way when there is none.
 //! * [`catalog`]: names of tables; [`check`]: whether everything is as it should be; [`stats`]: how much of it.
 #![deny(missing_docs)]
 // Files and threads are beyond loom: it gets `view` alone, by path, in tests/views_loom.rs.
@@ -27,6 +28,7 @@ mod handle;
 pub mod large;
 pub mod latch;
 mod lease;
+pub mod memory;
 pub mod merge;
 pub mod options;
 pub mod pinned;

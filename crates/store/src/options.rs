@@ -1,6 +1,8 @@
 //! What a database is opened with.
 
+use base::budget::Budget;
 use base::{DatabaseId, limits};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Options of a [`crate::Store`]; the ones stored with the database are checked against it when it is opened.
@@ -8,8 +10,10 @@ use std::time::Duration;
 pub struct Options {
     /// Bytes of a page: a power of two, 4-64 KiB. `None`: 16 KiB for a new database, as stored for an old one.
     pub page_bytes: Option<usize>,
-    /// The ceiling on memory: pool, memtables and the checkpoint's dirty pages, in bytes.
+    /// The ceiling on memory: pool, memtables, transactions' writes and the checkpoint's dirty pages, in bytes.
     pub memory_bytes: usize,
+    /// The budget that this database shares with others, in place of a ceiling of its own.
+    pub budget: Option<Arc<Budget>>,
     /// The longest log segment, in bytes.
     pub max_segment_bytes: u64,
     /// A memtable is sealed when it holds this many records, so that recovery time is bounded as well as memory.
@@ -37,6 +41,7 @@ impl Default for Options {
         Options {
             page_bytes: None,
             memory_bytes: 256 << 20,
+            budget: None,
             max_segment_bytes: 64 << 20,
             seal_records: 4_000_000,
             seal_bytes: None,
@@ -65,20 +70,31 @@ pub struct Shares {
     pub dirty_bytes: usize,
     /// The page pool.
     pub pool_bytes: usize,
+    /// What the writes of one transaction may hold in memory before they go to disk.
+    pub write_set_bytes: usize,
+    /// A memtable grows by this much at most, so that little of what it holds lies idle.
+    pub memtable_chunk_bytes: usize,
 }
 
 impl Options {
     /// Half for pages, a quarter and a half for memtables (one filling, two being absorbed), the rest for the
     /// checkpoint.
     pub fn shares(&self) -> Shares {
-        let memory = self.memory_bytes;
+        let memory = self.ceiling_bytes();
         let seal_bytes = self.seal_bytes.unwrap_or((memory / 8).clamp(64 << 10, 128 << 20));
         Shares {
             seal_bytes,
             memtables_bytes: (memory / 8 * 3).max(seal_bytes * 3),
             dirty_bytes: (memory / 8).clamp(256 << 10, 64 << 20),
             pool_bytes: memory / 2,
+            write_set_bytes: (memory / 16).clamp(64 << 10, 64 << 20),
+            memtable_chunk_bytes: (seal_bytes / 8).clamp(4 << 10, 1 << 20),
         }
+    }
+
+    /// The ceiling on memory, in bytes: of this database, or of all that share its budget.
+    pub fn ceiling_bytes(&self) -> usize {
+        self.budget.as_ref().map_or(self.memory_bytes, |budget| budget.limit_bytes())
     }
 
     /// The page size of a new database.

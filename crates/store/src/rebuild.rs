@@ -19,7 +19,7 @@ use crate::pinned::following;
 use crate::recovery::{DATA, LOCK, REBUILT_DATA, read_physical_rows};
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::Layout;
-use base::budget::Budget;
+use base::budget::Account;
 use base::checksum::Running;
 use base::limits::UNIT_BYTES;
 use base::slots::Slots;
@@ -222,7 +222,7 @@ impl Rebuild {
     /// Step 4.
     fn read_back(&self, superblock: &Superblock, references: Vec<Reference>) -> Result<()> {
         let Superblock { database, page_bytes, .. } = *superblock;
-        let (slots, budget) = (Arc::new(Slots::new()), Arc::new(Budget::new(2 * POOL_BYTES)));
+        let (slots, budget) = (Arc::new(Slots::new()), Account::alone(2 * POOL_BYTES));
         let data = Arc::clone(&self.data);
         let pool = Pool::new(data, database, page_bytes, budget, POOL_BYTES, Arc::clone(&slots));
         let mut space = Space::load(Arc::clone(&self.data), database, RESERVED_UNITS, &superblock.space)?;

@@ -19,14 +19,15 @@ use crate::claims::{Reference, claim, references};
 use crate::commit::Committer;
 use crate::expiry::Expiry;
 use crate::latch::Latch;
-use crate::options::{MAX_SEALED, Options};
+use crate::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
+use crate::options::{MAX_SEALED, Options, Shares};
 use crate::pinned::Pins;
 use crate::read_only::Ceiling;
 use crate::store::{Store, Tallies};
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Layout, Tables, table_of_key};
 use crate::view::{OpenMemtable, SealedMemtable, View, Views};
-use base::budget::Budget;
+use base::budget::{Account, Budget, Holder, Member};
 use base::op::{Decoder, Op};
 use base::seams::Random;
 use base::slots::Slots;
@@ -74,16 +75,25 @@ fn check(options: &Options) -> Result<()> {
         let message = format!("a page has 4096, 8192, 16384, 32768 or 65536 bytes, not {page_bytes}");
         return Err(Error::invalid(message));
     }
-    const LEAST: usize = 1 << 20;
-    if options.memory_bytes < LEAST {
-        return Err(Error::invalid(format!("the memory ceiling is at least {LEAST} bytes")));
-    }
     let most = limits::MAX_LOGGED_VALUE_BYTES;
     let whole_units = options.piece_bytes > 0 && options.piece_bytes.is_multiple_of(limits::UNIT_BYTES);
     if options.large_bytes > most || options.piece_bytes > most || !whole_units {
         return Err(Error::invalid(format!("pieces of values are whole units, and at most {most} bytes")));
     }
+    check_memory(options, page_bytes)?;
     log::Options { max_segment_bytes: options.max_segment_bytes, ..options.log() }.check()
+}
+
+/// Pages of a size demand a budget of a size; of an existing database they are known only once it was read.
+fn check_memory(options: &Options, page_bytes: usize) -> Result<()> {
+    let (least, ceiling) = (least_budget_bytes(page_bytes), options.ceiling_bytes());
+    if ceiling < least {
+        let message = format!(
+            "the memory ceiling is {ceiling} bytes; with pages of {page_bytes} it is at least {least}"
+        );
+        return Err(Error::invalid(message));
+    }
+    Ok(())
 }
 
 fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Result<Arc<Store>> {
@@ -166,7 +176,7 @@ fn check_stored(options: &Options, superblock: &Superblock) -> Result<()> {
             let message = format!("the database has pages of {stored} bytes, {asked} were asked for");
             Err(Error::new(ErrorKind::Mismatch, message))
         }
-        _ => Ok(()),
+        _ => check_memory(options, superblock.page_bytes),
     }
 }
 
@@ -176,6 +186,7 @@ struct Parts {
     data: Arc<dyn File>,
     superblock: Superblock,
     slots: Arc<Slots>,
+    account: Arc<Account>,
     pool: Pool,
     space: Space,
     tables: Tables,
@@ -191,22 +202,23 @@ impl Parts {
         let Superblock { database, page_bytes, .. } = superblock;
         let shares = options.shares();
         let slots = Arc::new(Slots::new());
-        let budget = Arc::new(Budget::new(options.memory_bytes));
-        let pool =
-            Pool::new(Arc::clone(&data), database, page_bytes, budget, shares.pool_bytes, Arc::clone(&slots));
+        let budget = options.budget.clone().unwrap_or_else(|| Budget::new(options.memory_bytes));
+        let account = budget.join(dir.describe(), reserve_bytes(page_bytes))?;
+        let (file, paying, pool_bytes) = (Arc::clone(&data), Arc::clone(&account), shares.pool_bytes);
+        let pool = Pool::new(file, database, page_bytes, paying, pool_bytes, Arc::clone(&slots));
         let space = match superblock.checkpoint {
             // Nothing was ever written, a map included.
             CheckpointNo(0) => Space::create(Arc::clone(&data), database, RESERVED_UNITS),
             _ => Space::load(Arc::clone(&data), database, RESERVED_UNITS, &superblock.space)?,
         };
         let tables = read_physical_rows(&superblock.physical, &pool, &slots)?;
-        Ok(Parts { dir, data, superblock, slots, pool, space, tables })
+        Ok(Parts { dir, data, superblock, slots, account, pool, space, tables })
     }
 
     /// Steps 4 and 5.
     fn recover(mut self, options: &Options, lock: Box<dyn io::Lock>) -> Result<Arc<Store>> {
         let superblock = self.superblock;
-        let mut replay = Replay::new(superblock, options);
+        let mut replay = Replay::new(superblock, options, &self.account);
         let from = superblock.replay_from;
         let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| replay.block(&block))?;
         if tail.end.lsn < superblock.log_synced {
@@ -242,7 +254,10 @@ impl Parts {
             self.data.sync()?;
         }
         let log = Log::resume(self.dir.clone(), tail, superblock.checkpoint, options.log())?;
-        Ok(Arc::new(self.assemble(replay, log, options, lock)))
+        let store = Arc::new(self.assemble(replay, log, options, lock));
+        let member: Arc<dyn Member> = store.clone();
+        store.account.set_member(Arc::downgrade(&member));
+        Ok(store)
     }
 
     fn assemble(self, replay: Replay, log: Log, options: &Options, lock: Box<dyn io::Lock>) -> Store {
@@ -256,11 +271,16 @@ impl Parts {
         };
         let clocks = Clocks::new(last);
         let pins = Pins::new(self.superblock, Arc::clone(&view.tables));
+        let mapped_bytes = if log.is_mapped() { options.log_map_bytes() as usize } else { 0 };
+        let log_charge = self.account.charge_by_force(Holder::Log, mapped_bytes);
         Store {
             dir: self.dir,
             data: self.data,
             database: self.superblock.database,
             page_bytes: self.superblock.page_bytes,
+            _log_charge: log_charge,
+            account: self.account,
+            attended: Attended::default(),
             shares: options.shares(),
             seal_records: options.seal_records,
             slots: self.slots,
@@ -316,14 +336,15 @@ struct Replay {
     next_table: TableId,
     /// What its records refer to outside the log.
     references: Vec<Reference>,
-    seal_bytes: usize,
+    shares: Shares,
     seal_records: u64,
     ceiling: Option<Ceiling>,
 }
 
 impl Replay {
-    fn new(superblock: Superblock, options: &Options) -> Self {
-        let (open, writer) = Memtable::new();
+    fn new(superblock: Superblock, options: &Options, account: &Arc<Account>) -> Self {
+        let shares = options.shares();
+        let (open, writer) = charged_memtable(account, None, shares.memtable_chunk_bytes);
         Replay {
             open,
             writer,
@@ -331,7 +352,7 @@ impl Replay {
             last: superblock.absorbed,
             next_table: superblock.next_table,
             references: Vec::new(),
-            seal_bytes: options.shares().seal_bytes,
+            shares,
             seal_records: options.seal_records,
             ceiling: Ceiling::of(options),
         }
@@ -351,7 +372,8 @@ impl Replay {
         }
         self.commit(block.payload)
             .map_err(|error| error.within(format!("log block at LSN {}", block.lsn)))?;
-        let full = self.open.bytes() >= self.seal_bytes || self.open.records() >= self.seal_records;
+        let full =
+            self.writer.used_bytes() >= self.shares.seal_bytes || self.open.records() >= self.seal_records;
         if full && self.sealed.len() < MAX_SEALED {
             self.seal(block.end);
         }
@@ -383,7 +405,8 @@ impl Replay {
     }
 
     fn seal(&mut self, log_end: log::Position) {
-        let (open, writer) = Memtable::new();
+        let credit = self.writer.take_credit().expect("a replayed memtable is charged");
+        let (open, writer) = Memtable::charged(credit, self.shares.memtable_chunk_bytes);
         let memtable = std::mem::replace(&mut self.open, open);
         self.writer = writer;
         let sealed = SealedMemtable { memtable, sealed_at: self.last, log_end, first_view: 1 };

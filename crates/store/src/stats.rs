@@ -1,5 +1,6 @@
 //! How much of everything there is.
 
+use crate::memory::MemoryStats;
 use crate::store::Store;
 use base::Result;
 use base::limits::UNIT_BYTES;
@@ -64,6 +65,8 @@ pub struct Stats {
     pub data_retired_bytes: u64,
     /// What checkpoints did inside pages.
     pub edits: page::EditCounters,
+    /// Who holds what of the memory budget.
+    pub memory: MemoryStats,
 }
 
 impl Store {
@@ -104,6 +107,7 @@ impl Store {
             data_used_bytes: space.used_units * UNIT_BYTES as u64,
             data_retired_bytes: space.retired_units * UNIT_BYTES as u64,
             edits: *lock(&tallies.edits),
+            memory: self.memory(),
         })
     }
 }

@@ -6,11 +6,13 @@
 use crate::commit::Committer;
 use crate::expiry::Expiry;
 use crate::latch::Latch;
+use crate::memory::Attended;
 use crate::options::{MAX_SEALED, Options, Shares};
 use crate::pinned::Pins;
 use crate::snapshot::Snapshot;
 use crate::superblock::Superblock;
 use crate::view::{Purpose, Views};
+use base::budget::{Account, Charge, Holder};
 use base::slots::Slots;
 use base::{DatabaseId, Error, ErrorKind, Lsn, Result, TableId};
 use io::{Dir, File, Lock};
@@ -29,6 +31,11 @@ pub struct Store {
     pub(crate) data: Arc<dyn File>,
     pub(crate) database: DatabaseId,
     pub(crate) page_bytes: usize,
+    /// What this database holds of its memory budget.
+    pub(crate) account: Arc<Account>,
+    pub(crate) attended: Attended,
+    /// The mapping of the log's newest segment counts as memory.
+    pub(crate) _log_charge: Charge,
     pub(crate) shares: Shares,
     pub(crate) seal_records: u64,
     pub(crate) slots: Arc<Slots>,
@@ -167,7 +174,9 @@ impl Store {
         let (memtables_bytes, sealed) = self
             .views
             .with_current(|view| (view.memtables().map(memtable::Memtable::bytes).sum(), view.sealed.len()));
-        Pressure { memtables_bytes, limit_bytes: self.shares.memtables_bytes, sealed }
+        // One load: what others hold who share the budget counts as well, and what is kept for snapshots.
+        let shared_bytes = self.account.budget().held_as(Holder::Memtables);
+        Pressure { memtables_bytes, shared_bytes, limit_bytes: self.shares.memtables_bytes, sealed }
     }
 
     /// Syncs the log, writes its closing block, and lets go of the directory. Every later call fails with
@@ -197,6 +206,8 @@ impl Store {
 pub struct Pressure {
     /// Bytes of all memtables that are not absorbed yet.
     pub memtables_bytes: usize,
+    /// Bytes of all memtables of all databases that share the budget, those included that wait to be freed.
+    pub shared_bytes: usize,
     /// Their share of the memory.
     pub limit_bytes: usize,
     /// How many are sealed and wait for a checkpoint.
@@ -206,14 +217,21 @@ pub struct Pressure {
 impl Pressure {
     /// Whether a writer should wait for the checkpoint before it adds more.
     pub fn is_full(&self) -> bool {
-        (self.memtables_bytes > self.limit_bytes && self.sealed > 0) || self.sealed >= MAX_SEALED
+        let bytes = self.memtables_bytes.max(self.shared_bytes);
+        (bytes > self.limit_bytes && self.sealed > 0) || self.sealed >= MAX_SEALED
     }
 }
 
 impl Options {
+    /// The longest log segment that the memory allows, in bytes.
+    pub(crate) fn log_map_bytes(&self) -> u64 {
+        let share = if self.budget.is_some() { 64 } else { 16 };
+        (self.ceiling_bytes() as u64 / share).max(64 << 10).min(self.max_segment_bytes)
+    }
+
     pub(crate) fn log(&self) -> log::Options {
         // The log is written through a mapping of its newest segment, which counts as the process's memory.
-        let share = (self.memory_bytes / 8).max(1 << 20) as u64;
+        let share = self.log_map_bytes();
         log::Options { first_segment_bytes: 16 << 10, max_segment_bytes: self.max_segment_bytes.min(share) }
     }
 }

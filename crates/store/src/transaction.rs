@@ -5,6 +5,7 @@ use crate::commit::{Applied, Request};
 use crate::gathered::{Admitted, Gathered};
 use crate::handle::Table;
 use crate::large::{Stream, Streamed, Unpublished, check_value_len};
+use crate::memory::FREE_TRANSACTION_BYTES;
 use crate::scan::{Cursor, Span};
 use crate::scan_mut::CursorMut;
 use crate::snapshot::Snapshot;
@@ -12,7 +13,8 @@ use crate::store::Store;
 use crate::value_reader::{Located, ValueReader};
 use crate::value_writer::ValueWriter;
 use crate::view::Purpose;
-use crate::write_set::{Own, Prior, Savepoint, WriteSet};
+use crate::write_set::{Own, Prior, Savepoint, WRITE_COST, WriteSet};
+use base::budget::{Charge, Holder};
 use base::{Error, ErrorKind, Result, TableId, limits};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -34,6 +36,9 @@ pub struct Transaction {
     /// Always some; taken by `drop`.
     gathered: Option<Box<Gathered>>,
     options: TransactionOptions,
+    /// What its writes may hold in memory, in bytes: what is free, or what was charged.
+    paid_bytes: usize,
+    charge: Option<Charge>,
 }
 
 impl Transaction {
@@ -43,7 +48,8 @@ impl Transaction {
         store.check_open()?;
         store.latch.check()?;
         let snapshot = Snapshot::begin(store, Purpose::Write)?;
-        Ok(Transaction { snapshot, gathered: Some(Gathered::take()), options })
+        let (gathered, paid_bytes) = (Some(Gathered::take()), FREE_TRANSACTION_BYTES);
+        Ok(Transaction { snapshot, gathered, options, paid_bytes, charge: None })
     }
 
     /// The store.
@@ -147,6 +153,7 @@ impl Transaction {
         if value.len() > self.store().large_bytes {
             return self.write_large(table, key, value, prior);
         }
+        self.pay_for(WRITE_COST + key.len() + value.len())?;
         self.writes_mut().put(table, key, value, prior);
         Ok(())
     }
@@ -204,6 +211,23 @@ impl Transaction {
     /// The length of the value of `key`, in bytes, own writes included.
     pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
         Ok(self.locate(table, key)?.map(|(located, _)| located.len_bytes()))
+    }
+
+    /// Sees to it that a write of `bytes` is paid for, before it is made.
+    #[inline]
+    fn pay_for(&mut self, bytes: usize) -> Result<()> {
+        let bytes = self.writes().held_bytes() + bytes;
+        if bytes <= self.paid_bytes { Ok(()) } else { self.pay(bytes) }
+    }
+
+    #[cold]
+    fn pay(&mut self, bytes: usize) -> Result<()> {
+        let charge = self.charge.take();
+        let mut charge = charge.unwrap_or_else(|| Charge::none(self.store().account(), Holder::WriteSets));
+        let is_paid = self.store().raise_charge(&mut charge, bytes);
+        self.paid_bytes = self.paid_bytes.max(charge.bytes());
+        self.charge = Some(charge);
+        if is_paid { Ok(()) } else { Err(self.store().no_memory("the transaction", bytes)) }
     }
 
     /// A copy of the value of `key`, own writes included.
@@ -283,6 +307,7 @@ impl Transaction {
     pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
         let id = self.admit(table)?;
         self.check_key(key)?;
+        self.pay_for(WRITE_COST + key.len())?;
         self.writes_mut().delete(id, key, Prior::Unread);
         Ok(())
     }
@@ -291,6 +316,7 @@ impl Transaction {
     pub fn remove(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let old = self.get(table, key)?;
         if old.is_some() {
+            self.pay_for(WRITE_COST + key.len())?;
             self.writes_mut().delete(table.id(), key, Prior::Unread);
         }
         Ok(old)
@@ -306,6 +332,7 @@ impl Transaction {
             return Err(Error::invalid(format!("a bound of a range has at most {longest} bytes")));
         }
         if end.is_none_or(|end| start < end) {
+            self.pay_for(WRITE_COST + start.len() + end.map_or(0, <[u8]>::len))?;
             self.writes_mut().delete_range(id, start, end);
         }
         Ok(())
@@ -464,6 +491,8 @@ impl Transaction {
     /// [`ErrorKind::SnapshotTooOld`] if its snapshot was revoked, among others.
     pub fn apply(mut self) -> Result<Applied> {
         self.snapshot.check_held()?;
+        // The commit record is about as long as the writes.
+        self.pay_for(self.bytes())?;
         let Gathered { writes, reads, tables, record } =
             &mut **self.gathered.as_mut().expect("taken by drop alone");
         let mut request = Request {

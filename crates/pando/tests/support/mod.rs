@@ -33,9 +33,9 @@ pub fn dir_of(files: &Files) -> Arc<MemDir> {
     Arc::new(dir)
 }
 
-/// Small pages, small segments, little memory; checkpoints only when they are asked for.
+/// Small pages, small segments, not much memory; checkpoints only when they are asked for.
 pub fn small() -> Builder {
-    Database::builder().memory_bytes(1 << 20).max_segment_bytes(16 << 10).checkpoint_bytes(256 << 10)
+    Database::builder().memory_bytes(8 << 20).max_segment_bytes(16 << 10).checkpoint_bytes(256 << 10)
 }
 
 /// Reads everything, forwards, backwards and by key. All three must agree, or answer an error.

@@ -1,7 +1,7 @@
 //! Pages whose content says where they belong, and a pool over a file of them.
 #![allow(dead_code)]
 
-use base::budget::Budget;
+use base::budget::Account;
 use base::slots::{Reader, Slots};
 use base::{CheckpointNo, DatabaseId, PagePtr};
 use io::{Dir, File, MemDir};
@@ -16,7 +16,7 @@ pub struct Fixture {
     pub file: Arc<dyn File>,
     pub pool: Pool,
     pub slots: Arc<Slots>,
-    pub budget: Arc<Budget>,
+    pub budget: Arc<Account>,
     pub page_bytes: usize,
 }
 
@@ -24,7 +24,7 @@ impl Fixture {
     pub fn new(page_bytes: usize, limit_bytes: usize) -> Fixture {
         let file = MemDir::new().create("data").unwrap();
         let slots = Arc::new(Slots::new());
-        let budget = Arc::new(Budget::new(1 << 30));
+        let budget = Account::alone(1 << 30);
         let pool = Pool::new(file.clone(), DATABASE, page_bytes, budget.clone(), limit_bytes, slots.clone());
         Fixture { file, pool, slots, budget, page_bytes }
     }

@@ -4,17 +4,19 @@
 //! used again without being cleared: whoever takes one fills or initialises it.
 //!
 //! Memory comes in chunks. The first is small, so that a small checkpoint costs little; the others are a huge memory
-//! page each, since random edits would otherwise miss the TLB on every leaf.
+//! page each, since random edits would otherwise miss the TLB on every leaf, but no larger than a quarter of what may
+//! be dirty at once.
 
 use base::PagePtr;
 use page::{Page, PageMut};
 use pool::memory::{HUGE_BYTES, Memory};
 use std::ops::Range;
 
-/// The length of every chunk but the first.
+/// The greatest length of a chunk.
 const CHUNK_BYTES: usize = HUGE_BYTES;
-/// How many pages the first chunk holds.
-const FIRST_PAGES: usize = 32;
+/// How many pages the first chunk holds, and the least that others do.
+const FIRST_PAGES: usize = 16;
+const LEAST_PAGES: usize = 4;
 
 const _: () = assert!(CHUNK_BYTES >= base::limits::MAX_PAGE_BYTES);
 
@@ -41,9 +43,9 @@ pub(super) fn link_to(node: u32) -> PagePtr {
 }
 
 impl Arena {
-    /// `page_bytes` is a power of two.
-    pub fn new(page_bytes: usize) -> Arena {
-        let chunk_shift = (CHUNK_BYTES / page_bytes).ilog2();
+    /// For about `pages` pages at once of `page_bytes`, which is a power of two.
+    pub fn new(page_bytes: usize, pages: usize) -> Arena {
+        let chunk_shift = (pages / 4).clamp(LEAST_PAGES, CHUNK_BYTES / page_bytes).ilog2();
         Arena { chunks: Vec::new(), high: 0, free: Vec::new(), page_bytes, chunk_shift }
     }
 
@@ -60,8 +62,8 @@ impl Arena {
         }
         let node = self.high as u32;
         if self.place(node).0 == self.chunks.len() {
-            let bytes = if node == 0 { FIRST_PAGES * self.page_bytes } else { CHUNK_BYTES };
-            self.chunks.push(Memory::zeroed(bytes));
+            let pages = if node == 0 { FIRST_PAGES } else { 1 << self.chunk_shift };
+            self.chunks.push(Memory::zeroed(pages * self.page_bytes));
         }
         self.high += 1;
         node

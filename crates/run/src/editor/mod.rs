@@ -45,17 +45,19 @@ use std::collections::HashSet;
 
 /// Below this many pages the dirty limit has no effect: a path and the siblings that a repair touches fit.
 const MIN_DIRTY_PAGES: usize = 16;
+/// How many pages one edit may make dirty beyond the limit: a path, what splits add, and a sibling a level.
+const EDIT_PAGES: usize = 12;
 
 /// Turns a run into the next one. See the [module](self) for how.
 ///
 /// ```
-/// use base::{CheckpointNo, DatabaseId, budget::Budget, slots::{Reader, Slots}};
+/// use base::{CheckpointNo, DatabaseId, budget::Account, slots::{Reader, Slots}};
 /// use io::{Dir, MemDir};
 /// use run::{Cursor, Editor, Run};
 /// use std::sync::{Arc, Mutex};
 ///
 /// let (file, database, slots) = (MemDir::new().create("data")?, DatabaseId(7), Arc::new(Slots::new()));
-/// let budget = Arc::new(Budget::new(1 << 24));
+/// let budget = Account::alone(1 << 24);
 /// let pool = pool::Pool::new(file.clone(), database, 4096, budget, 1 << 24, slots.clone());
 /// let space = Mutex::new(space::Space::create(file, database, 2));
 /// let reader = slots.claim().unwrap();
@@ -110,30 +112,32 @@ enum Existing {
 
 impl<'a> Editor<'a> {
     /// An editor that starts from `run` and writes pages born at checkpoint `birth`, which must be later than every
-    /// published checkpoint. Dirty pages take at most about `dirty_limit_bytes` of memory. Costs nothing until the
-    /// first edit.
+    /// published checkpoint. Dirty pages and the buffer that they are written from take `memory_bytes` at most, or
+    /// [`Editor::least_bytes`] if that is more. Costs nothing until the first edit.
     pub fn open(
         run: Run,
         pool: &'a Pool,
         reader: &'a Reader,
         space: &'a Mutex<Space>,
         birth: CheckpointNo,
-        dirty_limit_bytes: usize,
+        memory_bytes: usize,
     ) -> Editor<'a> {
         let page_bytes = pool.page_bytes();
+        let pages = (memory_bytes / page_bytes).saturating_sub(EDIT_PAGES);
+        let dirty_limit_pages = (pages / 5 * 4).max(MIN_DIRTY_PAGES);
         Editor {
             pool,
             reader,
             space,
             birth,
             table: None,
-            dirty_limit_pages: (dirty_limit_bytes / page_bytes).max(MIN_DIRTY_PAGES),
+            dirty_limit_pages,
             root: run.root,
             height: run.height,
             records: run.records,
             bytes: run.bytes,
             leaves: run.leaves,
-            arena: Arena::new(page_bytes),
+            arena: Arena::new(page_bytes, dirty_limit_pages),
             path: Path::default(),
             dirty_sum: 0,
             written: HashSet::new(),
@@ -148,6 +152,11 @@ impl<'a> Editor<'a> {
     pub fn of_table(mut self, table: TableId) -> Self {
         self.table = Some(table);
         self
+    }
+
+    /// What an editor takes whatever its limit, in bytes: dirty pages, and the buffer that they are written from.
+    pub fn least_bytes(page_bytes: usize) -> usize {
+        (MIN_DIRTY_PAGES + EDIT_PAGES + write_back::LEAST_EXTENT_PAGES) * page_bytes
     }
 
     /// Stores `value` under `key`; true when it replaced a record.
@@ -390,7 +399,7 @@ impl<'a> Editor<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::budget::Budget;
+    use base::budget::Account;
     use base::slots::Slots;
     use base::{DatabaseId, ErrorKind};
     use io::{Dir, MemDir};
@@ -401,7 +410,7 @@ mod tests {
         let file = MemDir::new().create("data").unwrap();
         let slots = Arc::new(Slots::new());
         let reader = slots.claim().unwrap();
-        let budget = Arc::new(Budget::new(1 << 24));
+        let budget = Account::alone(1 << 24);
         let pool = Pool::new(file.clone(), DatabaseId(1), 4096, budget, 1 << 24, slots.clone());
         let space = Mutex::new(Space::create(file, DatabaseId(1), 2));
         let mut first = Editor::open(Run::EMPTY, &pool, &reader, &space, CheckpointNo(1), 0);

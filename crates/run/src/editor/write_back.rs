@@ -17,6 +17,8 @@ use page::{Kind, PageMut};
 
 /// How much is allocated and written at once: enough that a disk's latency does not matter.
 const EXTENT_BYTES: usize = 1 << 20;
+/// What is written at once with the least memory.
+pub(super) const LEAST_EXTENT_PAGES: usize = 4;
 
 /// A dirty page and who points to it.
 #[derive(Clone, Copy)]
@@ -43,6 +45,12 @@ impl Editor<'_> {
             }
         }
         Ok(())
+    }
+
+    /// How many pages are written at once: the buffer is a fifth of the memory.
+    fn extent_pages(&self) -> usize {
+        let most = EXTENT_BYTES / self.pool.page_bytes();
+        (self.dirty_limit_pages / 4).clamp(LEAST_EXTENT_PAGES, most.max(LEAST_EXTENT_PAGES))
     }
 
     /// The dirty pages of each level in key order, the root's level first.
@@ -77,7 +85,7 @@ impl Editor<'_> {
     fn write_extent(&mut self, pages: &[Dirty], buffer: &mut Vec<u8>) -> Result<usize> {
         let page_bytes = self.pool.page_bytes();
         let page_units = (page_bytes / UNIT_BYTES) as u64;
-        let most = pages.len().min(EXTENT_BYTES / page_bytes) as u64;
+        let most = pages.len().min(self.extent_pages()) as u64;
         let extent = lock(self.space).allocate_pages(page_units, most)?;
         let (first_unit, count) = (extent.unit, (extent.units / page_units) as usize);
         let pages = &pages[..count];

@@ -1,7 +1,7 @@
 //! A file in memory with a space map and a pool, and the checks that every test makes after a checkpoint.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use base::budget::Budget;
+use base::budget::Account;
 use base::slots::{Reader, Slots};
 use base::{CheckpointNo, DatabaseId, PagePtr, Result};
 use io::{Dir, File, MemDir};
@@ -127,7 +127,7 @@ impl Bed {
 }
 
 fn new_pool(file: &Arc<dyn File>, page_bytes: usize, pool_bytes: usize, slots: &Arc<Slots>) -> Pool {
-    let budget = Arc::new(Budget::new(256 << 20));
+    let budget = Account::alone(256 << 20);
     Pool::new(file.clone(), DATABASE, page_bytes, budget, pool_bytes, slots.clone())
 }
 

@@ -7,7 +7,7 @@
 const FIRST_CHUNK_BYTES: usize = 4 << 10;
 const MAX_CHUNK_BYTES: usize = 1 << 20;
 /// What is kept of an emptied arena.
-const KEPT_BYTES: usize = 256 << 10;
+const KEPT_BYTES: usize = 16 << 10;
 
 /// Where some bytes begin: the chunk in the high half, the offset in the low half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub(super) struct Arena {
     /// The chunk that is being filled.
     filling: usize,
     used_bytes: usize,
+    /// Of all chunks, used or not.
+    held_bytes: usize,
 }
 
 impl Arena {
@@ -67,14 +69,16 @@ impl Arena {
     fn make_room(&mut self, bytes: usize) -> usize {
         if bytes > MAX_CHUNK_BYTES / 4 {
             self.chunks.push(Vec::with_capacity(bytes));
+            self.held_bytes += bytes;
             return self.chunks.len() - 1;
         }
         // A kept, emptied chunk may follow; a long value's own chunk has no room and is passed over.
         let empty = |chunk: &Vec<u8>| chunk.is_empty() && chunk.capacity() >= bytes;
         let kept = (self.filling + 1..self.chunks.len()).find(|&at| empty(&self.chunks[at]));
         self.filling = kept.unwrap_or_else(|| {
-            let size = FIRST_CHUNK_BYTES << self.chunks.len().min(8);
-            self.chunks.push(Vec::with_capacity(size.min(MAX_CHUNK_BYTES).max(bytes)));
+            let size = (FIRST_CHUNK_BYTES << self.chunks.len().min(8)).min(MAX_CHUNK_BYTES).max(bytes);
+            self.chunks.push(Vec::with_capacity(size));
+            self.held_bytes += size;
             self.chunks.len() - 1
         });
         self.filling
@@ -99,15 +103,22 @@ impl Arena {
         self.used_bytes
     }
 
-    /// Forgets all bytes; keeps the first chunks, a quarter of a MiB at most.
+    /// Bytes of all chunks.
+    #[inline]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Forgets all bytes; keeps small chunks, 16 KiB at most: less than what a transaction is not charged for.
     pub(super) fn clear(&mut self) {
         self.used_bytes = 0;
         self.filling = 0;
-        let mut kept_bytes = 0;
+        self.held_bytes = 0;
         self.chunks.retain_mut(|chunk| {
             chunk.clear();
-            kept_bytes += chunk.capacity();
-            kept_bytes <= KEPT_BYTES
+            let is_kept = self.held_bytes + chunk.capacity() <= KEPT_BYTES;
+            self.held_bytes += if is_kept { chunk.capacity() } else { 0 };
+            is_kept
         });
     }
 }

@@ -51,6 +51,10 @@ use txn::WrittenKey;
 /// Tables whose buffers an emptied set keeps.
 const KEPT_TABLES: usize = 4;
 
+/// What a write takes in memory at most beside its key and value, in bytes: its entry, with the room that the list of
+/// entries grows by (64), its part of the index likewise (32), its place in the order (16), and one change to undo.
+pub const WRITE_COST: usize = 112 + size_of::<Undo>();
+
 /// What a transaction's own writes say about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own<'a> {
@@ -308,6 +312,13 @@ impl WriteSet {
     /// Bytes of memory in use, for the memory budget; about the bytes that the commit will take in the log, and more.
     pub fn bytes(&self) -> usize {
         self.arena.used_bytes() + self.sets().iter().map(TableSet::bytes).sum::<usize>()
+    }
+
+    /// An upper bound of the memory that is held, free room in buffers included. O(tables), which are few.
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        let entries: usize = self.sets().iter().map(TableSet::entries).sum();
+        self.arena.held_bytes() + WRITE_COST * entries + size_of::<Undo>() * self.undo.capacity()
     }
 
     /// The tables with something to commit, in the order of their ids.

@@ -128,6 +128,12 @@ impl TableSet {
         }
     }
 
+    /// How many entries there are, gone ones included.
+    #[inline]
+    pub(super) fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The number of `key`'s entry.
     #[inline]
     pub(super) fn find(&self, key: &[u8], arena: &Arena) -> Option<u32> {

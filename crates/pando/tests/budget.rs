@@ -1,0 +1,152 @@
+//! One memory budget, shared or not: it holds under load, an idle database's part goes to a busy one, what does not
+//! fit is refused by name, and nothing is left on the books when all is closed.
+
+use base::seams::Random;
+use pando::{Budget, Database, Durability, ErrorKind, Holder, Result, Table};
+use std::sync::Arc;
+
+const MIB: usize = 1 << 20;
+
+fn open(budget: &Arc<Budget>, page_bytes: usize) -> Result<Database> {
+    Database::builder().budget(budget).page_bytes(page_bytes).durability(Durability::Buffered).in_memory()
+}
+
+fn value_of(key: u64, version: u64) -> Vec<u8> {
+    let mut value = vec![(key * 31 + version) as u8; 100 + (key % 700) as usize];
+    value[..8].copy_from_slice(&version.to_le_bytes());
+    value
+}
+
+/// Commits of many sizes, and reads that check them.
+fn work(db: &Database, seed: u64, rounds: u64) -> Result<()> {
+    let table = db.table("t")?;
+    let mut random = Random::seeded(seed);
+    let mut newest = vec![None; 3_000];
+    for round in 0..rounds {
+        let count = if random.chance(1, 30) { 200 } else { 1 + random.below(5) };
+        let keys: Vec<_> = (0..count).map(|_| random.below(newest.len() as u64)).collect();
+        db.write(|tx| {
+            keys.iter().try_for_each(|&key| tx.put(&table, &key.to_be_bytes(), &value_of(key, round)))
+        })?;
+        keys.iter().for_each(|&key| newest[key as usize] = Some(round));
+        let key = random.below(newest.len() as u64);
+        let expected = newest[key as usize].map(|version| value_of(key, version));
+        assert_eq!(db.get(&table, &key.to_be_bytes())?, expected, "seed {seed}, round {round}");
+    }
+    Ok(())
+}
+
+#[test]
+fn databases_of_several_page_sizes_share_a_budget_that_holds() -> Result<()> {
+    let budget = Budget::new(12 * MIB);
+    std::thread::scope(|scope| {
+        let workers = [4096, 16384, 32768, 4096].map(|page_bytes| {
+            let budget = &budget;
+            scope.spawn(move || {
+                let db = open(budget, page_bytes)?;
+                work(&db, page_bytes as u64, 1_500)?;
+                let memory = db.stats()?.memory;
+                assert_eq!(memory.limit_bytes, 12 * MIB as u64);
+                assert!(memory.held.total() as u64 <= memory.peak_bytes);
+                db.close()
+            })
+        });
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap())
+    })?;
+    println!("peak {} of {}", budget.peak_bytes(), budget.limit_bytes());
+    assert!(budget.peak_bytes() <= budget.limit_bytes(), "{}", budget.peak_bytes());
+    assert_eq!(budget.used_bytes(), 0, "{:?}", budget.held());
+    Ok(())
+}
+
+fn fill(db: &Database, records: u64) -> Result<Table> {
+    let table = db.table("t")?;
+    for first in (0..records).step_by(100) {
+        db.write(|tx| {
+            (first..first + 100).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[7; 1000]))
+        })?;
+    }
+    db.checkpoint()?;
+    Ok(table)
+}
+
+fn read_all(db: &Database, table: &Table, records: u64) -> Result<()> {
+    (0..records).try_for_each(|key| db.get(table, &key.to_be_bytes()).map(|value| assert!(value.is_some())))
+}
+
+#[test]
+fn a_busy_database_gets_the_memory_of_idle_ones() -> Result<()> {
+    const RECORDS: u64 = 6_000;
+    let budget = Budget::new(8 * MIB);
+    let pool = |db: &Database| db.stats().map(|stats| stats.memory.held.of(Holder::Pool));
+    let idle = [open(&budget, 4096)?, open(&budget, 16384)?];
+    for db in &idle {
+        let table = fill(db, RECORDS)?;
+        (0..3).try_for_each(|_| read_all(db, &table, RECORDS))?;
+    }
+    let before = [pool(&idle[0])?, pool(&idle[1])?];
+    let busy = open(&budget, 8192)?;
+    let table = fill(&busy, RECORDS)?;
+    for _ in 0..6 {
+        read_all(&busy, &table, RECORDS)?;
+    }
+    let (after, own) = ([pool(&idle[0])?, pool(&idle[1])?], pool(&busy)?);
+    println!("idle {before:?} -> {after:?}, busy {own}");
+    assert!(before.iter().sum::<usize>() > 4 * MIB, "{before:?}");
+    assert!(own > 3 * MIB, "{own}");
+    assert!(budget.peak_bytes() <= budget.limit_bytes());
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_refused_by_name_and_the_engine_goes_on() -> Result<()> {
+    let db = Database::builder().memory_bytes(2 * MIB).page_bytes(4096).in_memory()?;
+    let table = db.table("t")?;
+    let error = db
+        .write(|tx| (0..40_000u64).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[1; 200])))
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    assert!(error.message().contains("raise memory_bytes"), "{error}");
+    assert_eq!(db.snapshot()?.range(&table, ..)?.count(), 0);
+    let stats = db.stats()?.memory;
+    assert!(stats.peak_bytes <= stats.limit_bytes, "{stats:?}");
+    assert_eq!(stats.held.of(Holder::WriteSets), 0, "the refused transaction holds nothing any more");
+    work(&db, 1, 300)
+}
+
+#[test]
+fn memtables_of_idle_databases_make_room() -> Result<()> {
+    let budget = Budget::new(6 * MIB);
+    let idle: Vec<_> = (0..3).map(|_| open(&budget, 4096)).collect::<Result<_>>()?;
+    for db in &idle {
+        // Just not enough to be sealed.
+        let table = db.table("t")?;
+        for key in 0..550u64 {
+            db.write(|tx| tx.put(&table, &key.to_be_bytes(), &[7; 1000]))?;
+        }
+    }
+    let busy = open(&budget, 4096)?;
+    work(&busy, 3, 2_000)?;
+    assert!(budget.peak_bytes() <= budget.limit_bytes());
+    Ok(())
+}
+
+#[test]
+fn a_budget_too_small_for_another_database_says_so() -> Result<()> {
+    let budget = Budget::new(4 * MIB);
+    let mut open_ones = Vec::new();
+    let error = loop {
+        match open(&budget, 65536) {
+            Ok(db) => open_ones.push(db),
+            Err(error) => break error,
+        }
+        assert!(open_ones.len() < 4, "more reserves than fit");
+    };
+    assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    assert!(error.message().contains("let fewer databases share it"), "{error}");
+    drop(open_ones);
+    open(&budget, 65536)?;
+    let small = Database::builder().memory_bytes(2 * MIB).page_bytes(65536).in_memory().unwrap_err();
+    assert_eq!(small.kind(), ErrorKind::Invalid, "{small}");
+    Ok(())
+}
