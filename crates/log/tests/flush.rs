@@ -106,6 +106,24 @@ fn one_flush_serves_all_who_wait() {
 }
 
 #[test]
+fn an_expected_record_is_appended_without_a_sync() {
+    let file_syncs = Arc::new(AtomicU64::new(0));
+    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), file_syncs.clone()));
+    let log = Log::create(dir, DATABASE, Options { first_segment_bytes: 16 << 10, ..SMALL }).unwrap();
+    assert!(!log.expect(1000).unwrap(), "the first segment has room");
+    assert!(log.expect(100_000).unwrap());
+    assert!(!log.expect(100_000).unwrap(), "it is there already");
+    let before = file_syncs.load(Ordering::SeqCst);
+    log.reserve(100_000).unwrap();
+    let end = log.append(&payload(1, 100_000)).unwrap();
+    assert_eq!(file_syncs.load(Ordering::SeqCst), before);
+    log.sync(end).unwrap();
+    assert_eq!(file_syncs.load(Ordering::SeqCst), before + 2, "the segment that ended and this one");
+    log.close().unwrap();
+    assert!(!log.expect(1_000_000).unwrap(), "a closed log expects nothing");
+}
+
+#[test]
 fn what_lies_beyond_the_end_cannot_be_synced() {
     let log = Log::create(memory(), DATABASE, SMALL).unwrap();
     let end = log.append(b"x").unwrap();

@@ -32,13 +32,39 @@ use txn::Durability;
 pub struct Transaction {
     inner: store::Transaction,
     shared: Arc<Shared>,
+    /// Bytes of keys and values written so far.
+    written_bytes: usize,
+    /// How often the log was asked for room ahead of the commit: the next step of [`LOG_ASKS`].
+    log_asks: usize,
 }
+
+/// When so many bytes are written, the log is asked to have room for so many: a new database's log has segments of
+/// 16 KiB, and a commit that finds none to fit makes one itself, which takes three syncs. Beyond the last step that
+/// is little beside what the commit writes, and each step may be a file in vain.
+const LOG_ASKS: [(usize, u64); 2] = [(8 << 10, 64 << 10), (64 << 10, 512 << 10)];
 
 impl Transaction {
     #[track_caller]
     pub(crate) fn begin(shared: &Arc<Shared>, options: TransactionOptions) -> Result<Self> {
         let inner = store::Transaction::begin(&shared.store, options)?;
-        Ok(Transaction { inner, shared: Arc::clone(shared) })
+        Ok(Transaction { inner, shared: Arc::clone(shared), written_bytes: 0, log_asks: 0 })
+    }
+
+    /// Notes that so many bytes more will be in the commit record.
+    #[inline]
+    fn wrote(&mut self, bytes: usize) {
+        self.written_bytes += bytes;
+        if LOG_ASKS.get(self.log_asks).is_some_and(|&(at, _)| self.written_bytes >= at) {
+            self.ask_for_log();
+        }
+    }
+
+    #[cold]
+    fn ask_for_log(&mut self) {
+        let reached =
+            LOG_ASKS.iter().rposition(|&(at, _)| self.written_bytes >= at).expect("one was reached");
+        self.log_asks = reached + 1;
+        self.shared.signals.expect_record(LOG_ASKS[reached].1);
     }
 
     /// A copy of the value of `key`.
@@ -67,7 +93,9 @@ impl Transaction {
     /// # Errors
     /// `Invalid` if key or value are over their limits ([`crate::limits`]).
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
-        self.inner.put(table, key, value)
+        self.inner.put(table, key, value)?;
+        self.wrote(key.len() + value.len());
+        Ok(())
     }
 
     /// Sets `key` to all that `from` yields, and answers how many bytes that is. Of the value no more than about a
@@ -155,7 +183,9 @@ impl Transaction {
     /// # Errors
     /// `Exists` if it is present; the transaction goes on.
     pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
-        self.inner.insert(table, key, value)
+        self.inner.insert(table, key, value)?;
+        self.wrote(key.len() + value.len());
+        Ok(())
     }
 
     /// Removes `key`, present or not. Reads nothing.
@@ -320,7 +350,7 @@ impl Transaction {
     /// `Conflict` and `SnapshotTooOld`: nothing was written, run it again. `Full`: nothing was written.
     /// `Indeterminate`: written, but its sync failed. `Latched`: an earlier failure stopped all writing.
     pub fn commit(self) -> Result<u64> {
-        let Transaction { inner, shared } = self;
+        let Transaction { inner, shared, .. } = self;
         shared.pass_gate();
         let durability = inner.options().durability;
         let applied = inner.apply()?;

@@ -9,7 +9,7 @@
 
 use base::{Error, ErrorKind, Result};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -87,6 +87,8 @@ pub(crate) struct Signals {
     pub checkpoint: Bell,
     /// Rung when the log wants its next segment, or a lazy commit waits for its sync.
     pub log: Bell,
+    /// The longest commit record that some transaction expects to write; 0: none since the log thread looked.
+    expected_bytes: AtomicU64,
     /// Set by a `Lazy` commit, cleared by the log thread just before it syncs.
     pub lazy_waits: AtomicBool,
     room: Mutex<Room>,
@@ -104,6 +106,7 @@ impl Signals {
         Signals {
             checkpoint: Bell::default(),
             log: Bell::default(),
+            expected_bytes: AtomicU64::new(0),
             lazy_waits: AtomicBool::new(false),
             room: Mutex::new(Room::Free),
             room_changed: Condvar::new(),
@@ -127,6 +130,12 @@ impl Signals {
         if let ReaderWatch(Some(watch)) = &self.watch {
             notices.iter().for_each(|reader| watch(reader));
         }
+    }
+
+    /// Has the log thread make room for a commit record of about `bytes`.
+    pub fn expect_record(&self, bytes: u64) {
+        self.expected_bytes.fetch_max(bytes, Ordering::SeqCst);
+        self.log.ring();
     }
 
     /// Notes whether the memtables are at their limit.
@@ -264,8 +273,7 @@ fn run_log(store: &Store, signals: &Signals) {
     while !signals.stopping() {
         signals.log.wait(Some(TICK));
         signals.tick(store, &mut ticked);
-        // A failure to ready a segment shows again, to the caller whom it concerns, when the segment is needed.
-        let _ = store.prepare_log();
+        ready_log(store, signals);
         while signals.lazy_waits.load(Ordering::SeqCst) && !signals.stopping() {
             wait_lazily(store, signals, &mut ticked);
             // Before the sync: a commit that comes after this asks for the next one, those before are in this one.
@@ -287,6 +295,15 @@ fn wait_lazily(store: &Store, signals: &Signals, ticked: &mut Instant) {
         }
         signals.log.wait(Some(left.min(TICK)));
         signals.tick(store, ticked);
-        let _ = store.prepare_log();
+        ready_log(store, signals);
     }
+}
+
+/// Readies a segment if one is due or asked for. A failure shows again, to the caller whom it concerns, when the
+/// segment is needed.
+fn ready_log(store: &Store, signals: &Signals) {
+    let _ = match signals.expected_bytes.swap(0, Ordering::SeqCst) {
+        0 => store.prepare_log(),
+        bytes => store.expect_record(bytes),
+    };
 }

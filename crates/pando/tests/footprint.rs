@@ -77,6 +77,37 @@ fn an_empty_database_is_small_with_every_page_size() -> Result<()> {
     Ok(())
 }
 
+/// The log's files and their lengths.
+fn log_files(dir: &Path) -> Vec<(String, u64)> {
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let files = files.map(|file| (file.file_name().into_string().unwrap(), file.metadata().unwrap().len()));
+    let mut files: Vec<_> = files.filter(|(name, _)| name.starts_with("log-")).collect();
+    files.sort();
+    files
+}
+
+/// Three syncs would go into making one.
+#[test]
+fn a_commit_longer_than_the_segment_finds_one_ready() -> Result<()> {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::create(dir.path())?;
+    let table = db.table("t")?;
+    let mut tx = db.begin()?;
+    for i in 0..40u64 {
+        tx.put(&table, &key_of(i), &[1; 1000])?;
+    }
+    let patience = Instant::now() + Duration::from_secs(60);
+    while log_files(dir.path()).iter().all(|&(_, bytes)| bytes < 64 << 10) {
+        assert!(Instant::now() < patience, "no segment was made ready: {:?}", log_files(dir.path()));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let names = || log_files(dir.path()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let before = names();
+    tx.commit()?;
+    assert_eq!(names(), before);
+    db.close()
+}
+
 /// The median time to open what is in `dir` and to let go of it, which a child measures, and by how much the resident
 /// set grew at the first time.
 fn cost_of_opening(dir: &Path) -> Result<()> {

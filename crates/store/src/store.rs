@@ -169,6 +169,11 @@ impl Store {
         self.log.prepare_next()
     }
 
+    /// Readies a log segment with room for a commit record of `bytes` that is on its way. Answers whether it did.
+    pub fn expect_record(&self, bytes: u64) -> Result<bool> {
+        self.log.expect(bytes)
+    }
+
     /// How full the memtables are, for whoever decides to wait or to work.
     pub fn pressure(&self) -> Pressure {
         let (memtables_bytes, sealed) = self
