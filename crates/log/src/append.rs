@@ -134,7 +134,7 @@ impl Appender {
 
     /// Ends the current segment and goes on in `next`.
     #[cold]
-    fn switch(&mut self, next: Segment, stamp: Stamp) -> Result<()> {
+    pub(crate) fn switch(&mut self, next: Segment, stamp: Stamp) -> Result<()> {
         self.write(Kind::End, &next.header.as_successor().encode(), stamp)?;
         self.end = next.header.first_lsn;
         self.link = next.header.checksum();
@@ -168,7 +168,7 @@ impl Appender {
 
 /// What every block repeats of the log's state.
 #[derive(Clone, Copy, Debug)]
-struct Stamp {
+pub(crate) struct Stamp {
     synced: Lsn,
     checkpoint_low: u32,
 }
@@ -230,7 +230,7 @@ impl Log {
     }
 
     #[inline]
-    fn stamp(&self) -> Stamp {
+    pub(crate) fn stamp(&self) -> Stamp {
         let synced = Lsn(self.synced.load(Ordering::SeqCst));
         Stamp { synced, checkpoint_low: self.checkpoint.load(Ordering::SeqCst) as u32 }
     }

@@ -37,6 +37,9 @@ impl Options {
     }
 }
 
+/// Shorter segments than 4 MiB would cost busy writers more syncs than they save room.
+const LEAST_LIMIT_BYTES: u64 = 4 << 20;
+
 /// The write-ahead log of one database, open for appending. All methods may be called from any thread.
 #[derive(Debug)]
 pub struct Log {
@@ -47,6 +50,8 @@ pub struct Log {
     /// Everything before this LSN is durable.
     pub(crate) synced: AtomicU64,
     pub(crate) checkpoint: AtomicU64,
+    /// See [`Log::limit_segments`].
+    segment_limit_bytes: AtomicU64,
 }
 
 /// What the log has done since it was opened, and what it holds.
@@ -116,7 +121,8 @@ impl Log {
         let synced = AtomicU64::new(synced.0);
         let (stock, appender) = (Mutex::new(stock), Mutex::new(appender));
         let (flush, checkpoint) = (Flush::default(), AtomicU64::new(checkpoint.0));
-        Log { options, stock, appender, flush, synced, checkpoint }
+        let segment_limit_bytes = AtomicU64::new(u64::MAX);
+        Log { options, stock, appender, flush, synced, checkpoint, segment_limit_bytes }
     }
 
     /// Everything before this LSN is durable.
@@ -197,7 +203,7 @@ impl Log {
                 return Ok(false);
             }
             let current = appender.segment.header;
-            let doubled = (current.len_bytes * 2).min(self.options.max_segment_bytes);
+            let doubled = (current.len_bytes * 2).min(self.longest_segment_bytes());
             (self.draft_after(&current), segment_bytes_for(payload_bytes, doubled))
         };
         let ready = stock.ready(draft, want_bytes)?;
@@ -214,8 +220,18 @@ impl Log {
         Ok(true)
     }
 
+    /// Makes segments from the next one on no longer than `bytes`, or than 4 MiB if that is more, whatever the options
+    /// allow: a log beside little data should not take more room than the data.
+    pub fn limit_segments(&self, bytes: u64) {
+        self.segment_limit_bytes.store(bytes.max(LEAST_LIMIT_BYTES), Ordering::SeqCst);
+    }
+
+    fn longest_segment_bytes(&self) -> u64 {
+        self.options.max_segment_bytes.min(self.segment_limit_bytes.load(Ordering::SeqCst))
+    }
+
     /// The header of the segment after `current`, without number and length.
-    fn draft_after(&self, current: &SegmentHeader) -> SegmentHeader {
+    pub(crate) fn draft_after(&self, current: &SegmentHeader) -> SegmentHeader {
         SegmentHeader {
             first_lsn: current.limit_lsn(),
             previous: current.number,
@@ -237,7 +253,7 @@ impl Log {
             let header = older.pop_front().expect("there is a front");
             stock.put(Spare { name: header.name(), len_bytes: header.len_bytes });
         }
-        stock.trim(self.options.max_segment_bytes)
+        stock.trim(self.longest_segment_bytes())
     }
 
     /// Syncs the log and marks it as closed, so that the next opening has nothing to mend. Appends are refused from
@@ -267,11 +283,7 @@ impl Log {
     /// A closed log keeps no files for later. One that cannot be removed, or is there again after a crash, is a spare
     /// like any other to whoever opens the log next.
     fn remove_spares(&self) {
-        let mut stock = lock(&self.stock);
-        if let Some(next) = lock(&self.appender).next.take() {
-            stock.put(spare_of(&next));
-        }
-        let _ = stock.trim(0);
+        let _ = self.drop_spares();
     }
 
     /// The closing block is written only when all before it is durable, and says so: one that does not is no proof
@@ -304,6 +316,6 @@ impl Log {
     }
 }
 
-fn spare_of(segment: &Segment) -> Spare {
+pub(crate) fn spare_of(segment: &Segment) -> Spare {
     Spare { name: segment.header.name(), len_bytes: segment.header.len_bytes }
 }

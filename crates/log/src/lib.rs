@@ -55,6 +55,7 @@ mod handle;
 mod resume;
 mod scan;
 mod segment;
+mod shorten;
 mod stock;
 mod survey;
 mod window;

@@ -226,6 +226,20 @@ pub(crate) fn retire_large(
     pieces.extents().try_for_each(|ptr| space.retire(ptr, at))
 }
 
+/// Copies a large value that lies in one extent to a place before `border_unit`; `None` if there is none.
+pub(crate) fn move_large(
+    pool: &Pool,
+    space: &Mutex<Space>,
+    large: LargeRef,
+    border_unit: u64,
+) -> Result<Option<LargeRef>> {
+    let units = large.ptr.units();
+    if !lock(space).has_room_before(border_unit, units) {
+        return Ok(None);
+    }
+    write_large(pool, &mut { space }, &read_large(pool, large)?).map(Some)
+}
+
 /// Bytes of the value itself, wherever it lies.
 #[inline]
 pub(crate) fn value_bytes(value: Value<'_>) -> u64 {

@@ -43,7 +43,7 @@ pub use check::CheckReport;
 pub use cursor::Cursor;
 pub use delta::Delta;
 pub use descriptor::{MAX_HEIGHT, Run};
-pub use editor::Editor;
+pub use editor::{Editor, Relocation};
 pub use get::{Leaf, PinnedRecord};
 pub use large::{Pieces, read_large};
 pub use merge::Merge;

@@ -83,6 +83,19 @@ fn word_mask(at: u64, to: u64) -> u64 {
     (u64::MAX << low) & (u64::MAX >> (64 - high))
 }
 
+/// The first unit in `from..to` whose bit is set in the words that `word` answers, or `to`.
+fn next(from: u64, to: u64, word: impl Fn(u64) -> u64) -> u64 {
+    let mut at = from;
+    while at < to {
+        let bits = word(at) & word_mask(at, to);
+        if bits != 0 {
+            return at / 64 * 64 + u64::from(bits.trailing_zeros());
+        }
+        at = (at / 64 + 1) * 64;
+    }
+    to
+}
+
 /// See the file's head.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
@@ -166,24 +179,19 @@ impl Chunk {
 
     /// The first free unit in `from..to`, or `to`.
     pub(crate) fn next_free(&self, from: u64, to: u64) -> u64 {
-        self.next(from, to, u64::MAX)
+        next(from, to, |at| !self.taken_word(at))
     }
 
     /// The first unit in `from..to` that is not free, or `to`.
     pub(crate) fn next_taken(&self, from: u64, to: u64) -> u64 {
-        self.next(from, to, 0)
+        next(from, to, |at| self.taken_word(at))
     }
 
-    fn next(&self, from: u64, to: u64, invert: u64) -> u64 {
-        let mut at = from;
-        while at < to {
-            let word = (self.taken_word(at) ^ invert) & word_mask(at, to);
-            if word != 0 {
-                return at / 64 * 64 + u64::from(word.trailing_zeros());
-            }
-            at = (at / 64 + 1) * 64;
-        }
-        to
+    /// The next run, in `from..to`, of free units that take room on the disk.
+    pub(crate) fn next_backed_run(&self, from: u64, to: u64) -> Option<(u64, u64)> {
+        let other = |at| self.taken_word(at) | self.holes.as_ref().map_or(0, |holes| holes.word(at));
+        let begin = next(from, to, |at| !other(at));
+        (begin < to).then(|| (begin, next(begin, to, other)))
     }
 
     /// Counts the free units among the first `units`, the only ones that the map covers.

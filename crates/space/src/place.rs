@@ -74,6 +74,12 @@ impl Space {
         Ok(extent)
     }
 
+    /// Whether `units` contiguous units are free that end at or before `border_unit`: the next extent of that length is
+    /// handed out there.
+    pub fn has_room_before(&mut self, border_unit: u64, units: u64) -> bool {
+        self.find(units).is_some_and(|unit| unit + units <= border_unit)
+    }
+
     fn hand_out(&mut self, extent: Extent) {
         self.set_used(extent);
         self.handed_out += extent.units;

@@ -64,6 +64,16 @@ impl Space {
         }
     }
 
+    /// Makes the next save write those chunks anew that lie at or beyond `border_unit`, so that the end of the file can
+    /// become free.
+    pub fn move_map(&mut self, border_unit: u64) {
+        for chunk in &mut self.chunks {
+            if chunk.place.is_some_and(|place| place.unit() >= border_unit) {
+                chunk.dirty();
+            }
+        }
+    }
+
     fn root(&self) -> SpaceRoot {
         SpaceRoot { map: self.directory.or(self.chunks[0].place), units: self.units }
     }

@@ -8,7 +8,7 @@
 //! on a full disk needs what it freed. So a trim keeps some free units, the lowest ones: as many as the last
 //! checkpoint took ([`Space::usual_need`]); and does nothing for less than it is worth.
 
-use crate::chunk::{Bits, CHUNK_UNITS};
+use crate::chunk::CHUNK_UNITS;
 use crate::map::Space;
 use crate::root::Extent;
 use base::Result;
@@ -55,12 +55,14 @@ impl Space {
         let mut given = 0;
         for index in (0..self.chunks.len()).rev() {
             for run in self.backed_runs(index).into_iter().rev() {
+                let units = (surplus - given).max(DISCARD_UNITS).min(run.units);
+                let run = Extent { unit: run.end() - units, units };
+                self.file.discard(run.unit * UNIT_BYTES as u64, run.units * UNIT_BYTES as u64)?;
+                self.note_holes(run);
+                given += units;
                 if given >= surplus {
                     return Ok(given);
                 }
-                self.file.discard(run.unit * UNIT_BYTES as u64, run.units * UNIT_BYTES as u64)?;
-                self.note_holes(run);
-                given += run.units;
             }
         }
         Ok(given)
@@ -71,13 +73,11 @@ impl Space {
         let (chunk, len) = (&self.chunks[index], self.units_of(index));
         let base = index as u64 * CHUNK_UNITS;
         let (mut at, mut runs) = (0, Vec::new());
-        while chunk.backed() > 0 && at < len {
-            let from = chunk.next_free(at, len);
-            at = chunk.next_taken(from, len);
-            let holes = chunk.holes.as_ref().map_or(0, |holes: &Bits| holes.count(from, at));
-            if at - from >= DISCARD_UNITS && holes < at - from {
-                runs.push(Extent { unit: base + from, units: at - from });
+        while let Some((from, to)) = chunk.next_backed_run(at, len) {
+            if to - from >= DISCARD_UNITS {
+                runs.push(Extent { unit: base + from, units: to - from });
             }
+            at = to;
         }
         runs
     }

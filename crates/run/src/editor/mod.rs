@@ -8,8 +8,10 @@
 //!    without a look-up.
 //! 2. *Edit in place.* Insert, replace, remove, split, merge and borrow work on the arena's bytes through the
 //!    page's own allocator. `split` makes room from the leaf upwards and then starts the descent anew;
-//!    `rebalance` mends pages below a quarter full; `range` removes whole subtrees, unread where it may.
-//! 3. *Write back* (`write_back`), when dirty pages pass their limit and at the end: leaves in key order, then the
+//!    `rebalance` mends pages below a quarter full; `range` removes whole subtrees, unread where it may;
+//!    `relocate` shadows what lies high in the file, only to have it written lower.
+//! 3. *Write back* (`write_back`), when dirty pages pass their limit and at the end: neighbours that are half empty
+//!    are packed together (`pack`), then leaves are written in key order, then the
 //!    levels above, in extents of many pages. Parents then point to the disk again. A page that is written and then
 //!    touched again is shadowed again and its first address is free at once, as no checkpoint ever named it.
 //!
@@ -23,9 +25,11 @@
 //! After any error the editor and what it wrote must be thrown away (drop it, then [`space::Space::revert`]).
 
 mod arena;
+mod pack;
 mod path;
 mod range;
 mod rebalance;
+mod relocate;
 mod split;
 mod write_back;
 
@@ -40,6 +44,7 @@ use base::{CheckpointNo, Error, PagePtr, Result, TableId};
 use page::{EditCounters, LargeRef, NoRoom, Value};
 use path::Path;
 use pool::Pool;
+pub use relocate::Relocation;
 use space::Space;
 use std::collections::HashSet;
 

@@ -9,7 +9,7 @@ use super::arena::node_of;
 use super::path::Step;
 use base::Result;
 use page::header::{HEADER_BYTES, SLOT_BYTES};
-use page::{Kind, PageMut};
+use page::{EditCounters, Kind, NoRoom, PageMut};
 
 /// What an entry of an inner page takes besides its key: slot, pointer and rounding.
 const INNER_ENTRY_BYTES: usize = SLOT_BYTES + base::PagePtr::BYTES + 4;
@@ -93,7 +93,7 @@ impl Editor<'_> {
     }
 
     /// Moves all of `right` to `left` if they fit with an eighth of a page to spare.
-    fn merge(&mut self, left: u32, right: u32, separator: &[u8]) -> bool {
+    pub(super) fn merge(&mut self, left: u32, right: u32, separator: &[u8]) -> bool {
         let page_bytes = self.pool.page_bytes();
         let used = self.arena.page(left).used_bytes() + self.arena.page(right).used_bytes() - HEADER_BYTES;
         if used > page_bytes - page_bytes / 8 {
@@ -118,22 +118,38 @@ impl Editor<'_> {
         }
         let mut moved = Vec::new();
         giver.separator(if from_right { n } else { giver.count() - n }, &mut moved);
-        if !self.has_room_for_key(parent, &moved) {
+        self.move_entries(parent, at, (left, right), &moved, |left, right, counters| match from_right {
+            true => left.borrow_from_right(right, n, separator, counters),
+            false => right.borrow_from_left(left, n, separator, counters),
+        });
+    }
+
+    /// Lets `borrow` move entries between two siblings so that the right one begins at `separator`, and enters that
+    /// into the parent, whose entry `at` points to the right one. Nothing happens where the parent may have no room for
+    /// it, or the page that receives them for the entries.
+    pub(super) fn move_entries(
+        &mut self,
+        parent: u32,
+        at: usize,
+        (left, right): (u32, u32),
+        separator: &[u8],
+        borrow: impl FnOnce(
+            &mut PageMut<'_>,
+            &mut PageMut<'_>,
+            &mut EditCounters,
+        ) -> std::result::Result<(), NoRoom>,
+    ) {
+        if !self.has_room_for_key(parent, separator) {
             return;
         }
-        let (left, right_bytes) = self.arena.pair(left, right);
-        let (mut left, mut right_page) = (PageMut::edit(left), PageMut::edit(right_bytes));
-        let borrowed = if from_right {
-            left.borrow_from_right(&mut right_page, n, separator, &mut self.counters)
-        } else {
-            right_page.borrow_from_left(&mut left, n, separator, &mut self.counters)
-        };
-        if borrowed.is_err() {
+        let (left_bytes, right_bytes) = self.arena.pair(left, right);
+        let (mut left_page, mut right_page) = (PageMut::edit(left_bytes), PageMut::edit(right_bytes));
+        if borrow(&mut left_page, &mut right_page, &mut self.counters).is_err() {
             return;
         }
         let mut page = self.arena.page_mut(parent);
         page.remove(at, &mut self.counters);
-        page.insert_child(at, &moved, super::arena::link_to(right), &mut self.counters)
+        page.insert_child(at, separator, super::arena::link_to(right), &mut self.counters)
             .expect("room for the separator was checked");
     }
 

@@ -22,8 +22,8 @@ pub(super) const LEAST_EXTENT_PAGES: usize = 4;
 
 /// A dirty page and who points to it.
 #[derive(Clone, Copy)]
-struct Dirty {
-    node: u32,
+pub(super) struct Dirty {
+    pub node: u32,
     /// The parent's node and slot; `None` for the root.
     parent: Option<(u32, u32)>,
 }
@@ -35,6 +35,7 @@ impl Editor<'_> {
         if keep.is_none() {
             self.path.invalidate();
         }
+        self.pack(keep);
         let mut buffer = Vec::new();
         for mut level in self.collect_dirty().into_iter().rev() {
             level.retain(|dirty| Some(dirty.node) != keep && !self.has_dirty_child(dirty.node));
@@ -54,7 +55,7 @@ impl Editor<'_> {
     }
 
     /// The dirty pages of each level in key order, the root's level first.
-    fn collect_dirty(&self) -> Vec<Vec<Dirty>> {
+    pub(super) fn collect_dirty(&self) -> Vec<Vec<Dirty>> {
         let mut levels = Vec::new();
         let mut level: Vec<Dirty> =
             self.root.and_then(node_of).map(|node| Dirty { node, parent: None }).into_iter().collect();

@@ -1,0 +1,202 @@
+//! Moving what lies high in the file to low places, so that its end can be cut off; and packing leaves on the way.
+//!
+//! From a key on, one parent of leaves after the other:
+//! 1. Look for it from the root down, shadowing nothing, and at its children's pointers. Leaves are read only where
+//!    their pointer says that they have large values, or where they may be packed.
+//! 2. If a page on the way lies at or beyond the border, or leaves do, shadow the way and those leaves: they are
+//!    written back to the lowest places that are free. Large values beyond the border are copied, if there is a place
+//!    before it.
+//! 3. Go on at the key where the parent's range ends, until the work allowed is done.
+//!
+//! Nothing but places changes, and packing moves records between neighbours: both are edits like any other, conserved
+//! and published with the checkpoint.
+
+use super::Editor;
+use super::arena::node_of;
+use crate::descriptor::expect_level;
+use crate::large::{move_large, record_hash};
+use base::limits::UNIT_BYTES;
+use base::sync::lock;
+use base::{LargeRef, PagePtr, Result};
+use page::{Page, Value};
+
+/// What to move, and how much work that may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relocation {
+    /// What begins at this unit or a later one is moved.
+    pub border_unit: u64,
+    /// Rows of leaves are packed where that saves an eighth of them: every leaf is read for that.
+    pub packs: bool,
+    /// So many more units are moved, and not many more.
+    pub units: u64,
+    /// So many more parents of leaves are looked at.
+    pub parents: u64,
+}
+
+/// A parent of leaves (or the root, where that is a leaf) on the way of a relocation.
+struct Stop {
+    /// Something above it lies beyond the border.
+    is_way_high: bool,
+    /// Slots of leaves to shadow.
+    slots: Vec<usize>,
+    /// Where its range of keys ends; `None` at the end of the run.
+    next: Option<Vec<u8>>,
+}
+
+impl Editor<'_> {
+    /// Moves what lies high, from key `from` on. Answers the key to go on from, or `None` when the end was reached.
+    /// Errors as [`Editor::put`].
+    pub fn relocate(&mut self, from: &[u8], work: &mut Relocation) -> Result<Option<Vec<u8>>> {
+        let mut at = from.to_vec();
+        while self.root.is_some() {
+            if work.units == 0 || work.parents == 0 {
+                return Ok(Some(at));
+            }
+            self.write_back_beyond_limit()?;
+            work.parents -= 1;
+            let stop = self.look(&at, work)?;
+            if stop.is_way_high || !stop.slots.is_empty() {
+                self.move_stop(&at, &stop, work)?;
+            }
+            // More to move here than was allowed: the rest is found again.
+            if work.units == 0 && !stop.slots.is_empty() {
+                return Ok(Some(at));
+            }
+            match stop.next {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Step 1.
+    fn look(&self, key: &[u8], work: &Relocation) -> Result<Stop> {
+        let mut stop = Stop { is_way_high: false, slots: Vec::new(), next: None };
+        let Some((mut ptr, mut level)) = self.top() else { return Ok(stop) };
+        loop {
+            stop.is_way_high |= self.is_high(ptr, work);
+            if level == 0 {
+                // The root is a leaf.
+                stop.is_way_high |= self.has_high_values(ptr, work)?;
+                return Ok(stop);
+            }
+            let child = self.with_page(ptr, level, |page| {
+                let slot = page.child_for(key);
+                if slot + 1 < page.count() {
+                    page.copy_key(slot + 1, stop.next.insert(Vec::new()));
+                }
+                page.child(slot)
+            })?;
+            if level == 1 {
+                let children = self.with_page(ptr, level, |page| {
+                    (0..page.count()).map(|slot| page.child(slot)).collect::<Vec<_>>()
+                })?;
+                // All of this parent was looked at: its range ends where its own parent says.
+                stop.slots = self.leaves_to_move(&children, work)?;
+                return Ok(stop);
+            }
+            (ptr, level) = (child, level - 1);
+        }
+    }
+
+    fn leaves_to_move(&self, children: &[PagePtr], work: &Relocation) -> Result<Vec<usize>> {
+        let clean = children.iter().enumerate().filter(|(_, ptr)| node_of(**ptr).is_none());
+        if work.packs {
+            let mut used = Vec::with_capacity(children.len());
+            for ptr in children {
+                used.push(self.with_page(*ptr, 0, |page| page.used_bytes())?);
+            }
+            if self.is_worth_packing(used.into_iter()) {
+                return Ok(clean.map(|(slot, _)| slot).collect());
+            }
+        }
+        let mut slots = Vec::new();
+        for (slot, &ptr) in clean {
+            if self.is_high(ptr, work) || self.has_high_values(ptr, work)? {
+                slots.push(slot);
+            }
+        }
+        Ok(slots)
+    }
+
+    /// Whether the clean page at `ptr` is to be moved. What this editor wrote already lies as low as it can.
+    fn is_high(&self, ptr: PagePtr, work: &Relocation) -> bool {
+        node_of(ptr).is_none() && ptr.unit() >= work.border_unit && !self.written.contains(&ptr.unit())
+    }
+
+    fn has_high_values(&self, ptr: PagePtr, work: &Relocation) -> Result<bool> {
+        if ptr.flags() & PagePtr::HAS_LARGE == 0 || self.written.contains(&ptr.unit()) {
+            return Ok(false);
+        }
+        self.with_page(ptr, 0, |page| high_values(page, work).next().is_some())
+    }
+
+    /// Runs `with` on a page of this tree, dirty or clean.
+    fn with_page<T>(&self, ptr: PagePtr, level: u8, with: impl FnOnce(Page<'_>) -> T) -> Result<T> {
+        if let Some(node) = node_of(ptr) {
+            return Ok(with(self.arena.page(node)));
+        }
+        let pin = self.pool.pin(self.reader, ptr)?;
+        expect_level(pin.page(), ptr, level)?;
+        Ok(with(pin.page()))
+    }
+
+    /// Step 2.
+    fn move_stop(&mut self, key: &[u8], stop: &Stop, work: &mut Relocation) -> Result<()> {
+        self.path.invalidate();
+        let Some((root, mut level)) = self.top() else { return Ok(()) };
+        let page_units = (self.pool.page_bytes() / UNIT_BYTES) as u64;
+        let mut node = self.own_root(root, level)?;
+        while level > 1 {
+            let slot = self.arena.page(node).child_for(key);
+            level -= 1;
+            node = self.own_child(node, slot, level)?;
+        }
+        if level == 0 {
+            work.units = work.units.saturating_sub(page_units);
+            return self.move_values(node, work);
+        }
+        for &slot in &stop.slots {
+            if work.units == 0 {
+                break;
+            }
+            let leaf = self.own_child(node, slot, 0)?;
+            work.units = work.units.saturating_sub(page_units);
+            self.move_values(leaf, work)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the large values of a dirty leaf that lie beyond the border to places before it.
+    fn move_values(&mut self, leaf: u32, work: &mut Relocation) -> Result<()> {
+        let high: Vec<(usize, LargeRef)> = high_values(self.arena.page(leaf), work).collect();
+        for (at, old) in high {
+            let Some(new) = move_large(self.pool, self.space, old, work.border_unit)? else { continue };
+            let mut key = std::mem::take(&mut self.scratch);
+            self.arena.page(leaf).copy_key(at, &mut key);
+            let (was, is) = (record_hash(&key, Value::Large(old)), record_hash(&key, Value::Large(new)));
+            self.scratch = key;
+            self.dirty_sum = self.dirty_sum.wrapping_sub(was).wrapping_add(is);
+            let replaced = self.arena.page_mut(leaf).replace(at, Value::Large(new), &mut self.counters);
+            replaced.expect("one reference is as long as another");
+            lock(self.space).retire(old.ptr, self.birth)?;
+            work.units = work.units.saturating_sub(old.ptr.units());
+        }
+        Ok(())
+    }
+}
+
+/// Values in pieces stay where they are: each piece would want its own place, and the index to be written again.
+fn in_pieces(large: LargeRef) -> bool {
+    large.ptr.flags() & PagePtr::IN_PIECES != 0
+}
+
+/// The large values of a leaf, each in one extent, that lie beyond the border.
+fn high_values<'p>(page: Page<'p>, work: &Relocation) -> impl Iterator<Item = (usize, LargeRef)> + use<'p> {
+    let border = work.border_unit;
+    (0..page.count()).filter_map(move |at| match page.value(at) {
+        Value::Large(large) if large.ptr.unit() >= border && !in_pieces(large) => Some((at, large)),
+        _ => None,
+    })
+}
