@@ -1,6 +1,6 @@
 //! What can be typed.
 
-use crate::{backup, crash, demo, export, import, inspect, records, salvage};
+use crate::{backup, compact, crash, demo, export, import, inspect, records, salvage};
 use clap::{Parser, Subcommand};
 
 const EXIT_CODES: &str = "\
@@ -53,6 +53,8 @@ pub enum Command {
     Salvage(salvage::SalvageArgs),
     /// Merge what the log holds into the trees
     Checkpoint(inspect::CheckpointArgs),
+    /// Make the files as small as they get, and print what they took before and after
+    Compact(compact::CompactArgs),
     /// Run workloads and print what they took; `--list` names them
     Bench(bench::cli::Args),
     /// Import a real tree with several writers, verify it meanwhile, kill a writer, verify what is left

@@ -81,7 +81,7 @@ pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
 }
 
 /// The counters worth a line, in the order of the layers.
-pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 35] {
+pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 36] {
     let held = |holder| stats.memory.held.of(holder) as u64;
     [
         ("page_bytes", stats.page_bytes),
@@ -103,6 +103,7 @@ pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 35] {
         ("data_file_bytes", stats.data_file_bytes),
         ("data_used_bytes", stats.data_used_bytes),
         ("data_retired_bytes", stats.data_retired_bytes),
+        ("data_hole_bytes", stats.data_hole_bytes),
         ("memory_limit_bytes", stats.memory.limit_bytes),
         ("memory_used_bytes", stats.memory.used_bytes),
         ("memory_peak_bytes", stats.memory.peak_bytes),

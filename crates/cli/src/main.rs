@@ -2,7 +2,7 @@
 //!
 //! [`args`] is what can be typed. Each group of commands has a file:
 //!
-//! * [`records`]: put, get, delete, scan; [`inspect`]: tables, stats, check, checkpoint;
+//! * [`records`]: put, get, delete, scan; [`inspect`]: tables, stats, check, checkpoint; [`compact`];
 //! * [`import`] and [`export`]; [`backup`]: backup and restore; [`salvage`], when a directory is damaged;
 //! * [`demo`], and [`crash`]: the workload that is killed, behind `kills` and the demo;
 //! * `bench` is a crate of its own.
@@ -16,6 +16,7 @@
 
 mod args;
 mod backup;
+mod compact;
 mod crash;
 mod demo;
 mod export;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Stats(args) => inspect::stats(&args),
         Command::Check(args) => inspect::check(&args),
         Command::Checkpoint(args) => inspect::checkpoint(&args),
+        Command::Compact(args) => compact::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Salvage(args) => salvage::run(&args),

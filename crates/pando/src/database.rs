@@ -269,6 +269,8 @@ impl Database {
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.store.checkpoint()?;
         self.shared.signals.set_full(self.shared.store.pressure().is_full());
+        // The worker looks after what readers still hold of the state before.
+        self.shared.signals.checkpoint.ring();
         Ok(())
     }
 

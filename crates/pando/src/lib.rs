@@ -31,6 +31,7 @@
 mod available;
 mod backup;
 mod builder;
+mod compact;
 mod cursor;
 mod database;
 pub mod salvage;
@@ -47,6 +48,7 @@ pub use backup::{restore_in, restore_stream_in};
 pub use base::budget::{Budget, Held, Holder};
 pub use base::{Error, ErrorKind, Result, keys, limits};
 pub use builder::Builder;
+pub use compact::Compacted;
 pub use cursor::{Cursor, Range, Span};
 pub use database::{Database, TableOptions};
 pub use snapshot::Snapshot;

@@ -18,6 +18,7 @@ pub enum Phase {
     GroupSync,
     SyncLog,
     Absorb,
+    Relocate,
     PhysicalRows,
     SpaceMap,
     SyncData,
@@ -31,7 +32,7 @@ pub enum Phase {
 
 impl Phase {
     /// All, in the order of the table.
-    pub const ALL: [Phase; 20] = [
+    pub const ALL: [Phase; 21] = [
         Phase::Creation,
         Phase::RecoveryRead,
         Phase::RecoveryRewrite,
@@ -43,6 +44,7 @@ impl Phase {
         Phase::GroupSync,
         Phase::SyncLog,
         Phase::Absorb,
+        Phase::Relocate,
         Phase::PhysicalRows,
         Phase::SpaceMap,
         Phase::SyncData,
@@ -59,6 +61,7 @@ impl Phase {
         match step {
             Step::SyncLog => Phase::SyncLog,
             Step::Absorb => Phase::Absorb,
+            Step::Relocate => Phase::Relocate,
             Step::PhysicalRows => Phase::PhysicalRows,
             Step::SpaceMap => Phase::SpaceMap,
             Step::SyncData => Phase::SyncData,
@@ -84,6 +87,7 @@ impl Phase {
             Phase::GroupSync => "group sync",
             Phase::SyncLog => "cp: sync log",
             Phase::Absorb => "cp: absorb",
+            Phase::Relocate => "cp: relocate",
             Phase::PhysicalRows => "cp: physical rows",
             Phase::SpaceMap => "cp: space map",
             Phase::SyncData => "cp: sync data",

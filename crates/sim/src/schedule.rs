@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::checkpoint::{Checkpoint, Step};
 use store::commit::Applied;
+use store::relocate::Compaction;
 use store::{Snapshot, Store, Transaction};
 
 /// Every run crosses at least so many seals, checkpoints and segment switches.
@@ -114,6 +115,7 @@ fn run_session(
         copier,
         clients,
         checkpoint: None,
+        compaction: Compaction::new(),
         snapshots: Vec::new(),
         number: run.sessions.len() as u64,
     };
@@ -166,6 +168,7 @@ struct Driver<'s> {
     copier: &'s mut Copier,
     clients: Vec<Client>,
     checkpoint: Option<Checkpoint<'s>>,
+    compaction: Compaction,
     snapshots: Vec<(Snapshot, State)>,
     /// How many sessions there were before: later ones are longer, so that every border is crossed in the end.
     number: u64,
@@ -411,17 +414,29 @@ impl<'s> Driver<'s> {
 
     fn begin_checkpoint(&mut self) -> Result<(), Stop> {
         let sealed = self.store.pressure().sealed;
-        let begun = match self.random.below(12) {
+        let begun = match self.random.below(14) {
             0 => {
                 self.enter_marked(Phase::Seal);
                 self.store.begin_checkpoint()
             }
             1..9 if sealed > 0 => self.store.begin_pending_checkpoint(),
+            12.. => return self.compact(),
             _ => return Ok(()),
         };
         let begun = begun.map_err(|error| self.explain("begin a checkpoint", &error))?;
         self.crossed.seals += u64::from(begun.is_some() && sealed == 0);
         self.checkpoint = begun;
+        Ok(())
+    }
+
+    /// The next round of a compaction.
+    fn compact(&mut self) -> Result<(), Stop> {
+        self.enter(Phase::SegmentSwitch);
+        match self.compaction.next_round(self.store) {
+            Ok(Some(round)) => self.checkpoint = Some(round),
+            Ok(None) => self.compaction = Compaction::new(),
+            Err(error) => self.excuse("begin a round of a compaction", &error)?,
+        }
         Ok(())
     }
 

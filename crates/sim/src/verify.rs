@@ -6,6 +6,7 @@ use crate::workload::TABLES;
 use base::seams::Random;
 use io::sim::SimDisk;
 use std::sync::Arc;
+use store::relocate::Compaction;
 use store::{Store, Transaction, TransactionOptions, WantedLayout};
 use txn::{Durability, Isolation};
 
@@ -45,6 +46,9 @@ pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> 
     }
     drop(snapshot);
     let report = store.check().map_err(|error| format!("check: {error:?}"))?;
+    if report.orphan_units > 0 {
+        return Err(format!("check: nothing reaches {} units that are in use", report.orphan_units));
+    }
     Ok(Recovered { store, commits, opened_at, orphan_units: report.orphan_units })
 }
 
@@ -114,6 +118,12 @@ pub fn go_on(recovered: &Recovered, disk: &SimDisk, run: &Run) -> Result<(), Str
         return Err(format!("going on: commit {ts} follows {commits}"));
     }
     store.checkpoint().map_err(failed)?;
+    if commits % 2 == 0 {
+        let mut compaction = Compaction::new();
+        while let Some(round) = compaction.next_round(store).map_err(failed)? {
+            round.finish().map_err(failed)?;
+        }
+    }
     draft.check(&store.snapshot().map_err(failed)?).map_err(|wrong| format!("going on: {wrong}"))?;
     store.check().map_err(failed)?;
     store.close().map_err(failed)?;

@@ -4,22 +4,24 @@
 //! 2. *Sync the log* through the seal: a memtable is merged only when all of it is visible and durable
 //!    (invariant 5).
 //! 3. *Absorb*, a table a step: the layout says how. New pages go to free places only (invariant 3).
-//! 4. *Physical rows* of the changed tables, in their own tree.
-//! 5. *Space map*: its changed chunks, copy-on-write like the pages.
-//! 6. *Sync the data file*: a superblock names only what is on the disk (invariant 2).
-//! 7. *Superblock* into the slot that the previous one does not lie in. 8. *Sync it.*
-//! 9. *Switch* to a view with the new runs and without the absorbed memtables.
-//! 10. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
-//! 11. *Free*: the retired pages that no view reads, the log before the seal. What is free by then, and more than
+//! 4. *Relocate*, a table a step, if much of the file is free: some of what lies at its end moves (`relocate`).
+//! 5. *Physical rows* of the changed tables, in their own tree.
+//! 6. *Space map*: its changed chunks, copy-on-write like the pages.
+//! 7. *Sync the data file*: a superblock names only what is on the disk (invariant 2).
+//! 8. *Superblock* into the slot that the previous one does not lie in. 9. *Sync it.*
+//! 10. *Switch* to a view with the new runs and without the absorbed memtables.
+//! 11. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
+//! 12. *Free*: the retired pages that no view reads, the log before the seal. What is free by then, and more than
 //!     the next checkpoint will need, goes back to the file system.
 //!
-//! A failure before 6 leaves nothing behind but unreachable pages: the space map is turned back and the next
-//! checkpoint starts over. A failed sync latches, as always; and from 7 on it is unknown which superblock the disk
+//! A failure before 7 leaves nothing behind but unreachable pages: the space map is turned back and the next
+//! checkpoint starts over. A failed sync latches, as always; and from 8 on it is unknown which superblock the disk
 //! holds, so that any failure does.
 
 use crate::commit::Committer;
 use crate::memory::dirty_pages_charge;
 use crate::options::MAX_SEALED;
+use crate::relocate::Moves;
 use crate::store::Store;
 use crate::superblock::Superblock;
 use crate::tables::{Layout, Tables, row_key};
@@ -27,7 +29,7 @@ use crate::view::SealedMemtable;
 use base::budget::Charge;
 use base::slots::Reader;
 use base::sync::lock;
-use base::{CheckpointNo, ErrorKind, Result, TableId};
+use base::{CheckpointNo, CommitTs, ErrorKind, Result, TableId};
 use memtable::Found;
 use run::{Editor, Run};
 use std::collections::{BTreeSet, HashSet, VecDeque};
@@ -41,6 +43,7 @@ use std::sync::{Arc, MutexGuard};
 pub enum Step {
     SyncLog,
     Absorb,
+    Relocate,
     PhysicalRows,
     SpaceMap,
     SyncData,
@@ -57,6 +60,7 @@ impl fmt::Display for Step {
         f.write_str(match self {
             Step::SyncLog => "sync log",
             Step::Absorb => "absorb",
+            Step::Relocate => "relocate",
             Step::PhysicalRows => "physical rows",
             Step::SpaceMap => "space map",
             Step::SyncData => "sync data",
@@ -74,15 +78,16 @@ impl fmt::Display for Step {
 /// and before the switch it latches the database, as a failure there does.
 #[derive(Debug)]
 pub struct Checkpoint<'s> {
-    store: &'s Store,
+    pub(crate) store: &'s Store,
     /// The last superblock; there is one checkpoint at a time because this is held.
     last: MutexGuard<'s, Superblock>,
     next: Superblock,
     /// What is absorbed, oldest first.
     sealed: Vec<SealedMemtable>,
-    tables: Tables,
+    pub(crate) tables: Tables,
     to_absorb: VecDeque<TableId>,
     changed: BTreeSet<TableId>,
+    pub(crate) moves: Option<Moves>,
     step: Step,
     /// Through it the editors look at pages.
     reader: Reader,
@@ -120,34 +125,65 @@ impl Store {
         &'s self,
         last: MutexGuard<'s, Superblock>,
     ) -> Result<Option<Checkpoint<'s>>> {
-        let (mut sealed, tables) =
+        let (sealed, tables) =
             self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
         let Some(newest) = sealed.first() else { return Ok(None) };
+        let base = (newest.sealed_at, newest.log_end);
+        self.checkpoint_over(last, base, sealed, &tables, None).map(Some)
+    }
+
+    /// Begins a checkpoint of everything committed so far that also moves pages, even if there is nothing to absorb.
+    pub(crate) fn begin_moving_checkpoint(&self, moves: Moves) -> Result<Checkpoint<'_>> {
+        let last = lock(&self.checkpoint);
+        self.check_open()?;
+        self.latch.check()?;
+        // One lock over the seal and the look: no commit comes between them.
+        let mut committer = lock(&self.committer);
+        if self.pressure().sealed < MAX_SEALED {
+            self.seal(&mut committer);
+        }
+        let (sealed, tables) =
+            self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
+        let base = match sealed.first() {
+            Some(newest) => (newest.sealed_at, newest.log_end),
+            // All that was committed is in the trees already.
+            None => (committer.last, self.log.end()),
+        };
+        drop(committer);
+        self.checkpoint_over(last, base, sealed, &tables, Some(moves))
+    }
+
+    /// A checkpoint that absorbs `sealed`, newest first, and is the base from (timestamp, log position) on.
+    fn checkpoint_over<'s>(
+        &'s self,
+        last: MutexGuard<'s, Superblock>,
+        (absorbed, replay_from): (CommitTs, log::Position),
+        mut sealed: Vec<SealedMemtable>,
+        tables: &Tables,
+        moves: Option<Moves>,
+    ) -> Result<Checkpoint<'s>> {
         // Transactions that were under way when the last checkpoint ended have kept what it replaced; by now most are
         // gone, and this one can use the room.
         self.free_unneeded();
-        let next = Superblock {
-            checkpoint: CheckpointNo(last.checkpoint.0 + 1),
-            absorbed: newest.sealed_at,
-            replay_from: newest.log_end,
-            ..*last
-        };
+        let checkpoint = CheckpointNo(last.checkpoint.0 + 1);
+        let next = Superblock { checkpoint, absorbed, replay_from, ..*last };
         sealed.reverse();
         let written: BTreeSet<_> = sealed.iter().flat_map(|sealed| sealed.memtable.tables()).collect();
         let full = || base::Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
         let reader = self.slots.claim().ok_or_else(full)?;
-        Ok(Some(Checkpoint {
+        Ok(Checkpoint {
             store: self,
             last,
             next,
             sealed,
-            tables: Tables::clone(&tables),
+            tables: tables.clone(),
             to_absorb: written.into_iter().collect(),
             changed: BTreeSet::new(),
+            moves,
             step: Step::SyncLog,
             reader,
             memory: dirty_pages_charge(&self.account, self.shares.dirty_bytes),
-        }))
+        })
     }
 
     /// A whole checkpoint. Answers whether there was anything to do.
@@ -158,19 +194,18 @@ impl Store {
         }
     }
 
+    /// Whether readers, or what is pinned for a copy, keep something that [`Store::reclaim`] would free after them.
+    pub fn waits_for_readers(&self) -> bool {
+        self.views.count() > 1 || lock(&self.space).stats().retired_units > 0
+    }
+
     /// Frees what only ended or expired readers needed: old views with their memtables, conflict history, retired
     /// pages. A checkpoint does it as its last step; after a long reader has ended it is worth doing in between.
     pub fn reclaim(&self) {
         let _checkpoint = lock(&self.checkpoint);
         self.free_unneeded();
-    }
-
-    /// Gives the file system what is free beyond the usual need. No checkpoint is between its map and its note now, so
-    /// that nothing free is named by a superblock that could still count.
-    fn trim(&self) -> Result<()> {
-        let mut space = lock(&self.space);
-        let need = space.usual_need();
-        space.trim(need).map(drop)
+        // What fails here is tried again by the next checkpoint, and costs nothing but room.
+        let _ = self.latch.check().and_then(|()| self.give_back(false));
     }
 
     pub(crate) fn free_unneeded(&self) {
@@ -217,8 +252,19 @@ impl Checkpoint<'_> {
                     return Ok(self.step);
                 }
             }
+            Step::Relocate => {
+                if self.relocate()? {
+                    return Ok(self.step);
+                }
+            }
             Step::PhysicalRows => self.write_physical_rows()?,
-            Step::SpaceMap => self.next.space = lock(&store.space).save(self.next.checkpoint)?,
+            Step::SpaceMap => {
+                let mut space = lock(&store.space);
+                if let Some(moves) = &self.moves {
+                    space.move_map(moves.border_unit());
+                }
+                self.next.space = space.save(self.next.checkpoint)?;
+            }
             Step::SyncData => store.sync_data()?,
             Step::Superblock => {
                 self.next.log_synced = store.log.synced();
@@ -230,7 +276,8 @@ impl Checkpoint<'_> {
             Step::Note => self.note()?,
             Step::Free => {
                 store.free_unneeded();
-                store.trim()?;
+                self.give_back()?;
+                store.limit_log();
                 store.log.drop_before(self.next.replay_from)?;
             }
             Step::Done => {}
@@ -281,14 +328,21 @@ impl Checkpoint<'_> {
                 Ok(())
             })?),
         };
-        let is_empty = matches!(absorbed, Layout::BTree(run) if run.root.is_none());
-        self.tables.set(table, (!is_empty).then_some(absorbed));
-        self.changed.insert(table);
+        let Layout::BTree(run) = absorbed;
+        self.set_run(table, run);
         Ok(())
     }
 
+    /// The table's run is `run` from now on.
+    pub(crate) fn set_run(&mut self, table: TableId, run: Run) {
+        if self.tables.run(table) != run {
+            self.tables.set(table, run.root.map(|_| Layout::BTree(run)));
+            self.changed.insert(table);
+        }
+    }
+
     /// Opens an editor on `run`, lets `edit` work, and writes what changed.
-    fn edit(
+    pub(crate) fn edit(
         &self,
         run: Run,
         table: TableId,
@@ -313,7 +367,10 @@ impl Checkpoint<'_> {
                     None => editor.remove(&row_key(table))?,
                 };
             }
-            Ok(())
+            match &self.moves {
+                Some(moves) => editor.relocate(&[], &mut moves.of_catalog()).map(drop),
+                None => Ok(()),
+            }
         })?;
         Ok(())
     }
@@ -350,7 +407,8 @@ impl Step {
         use Step::*;
         match self {
             SyncLog => Absorb,
-            Absorb => PhysicalRows,
+            Absorb => Relocate,
+            Relocate => PhysicalRows,
             PhysicalRows => SpaceMap,
             SpaceMap => SyncData,
             SyncData => Superblock,

@@ -7,7 +7,8 @@
 //! * [`commit`]: the one path in, in nine steps; [`large`]: values that are written before it; `value_writer` and
 //!   `value_reader`: their users.
 //! * `claims`: what the log refers to outside itself.
-//! * [`checkpoint`]: from memtables to runs, in eleven steps; [`tables`] knows the layouts.
+//! * [`checkpoint`]: from memtables to runs, in twelve steps; [`tables`] knows the layouts;
+//!   [`relocate`]: making the data file shorter.
 //! * [`recovery`]: opening and creating; [`superblock`]: where it begins.
 //! * [`pinned`]: everything that one commit sees, to be copied; [`rebuild`]: a database made of such a copy.
 //! * [`memory`]: what all of it takes of the budget, and what gives way when there is none.
@@ -35,6 +36,7 @@ pub mod pinned;
 mod read_only;
 pub mod rebuild;
 pub mod recovery;
+pub mod relocate;
 pub mod salvage;
 pub mod scan;
 mod scan_mut;

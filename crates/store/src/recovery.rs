@@ -297,6 +297,7 @@ impl Parts {
             data_sync: Mutex::new(()),
             committer: Mutex::new(Committer::new(open, writer, last, sealed)),
             checkpoint: Mutex::new(self.superblock),
+            relocation: Mutex::default(),
             pins,
             catalog_changed: AtomicU64::new(last.0),
             noted: AtomicU64::new(self.superblock.checkpoint.0),

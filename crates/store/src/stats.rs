@@ -63,6 +63,8 @@ pub struct Stats {
     pub data_used_bytes: u64,
     /// Of those, waiting for readers to end.
     pub data_retired_bytes: u64,
+    /// Of the rest, which is free, what takes no room on the disk, as far as is known since the database was opened.
+    pub data_hole_bytes: u64,
     /// What checkpoints did inside pages.
     pub edits: page::EditCounters,
     /// Who holds what of the memory budget.
@@ -106,6 +108,7 @@ impl Store {
             data_file_bytes: space.total_units * UNIT_BYTES as u64,
             data_used_bytes: space.used_units * UNIT_BYTES as u64,
             data_retired_bytes: space.retired_units * UNIT_BYTES as u64,
+            data_hole_bytes: space.hole_units * UNIT_BYTES as u64,
             edits: *lock(&tallies.edits),
             memory: self.memory(),
         })

@@ -9,6 +9,7 @@ use crate::latch::Latch;
 use crate::memory::Attended;
 use crate::options::{MAX_SEALED, Options, Shares};
 use crate::pinned::Pins;
+use crate::relocate::Place;
 use crate::snapshot::Snapshot;
 use crate::superblock::Superblock;
 use crate::view::{Purpose, Views};
@@ -58,6 +59,8 @@ pub struct Store {
     pub(crate) committer: Mutex<Committer>,
     /// The superblock of the last checkpoint. Held for the length of a checkpoint: there is one at a time.
     pub(crate) checkpoint: Mutex<Superblock>,
+    /// Where the next relocation goes on. Innermost: nothing is locked under it.
+    pub(crate) relocation: Mutex<Place>,
     /// Checkpoints whose pages and log somebody copies.
     pub(crate) pins: Pins,
     /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.
@@ -196,6 +199,11 @@ impl Store {
         // Whoever is inside a checkpoint, a commit or a piece of a value finishes first.
         let _checkpoint = base::sync::lock(&self.checkpoint);
         let _streaming = self.streaming.write().unwrap_or_else(PoisonError::into_inner);
+        if self.latch.check().is_ok() {
+            // A closed file has no next checkpoint to keep room for. What fails here costs nothing but room.
+            self.free_unneeded();
+            let _ = self.give_back(true);
+        }
         let _committer = base::sync::lock(&self.committer);
         let result = match self.latch.cause() {
             None => self.log.close(),

@@ -1,0 +1,88 @@
+//! `Database::compact`: as small as it gets, while it is in use.
+
+use crate::database::Database;
+use base::Result;
+use store::relocate::Compaction;
+use store::stats::Stats;
+
+/// How far a compaction is, or what it came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Compacted {
+    /// Bytes of the data file when it began.
+    pub data_file_bytes_before: u64,
+    /// Bytes of the data file now.
+    pub data_file_bytes: u64,
+    /// Of those, in use or waiting for readers to end: it cannot become smaller than this.
+    pub data_used_bytes: u64,
+    /// Bytes of the log's files when it began.
+    pub log_file_bytes_before: u64,
+    /// Bytes of the log's files now.
+    pub log_file_bytes: u64,
+    /// Passes over all tables.
+    pub passes: u32,
+    /// Checkpoints made for it.
+    pub checkpoints: u64,
+}
+
+impl Compacted {
+    fn begin(stats: &Stats) -> Self {
+        Compacted {
+            data_file_bytes_before: stats.data_file_bytes,
+            data_file_bytes: stats.data_file_bytes,
+            data_used_bytes: stats.data_used_bytes + stats.data_retired_bytes,
+            log_file_bytes_before: stats.log_file_bytes,
+            log_file_bytes: stats.log_file_bytes,
+            passes: 0,
+            checkpoints: 0,
+        }
+    }
+
+    fn now(self, stats: &Stats) -> Self {
+        Compacted {
+            data_file_bytes_before: self.data_file_bytes_before,
+            log_file_bytes_before: self.log_file_bytes_before,
+            passes: self.passes,
+            checkpoints: self.checkpoints,
+            ..Compacted::begin(stats)
+        }
+    }
+}
+
+impl Database {
+    /// Makes the files as small as they get: merges what the log holds, packs half-empty pages, moves what lies at the
+    /// end of the data file into gaps, and gives the rest back to the file system. `progress` is told after each round,
+    /// which moves 64 MiB at most. Reads and commits go on; every page of every table is read.
+    ///
+    /// Never needed: freed space is used again, and given back as checkpoints go. What snapshots still see stays until
+    /// they end, so that a compaction beside long readers gains less.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// # db.put(&table, b"k", b"v")?;
+    /// let done = db.compact(|now| eprintln!("{} bytes", now.data_file_bytes))?;
+    /// assert!(done.data_file_bytes <= done.data_file_bytes_before.max(done.data_used_bytes));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of a checkpoint. What earlier rounds gained is kept.
+    pub fn compact(&self, mut progress: impl FnMut(&Compacted)) -> Result<Compacted> {
+        let store = &self.shared.store;
+        self.checkpoint()?;
+        let mut done = Compacted::begin(&self.stats()?);
+        let mut compaction = Compaction::new();
+        while let Some(round) = compaction.next_round(store)? {
+            round.finish()?;
+            self.shared.signals.set_full(store.pressure().is_full());
+            done.checkpoints += 1;
+            done.passes = compaction.passes();
+            done = done.now(&self.stats()?);
+            progress(&done);
+        }
+        Ok(done.now(&self.stats()?))
+    }
+}
