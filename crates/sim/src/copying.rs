@@ -38,6 +38,8 @@ pub struct Taken {
 struct Copying {
     pinned: Pinned,
     taken: Taken,
+    /// Half of the copies: a part every few turns, so that checkpoints come and go beneath them.
+    is_slow: bool,
 }
 
 /// What copying came to.
@@ -92,8 +94,11 @@ impl Copier {
             }
             return Ok(());
         }
-        // Slow, or quick and then done before the next checkpoint.
-        let parts = if self.random.chance(1, 12) { 40 } else { self.random.below(3) };
+        let parts = match self.under_way.as_ref().is_some_and(|copying| copying.is_slow) {
+            true => u64::from(self.random.chance(1, 6)),
+            false if self.random.chance(1, 12) => 40,
+            false => self.random.below(3),
+        };
         for _ in 0..parts {
             let Some(copying) = &mut self.under_way else { return Ok(()) };
             if copying.advance()? {
@@ -119,7 +124,8 @@ impl Copier {
         }
         let state = state_at(ts.0).ok_or_else(|| format!("a copy of commit {}, which was not made", ts.0))?;
         let taken = Taken { superblock, ts, parts: Vec::new(), base, state };
-        self.under_way = Some(Box::new(Copying { pinned, taken }));
+        let is_slow = self.random.chance(1, 2);
+        self.under_way = Some(Box::new(Copying { pinned, taken, is_slow }));
         Ok(())
     }
 
