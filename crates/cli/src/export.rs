@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::import::RecordFormat;
 use crate::open::{self, Existing};
 use crate::output::{self, Cell, Format, Rows};
-use crate::{text, tree};
+use crate::{text, tree, values};
 use clap::Args;
 use pando::{Cursor, Span};
 use std::fs::{self, File};
@@ -71,18 +71,22 @@ fn write_rows(
 fn write_tree(cursor: &mut Cursor<'_>, root: &Path) -> Outcome {
     let refused = |path: &Path| {
         let what = format!("write {}", path.display());
-        move |cause| Failure::System { what, cause }
+        move |cause| Failure::system(&what, cause)
     };
     fs::create_dir_all(root).map_err(refused(root))?;
     if fs::read_dir(root).map_err(refused(root))?.next().is_some() {
         return Err(Failure::Usage(format!("{} is not empty; name another directory", root.display())));
     }
-    while let Some((key, value)) = cursor.next()? {
+    while cursor.advance()? {
+        let key = cursor.key().unwrap_or_default();
         let no_path = || format!("key {} is not a path; export as ndjson or csv", text::show(key));
         let path = root.join(tree::path_of(key).ok_or_else(|| Failure::Failed(no_path()))?);
         let parent = path.parent().expect("it is below the root");
         fs::create_dir_all(parent).map_err(refused(parent))?;
-        fs::write(&path, value).map_err(refused(&path))?;
+        let mut file = File::create_new(&path).map_err(refused(&path))?;
+        if let Some(value) = cursor.value_reader()? {
+            values::write_all(value, &mut file, refused(&path))?;
+        }
     }
     Ok(())
 }

@@ -30,6 +30,7 @@ mod salvage;
 mod scratch;
 mod text;
 mod tree;
+mod values;
 
 use args::{Cli, Command};
 use bench::alloc::CountingAllocator;

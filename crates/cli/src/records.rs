@@ -3,12 +3,12 @@
 use crate::failure::{Failure, Outcome};
 use crate::open::{self, CreateArgs, Existing, WriteArgs};
 use crate::output::{self, Cell, FormatArgs, Rows};
-use crate::text;
+use crate::{text, values};
 use clap::Args;
 use pando::Span;
 use std::io::{self, IsTerminal, Read, Write};
 use std::ops::Bound;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
 pub struct PutArgs {
@@ -18,8 +18,11 @@ pub struct PutArgs {
     table: String,
     key: String,
     /// The value, or `-` to read it from standard input, as it is
-    #[arg(allow_hyphen_values = true)]
-    value: String,
+    #[arg(allow_hyphen_values = true, required_unless_present = "file")]
+    value: Option<String>,
+    /// Takes the value from a file, or with `-` from standard input, however long it is
+    #[arg(long, value_name = "FILE", conflicts_with = "value")]
+    file: Option<PathBuf>,
     /// KEY and VALUE are hexadecimal
     #[arg(long)]
     hex: bool,
@@ -84,13 +87,17 @@ pub struct ScanArgs {
 /// `pando put`.
 pub fn put(args: &PutArgs) -> Outcome {
     let key = bytes(&args.key, args.hex)?;
-    let value = match args.value.as_str() {
-        "-" => read_stdin()?,
-        value => bytes(value, args.hex)?,
+    let mut value: Box<dyn Read> = match (&args.file, args.value.as_deref()) {
+        (Some(file), _) => values::input(file)?,
+        (None, Some("-")) => values::input(Path::new("-"))?,
+        (None, value) => Box::new(io::Cursor::new(bytes(value.unwrap_or_default(), args.hex)?)),
     };
     let db = args.create.create(&args.dir)?;
     let table = db.table(&args.table)?;
-    db.put(&table, &key, &value)?;
+    // Not `write`, which may run twice: the input comes once. A put alone conflicts with nobody.
+    let mut tx = db.begin()?;
+    tx.put_reader(&table, &key, &mut value)?;
+    tx.commit()?;
     Ok(db.close()?)
 }
 
@@ -100,17 +107,14 @@ pub fn get(args: &GetArgs) -> Outcome {
     let db = args.database.open()?;
     let snapshot = db.snapshot()?;
     let table = open::table(&snapshot, &args.table)?;
-    let value = snapshot.get(&table, &key)?.ok_or_else(|| absent(&args.table, &key))?;
+    let value = snapshot.value_reader(&table, &key)?.ok_or_else(|| absent(&args.table, &key))?;
     let mut out = io::stdout().lock();
-    let write = |out: &mut io::StdoutLock<'_>| {
-        out.write_all(&value)?;
-        // At a terminal the prompt begins on a line of its own; a pipe gets the value and nothing else.
-        if out.is_terminal() && !value.ends_with(b"\n") {
-            out.write_all(b"\n")?;
-        }
-        out.flush()
-    };
-    write(&mut out).map_err(Failure::stdout)
+    let last = values::write_all(value, &mut out, Failure::stdout)?;
+    // At a terminal the prompt begins on a line of its own; a pipe gets the value and nothing else.
+    if out.is_terminal() && last != Some(b'\n') {
+        out.write_all(b"\n").map_err(Failure::stdout)?;
+    }
+    out.flush().map_err(Failure::stdout)
 }
 
 /// `pando delete`.
@@ -133,9 +137,15 @@ pub fn scan(args: &ScanArgs) -> Outcome {
     let columns: &[&str] = if args.keys_only { &["key"] } else { &["key", "value"] };
     let mut rows = Rows::new(output::stdout(), args.format.format(), columns).map_err(Failure::stdout)?;
     for _ in 0..args.limit.unwrap_or(u64::MAX) {
-        let record = if args.reverse { cursor.prev()? } else { cursor.next()? };
-        let Some((key, value)) = record else { break };
-        let cells = [Cell::Bytes(key), Cell::Bytes(value)];
+        // The value is read only if it is to be shown.
+        if !(if args.reverse { cursor.retreat()? } else { cursor.advance()? }) {
+            break;
+        }
+        if !args.keys_only {
+            cursor.value()?;
+        }
+        let (key, value) = (cursor.key().unwrap_or_default(), cursor.current().map(|(_, value)| value));
+        let cells = [Cell::Bytes(key), Cell::Bytes(value.unwrap_or_default())];
         rows.row(&cells[..columns.len()]).map_err(Failure::stdout)?;
     }
     rows.finish().map(drop).map_err(Failure::stdout)
@@ -161,13 +171,4 @@ fn bytes(text: &str, hex: bool) -> Outcome<Vec<u8>> {
 
 fn absent(table: &str, key: &[u8]) -> Failure {
     Failure::Absent(format!("no key {} in table {table:?}", text::show(key)))
-}
-
-fn read_stdin() -> Outcome<Vec<u8>> {
-    let mut value = Vec::new();
-    // One byte more than the longest value is enough for the engine to refuse it.
-    let most = pando::limits::MAX_VALUE_BYTES + 1;
-    let read = io::stdin().lock().take(most).read_to_end(&mut value);
-    read.map_err(|cause| Failure::system("read standard input", cause))?;
-    Ok(value)
 }

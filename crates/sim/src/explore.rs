@@ -199,7 +199,6 @@ impl Explorer<'_> {
         if commits < required {
             return Err(format!("{commits} commits were recovered, but {required} had been promised"));
         }
-        self.tally.with_orphans += u64::from(recovered.orphan_units > 0);
         if self.random.chance(1, GO_ON_ONE_IN) {
             verify::go_on(&recovered, &disk, self.run)?;
             self.tally.continued += 1;

@@ -66,6 +66,7 @@ pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), T
             }
         }
         Op::Put(name, ..)
+        | Op::Stream(name, ..)
         | Op::Insert(name, ..)
         | Op::Delete(name, _)
         | Op::Remove(name, _)
@@ -115,6 +116,23 @@ fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Res
         Op::Put(name, key, value) => {
             tx.put(table, key, value).map_err(failed)?;
             draft.write(Change::Put(name, key.clone(), value.clone()));
+        }
+        Op::Stream(name, key, value, piece_bytes, gives_up) => {
+            let mut writer = tx.value_writer(table, key).map_err(failed)?;
+            let pieces = value.chunks(*piece_bytes);
+            let most = if *gives_up { pieces.len() - 1 } else { pieces.len() };
+            pieces.take(most).try_for_each(|piece| writer.append(piece)).map_err(failed)?;
+            if !gives_up {
+                let len = writer.finish().map_err(failed)?;
+                draft.write(Change::Put(name, key.clone(), value.clone()));
+                let read = tx.value_len(table, key).map_err(failed)?;
+                if (len, read) != (value.len() as u64, Some(len)) {
+                    return Err(Trouble::Wrong(format!(
+                        "{}: {len} bytes put, {read:?} found",
+                        described(op)
+                    )));
+                }
+            }
         }
         Op::Insert(name, key, value) => {
             draft.read_key(name, key);

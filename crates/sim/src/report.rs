@@ -73,8 +73,6 @@ pub struct Tally {
     pub continued: u64,
     /// Images that were first opened read-only, twice at once, and were the same afterwards.
     pub read_only: u64,
-    /// Images with units of space that nothing reaches.
-    pub with_orphans: u64,
     /// Commits, sessions, seals, checkpoints and segment switches of all workloads.
     pub commits: u64,
     /// See `commits`.
@@ -100,7 +98,6 @@ impl Default for Tally {
             by_depth: [0; 4],
             continued: 0,
             read_only: 0,
-            with_orphans: 0,
             commits: 0,
             sessions: 0,
             seals: 0,
@@ -157,7 +154,6 @@ impl Tally {
         format!(
             "{{\"seeds\":{},\"images\":{},\"distinct\":{},\"by_depth\":[{},{},{}],\"continued\":{},\
              \"read_only\":{},\
-             \"with_orphans\":{},\
              \"commits\":{},\"sessions\":{},\"seals\":{},\"checkpoints\":{},\"switches\":{},\"backups\":{},\
              \"seconds\":{:.3},\
              \"digest\":\"{:016x}\",\"kinds\":[{kinds}],\"cells\":{{{}}}}}",
@@ -169,7 +165,6 @@ impl Tally {
             self.by_depth[3],
             self.continued,
             self.read_only,
-            self.with_orphans,
             self.commits,
             self.sessions,
             self.seals,
@@ -217,9 +212,8 @@ impl fmt::Display for Tally {
         writeln!(
             f,
             "{distinct} distinct images of {} made: {first} of runs, {second} of recoveries, \
-             {third} of recoveries from those; {} written to and reopened; {} opened read-only first; \
-             {} with unreachable space",
-            self.images, self.continued, self.read_only, self.with_orphans
+             {third} of recoveries from those; {} written to and reopened; {} opened read-only first",
+            self.images, self.continued, self.read_only
         )?;
         let Copies { taken, differences, images } = self.copies;
         writeln!(

@@ -449,7 +449,14 @@ impl<'s> Driver<'s> {
 
     fn check(&mut self) -> Result<(), Stop> {
         if self.checkpoint.is_none() {
-            self.store.check().map_err(|error| self.explain("check", &error))?;
+            match self.store.check() {
+                Ok(report) if report.orphan_units == 0 => {}
+                Ok(report) => {
+                    let units = report.orphan_units;
+                    return Err(Stop::Wrong(format!("{units} units are in use and not reached")));
+                }
+                Err(error) => return Err(self.explain("check", &error)),
+            }
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use crate::model::{Bytes, Change, State};
 use crate::workload::TABLES;
 use base::seams::Random;
 use io::sim::SimDisk;
+use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 use store::relocate::Compaction;
 use store::{Store, Transaction, TransactionOptions, WantedLayout};
@@ -19,8 +20,6 @@ pub struct Recovered {
     pub commits: u64,
     /// The disk's events until it was open.
     pub opened_at: usize,
-    /// Units of space that nothing reaches.
-    pub orphan_units: u64,
 }
 
 /// Opens the database on `disk` and compares all that it holds with the state after as many commits. Where one
@@ -45,11 +44,20 @@ pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> 
         check_gets(&snapshot, state, 1 + random.below(9) as usize)?;
     }
     drop(snapshot);
-    let report = store.check().map_err(|error| format!("check: {error:?}"))?;
-    if report.orphan_units > 0 {
-        return Err(format!("check: nothing reaches {} units that are in use", report.orphan_units));
+    check_exactly(&store)?;
+    Ok(Recovered { store, commits, opened_at })
+}
+
+/// Checks everything, and that each unit that is in use is reached: none is leaked.
+///
+/// # Errors
+/// What is wrong.
+pub fn check_exactly(store: &Store) -> Result<(), String> {
+    match store.check() {
+        Ok(report) if report.orphan_units == 0 => Ok(()),
+        Ok(report) => Err(format!("check: {} units are in use and not reached", report.orphan_units)),
+        Err(error) => Err(format!("check: {error:?}")),
     }
-    Ok(Recovered { store, commits, opened_at, orphan_units: report.orphan_units })
 }
 
 /// Opens the database on `disk` read-only, twice at once, and compares what it holds with the model. Answers how many
@@ -68,7 +76,7 @@ pub fn read_only(disk: &SimDisk, run: &Run) -> Result<u64, String> {
     let state = run.model.at(commits).ok_or_else(|| format!("read-only: {commits} commits"))?;
     state.check(&snapshot).map_err(|wrong| format!("read-only, as of commit {commits}: {wrong}"))?;
     drop(snapshot);
-    store.check().map_err(failed)?;
+    check_exactly(&store)?;
     store.close().and_then(|()| beside.close()).map_err(failed)?;
     if disk.event_count() != events {
         return Err("read-only: the disk was written to".into());
@@ -86,8 +94,28 @@ fn check_gets(snapshot: &store::Snapshot, state: &State, step: usize) -> Result<
         if found.as_deref() != Some(&**value) || absent.is_some() {
             return Err(format!("get of {} from {name} is wrong", crate::model::text(key)));
         }
+        let tail = tail_of(snapshot, &table, key, value.len() / 3)
+            .map_err(|error| format!("reader of {} from {name}: {error}", crate::model::text(key)))?;
+        if tail != value[value.len() / 3..] {
+            return Err(format!("a reader of {} from {name} is wrong", crate::model::text(key)));
+        }
     }
     Ok(())
+}
+
+/// The value of `key` from byte `from` on, as a reader of it gives it.
+fn tail_of(
+    snapshot: &store::Snapshot,
+    table: &store::Table,
+    key: &[u8],
+    from: usize,
+) -> std::io::Result<Vec<u8>> {
+    let reader = snapshot.value_reader(table, key).map_err(std::io::Error::other)?;
+    let mut reader = reader.ok_or_else(|| std::io::Error::other("the key is absent"))?;
+    reader.seek(SeekFrom::Start(from as u64))?;
+    let mut tail = Vec::new();
+    reader.read_to_end(&mut tail)?;
+    Ok(tail)
 }
 
 /// Goes on from a recovered database: a commit, a checkpoint, a check, closing, opening, reading it all again.
@@ -125,7 +153,7 @@ pub fn go_on(recovered: &Recovered, disk: &SimDisk, run: &Run) -> Result<(), Str
         }
     }
     draft.check(&store.snapshot().map_err(failed)?).map_err(|wrong| format!("going on: {wrong}"))?;
-    store.check().map_err(failed)?;
+    check_exactly(store)?;
     store.close().map_err(failed)?;
     let again = store::open(disk.dir(), &run.options).map_err(failed)?;
     let checked = again.snapshot().map_err(failed).and_then(|snapshot| draft.check(&snapshot));

@@ -19,6 +19,8 @@ pub const PAGE_BYTES: usize = 4096;
 pub enum Op {
     /// Sets a key.
     Put(&'static str, Bytes, Bytes),
+    /// Sets a key to a value that comes in pieces of so many bytes; given up before the last one if so said.
+    Stream(&'static str, Bytes, Bytes, usize, bool),
     /// Sets a key if it is absent.
     Insert(&'static str, Bytes, Bytes),
     /// Removes a key, unread.
@@ -106,7 +108,11 @@ impl Workload {
         let table = TABLES[self.random.below(TABLES.len() as u64) as usize];
         let key = self.key();
         match self.random.below(40) {
-            0..20 => Op::Put(table, key, self.value()),
+            0..17 => Op::Put(table, key, self.value()),
+            17..20 => {
+                let (value, piece_bytes) = (self.value(), 1 + self.random.below(3000) as usize);
+                Op::Stream(table, key, value, piece_bytes, self.random.chance(1, 5))
+            }
             20..24 => Op::Insert(table, key, self.value()),
             24..27 => Op::Delete(table, key),
             27 => Op::Remove(table, key),

@@ -10,6 +10,7 @@ mod ndjson_input;
 use crate::failure::{Failure, Outcome};
 use crate::open::CreateArgs;
 use crate::output::say;
+use crate::values::SHORT_BYTES;
 use crate::{text, tree};
 use clap::{Args, ValueEnum, value_parser};
 use indicatif::ProgressBar;
@@ -229,20 +230,40 @@ impl Loader<'_> {
 
     fn write(&self, batch: Vec<Item>, loaded: &mut Loaded) -> Outcome {
         let read = batch.into_iter().map(|item| match item {
-            Item::Record(key, value) => Ok((key, value)),
-            Item::File(entry) => Ok((entry.key, tree::read(&entry.path)?)),
+            Item::Record(key, value) => Ok((key, Content::Bytes(value))),
+            Item::File(entry) if entry.bytes > SHORT_BYTES => Ok((entry.key, Content::File(entry.path))),
+            Item::File(entry) => Ok((entry.key, Content::Bytes(tree::read(&entry.path)?))),
         });
         let records = read.collect::<Outcome<Vec<_>>>()?;
-        self.db.write(|tx| {
-            records.iter().try_for_each(|(key, value)| {
-                let put = tx.put(self.table, key, value);
-                put.map_err(|error| error.within(format_args!("key {}", text::show(key))))
-            })
+        let bytes = self.db.write(|tx| {
+            let mut bytes = 0;
+            for (key, content) in &records {
+                let put = match content {
+                    Content::Bytes(value) => tx.put(self.table, key, value).map(|()| value.len() as u64),
+                    Content::File(path) => {
+                        open_file(path).and_then(|file| tx.put_reader(self.table, key, file))
+                    }
+                };
+                let put = put.map_err(|error| error.within(format_args!("key {}", text::show(key))))?;
+                bytes += key.len() as u64 + put;
+            }
+            Ok(bytes)
         })?;
         loaded.records += records.len() as u64;
-        loaded.bytes += records.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+        loaded.bytes += bytes;
         loaded.commits += 1;
         self.bar.inc(records.len() as u64);
         Ok(())
     }
+}
+
+/// What is put under a key.
+enum Content {
+    Bytes(Vec<u8>),
+    /// Too long to be held: passed through, from its beginning each time that the transaction runs.
+    File(PathBuf),
+}
+
+fn open_file(path: &Path) -> pando::Result<File> {
+    File::open(path).map_err(|cause| pando::Error::io(format_args!("open {}", path.display()), cause))
 }

@@ -1,0 +1,69 @@
+//! Values that are passed through and never held whole: from a file or standard input, to a file or standard output.
+
+use crate::failure::{Failure, Outcome};
+use indicatif::{ProgressBar, ProgressStyle};
+use pando::{Error, ValueReader};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// Longer values are passed through in pieces; shorter ones are simply read.
+pub const SHORT_BYTES: u64 = 1 << 20;
+
+/// Longer ones are worth a word on how far they have come.
+const SLOW_BYTES: u64 = 64 << 20;
+
+/// Where a value comes from: standard input for `-`, else a file. How far it has come is shown on standard error, if
+/// that is a terminal and the length is not known to be small.
+pub fn input(path: &Path) -> Outcome<Box<dyn Read>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(progress(None).wrap_read(io::stdin())));
+    }
+    let refused = |cause| Failure::system(format_args!("open {}", path.display()), cause);
+    let file = File::open(path).map_err(refused)?;
+    let bytes = file.metadata().map_err(refused)?.len();
+    Ok(Box::new(progress(Some(bytes)).wrap_read(file)))
+}
+
+/// Writes all of a value, and answers its last byte.
+pub fn write_all(
+    mut from: ValueReader,
+    out: &mut dyn Write,
+    refused: impl Fn(io::Error) -> Failure,
+) -> Outcome<Option<u8>> {
+    let bar = progress(Some(from.len_bytes()));
+    let (mut piece, mut last) = (vec![0; 256 << 10], None);
+    loop {
+        let count = from.read(&mut piece).map_err(reading_failed)?;
+        let Some(&end) = piece[..count].last() else { break };
+        out.write_all(&piece[..count]).map_err(&refused)?;
+        last = Some(end);
+        bar.inc(count as u64);
+    }
+    bar.finish_and_clear();
+    Ok(last)
+}
+
+/// The engine's errors come through `std::io` as they are.
+fn reading_failed(error: io::Error) -> Failure {
+    match error.downcast::<Error>() {
+        Ok(error) => error.into(),
+        Err(cause) => Failure::system("read the value", cause),
+    }
+}
+
+/// `None`: nobody knows how long it will be.
+fn progress(bytes: Option<u64>) -> ProgressBar {
+    const TEMPLATE: &str = "{bytes} of {total_bytes}, {bytes_per_sec}, {eta} to go";
+    match bytes {
+        Some(bytes) if bytes < SLOW_BYTES => ProgressBar::hidden(),
+        Some(bytes) => match ProgressStyle::with_template(TEMPLATE) {
+            Ok(style) => ProgressBar::new(bytes).with_style(style),
+            Err(_) => ProgressBar::new(bytes),
+        },
+        None => match ProgressStyle::with_template("{bytes}, {bytes_per_sec}") {
+            Ok(style) => ProgressBar::new_spinner().with_style(style),
+            Err(_) => ProgressBar::new_spinner(),
+        },
+    }
+}
