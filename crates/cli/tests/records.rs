@@ -153,3 +153,21 @@ fn the_workloads_are_listed() {
     let names = text(pando(["bench", "--list"]));
     assert!(names.lines().any(|name| name == "btree-insert"), "{names}");
 }
+
+#[test]
+fn a_long_value_passes_through() {
+    let place = Place::new();
+    let long: Vec<u8> = (0..5_000_000_u32).map(|n| (n / 251) as u8).collect();
+    let file = place.path.with_extension("file");
+    std::fs::write(&file, &long).unwrap();
+    let arguments = format!("put t from-file --file {}", file.display());
+    stdout(pando(place.args(&arguments)));
+    stdout(pando_with(place.args("put t from-stdin --file -"), &long));
+    for key in ["from-file", "from-stdin"] {
+        assert!(stdout(pando(place.args(&format!("get t {key}")))) == long, "{key}");
+    }
+    assert!(failure(pando(place.args("put t key value --file x")), 2).contains("cannot be used with"));
+    failure(pando(place.args("put t key")), 2);
+    failure(pando(place.args("put t key --file /nowhere/at/all")), 1);
+    assert_eq!(text(pando(place.args("scan t --keys-only --format csv"))), "key\nfrom-file\nfrom-stdin\n");
+}

@@ -5,6 +5,7 @@
 
 use pando::{Builder, Database, Result};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -340,5 +341,33 @@ fn a_database_ten_times_larger_than_its_memory() -> Result<()> {
         );
         assert!(grown <= BUDGET_BYTES + CONSTANT_BYTES, "{phase}");
     }
+    Ok(())
+}
+
+/// 32 MiB, four times the budget, of which a piece and an index are in memory.
+#[test]
+fn a_value_is_streamed_with_the_memory_of_a_piece() -> Result<()> {
+    const VALUE_BYTES: u64 = 32 << 20;
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::builder().memory_bytes(8 << 20).create(dir.path())?;
+    let table = db.table("t")?;
+    let peak_of = |work: &mut dyn FnMut() -> Result<()>| {
+        let before = live_bytes();
+        PEAK_BYTES.store(before, Ordering::SeqCst);
+        work().map(|()| PEAK_BYTES.load(Ordering::SeqCst).saturating_sub(before))
+    };
+    let put = peak_of(&mut || {
+        db.write(|tx| tx.put_reader(&table, b"k", std::io::repeat(7).take(VALUE_BYTES))).map(drop)
+    })?;
+    let checkpoint = peak_of(&mut || db.checkpoint())?;
+    let read = peak_of(&mut || {
+        let mut reader = db.snapshot()?.value_reader(&table, b"k")?.expect("it was put");
+        assert_eq!(std::io::copy(&mut reader, &mut std::io::sink()).unwrap(), VALUE_BYTES);
+        Ok(())
+    })?;
+    let kib = |bytes: usize| bytes >> 10;
+    println!("heap, in KiB: put {}, checkpoint {}, read {}", kib(put), kib(checkpoint), kib(read));
+    assert!(put < 3 << 20 && checkpoint < 2 << 20 && read < 1 << 20, "{put} {checkpoint} {read}");
     Ok(())
 }

@@ -273,3 +273,25 @@ fn rot_is_found_by_check_even_behind_a_good_copy_in_the_pool() {
     bed.file.write_at(&[0xff], leaves[leaves.len() / 2].offset_bytes() + 2_000).unwrap();
     assert_eq!(run.check(&bed.pool, &mut |_| Ok(())).unwrap_err().kind(), ErrorKind::Corruption);
 }
+
+/// A merge of any length holds up nobody who needs room: the lock is free between its steps.
+#[test]
+fn others_allocate_while_an_editor_is_at_work() {
+    let mut bed = Bed::with_pool(4096, 256 << 10);
+    let (old, mut model) = filled(&mut bed, 5_000, b"old");
+    let birth = CheckpointNo(bed.birth.0 + 1);
+    let writer = bed.slots.claim().unwrap();
+    let mut editor = run::Editor::open(old, &bed.pool, &writer, &bed.space, birth, 0);
+    for n in 0..5_000 {
+        editor.put(&key(n), b"new").unwrap();
+        model.insert(key(n), b"new".to_vec());
+        if n % 500 == 0 {
+            let unit = bed.space.try_lock().expect("nobody holds it").allocate_logged(7).unwrap();
+            bed.space.try_lock().expect("nobody holds it").free_unused(unit, 7);
+        }
+    }
+    let (run, _) = editor.finish().unwrap();
+    bed.birth = birth;
+    bed.verify(&run, &model);
+    bed.checkpoint(&[run]);
+}
