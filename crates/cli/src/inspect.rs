@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::open::{Existing, WriteArgs};
 use crate::output::{self, Cell, FormatArgs, Rows};
 use clap::Args;
-use pando::{CheckReport, Holder, Stats};
+use pando::{CheckReport, DelayCause, Holder, Stats};
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -81,8 +81,11 @@ pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
 }
 
 /// The counters worth a line, in the order of the layers.
-pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 36] {
+pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 48] {
     let held = |holder| stats.memory.held.of(holder) as u64;
+    let pacing = &stats.pacing;
+    let debt = |cause: DelayCause| pacing.debt_permille[cause as usize];
+    let delays = |cause: DelayCause| pacing.delays[cause as usize];
     [
         ("page_bytes", stats.page_bytes),
         ("last_commit", stats.last_commit),
@@ -114,6 +117,18 @@ pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 36] {
         ("memory_checkpoint_bytes", held(Holder::Checkpoint)),
         ("memory_recovery_bytes", held(Holder::Recovery)),
         ("memory_log_bytes", held(Holder::Log)),
+        ("unabsorbed_log_bytes", pacing.unabsorbed_log_bytes),
+        ("unabsorbed_records", pacing.unabsorbed_records),
+        ("absorbed_bytes_per_s", pacing.absorbed_bytes_per_s),
+        ("debt_memtables_permille", debt(DelayCause::Memtables)),
+        ("debt_log_permille", debt(DelayCause::Log)),
+        ("debt_budget_permille", debt(DelayCause::Budget)),
+        ("delays_memtables", delays(DelayCause::Memtables).count),
+        ("delays_memtables_ns", delays(DelayCause::Memtables).total_ns),
+        ("delays_log", delays(DelayCause::Log).count),
+        ("delays_log_ns", delays(DelayCause::Log).total_ns),
+        ("delays_budget", delays(DelayCause::Budget).count),
+        ("delays_budget_ns", delays(DelayCause::Budget).total_ns),
         ("page_splits", stats.edits.splits),
         ("page_merges", stats.edits.merges),
         ("page_borrows", stats.edits.borrows),

@@ -99,6 +99,20 @@ impl Builder {
         self
     }
 
+    /// The log that an opening after a crash would have to replay is kept below this, in bytes; default 1 GiB. At a
+    /// quarter of it a checkpoint is begun; writers are slowed as it fills, and wait when it is full. It is passed by
+    /// what transactions under way then commit, at most. Small costs write volume, large costs recovery time and disk.
+    pub fn max_log_bytes(mut self, bytes: u64) -> Self {
+        self.options.max_log_bytes = bytes;
+        self
+    }
+
+    /// The same in records; default 16,000,000, of which a recovery replays about a million a second.
+    pub fn max_log_records(mut self, records: u64) -> Self {
+        self.options.max_log_records = records;
+        self
+    }
+
     /// The durability of transactions that name none; default [`Durability::Sync`].
     pub fn durability(mut self, durability: Durability) -> Self {
         self.transactions.durability = durability;

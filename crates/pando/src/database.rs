@@ -290,7 +290,9 @@ impl Database {
 
     /// Counts and sizes.
     pub fn stats(&self) -> Result<Stats> {
-        self.shared.store.stats()
+        let mut stats = self.shared.store.stats()?;
+        self.shared.signals.pacer.fill(&mut stats.pacing);
+        Ok(stats)
     }
 
     /// The open snapshots and transactions, the oldest first: what each keeps from being freed, since when, and where

@@ -353,8 +353,10 @@ impl Transaction {
         let Transaction { inner, shared, .. } = self;
         shared.pass_gate();
         let durability = inner.options().durability;
+        let bytes = inner.bytes() as u64;
         let applied = inner.apply()?;
         if applied.sealed() {
+            shared.signals.pacer.activate();
             shared.signals.set_full(shared.store.pressure().is_full());
             shared.signals.checkpoint.ring();
         }
@@ -364,7 +366,13 @@ impl Transaction {
         if applied.wants_segment() {
             shared.signals.log.ring();
         }
-        shared.store.acknowledge(applied).map(|ts| ts.0)
+        let ts = shared.store.acknowledge(applied)?;
+        if bytes > 0 && shared.signals.pacer.pay(&shared.store, bytes) {
+            shared.signals.set_full(true);
+            // The worker may have come to its end meanwhile, and would not say again that there is room.
+            shared.signals.checkpoint.ring();
+        }
+        Ok(ts.0)
     }
 
     /// Gives up: the same as dropping, said aloud.

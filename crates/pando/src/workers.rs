@@ -8,6 +8,7 @@
 //! readers hold back what a checkpoint replaced, the first looks twice a second whether they have ended. Both are
 //! joined when the database closes.
 
+use crate::pacer::Pacer;
 use base::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -103,6 +104,8 @@ pub(crate) struct Signals {
     lazy_interval: Duration,
     started: Instant,
     watch: ReaderWatch,
+    /// Slows writers when merging does not keep up.
+    pub pacer: Pacer,
 }
 
 impl Signals {
@@ -119,6 +122,7 @@ impl Signals {
             lazy_interval,
             started: Instant::now(),
             watch,
+            pacer: Pacer::default(),
         }
     }
 
@@ -167,6 +171,13 @@ impl Signals {
 
     #[cold]
     fn wait_until_room(&self) -> Result<()> {
+        let begun = Instant::now();
+        let result = self.wait_until_room_uncounted();
+        self.pacer.count(self.pacer.cause(), begun.elapsed().as_nanos() as u64);
+        result
+    }
+
+    fn wait_until_room_uncounted(&self) -> Result<()> {
         let mut room = base::sync::lock(&self.room);
         loop {
             match &*room {
@@ -249,8 +260,14 @@ fn run_checkpoints(store: &Store, signals: &Signals) {
     }
     let _leaving = Leaving(signals);
     while !signals.stopping() {
+        let begun = Instant::now();
         let result = store.begin_pending_checkpoint().and_then(|pending| match pending {
-            Some(checkpoint) => checkpoint.finish().map(|()| true),
+            Some(checkpoint) => {
+                let bytes = checkpoint.merging_bytes();
+                checkpoint.finish()?;
+                signals.pacer.absorbed(bytes, begun.elapsed());
+                Ok(true)
+            }
             None => Ok(false),
         });
         let full = store.pressure().is_full();

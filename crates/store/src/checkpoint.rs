@@ -37,6 +37,9 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
+/// How often a merge says how far it is, in records.
+const PROGRESS_RECORDS: u64 = 64;
+
 /// Where a checkpoint stands: the step that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // The head of this file says what each is.
@@ -171,7 +174,7 @@ impl Store {
         let written: BTreeSet<_> = sealed.iter().flat_map(|sealed| sealed.memtable.tables()).collect();
         let full = || base::Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
         let reader = self.slots.claim().ok_or_else(full)?;
-        Ok(Checkpoint {
+        let checkpoint = Checkpoint {
             store: self,
             last,
             next,
@@ -183,7 +186,10 @@ impl Store {
             step: Step::SyncLog,
             reader,
             memory: dirty_pages_charge(&self.account, self.shares.dirty_bytes),
-        })
+        };
+        let records = checkpoint.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
+        self.merging.begin(checkpoint.merging_bytes(), records);
+        Ok(checkpoint)
     }
 
     /// A whole checkpoint. Answers whether there was anything to do.
@@ -227,6 +233,11 @@ impl Checkpoint<'_> {
     /// The checkpoint's number.
     pub fn number(&self) -> CheckpointNo {
         self.next.checkpoint
+    }
+
+    /// Bytes of the memtables that it merges.
+    pub fn merging_bytes(&self) -> u64 {
+        self.sealed.iter().map(|sealed| sealed.memtable.bytes() as u64).sum()
     }
 
     /// All steps that are left.
@@ -296,9 +307,11 @@ impl Checkpoint<'_> {
     }
 
     fn absorb(&mut self, table: TableId) -> Result<()> {
+        let progress = &self.store.merging;
         let layout = self.tables.get(table).copied().unwrap_or(Layout::BTree(Run::EMPTY));
         let absorbed = match layout {
             Layout::BTree(run) => Layout::BTree(self.edit(run, table, |editor, sealed| {
+                let mut read = 0;
                 for memtable in sealed.iter().map(|sealed| &sealed.memtable) {
                     for tombstone in memtable.range_tombstones(table) {
                         editor.remove_range(tombstone.start, tombstone.end)?;
@@ -317,6 +330,10 @@ impl Checkpoint<'_> {
                             Found::Deleted => editor.remove(key)?,
                         };
                         cursor.next();
+                        read += 1;
+                        if read % PROGRESS_RECORDS == 0 {
+                            progress.advance(PROGRESS_RECORDS);
+                        }
                     }
                     // Replaced or deleted before any checkpoint came.
                     for large in memtable.large_refs(table) {
@@ -382,6 +399,8 @@ impl Checkpoint<'_> {
         store.pins.switch(self.next, Arc::clone(&tables));
         store.views.switch(self.next.absorbed, tables, self.next.checkpoint);
         *self.last = self.next;
+        store.replay_from.store(self.next.replay_from.lsn.0, Ordering::SeqCst);
+        store.merging.end();
         store.log.set_checkpoint(self.next.checkpoint);
         store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         let records: u64 = self.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
@@ -423,6 +442,7 @@ impl Step {
 
 impl Drop for Checkpoint<'_> {
     fn drop(&mut self) {
+        self.store.merging.end();
         match self.step {
             step if step <= Step::SpaceMap => lock(&self.store.space).revert(),
             // What is not noted is not freed; the next checkpoint's note will do.

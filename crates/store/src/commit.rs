@@ -43,6 +43,8 @@ pub(crate) struct Committer {
     pub writer: Writer,
     /// The open memtable.
     pub open: Arc<Memtable>,
+    /// Where the log was when it was opened.
+    pub opened_at: Lsn,
     /// The last timestamp given.
     pub last: CommitTs,
     /// Sealed memtables that a read-write transaction may still have to be validated against, newest first.
@@ -55,8 +57,15 @@ pub(crate) struct Committer {
 
 impl Committer {
     /// A committer that goes on from `last`.
-    pub fn new(open: Arc<Memtable>, writer: Writer, last: CommitTs, history: Vec<SealedMemtable>) -> Self {
-        Committer { writer, open, last, history, history_floor: CommitTs(0), unsynced: VecDeque::new() }
+    pub fn new(
+        open: Arc<Memtable>,
+        opened_at: Lsn,
+        writer: Writer,
+        last: CommitTs,
+        history: Vec<SealedMemtable>,
+    ) -> Self {
+        let unsynced = VecDeque::new();
+        Committer { writer, open, opened_at, last, history, history_floor: CommitTs(0), unsynced }
     }
 }
 
@@ -154,7 +163,7 @@ impl Store {
         self.tallies.commits.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         let begin = end.0.saturating_sub(request.record.len() as u64);
         let wants_segment = begin / SEGMENT_CARE_BYTES != end.0 / SEGMENT_CARE_BYTES;
-        let sealed = self.seal_if_full(committer);
+        let sealed = self.seal_if_full(committer, end);
         Ok(Applied { ts, durable_at: end, durability, sealed, wants_segment })
     }
 
@@ -287,11 +296,12 @@ impl Store {
 
     /// Answers whether the open memtable was full: for itself, or because others with whom the memory is shared need
     /// some. With [`MAX_SEALED`] waiting it stays open and grows, which [`crate::store::Pressure`] bounds.
-    fn seal_if_full(&self, committer: &mut Committer) -> bool {
+    fn seal_if_full(&self, committer: &mut Committer, end: Lsn) -> bool {
         let (used, shares) = (committer.writer.used_bytes(), &self.shares);
         let is_scarce = || self.account.budget().held_as(Holder::Memtables) > shares.memtables_bytes / 3 * 2;
         let full = used >= shares.seal_bytes
-            || committer.open.records() >= self.seal_records
+            || committer.open.records() >= self.seal_records.min(self.max_log_records / 4).max(1)
+            || end.0.saturating_sub(committer.opened_at.0) >= self.max_log_bytes / 4
             || (used >= shares.memtables_bytes / 16 && is_scarce());
         if full && self.pressure().sealed < MAX_SEALED {
             self.seal(committer);
@@ -306,7 +316,9 @@ impl Store {
         }
         let (open, writer) = self.new_memtable(committer.writer.take_credit());
         let sealed = self.views.seal(committer.last, self.log.end(), Arc::clone(&open));
+        let sealed_end = sealed.log_end.lsn;
         committer.history.insert(0, sealed);
+        committer.opened_at = sealed_end;
         committer.open = open;
         committer.writer = writer;
         self.tallies.seals.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.

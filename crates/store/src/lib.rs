@@ -11,6 +11,7 @@
 //!   [`relocate`]: making the data file shorter.
 //! * [`recovery`]: opening and creating; [`superblock`]: where it begins.
 //! * [`pinned`]: everything that one commit sees, to be copied; [`rebuild`]: a database made of such a copy.
+//! * [`pacing`]: how fast writers may go.
 //! * [`memory`]: what all of it takes of the budget, and what gives way when there is none.
 //! * [`catalog`]: names of tables; [`check`]: whether everything is as it should be; [`stats`]: how much of it.
 #![deny(missing_docs)]
@@ -32,6 +33,7 @@ mod lease;
 pub mod memory;
 pub mod merge;
 pub mod options;
+pub mod pacing;
 pub mod pinned;
 mod read_only;
 pub mod rebuild;

@@ -30,6 +30,11 @@ pub struct Options {
     pub large_bytes: usize,
     /// Their pieces, in bytes: whole units, at most [`limits::MAX_LOGGED_VALUE_BYTES`]. Smaller for simulations.
     pub piece_bytes: usize,
+    /// The log that a recovery would replay is kept below this, in bytes: at a quarter a checkpoint is due, and
+    /// writers are slowed so that this is not passed by more than what is under way.
+    pub max_log_bytes: u64,
+    /// The same in records: what bounds the time that a recovery takes.
+    pub max_log_records: u64,
     /// The identity of a new database; `None`: drawn at random. For simulations, which must repeat themselves.
     pub database: Option<DatabaseId>,
     /// Beside other openers of the same kind, and without a write of any sort.
@@ -49,6 +54,8 @@ impl Default for Options {
             max_pinned_space_bytes: None,
             large_bytes: limits::MAX_LOGGED_VALUE_BYTES,
             piece_bytes: limits::PIECE_BYTES,
+            max_log_bytes: 1 << 30,
+            max_log_records: 16_000_000,
             database: None,
             read_only: false,
         }

@@ -21,6 +21,7 @@ use crate::expiry::Expiry;
 use crate::latch::Latch;
 use crate::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
 use crate::options::{MAX_SEALED, Options, Shares};
+use crate::pacing::Merging;
 use crate::pinned::Pins;
 use crate::read_only::Ceiling;
 use crate::store::{Store, Tallies};
@@ -270,6 +271,7 @@ impl Parts {
             checkpoint: self.superblock.checkpoint,
         };
         let clocks = Clocks::new(last);
+        let opened_at = sealed.first().map_or(self.superblock.replay_from.lsn, |sealed| sealed.log_end.lsn);
         let pins = Pins::new(self.superblock, Arc::clone(&view.tables));
         let mapped_bytes = if log.is_mapped() { options.log_map_bytes() as usize } else { 0 };
         let log_charge = self.account.charge_by_force(Holder::Log, mapped_bytes);
@@ -295,12 +297,16 @@ impl Parts {
             unpublished_units: AtomicU64::new(0),
             streaming: RwLock::new(()),
             data_sync: Mutex::new(()),
-            committer: Mutex::new(Committer::new(open, writer, last, sealed)),
+            committer: Mutex::new(Committer::new(open, opened_at, writer, last, sealed)),
             checkpoint: Mutex::new(self.superblock),
             relocation: Mutex::default(),
             pins,
             catalog_changed: AtomicU64::new(last.0),
             noted: AtomicU64::new(self.superblock.checkpoint.0),
+            replay_from: AtomicU64::new(self.superblock.replay_from.lsn.0),
+            max_log_bytes: options.max_log_bytes,
+            max_log_records: options.max_log_records,
+            merging: Merging::default(),
             next_table: AtomicU32::new(next_table.0),
             closed: AtomicBool::new(false),
             expiry: Expiry::new(options),

@@ -1,6 +1,7 @@
 //! How much of everything there is.
 
 use crate::memory::MemoryStats;
+use crate::pacing::PacingStats;
 use crate::store::Store;
 use base::Result;
 use base::limits::UNIT_BYTES;
@@ -69,6 +70,8 @@ pub struct Stats {
     pub edits: page::EditCounters,
     /// Who holds what of the memory budget.
     pub memory: MemoryStats,
+    /// How merging keeps up, and what writers pay for it.
+    pub pacing: PacingStats,
 }
 
 impl Store {
@@ -111,6 +114,12 @@ impl Store {
             data_hole_bytes: space.hole_units * UNIT_BYTES as u64,
             edits: *lock(&tallies.edits),
             memory: self.memory(),
+            pacing: PacingStats {
+                debt_permille: pressure.debt_permille(),
+                unabsorbed_log_bytes: pressure.log_bytes,
+                unabsorbed_records: pressure.records,
+                ..PacingStats::default()
+            },
         })
     }
 }

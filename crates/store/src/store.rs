@@ -8,6 +8,7 @@ use crate::expiry::Expiry;
 use crate::latch::Latch;
 use crate::memory::Attended;
 use crate::options::{MAX_SEALED, Options, Shares};
+use crate::pacing::Merging;
 use crate::pinned::Pins;
 use crate::relocate::Place;
 use crate::snapshot::Snapshot;
@@ -67,6 +68,11 @@ pub struct Store {
     pub(crate) catalog_changed: AtomicU64,
     /// The newest checkpoint that a durable log block names: what only older ones need may be freed.
     pub(crate) noted: AtomicU64,
+    /// Where a recovery would begin to replay: the LSN that the last superblock names.
+    pub(crate) replay_from: AtomicU64,
+    pub(crate) max_log_bytes: u64,
+    pub(crate) max_log_records: u64,
+    pub(crate) merging: Merging,
     pub(crate) next_table: AtomicU32,
     pub(crate) closed: AtomicBool,
     pub(crate) expiry: Expiry,
@@ -179,12 +185,27 @@ impl Store {
 
     /// How full the memtables are, for whoever decides to wait or to work.
     pub fn pressure(&self) -> Pressure {
-        let (memtables_bytes, sealed) = self
-            .views
-            .with_current(|view| (view.memtables().map(memtable::Memtable::bytes).sum(), view.sealed.len()));
+        let (memtables_bytes, records, sealed) = self.views.with_current(|view| {
+            let bytes = view.memtables().map(memtable::Memtable::bytes).sum();
+            (bytes, view.memtables().map(memtable::Memtable::records).sum(), view.sealed.len())
+        });
+        let (merging_bytes, merged_bytes) = self.merging.progress();
+        let log_bytes = self.log.end().lsn.0.saturating_sub(self.replay_from.load(Ordering::SeqCst));
         // One load: what others hold who share the budget counts as well, and what is kept for snapshots.
         let shared_bytes = self.account.budget().held_as(Holder::Memtables);
-        Pressure { memtables_bytes, shared_bytes, limit_bytes: self.shares.memtables_bytes, sealed }
+        Pressure {
+            memtables_bytes,
+            shared_bytes,
+            others_bytes: shared_bytes.saturating_sub(self.account.held().of(Holder::Memtables)),
+            limit_bytes: self.shares.memtables_bytes,
+            sealed,
+            merging_bytes,
+            merged_bytes,
+            log_bytes,
+            max_log_bytes: self.max_log_bytes,
+            records,
+            max_log_records: self.max_log_records,
+        }
     }
 
     /// Syncs the log, writes its closing block, and lets go of the directory. Every later call fails with
@@ -221,17 +242,32 @@ pub struct Pressure {
     pub memtables_bytes: usize,
     /// Bytes of all memtables of all databases that share the budget, those included that wait to be freed.
     pub shared_bytes: usize,
+    /// Of those, what other databases hold.
+    pub others_bytes: usize,
     /// Their share of the memory.
     pub limit_bytes: usize,
     /// How many are sealed and wait for a checkpoint.
     pub sealed: usize,
+    /// Bytes of the memtables that a checkpoint under way merges.
+    pub merging_bytes: u64,
+    /// About how many of these it has merged.
+    pub merged_bytes: u64,
+    /// Bytes of the log that a recovery would replay, with what segments left unused.
+    pub log_bytes: u64,
+    /// Their ceiling.
+    pub max_log_bytes: u64,
+    /// Records of all memtables that are not absorbed yet.
+    pub records: u64,
+    /// Their ceiling.
+    pub max_log_records: u64,
 }
 
 impl Pressure {
     /// Whether a writer should wait for the checkpoint before it adds more.
     pub fn is_full(&self) -> bool {
         let bytes = self.memtables_bytes.max(self.shared_bytes);
-        (bytes > self.limit_bytes && self.sealed > 0) || self.sealed >= MAX_SEALED
+        let log = self.log_bytes >= self.max_log_bytes || self.records >= self.max_log_records;
+        ((bytes > self.limit_bytes || log) && self.sealed > 0) || self.sealed >= MAX_SEALED
     }
 }
 

@@ -1,0 +1,150 @@
+//! Makes writers keep the pace that the store asks for: a little from each commit, after it was acknowledged and
+//! outside any lock.
+//!
+//! A leaky bucket for the database: each commit moves the time at which its bytes are due, and whoever finds that time
+//! ahead sleeps until then, in slices of at most a millisecond and [`MOST_SLICES`] of them. Less than [`QUANTUM_NS`]
+//! ahead nobody sleeps: the kernel would not wake him in time. As long as there is no debt, a commit looks at one flag.
+
+use base::sync::lock;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use store::Store;
+use store::pacing::{Cause, Delays, PacingStats};
+
+/// How often the pace is looked at again.
+const LOOK_NS: u64 = 1_000_000;
+/// The longest sleep at once.
+const SLICE_NS: u64 = 1_000_000;
+/// A commit sleeps at most so often; what is left is the next one's.
+const MOST_SLICES: u32 = 4;
+/// What is not slept for: shorter sleeps take as long.
+const QUANTUM_NS: u64 = 50_000;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Pacer {
+    started: Instant,
+    /// Whether commits have to look at all.
+    active: AtomicBool,
+    /// When the pace was last looked at, and what it was. In nanoseconds since the start; picoseconds.
+    looked_ns: AtomicU64,
+    ps_per_byte: AtomicU64,
+    cause: AtomicU64,
+    /// When all that was committed is due.
+    due_ns: AtomicU64,
+    absorbed_bytes_per_s: AtomicU64,
+    delays: Mutex<[Delays; Cause::COUNT]>,
+}
+
+impl Default for Pacer {
+    fn default() -> Self {
+        let number = || AtomicU64::new(0);
+        Pacer {
+            started: Instant::now(),
+            active: AtomicBool::new(false),
+            looked_ns: number(),
+            ps_per_byte: number(),
+            cause: number(),
+            due_ns: number(),
+            absorbed_bytes_per_s: number(),
+            delays: Mutex::default(),
+        }
+    }
+}
+
+impl Pacer {
+    fn now_ns(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    /// Something was sealed: there may be debt from now on.
+    pub fn activate(&self) {
+        self.active.store(true, Ordering::SeqCst);
+    }
+
+    /// Notes that `bytes` of memtables were merged in `took`.
+    pub fn absorbed(&self, bytes: u64, took: Duration) {
+        if bytes == 0 {
+            return;
+        }
+        let rate = (u128::from(bytes) * 1_000_000_000 / took.as_nanos().max(1)) as u64;
+        let before = self.absorbed_bytes_per_s.load(Ordering::SeqCst);
+        let mean = if before == 0 { rate } else { before / 4 * 3 + rate / 4 };
+        self.absorbed_bytes_per_s.store(mean.max(1), Ordering::SeqCst);
+    }
+
+    /// A commit of `bytes` pays what it has to. Answers whether the ceiling is reached, when this call was the one that
+    /// looked.
+    #[inline]
+    pub fn pay(&self, store: &Store, bytes: u64) -> bool {
+        self.active.load(Ordering::SeqCst) && self.pay_now(store, bytes)
+    }
+
+    #[cold]
+    fn pay_now(&self, store: &Store, bytes: u64) -> bool {
+        let is_full = self.look(store);
+        let cost_ns = (u128::from(bytes) * u128::from(self.ps_per_byte.load(Ordering::SeqCst)) / 1000) as u64;
+        if cost_ns == 0 {
+            return is_full;
+        }
+        let begun = self.now_ns();
+        // What was not used in a slice's time is forgotten: no bursts after a pause.
+        let due = |due: u64| Some(due.max(begun.saturating_sub(SLICE_NS)).saturating_add(cost_ns));
+        let before = self.due_ns.fetch_update(Ordering::SeqCst, Ordering::SeqCst, due);
+        let mine = due(before.unwrap_or(begun)).unwrap_or(begun);
+        let mut now = begun;
+        for _ in 0..MOST_SLICES {
+            if mine <= now + QUANTUM_NS {
+                break;
+            }
+            thread::sleep(Duration::from_nanos((mine - now).min(SLICE_NS)));
+            now = self.now_ns();
+        }
+        if now > begun {
+            self.count(self.cause(), now - begun);
+            // What nobody slept for is not heaped up: the rate is what counts, not the sum.
+            self.due_ns.fetch_min(now + u64::from(MOST_SLICES) * SLICE_NS, Ordering::SeqCst);
+        }
+        is_full
+    }
+
+    /// What debt is greatest, when it was last looked at.
+    pub fn cause(&self) -> Cause {
+        Cause::ALL[self.cause.load(Ordering::SeqCst) as usize]
+    }
+
+    /// Looks at the debt, if nobody did in the last millisecond. Answers whether it is at the ceiling.
+    fn look(&self, store: &Store) -> bool {
+        let (now, looked) = (self.now_ns(), self.looked_ns.load(Ordering::SeqCst));
+        let is_due = now >= looked + LOOK_NS;
+        if !is_due
+            || self.looked_ns.compare_exchange(looked, now, Ordering::SeqCst, Ordering::SeqCst).is_err()
+        {
+            return false;
+        }
+        let pressure = store.pressure();
+        let pace = pressure.pace(self.absorbed_bytes_per_s.load(Ordering::SeqCst));
+        self.ps_per_byte.store(pace.map_or(0, |pace| pace.ps_per_byte), Ordering::SeqCst);
+        if let Some(pace) = pace {
+            self.cause.store(pace.cause as u64, Ordering::SeqCst);
+        } else if pressure.sealed == 0 {
+            self.active.store(false, Ordering::SeqCst);
+        }
+        pressure.is_full()
+    }
+
+    /// Counts a delay.
+    pub fn count(&self, cause: Cause, ns: u64) {
+        let delays = &mut lock(&self.delays)[cause as usize];
+        delays.count += 1;
+        delays.total_ns += ns;
+    }
+
+    /// Adds what is known here.
+    pub fn fill(&self, stats: &mut PacingStats) {
+        stats.absorbed_bytes_per_s = self.absorbed_bytes_per_s.load(Ordering::SeqCst);
+        stats.delays = *lock(&self.delays);
+    }
+}

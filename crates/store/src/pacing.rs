@@ -1,0 +1,251 @@
+//! Pacing: how fast writers may go, so that merging keeps up and nobody ever waits for a whole merge.
+//!
+//! *Debt* is what was committed and is not merged yet, against what there may be of it: memtables against their share
+//! of the memory, the log that a recovery would replay against its cap in bytes and records, the memtables of all who
+//! share a budget against the same share. What the checkpoint under way has merged already counts as paid, although
+//! its memory comes back only at its end: so debt falls while a merge runs.
+//!
+//! Let *x* be the greatest of these fractions and *R* the rate at which memtables were merged lately. Writers get
+//! *R (1 - x) / x*: at half the ceiling exactly what is merged, so that debt settles there; three times as much at a
+//! quarter, below which nobody is slowed; less and less towards the ceiling, and nothing at it. Beside that, what is
+//! free must last until the merge under way gives its memory back: *R room / work left* (spring and gear, as in bLSM).
+//! The smaller rate counts.
+//!
+//! All of this is a function of [`Pressure`] and *R*. Clocks and sleeping are the business of whoever drives the store.
+
+use crate::store::Pressure;
+use base::sync::atomic::{AtomicU64, Ordering};
+
+/// What makes writers slow down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// This database's memtables fill their share of the memory.
+    Memtables,
+    /// The log that a recovery would have to replay comes near its cap.
+    Log,
+    /// The memtables of all databases that share the budget fill their share.
+    Budget,
+}
+
+impl Cause {
+    /// How many there are.
+    pub const COUNT: usize = 3;
+    /// All, as they are numbered.
+    pub const ALL: [Cause; Cause::COUNT] = [Cause::Memtables, Cause::Log, Cause::Budget];
+}
+
+/// Below this debt nobody is slowed, in thousandths.
+const FREE_PERMILLE: u64 = 250;
+/// Debt at and above the ceiling: writers get a hundredth of what is merged. Whether they may begin at all is for
+/// [`Pressure::is_full`] to say.
+const MOST_PERMILLE: u64 = 990;
+
+/// How fast writers may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// What a byte written costs in time, in picoseconds.
+    pub ps_per_byte: u64,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// What the delays of one cause come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// Commits that were delayed, or transactions that had to wait before they began.
+    pub count: u64,
+    /// For how long, all together, in nanoseconds.
+    pub total_ns: u64,
+}
+
+/// How merging keeps up with writing, and what writers pay for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PacingStats {
+    /// Debt by [`Cause`], in thousandths of its ceiling.
+    pub debt_permille: [u64; Cause::COUNT],
+    /// Bytes of the log that a recovery would replay.
+    pub unabsorbed_log_bytes: u64,
+    /// Records of it.
+    pub unabsorbed_records: u64,
+    /// The rate at which memtables were merged lately, in bytes a second; 0 if none were.
+    pub absorbed_bytes_per_s: u64,
+    /// Delays by [`Cause`].
+    pub delays: [Delays; Cause::COUNT],
+}
+
+/// How far the checkpoint under way has come. Written by it, read by whoever asks for [`Pressure`]: all `Relaxed`, as
+/// these are estimates that order nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Merging {
+    bytes: AtomicU64,
+    records: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Merging {
+    pub fn begin(&self, bytes: u64, records: u64) {
+        self.done.store(0, Ordering::Relaxed); // Relaxed: see `Merging`.
+        self.records.store(records.max(1), Ordering::Relaxed); // Relaxed: likewise.
+        self.bytes.store(bytes, Ordering::Relaxed); // Relaxed: likewise.
+    }
+
+    pub fn advance(&self, records: u64) {
+        self.done.fetch_add(records, Ordering::Relaxed); // Relaxed: see `Merging`.
+    }
+
+    pub fn end(&self) {
+        self.bytes.store(0, Ordering::Relaxed); // Relaxed: see `Merging`.
+    }
+
+    /// The bytes that are being merged, and those of them that are merged.
+    pub fn progress(&self) -> (u64, u64) {
+        // Relaxed on all: see `Merging`.
+        let (bytes, records) = (self.bytes.load(Ordering::Relaxed), self.records.load(Ordering::Relaxed));
+        let done = self.done.load(Ordering::Relaxed).min(records);
+        (bytes, (u128::from(bytes) * u128::from(done) / u128::from(records.max(1))) as u64)
+    }
+}
+
+fn permille(part: u64, whole: u64) -> u64 {
+    (u128::from(part) * 1000 / u128::from(whole.max(1))).min(1_000_000) as u64
+}
+
+impl Pressure {
+    /// The debt of each [`Cause`], in thousandths of its ceiling.
+    pub fn debt_permille(&self) -> [u64; Cause::COUNT] {
+        let (own, limit) = (self.memtables_bytes as u64, self.limit_bytes as u64);
+        let unmerged = own.saturating_sub(self.merged_bytes);
+        let log =
+            permille(self.log_bytes, self.max_log_bytes).max(permille(self.records, self.max_log_records));
+        // Alone, the database has one account of its debt, not two.
+        let shared = if self.others_bytes == 0 { 0 } else { self.shared_bytes as u64 };
+        let shared = shared.saturating_sub(self.merged_bytes);
+        // Of the log, too, what is merged is as good as gone.
+        let log = (u128::from(log) * u128::from(unmerged) / u128::from(own.max(1))) as u64;
+        [permille(unmerged, limit), log, permille(shared, limit)]
+    }
+
+    /// How fast writers may go when memtables are merged at `absorbed_bytes_per_s`; `None`: as fast as they can.
+    pub fn pace(&self, absorbed_bytes_per_s: u64) -> Option<Pace> {
+        let debts = self.debt_permille();
+        let (cause, debt) = Cause::ALL.into_iter().zip(debts).max_by_key(|(_, debt)| *debt)?;
+        if absorbed_bytes_per_s == 0 || debt < FREE_PERMILLE {
+            return None;
+        }
+        let merged_ps = 1_000_000_000_000 / absorbed_bytes_per_s.max(1);
+        let debt = debt.min(MOST_PERMILLE);
+        let by_debt = merged_ps * debt / (1000 - debt);
+        let work = self.merging_bytes.saturating_sub(self.merged_bytes);
+        let held = self.memtables_bytes.max(self.shared_bytes) as u64;
+        let room = (self.limit_bytes as u64).saturating_sub(held).max(self.limit_bytes as u64 / 100).max(1);
+        let by_room = (u128::from(merged_ps) * u128::from(work) / u128::from(room)) as u64;
+        Some(Pace { ps_per_byte: by_debt.max(by_room), cause })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::seams::Random;
+
+    const LIMIT: u64 = 24 << 20;
+    const SEAL: u64 = LIMIT / 3;
+
+    fn pressure(held: u64, merging: u64, merged: u64) -> Pressure {
+        Pressure {
+            memtables_bytes: held as usize,
+            shared_bytes: held as usize,
+            others_bytes: 0,
+            limit_bytes: LIMIT as usize,
+            sealed: 1,
+            merging_bytes: merging,
+            merged_bytes: merged,
+            log_bytes: 0,
+            max_log_bytes: u64::MAX,
+            records: 0,
+            max_log_records: u64::MAX,
+        }
+    }
+
+    #[test]
+    fn the_more_debt_the_slower() {
+        let mut last = 0;
+        for held in (0..=LIMIT + LIMIT / 2).step_by(LIMIT as usize / 200) {
+            let pace = pressure(held, 0, 0).pace(1 << 20).map_or(0, |pace| pace.ps_per_byte);
+            assert!(pace >= last, "at {held}");
+            last = pace;
+        }
+        assert_eq!(pressure(LIMIT / 5, 0, 0).pace(1 << 20), None);
+        let half = pressure(LIMIT / 2, 0, 0).pace(1_000_000).expect("half full");
+        assert_eq!(half.ps_per_byte, 1_000_000, "at half the ceiling what is merged comes in");
+        assert!(last >= 90 * half.ps_per_byte, "at the ceiling next to nothing does");
+        assert_eq!(pressure(LIMIT, 0, 0).pace(0), None, "before the first merge nothing is known");
+        let merged = pressure(LIMIT / 2, SEAL, SEAL).pace(1 << 20);
+        assert_eq!(merged, None, "what is merged is paid");
+    }
+
+    #[test]
+    fn log_and_records_count_as_well() {
+        let log = Pressure { log_bytes: 800, max_log_bytes: 1000, ..pressure(1000, 0, 0) };
+        assert_eq!(log.debt_permille()[Cause::Log as usize], 800);
+        assert_eq!(log.pace(1000).map(|pace| pace.cause), Some(Cause::Log));
+        let records = Pressure { records: 90, max_log_records: 100, ..pressure(1000, 0, 0) };
+        assert_eq!(records.debt_permille()[Cause::Log as usize], 900);
+        assert!(Pressure { records: 100, ..records }.is_full() && !records.is_full());
+        let full = Pressure { log_bytes: 1000, ..log };
+        assert!(full.is_full() && !log.is_full());
+        let others_bytes = LIMIT as usize / 2;
+        let shared = Pressure { shared_bytes: others_bytes + 1000, others_bytes, ..pressure(1000, 0, 0) };
+        assert_eq!(shared.pace(1000).map(|pace| pace.cause), Some(Cause::Budget));
+    }
+
+    /// Writers and merges in a time of their own: rates change, and the ceiling is not passed, hardly anybody is
+    /// stopped, and what comes in is what is merged.
+    #[test]
+    fn a_paced_writer_never_meets_the_ceiling() {
+        for seed in 0..60 {
+            let mut random = Random::seeded(seed);
+            // Bytes a millisecond.
+            let write = 20_000 + random.below(400_000);
+            let mut merge = 4_000 + random.below(100_000);
+            let (mut open, mut sealed) = (0u64, Vec::<u64>::new());
+            let (mut merging, mut merged, mut known) = (0, 0, merge * 1000);
+            let (mut written, mut absorbed, mut stopped_ms) = (0u64, 0u64, 0);
+            for ms in 0..20_000u64 {
+                if ms % 3_000 == 2_999 {
+                    merge = (merge * (60 + random.below(80)) / 100).max(1_000);
+                }
+                let now = pressure(open + sealed.iter().sum::<u64>(), merging, merged);
+                assert!(now.memtables_bytes as u64 <= LIMIT + LIMIT / 50, "seed {seed}, {ms} ms: {now:?}");
+                let allowed =
+                    now.pace(known).map_or(u64::MAX, |pace| 1_000_000_000 / pace.ps_per_byte.max(1));
+                let bytes = if now.is_full() { 0 } else { write.min(allowed) };
+                stopped_ms += u64::from(now.is_full());
+                (open, written) = (open + bytes, written + bytes);
+                if open >= SEAL {
+                    sealed.push(std::mem::take(&mut open));
+                }
+                if merging == 0 {
+                    merging = sealed.iter().sum();
+                } else {
+                    merged = (merged + merge).min(merging);
+                    if merged == merging {
+                        absorbed += merging;
+                        known = (3 * known + merge * 1000) / 4;
+                        let whole = merging;
+                        let mut gone = 0;
+                        sealed.retain(|bytes| {
+                            gone += bytes;
+                            gone > whole
+                        });
+                        (merging, merged) = (0, 0);
+                    }
+                }
+            }
+            assert!(stopped_ms <= 20, "seed {seed}: stopped for {stopped_ms} ms of 20,000");
+            let least = absorbed + SEAL;
+            assert!(written >= absorbed && written <= least + LIMIT, "seed {seed}: {written} of {absorbed}");
+        }
+    }
+}
