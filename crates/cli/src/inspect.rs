@@ -5,7 +5,9 @@ use crate::open::{Existing, WriteArgs};
 use crate::output::{self, Cell, FormatArgs, Rows};
 use clap::Args;
 use pando::{CheckReport, DelayCause, Holder, Stats};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
+use std::time::Instant;
 
 #[derive(Args, Debug)]
 pub struct InspectArgs {
@@ -65,12 +67,41 @@ pub fn stats(args: &InspectArgs) -> Outcome {
     output::write_record(args.format.format(), &fields)
 }
 
+/// Problems shown; the count is of all.
+const SHOWN: usize = 100;
+
 /// `pando check`.
 pub fn check(args: &InspectArgs) -> Outcome {
+    let began = Instant::now();
     let db = args.database.open()?;
     // What the log holds is checked as it is replayed; the trees are read here.
-    let fields = check_fields(&db.check()?).map(|(name, value)| (name, Cell::Number(value)));
-    output::write_record(args.format.format(), &fields)
+    let at_terminal = io::stderr().is_terminal();
+    let found = db.check_all(|report| {
+        if at_terminal {
+            eprint!("\r{} records in {} pages ", report.records, report.leaves + report.inner_pages);
+        }
+    })?;
+    if at_terminal {
+        eprintln!();
+    }
+    let pages = found.report.leaves + found.report.inner_pages;
+    let counts = check_fields(&found.report);
+    let mut fields: Vec<(&str, Cell<'_>)> =
+        counts.iter().map(|(name, value)| (*name, Cell::Number(*value))).collect();
+    fields.push(("page_bytes_read", Cell::Number(pages * db.stats()?.page_bytes)));
+    fields.push(("milliseconds", Cell::Number(began.elapsed().as_millis() as u64)));
+    fields.push(("problems", Cell::Number(found.count)));
+    output::write_record(args.format.format(), &fields)?;
+    if found.count == 0 {
+        return Ok(());
+    }
+    for problem in found.wrong.iter().take(SHOWN) {
+        eprintln!("problem: {problem}");
+    }
+    Err(Failure::Damaged(format!(
+        "{} problems; keep the directory as it is; restore from a copy, or run `pando salvage`",
+        found.count
+    )))
 }
 
 /// `pando checkpoint`.

@@ -70,8 +70,11 @@ fn damage_is_3() {
     let mut damaged = sound.clone();
     damaged[at] ^= 1;
     fs::write(&data, &damaged).unwrap();
-    let said = failure(pando(["check", path]), 3);
-    assert!(said.contains("help: keep the directory"), "{said}");
+    let output = pando(["check", path, "--json"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("problem: table 16: page at unit") && said.contains("pando salvage"), "{said}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("\"problems\":1"));
     failure(pando(["export", path, "t", dir.path().join("out.csv").to_str().unwrap()]), 3);
     fs::write(&data, &sound).unwrap();
     stdout(pando(["check", path]));

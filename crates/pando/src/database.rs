@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
-use store::check::Report;
+use store::check::{Findings, Report};
 use store::stats::Stats;
 use store::{OpenReader, Store, Table, TransactionOptions, WantedLayout};
 
@@ -286,6 +286,15 @@ impl Database {
     /// `Corruption` with the first thing found wrong.
     pub fn check(&self) -> Result<Report> {
         self.shared.store.check()
+    }
+
+    /// As [`Database::check`], but goes on after the first problem, beside it, and answers all that it counted and all
+    /// that is wrong. `progress` is shown the counts after each table.
+    ///
+    /// # Errors
+    /// `Closed`. What is wrong is no error here.
+    pub fn check_all(&self, mut progress: impl FnMut(&Report)) -> Result<Findings> {
+        self.shared.store.check_all(&mut progress)
     }
 
     /// Counts and sizes.

@@ -54,7 +54,7 @@ pub use cursor::{Cursor, Range, Span};
 pub use database::{Database, TableOptions};
 pub use snapshot::Snapshot;
 pub use store::WantedLayout as Layout;
-pub use store::check::Report as CheckReport;
+pub use store::check::{Findings as CheckFindings, Report as CheckReport};
 pub use store::memory::MemoryStats;
 pub use store::pacing::{Cause as DelayCause, Delays, PacingStats};
 pub use store::stats::Stats;

@@ -2,16 +2,19 @@
 //!
 //! Pages come from the file itself, not from the pool, which may hold a good copy of a page that has rotted since.
 //! Checked are, of each page: its checksum against the pointer, its structure, its level; that its keys lie between
-//! the keys of its parent that bound it; that the pointer tells truly whether a large value lies below; and of each
-//! large value its checksum. Levels fall by one on every step down, so pointers that lead round in a circle are found.
+//! the keys of its parent that bound it; that the pointer tells truly whether a large value lies below; that it is not
+//! newer than its parent, and that no other parent leads to it; that it names the right table, if it names one; and of
+//! each large value its checksum. Levels fall by one on every step down, so pointers that lead round in a circle are
+//! found. What is wrong is reported, and the check goes on beside it: with all but what lies below a bad page.
 //!
-//! Memory: one page for each level, and one piece of a large value with the list of its pieces.
+//! Memory: one page for each level, a number for each page, and one piece of a large value with the list of its pieces.
 
 use crate::descriptor::{MAX_HEIGHT, Run, expect_leaf, expect_level};
 use crate::large::Pieces;
-use base::{Error, PagePtr, Result};
+use base::{CheckpointNo, Error, PagePtr, Result, TableId};
 use page::{LargeRef, Page, Value};
 use pool::Pool;
+use std::collections::HashSet;
 
 /// What [`Run::check`] found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,16 +33,30 @@ pub struct CheckReport {
     pub free_bytes: u64,
 }
 
-/// The bounds that a page's ancestors set: `low <= key`, `key < high`.
+/// What is known of a run beyond its descriptor.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expected {
+    /// The table whose records it holds; `None`: whosever.
+    pub table: Option<TableId>,
+    /// The newest checkpoint that can have written a page of it; `None`: any.
+    pub newest: Option<CheckpointNo>,
+}
+
+/// What a page's ancestors say of it: `low <= key`, `key < high`, and how old it is at least.
 #[derive(Clone, Copy)]
 struct Fences<'k> {
     low: Option<&'k [u8]>,
     high: Option<&'k [u8]>,
+    newest: CheckpointNo,
 }
 
 struct Check<'a> {
     pool: &'a Pool,
     visit: &'a mut dyn FnMut(PagePtr) -> Result<()>,
+    wrong: &'a mut dyn FnMut(Error) -> Result<()>,
+    table: Option<TableId>,
+    /// Where pages were read.
+    seen: HashSet<u64>,
     report: CheckReport,
     key: Vec<u8>,
     /// Whether leaves may hold deletes.
@@ -53,50 +70,95 @@ impl Run {
     /// Errors: the first rule that does not hold, as [`ErrorKind::Corruption`](base::ErrorKind::Corruption) naming
     /// the page; whatever reading or `visit` answers.
     pub fn check(&self, pool: &Pool, visit: &mut dyn FnMut(PagePtr) -> Result<()>) -> Result<CheckReport> {
-        let mut check =
-            Check { pool, visit, report: CheckReport::default(), key: Vec::new(), deletes: self.deletes };
+        self.check_all(pool, Expected::default(), visit, &mut Err)
+    }
+
+    /// As [`Run::check`], with what else is known, and going on where `wrong`, which is given each rule that does not
+    /// hold, answers so. An extent that two lead to is visited twice.
+    ///
+    /// Errors: whatever `visit` and `wrong` answer.
+    pub fn check_all(
+        &self,
+        pool: &Pool,
+        expected: Expected,
+        visit: &mut dyn FnMut(PagePtr) -> Result<()>,
+        wrong: &mut dyn FnMut(Error) -> Result<()>,
+    ) -> Result<CheckReport> {
+        let (report, key, seen) = (CheckReport::default(), Vec::new(), HashSet::new());
+        let Expected { table, newest } = expected;
+        let mut check = Check { pool, visit, wrong, table, seen, report, key, deletes: self.deletes };
         if usize::from(self.height) > MAX_HEIGHT || (self.height == 0) != self.root.is_none() {
-            return Err(Error::corruption(format!(
-                "a run of height {} with root {:?}",
-                self.height, self.root
-            )));
+            let what = format!("a run of height {} with root {:?}", self.height, self.root);
+            (check.wrong)(Error::corruption(what))?;
+            return Ok(check.report);
         }
         if let Some((root, level)) = self.top() {
-            check.subtree(root, level, Fences { low: None, high: None })?;
+            let newest = newest.unwrap_or(CheckpointNo(u64::MAX));
+            check.subtree(root, level, Fences { low: None, high: None, newest })?;
         }
         Ok(check.report)
     }
 }
 
 impl Check<'_> {
+    /// Checks what lies below `ptr`. What is wrong with the page itself ends it, and is handed on.
     fn subtree(&mut self, ptr: PagePtr, level: u8, fences: Fences<'_>) -> Result<()> {
         (self.visit)(ptr)?;
-        let mut bytes = vec![0; self.pool.page_bytes()];
-        if ptr.len_bytes() != bytes.len() {
-            return Err(wrong(ptr, &format!("{} bytes long, pages have {}", ptr.len_bytes(), bytes.len())));
-        }
-        self.pool.file().read_exact_at(&mut bytes, ptr.offset_bytes())?;
-        let page = Page::verify(&bytes, ptr, self.pool.database())?;
-        expect_level(page, ptr, level)?;
-        let claims_large = ptr.flags() & PagePtr::HAS_LARGE != 0;
-        if page.has_large() != claims_large {
-            return Err(wrong(
-                ptr,
-                &format!("the pointer's large flag is {claims_large}, the page's is not"),
-            ));
-        }
-        self.report.free_bytes += page.free_bytes() as u64;
-        match level {
-            0 => expect_leaf(page, ptr, self.deletes).and_then(|()| self.leaf(page, ptr, fences)),
-            _ => self.inner(page, ptr, level, fences),
+        let mut bytes = Vec::new();
+        match self.read(ptr, level, fences, &mut bytes) {
+            Err(error) => (self.wrong)(error),
+            Ok(page) if level == 0 => self.leaf(page),
+            Ok(page) => self.inner(page, level, fences),
         }
     }
 
-    fn leaf(&mut self, page: Page<'_>, ptr: PagePtr, fences: Fences<'_>) -> Result<()> {
+    /// Reads a page and holds it against all that is known of it.
+    fn read<'b>(
+        &mut self,
+        ptr: PagePtr,
+        level: u8,
+        fences: Fences<'_>,
+        bytes: &'b mut Vec<u8>,
+    ) -> Result<Page<'b>> {
+        bytes.resize(self.pool.page_bytes(), 0);
+        if ptr.len_bytes() != bytes.len() {
+            return Err(wrong(ptr, &format!("{} bytes long, pages have {}", ptr.len_bytes(), bytes.len())));
+        }
+        if !self.seen.insert(ptr.unit()) {
+            return Err(wrong(ptr, "a second parent leads to it"));
+        }
+        self.pool.file().read_exact_at(bytes, ptr.offset_bytes())?;
+        let page = Page::verify(bytes, ptr, self.pool.database())?;
+        expect_level(page, ptr, level)?;
+        if level == 0 {
+            expect_leaf(page, ptr, self.deletes)?;
+        }
+        let claims_large = ptr.flags() & PagePtr::HAS_LARGE != 0;
+        if page.has_large() != claims_large {
+            let what = format!("the pointer's large flag is {claims_large}, the page's is not");
+            return Err(wrong(ptr, &what));
+        }
+        if page.birth() > fences.newest {
+            let what = format!("born at checkpoint {}, its parent at {}", page.birth().0, fences.newest.0);
+            return Err(wrong(ptr, &what));
+        }
+        if let (Some(expected), Some(found)) = (self.table, page.table())
+            && expected != found
+        {
+            return Err(wrong(ptr, &format!("a page of {found}, expected one of {expected}")));
+        }
+        for i in level.min(1).into()..page.count() {
+            page.copy_key(i, &mut self.key);
+            fences.expect(&self.key, ptr)?;
+        }
+        self.report.free_bytes += page.free_bytes() as u64;
+        Ok(page)
+    }
+
+    fn leaf(&mut self, page: Page<'_>) -> Result<()> {
         self.report.leaves += 1;
         for i in 0..page.count() {
             page.copy_key(i, &mut self.key);
-            fences.expect(&self.key, ptr)?;
             self.report.records += 1;
             self.report.bytes += self.key.len() as u64;
             match page.value(i) {
@@ -109,16 +171,21 @@ impl Check<'_> {
     }
 
     fn large(&mut self, large: LargeRef) -> Result<()> {
-        let pieces = Pieces::open(self.pool, large)?;
+        let pieces = match Pieces::open(self.pool, large) {
+            Ok(pieces) => pieces,
+            Err(error) => return (self.wrong)(error),
+        };
         pieces.extents().try_for_each(|ptr| (self.visit)(ptr))?;
         let mut buffer = Vec::new();
-        (0..pieces.count()).try_for_each(|at| pieces.read(self.pool, at, &mut buffer))?;
+        for at in 0..pieces.count() {
+            pieces.read(self.pool, at, &mut buffer).or_else(|error| (self.wrong)(error))?;
+        }
         self.report.large_values += 1;
         self.report.bytes += large.len_bytes;
         Ok(())
     }
 
-    fn inner(&mut self, page: Page<'_>, ptr: PagePtr, level: u8, fences: Fences<'_>) -> Result<()> {
+    fn inner(&mut self, page: Page<'_>, level: u8, fences: Fences<'_>) -> Result<()> {
         self.report.inner_pages += 1;
         let (mut low_key, mut high_key) = (Vec::new(), Vec::new());
         let mut low = fences.low;
@@ -126,10 +193,9 @@ impl Check<'_> {
             let last = i + 1 == page.count();
             if !last {
                 page.copy_key(i + 1, &mut high_key);
-                fences.expect(&high_key, ptr)?;
             }
             let high = if last { fences.high } else { Some(&high_key[..]) };
-            self.subtree(page.child(i), level - 1, Fences { low, high })?;
+            self.subtree(page.child(i), level - 1, Fences { low, high, newest: page.birth() })?;
             std::mem::swap(&mut low_key, &mut high_key);
             low = Some(&low_key);
         }

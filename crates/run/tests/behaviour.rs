@@ -7,6 +7,7 @@ use base::seams::Random;
 use base::{CheckpointNo, ErrorKind, PagePtr};
 use common::{Bed, DATABASE, Model, get};
 use page::{EditCounters, Kind, PageMut, Value};
+use run::check::Expected;
 use run::{Cursor, Run};
 
 const LIMIT: usize = 64 << 20;
@@ -294,4 +295,60 @@ fn others_allocate_while_an_editor_is_at_work() {
     bed.birth = birth;
     bed.verify(&run, &model);
     bed.checkpoint(&[run]);
+}
+
+#[test]
+fn a_check_goes_on_beside_what_is_wrong() {
+    let mut bed = Bed::new(4096);
+    let (run, _) = filled(&mut bed, 2_000, b"0123456789");
+    let mut pages = Vec::new();
+    let whole = run.check(&bed.pool, &mut |ptr| {
+        pages.push(ptr);
+        Ok(())
+    });
+    let whole = whole.unwrap();
+    let last = pages.len() - 1;
+    for bad in [last, last / 2] {
+        bed.file.write_at(&[0xff], pages[bad].offset_bytes() + 2_000).unwrap();
+    }
+    let mut wrong = Vec::new();
+    let mut note = |error: base::Error| {
+        wrong.push(error.kind());
+        Ok(())
+    };
+    let found = run.check_all(&bed.pool, Expected::default(), &mut |_| Ok(()), &mut note).unwrap();
+    assert_eq!((wrong, found.leaves), (vec![ErrorKind::Corruption; 2], whole.leaves - 2));
+    assert!(found.records > 0 && found.records < whole.records);
+}
+
+/// Thirty levels of pages that each name their child twice: as many ways to the leaf as would never end.
+#[test]
+fn a_page_with_two_parents_is_read_once() {
+    let bed = Bed::new(4096);
+    let mut bytes = vec![0; 4096];
+    let mut counters = EditCounters::default();
+    let mut leaf = PageMut::init(&mut bytes, Kind::Leaf, 0, CheckpointNo(1));
+    leaf.insert(0, b"a", Value::Inline(b"v"), &mut counters).unwrap();
+    let mut child = PagePtr::new(2, 1, leaf.seal(DATABASE, 2));
+    bed.file.write_at(&bytes, child.offset_bytes()).unwrap();
+    for level in 1..30u8 {
+        let mut page = PageMut::init(&mut bytes, Kind::Inner, level, CheckpointNo(1));
+        page.insert_child(0, b"", child, &mut counters).unwrap();
+        page.insert_child(1, &[level], child, &mut counters).unwrap();
+        let unit = 2 + u64::from(level);
+        child = PagePtr::new(unit, 1, page.seal(DATABASE, unit));
+        bed.file.write_at(&bytes, child.offset_bytes()).unwrap();
+    }
+    let run = Run { root: Some(child), height: 30, records: 1, bytes: 2, leaves: 1, deletes: false };
+    let (mut visits, mut wrong) = (0, 0);
+    let mut visit = |_| {
+        visits += 1;
+        Ok(())
+    };
+    let mut note = |_| {
+        wrong += 1;
+        Ok(())
+    };
+    run.check_all(&bed.pool, Expected::default(), &mut visit, &mut note).unwrap();
+    assert!(wrong > 0 && visits < 100, "{wrong} problems, {visits} visits");
 }

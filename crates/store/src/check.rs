@@ -3,11 +3,11 @@
 use crate::store::Store;
 use crate::tables::Layout;
 use base::sync::lock;
-use base::{Error, Result, TableId};
+use base::{CheckpointNo, Error, Result, TableId};
+use run::check::Expected;
 use run::{Pieces, Run};
 use space::Extent;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 /// What a check found, all of it in order.
@@ -31,6 +31,29 @@ pub struct Report {
     pub orphan_units: u64,
 }
 
+/// What a check found, good and bad.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Everything that was counted, whatever was wrong beside it.
+    pub report: Report,
+    /// What is wrong: the first [`Findings::MOST`], each naming its place.
+    pub wrong: Vec<Error>,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl Findings {
+    /// So many are kept.
+    pub const MOST: usize = 1000;
+
+    fn add(&mut self, error: Error) {
+        self.count += 1;
+        if self.wrong.len() < Self::MOST {
+            self.wrong.push(error);
+        }
+    }
+}
+
 impl Store {
     /// Reads everything that the newest checkpoint reaches, and the large values that only the memtables know, past the
     /// pool, and checks each checksum and structural rule, and that the space map agrees. No checkpoint runs meanwhile;
@@ -39,47 +62,57 @@ impl Store {
     /// # Errors
     /// [`base::ErrorKind::Corruption`] with the first thing found wrong.
     pub fn check(&self) -> Result<Report> {
+        let Findings { report, mut wrong, .. } = self.check_all(&mut |_| {})?;
+        if wrong.is_empty() { Ok(report) } else { Err(wrong.swap_remove(0)) }
+    }
+
+    /// As [`Store::check`], but goes on after the first problem. `progress` is shown the counts after each table.
+    ///
+    /// # Errors
+    /// [`base::ErrorKind::Closed`]. What is wrong is no error here.
+    pub fn check_all(&self, progress: &mut dyn FnMut(&Report)) -> Result<Findings> {
         self.check_open()?;
         let superblock = lock(&self.checkpoint);
-        let mut report = Report::default();
+        let mut findings = Findings::default();
         let mut extents = Vec::new();
-        self.check_run(&superblock.physical, TableId::PHYSICAL, &mut report, &mut extents)?;
-        report.records = 0;
-        report.record_bytes = 0;
+        let newest = superblock.checkpoint;
+        self.check_run(&superblock.physical, TableId::PHYSICAL, newest, &mut findings, &mut extents);
+        findings.report.records = 0;
+        findings.report.record_bytes = 0;
         let tables = self.views.with_current(|view| std::sync::Arc::clone(&view.tables));
         for (table, layout) in tables.iter() {
-            report.tables += 1;
+            findings.report.tables += 1;
             match layout {
-                Layout::BTree(run) => self.check_run(run, table, &mut report, &mut extents)?,
+                Layout::BTree(run) => self.check_run(run, table, newest, &mut findings, &mut extents),
             }
+            progress(&findings.report);
         }
         if self.latched().is_some() {
             // The map may be that of a checkpoint that failed half-way. Nothing is handed out from it any more.
-            return Ok(report);
+            return Ok(findings);
         }
+        self.check_space(extents, &mut findings);
+        match self.check_logged() {
+            Ok(orphan_units) => findings.report.orphan_units += orphan_units,
+            Err(error) => findings.add(error),
+        }
+        Ok(findings)
+    }
+
+    fn check_space(&self, extents: Vec<Extent>, findings: &mut Findings) {
         let found = lock(&self.space).check(extents);
-        let mut wrong = String::new();
         let lists = [
-            ("outside the file", &found.outside),
-            ("used twice", &found.overlapping),
-            ("free in the map", &found.unprotected),
+            ("lies outside the file", &found.outside),
+            ("is used twice", &found.overlapping),
+            ("is free in the map", &found.unprotected),
         ];
         for (what, list) in lists {
-            if let Some(first) = list.first() {
-                let _ = write!(
-                    wrong,
-                    " {} reachable extents are {what}, the first at unit {};",
-                    list.len(),
-                    first.unit
-                );
+            for Extent { unit, units } in list {
+                let file = self.data.name();
+                findings.add(Error::corruption(format!("{file}: space map: unit {unit}+{units} {what}")));
             }
         }
-        if !wrong.is_empty() {
-            return Err(Error::corruption(format!("{}: space map:{wrong}", self.data.name())));
-        }
-        report.orphan_units = found.unreachable.iter().map(|extent| extent.units).sum();
-        report.orphan_units += self.check_logged()?;
-        Ok(report)
+        findings.report.orphan_units = found.unreachable.iter().map(|extent| extent.units).sum();
     }
 
     /// Reads the large values that the memtables refer to, and answers how many units the space map has as the log's
@@ -125,20 +158,35 @@ impl Store {
         &self,
         run: &Run,
         table: TableId,
-        report: &mut Report,
+        newest: CheckpointNo,
+        findings: &mut Findings,
         extents: &mut Vec<Extent>,
-    ) -> Result<()> {
+    ) {
         let mut visit = |ptr| {
             extents.push(Extent::from(ptr));
             Ok(())
         };
-        let found = run.check(&self.pool, &mut visit).map_err(|error| error.within(table))?;
-        report.records += found.records;
-        report.record_bytes += found.bytes;
-        report.leaves += found.leaves;
-        report.inner_pages += found.inner_pages;
-        report.large_values += found.large_values;
-        report.free_in_pages_bytes += found.free_bytes;
-        Ok(())
+        let before = findings.count;
+        let mut wrong = |error: Error| {
+            findings.add(error.within(table));
+            Ok(())
+        };
+        let expected = Expected { table: Some(table), newest: Some(newest) };
+        match run.check_all(&self.pool, expected, &mut visit, &mut wrong) {
+            Err(error) => findings.add(error.within(table)),
+            Ok(found) => {
+                if findings.count == before && found.leaves != run.leaves {
+                    let what = format!("{table}: expected {} leaves, found {}", run.leaves, found.leaves);
+                    findings.add(Error::corruption(what));
+                }
+                let report = &mut findings.report;
+                report.records += found.records;
+                report.record_bytes += found.bytes;
+                report.leaves += found.leaves;
+                report.inner_pages += found.inner_pages;
+                report.large_values += found.large_values;
+                report.free_in_pages_bytes += found.free_bytes;
+            }
+        }
     }
 }
