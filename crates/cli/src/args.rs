@@ -1,6 +1,6 @@
 //! What can be typed.
 
-use crate::{backup, compact, crash, demo, export, import, inspect, records, salvage};
+use crate::{backup, compact, crash, demo, export, import, inspect, options, records, salvage};
 use clap::{Parser, Subcommand};
 
 const EXIT_CODES: &str = "\
@@ -47,6 +47,8 @@ pub enum Command {
     Restore(backup::RestoreArgs),
     /// Show counts and sizes
     Stats(inspect::InspectArgs),
+    /// Show each option: its value, default and range, who set it, what a wrong value costs
+    Options(options::OptionsArgs),
     /// Read everything on disk and verify every checksum and structural rule
     Check(inspect::InspectArgs),
     /// Export what is readable of a damaged database, and say what is not

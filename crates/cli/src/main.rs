@@ -2,7 +2,8 @@
 //!
 //! [`args`] is what can be typed. Each group of commands has a file:
 //!
-//! * [`records`]: put, get, delete, scan; [`inspect`]: tables, stats, check, checkpoint; [`compact`];
+//! * [`records`]: put, get, delete, scan; [`inspect`]: tables, rename, stats, check, checkpoint; [`compact`];
+//!   [`options`]: what each option is set to;
 //! * [`import`] and [`export`]; [`backup`]: backup and restore; [`salvage`], when a directory is damaged;
 //! * [`demo`], and [`crash`]: the workload that is killed, behind `kills` and the demo;
 //! * `bench` is a crate of its own.
@@ -24,6 +25,7 @@ mod failure;
 mod import;
 mod inspect;
 mod open;
+mod options;
 mod output;
 mod records;
 mod salvage;
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::Tables(args) => inspect::tables(&args),
         Command::Rename(args) => inspect::rename(&args),
         Command::Stats(args) => inspect::stats(&args),
+        Command::Options(args) => options::run(&args),
         Command::Check(args) => inspect::check(&args),
         Command::Checkpoint(args) => inspect::checkpoint(&args),
         Command::Compact(args) => compact::run(&args),

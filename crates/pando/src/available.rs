@@ -10,14 +10,26 @@ use std::path::Path;
 /// What to assume where nothing can be found out.
 const UNKNOWN_BYTES: usize = 1 << 30;
 
-/// The bytes that this process may use.
-pub(crate) fn available_bytes() -> usize {
+/// The bytes that this process may use, and who says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Available {
+    pub bytes: usize,
+    pub from: &'static str,
+}
+
+/// What this process may use.
+pub(crate) fn available() -> Available {
     available_below(Path::new("/"))
 }
 
-fn available_below(root: &Path) -> usize {
-    let machine = machine_bytes(root).unwrap_or(UNKNOWN_BYTES);
-    machine.min(group_bytes(root).unwrap_or(usize::MAX))
+fn available_below(root: &Path) -> Available {
+    let unknown = Available { bytes: UNKNOWN_BYTES, from: "memory of unknown size" };
+    let machine = machine_bytes(root).map(|bytes| Available { bytes, from: "the machine's memory" });
+    let machine = machine.unwrap_or(unknown);
+    match group_bytes(root) {
+        Some(bytes) if bytes < machine.bytes => Available { bytes, from: "the control group's limit" },
+        _ => machine,
+    }
 }
 
 fn machine_bytes(root: &Path) -> Option<usize> {
@@ -63,7 +75,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, content).unwrap();
         }
-        available_below(root.path())
+        available_below(root.path()).bytes
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Options of a database.
+//! How a database is opened: the options, one after another, then the directory. [`crate::options`] lists them.
 
-use crate::available::available_bytes;
+use crate::available::{Available, available};
 use crate::database::Database;
+use crate::options::{self, Given, Id};
 use crate::workers::ReaderWatch;
 use base::budget::Budget;
 use base::{Error, Result, limits};
@@ -27,36 +28,52 @@ use txn::{Durability, Isolation};
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
-    options: Options,
-    lazy_interval: Duration,
-    transactions: TransactionOptions,
-    watch: ReaderWatch,
+    pub(crate) options: Options,
+    pub(crate) lazy_interval: Duration,
+    pub(crate) transactions: TransactionOptions,
+    pub(crate) watch: ReaderWatch,
+    /// Which options were set.
+    pub(crate) given: Given,
+    /// What the default of the memory follows from.
+    pub(crate) memory_from: &'static str,
 }
 
 impl Default for Builder {
     fn default() -> Self {
+        let Available { bytes, from } = available();
+        // Whatever the pages: the least that the largest of them take.
+        let memory_bytes = (bytes / 4).max(limits::MAX_PAGE_BYTES * 64);
         Builder {
-            options: Options { memory_bytes: default_memory_bytes(), ..Options::default() },
+            options: Options { memory_bytes, ..Options::default() },
             lazy_interval: Duration::from_millis(200),
             transactions: TransactionOptions::default(),
             watch: ReaderWatch::default(),
+            given: Given::default(),
+            memory_from: from,
         }
     }
 }
 
 impl Builder {
-    /// Bytes of a page: 4096 to 65536, a power of two; default 16384, or what an existing database has. Stored.
-    /// Too small costs depth and space for long keys, too large costs write volume for scattered changes.
+    /// Bytes of a page. Stored: an existing database is opened with what it has, or not at all.
+    ///
+    /// Default: 16384, or what is stored. Range: 4096, 8192, 16384, 32768, 65536. Too small costs depth and room for
+    /// long keys, too large costs write volume.
     pub fn page_bytes(mut self, bytes: usize) -> Self {
         self.options.page_bytes = Some(bytes);
+        self.given.note(Id::PageBytes);
         self
     }
 
-    /// The ceiling on the memory of page pool, memtables, uncommitted writes and checkpoints, in bytes; at least 1 MiB
-    /// and 64 pages, default a quarter of the machine's memory or of the control group's limit. Nothing is taken
-    /// before it is used. Too little costs disk reads and frequent checkpoints, too much costs the rest of the machine.
+    /// The ceiling on the memory of page pool, memtables, uncommitted writes and checkpoints. Nothing is taken before
+    /// it is used.
+    ///
+    /// Default: a quarter of the machine's memory, or of the control group's limit if that is less. Range: 1 MiB and
+    /// more, and 64 pages. Too little costs disk reads and frequent checkpoints, too much costs the rest of the
+    /// machine.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.options.memory_bytes = bytes;
+        self.given.note(Id::MemoryBytes);
         self
     }
 
@@ -78,62 +95,93 @@ impl Builder {
         self
     }
 
-    /// The longest log segment, in bytes; default 64 MiB, and not above 1/16 of the memory
-    /// ceiling (1/64 of a shared one).
-    /// Small segments give space back sooner, at more syncs.
+    /// The longest log segment.
+    ///
+    /// Default: 64 MiB; never above 1/16 of memory_bytes (1/64 of a shared budget). Range: 4 KiB to 1 GiB. Too small
+    /// costs syncs, too large gives space back late.
     pub fn max_segment_bytes(mut self, bytes: u64) -> Self {
         self.options.max_segment_bytes = bytes;
+        self.given.note(Id::MaxSegmentBytes);
         self
     }
 
-    /// A checkpoint begins when this many bytes were written to memory; default an eighth of the memory ceiling,
-    /// at most 128 MiB. Small costs write volume, large costs recovery time.
+    /// A checkpoint begins when this many bytes were written to memory.
+    ///
+    /// Default: 1/8 of memory_bytes, at most 128 MiB. Range: 1 KiB to 1024 GiB. Too small costs write volume, too large
+    /// costs recovery time.
     pub fn checkpoint_bytes(mut self, bytes: usize) -> Self {
         self.options.seal_bytes = Some(bytes);
+        self.given.note(Id::CheckpointBytes);
         self
     }
 
-    /// A checkpoint begins when this many records were written; default 4,000,000. Bounds recovery time.
+    /// A checkpoint begins when this many records were written. Bounds recovery time.
+    ///
+    /// Default: 4000000; never above 1/4 of max_log_records. Range: 1 and more. Too few costs write volume, too many
+    /// costs recovery time.
     pub fn checkpoint_records(mut self, records: u64) -> Self {
         self.options.seal_records = records;
+        self.given.note(Id::CheckpointRecords);
         self
     }
 
-    /// The log that an opening after a crash would have to replay is kept below this, in bytes; default 1 GiB. At a
-    /// quarter of it a checkpoint is begun; writers are slowed as it fills, and wait when it is full. It is passed by
-    /// what transactions under way then commit, at most. Small costs write volume, large costs recovery time and disk.
+    /// The log that an opening after a crash would have to replay is kept below this. At a quarter of it a checkpoint
+    /// is begun; writers are slowed as it fills, and wait when it is full. It is passed by what transactions under way
+    /// then commit, at most.
+    ///
+    /// Default: 1 GiB. Range: 64 KiB and more. Too small costs write volume and delays writers, too large costs
+    /// recovery time and disk.
     pub fn max_log_bytes(mut self, bytes: u64) -> Self {
         self.options.max_log_bytes = bytes;
+        self.given.note(Id::MaxLogBytes);
         self
     }
 
-    /// The same in records; default 16,000,000, of which a recovery replays about a million a second.
+    /// The same in records, of which a recovery replays about a million a second.
+    ///
+    /// Default: 16000000. Range: 100 and more. Too few costs write volume and delays writers, too many costs recovery
+    /// time.
     pub fn max_log_records(mut self, records: u64) -> Self {
         self.options.max_log_records = records;
+        self.given.note(Id::MaxLogRecords);
         self
     }
 
-    /// The durability of transactions that name none; default [`Durability::Sync`].
+    /// The durability of transactions that name none.
+    ///
+    /// Default: sync. Range: sync, buffered, lazy. Too weak costs commits when power or process fail, too strong costs
+    /// a flush for each.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.transactions.durability = durability;
+        self.given.note(Id::Durability);
         self
     }
 
-    /// The isolation of transactions that name none; default [`Isolation::Serializable`].
+    /// The isolation of transactions that name none.
+    ///
+    /// Default: serializable. Range: serializable, snapshot. Too weak allows write skew, too strong costs conflicts
+    /// over what was only read.
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.transactions.isolation = isolation;
+        self.given.note(Id::Isolation);
         self
     }
 
-    /// How long a `Lazy` commit may wait for its sync; default 200 ms. That much can be lost.
+    /// How long a `Lazy` commit may wait for its sync, in whole milliseconds.
+    ///
+    /// Default: 200 ms. Range: 1 ms to 60 minutes. Too long costs that much of the newest Lazy commits, too short costs
+    /// flushes.
     pub fn lazy_interval(mut self, interval: Duration) -> Self {
         self.lazy_interval = interval;
+        self.given.note(Id::LazyInterval);
         self
     }
 
     /// Opens the database to read it alone, beside others who do the same: no file is written, nothing is created,
     /// and a log that was not closed in order is replayed into memory and left as it is. Works on a read-only file
-    /// system. Every call that would write answers `ReadOnly`. Default: no.
+    /// system. Every call that would write answers `ReadOnly`.
+    ///
+    /// Default: no. Range: no, yes. Needlessly no keeps all other openers out, needlessly yes refuses every write.
     ///
     /// Half of the memory ceiling must hold what the log has beyond the last checkpoint; `Full` says how much would.
     /// Where the directory has no `lock` file and none can be made, nobody is excluded: then it must not change.
@@ -152,23 +200,31 @@ impl Builder {
     /// ```
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.options.read_only = read_only;
+        self.given.note(Id::ReadOnly);
         self
     }
 
-    /// How long a snapshot or transaction may stay open, to a quarter of a second; default: as long as it likes. Past
-    /// that it expires: its next call fails with `SnapshotTooOld`. Age by itself costs nothing, and what a reader
-    /// keeps is bounded otherwise (by the memory ceiling, and [`Builder::max_pinned_space_bytes`]); this is for those
-    /// who would rather hear of a forgotten snapshot early.
+    /// How long a snapshot or transaction may stay open, to a quarter of a second. Past that it expires: its next call
+    /// fails with `SnapshotTooOld`. Age by itself costs nothing, and what a reader keeps is bounded otherwise (by the
+    /// memory ceiling, and [`Builder::max_pinned_space_bytes`]); this is for those who would rather hear of a forgotten
+    /// snapshot early.
+    ///
+    /// Default: none. Range: 1 ms to 365 days. Too short costs long reads, too long leaves a forgotten snapshot
+    /// unnoticed.
     pub fn max_snapshot_age(mut self, age: Duration) -> Self {
         self.options.max_snapshot_age = Some(age);
+        self.given.note(Id::MaxSnapshotAge);
         self
     }
 
-    /// How much of the data file may wait for snapshots and transactions to end, in bytes; default as much as is in
-    /// use, and at least 1 GiB. Past that the oldest expire, until the rest keeps less. Too little costs long reads,
-    /// too much costs disk space.
+    /// How much of the data file may wait for snapshots and transactions to end. Past that the oldest expire, until the
+    /// rest keeps less.
+    ///
+    /// Default: as much as is in use, at least 1 GiB. Range: 4 KiB and more. Too little costs long reads, too much
+    /// costs disk space.
     pub fn max_pinned_space_bytes(mut self, bytes: u64) -> Self {
         self.options.max_pinned_space_bytes = Some(bytes);
+        self.given.note(Id::MaxPinnedSpaceBytes);
         self
     }
 
@@ -235,17 +291,8 @@ impl Builder {
         if create {
             self.check_may_create()?;
         }
-        if self.lazy_interval.is_zero() {
-            return Err(Error::invalid(
-                "the lazy interval is longer than 0; for no delay use Durability::Sync",
-            ));
-        }
+        options::check(&self)?;
         let open = if create { store::open_or_create } else { store::open };
-        Database::start(open(dir, &self.options)?, self.transactions, self.lazy_interval, self.watch)
+        Database::start(open(dir, &self.options)?, self)
     }
-}
-
-/// A quarter of the memory that this process may use: the machine's or its control group's, whichever is less.
-fn default_memory_bytes() -> usize {
-    (available_bytes() / 4).max(limits::MAX_PAGE_BYTES * 64)
 }

@@ -1,9 +1,10 @@
 //! A database: opened, shared by its clones, closed once.
 
 use crate::builder::Builder;
+use crate::options::Setting;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
-use crate::workers::{Foreman, ReaderWatch, Signals, Workers};
+use crate::workers::{Foreman, Signals, Workers};
 use base::seams::Random;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
@@ -48,7 +49,7 @@ pub(crate) struct Shared {
     pub store: Arc<Store>,
     pub signals: Arc<Signals>,
     workers: Mutex<Option<Workers>>,
-    transactions: TransactionOptions,
+    builder: Builder,
     gate: Gate,
 }
 
@@ -82,17 +83,13 @@ impl Database {
         Builder::default()
     }
 
-    pub(crate) fn start(
-        store: Arc<Store>,
-        transactions: TransactionOptions,
-        lazy: Duration,
-        watch: ReaderWatch,
-    ) -> Result<Self> {
-        let signals = Arc::new(Signals::new(lazy, watch));
+    /// A handle on `store`, which `builder` opened.
+    pub(crate) fn start(store: Arc<Store>, builder: Builder) -> Result<Self> {
+        let signals = Arc::new(Signals::new(builder.lazy_interval, builder.watch.clone()));
         let workers = if store.is_read_only() { None } else { Some(Workers::start(&store, &signals)?) };
         store.set_attendant(Box::new(Foreman(Arc::clone(&signals))));
         let (workers, gate) = (Mutex::new(workers), Gate::default());
-        Ok(Database { shared: Arc::new(Shared { store, signals, workers, transactions, gate }) })
+        Ok(Database { shared: Arc::new(Shared { store, signals, workers, builder, gate }) })
     }
 
     /// A read-only snapshot of everything acknowledged so far. Costs nanoseconds: no allocation, no lock.
@@ -105,7 +102,7 @@ impl Database {
     /// Begins a read-write transaction with the database's default isolation and durability.
     #[track_caller]
     pub fn begin(&self) -> Result<Transaction> {
-        self.begin_with(self.shared.transactions)
+        self.begin_with(self.shared.builder.transactions)
     }
 
     /// Begins a read-write transaction.
@@ -132,7 +129,7 @@ impl Database {
 
     /// The isolation and durability of transactions that name none.
     pub fn transaction_options(&self) -> TransactionOptions {
-        self.shared.transactions
+        self.shared.builder.transactions
     }
 
     /// Runs `work` in a transaction and commits it; on a conflict runs it again, after a short random pause, at
@@ -178,7 +175,7 @@ impl Database {
     fn attempt<T>(&self, work: &mut impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
         self.shared.store.check_process()?;
         self.shared.signals.wait_for_room()?;
-        let mut tx = Transaction::begin(&self.shared, self.shared.transactions)?;
+        let mut tx = Transaction::begin(&self.shared, self.shared.builder.transactions)?;
         let result = work(&mut tx)?;
         tx.commit()?;
         Ok(result)
@@ -295,6 +292,11 @@ impl Database {
     /// `Closed`. What is wrong is no error here.
     pub fn check_all(&self, mut progress: impl FnMut(&Report)) -> Result<Findings> {
         self.shared.store.check_all(&mut progress)
+    }
+
+    /// What each option is set to, and who or what set it: see [`crate::options`].
+    pub fn settings(&self) -> Result<Vec<Setting>> {
+        self.shared.builder.settings(Some(self))
     }
 
     /// Counts and sizes.

@@ -22,7 +22,7 @@
 //!
 //! Reading order: [`Database`] (open, tables, retries), [`Snapshot`] (reads), [`Transaction`] (reads and writes),
 //! [`ValueReader`] and [`ValueWriter`] (values of gigabytes), [`Cursor`] and [`Range`] (in order), [`Builder`]
-//! (options), [`Database::backup`] and [`restore`], [`Error`] and [`ErrorKind`].
+//! (options; all of them in [`options`]), [`Database::backup`] and [`restore`], [`Error`] and [`ErrorKind`].
 //!
 //! What a commit survives is its [`Durability`], what it is protected from its [`Isolation`]. The defaults are the
 //! strongest of both: serializable, and on the disk when the call returns.
@@ -34,6 +34,7 @@ mod builder;
 mod compact;
 mod cursor;
 mod database;
+pub mod options;
 mod pacer;
 pub mod salvage;
 mod snapshot;

@@ -53,7 +53,7 @@ pub(crate) struct Expiry {
 /// would be past any share.
 const MIN_MEMORY_BYTES: usize = 4 << 20;
 /// Space that readers may always keep, in bytes: below this nobody looks at the size of a file.
-const MIN_SPACE_BYTES: u64 = 1 << 30;
+pub const MIN_SPACE_BYTES: u64 = 1 << 30;
 
 #[derive(Debug, Default)]
 struct Noticed {

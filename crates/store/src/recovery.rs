@@ -89,9 +89,8 @@ fn check(options: &Options) -> Result<()> {
 fn check_memory(options: &Options, page_bytes: usize) -> Result<()> {
     let (least, ceiling) = (least_budget_bytes(page_bytes), options.ceiling_bytes());
     if ceiling < least {
-        let message = format!(
-            "the memory ceiling is {ceiling} bytes; with pages of {page_bytes} it is at least {least}"
-        );
+        let message =
+            format!("memory_bytes is {ceiling}; with pages of {page_bytes} bytes it is {least} or more");
         return Err(Error::invalid(message));
     }
     Ok(())

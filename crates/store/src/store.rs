@@ -273,7 +273,7 @@ impl Pressure {
 
 impl Options {
     /// The longest log segment that the memory allows, in bytes.
-    pub(crate) fn log_map_bytes(&self) -> u64 {
+    pub fn log_map_bytes(&self) -> u64 {
         let share = if self.budget.is_some() { 64 } else { 16 };
         (self.ceiling_bytes() as u64 / share).max(64 << 10).min(self.max_segment_bytes)
     }

@@ -1,0 +1,219 @@
+//! Every option of a database in one table, and what each is set to.
+//!
+//! [`ALL`] is the one place that says which options there are, their units, defaults and ranges, and what a wrong
+//! value costs. [`Builder`](crate::Builder) refuses what is out of its range by it, `pando options` prints it, and a
+//! test holds the Builder's documentation and the README against it. What is no value has no row: a
+//! [budget](crate::Builder::budget) that databases share takes the place of `memory_bytes`, and
+//! [`on_long_reader`](crate::Builder::on_long_reader) is a function to call.
+//!
+//! ```
+//! # fn main() -> pando::Result<()> {
+//! use pando::options::{Origin, Value};
+//! let db = pando::Database::builder().memory_bytes(64 << 20).in_memory()?;
+//! let settings = db.settings()?;
+//! let of = |name| settings.iter().find(|setting| setting.spec.name == name).unwrap();
+//! assert_eq!(of("memory_bytes").origin, Origin::Given);
+//! assert_eq!(of("checkpoint_bytes").value, Value::Number(8 << 20));
+//! assert_eq!(of("checkpoint_bytes").origin, Origin::Computed("memory_bytes"));
+//! assert_eq!(of("page_bytes").origin, Origin::Stored);
+//! # Ok(())
+//! # }
+//! ```
+
+mod settings;
+mod table;
+
+use std::fmt;
+
+pub(crate) use settings::{Given, check};
+pub use table::ALL;
+
+/// What is to be known about an option before it is set.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Spec {
+    /// The name of the [`Builder`](crate::Builder)'s method.
+    pub name: &'static str,
+    pub(crate) id: Id,
+    /// What it is about.
+    pub group: Group,
+    /// What its numbers count.
+    pub unit: Unit,
+    /// What it is if nobody sets it.
+    pub default: &'static str,
+    /// What it may be set to.
+    pub range: Range,
+    /// What it costs to get it wrong.
+    pub cost: &'static str,
+}
+
+/// The options, as code refers to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Id {
+    MemoryBytes,
+    Durability,
+    LazyInterval,
+    MaxSegmentBytes,
+    CheckpointBytes,
+    CheckpointRecords,
+    MaxLogBytes,
+    MaxLogRecords,
+    Isolation,
+    MaxSnapshotAge,
+    MaxPinnedSpaceBytes,
+    PageBytes,
+    ReadOnly,
+}
+
+/// What an option is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Group {
+    /// How much memory is used.
+    Memory,
+    /// What a commit survives.
+    Durability,
+    /// How long the log gets, and opening after a crash takes.
+    Log,
+    /// What transactions are protected from, and how much readers may keep.
+    Readers,
+    /// How the files are laid out and opened.
+    Storage,
+}
+
+/// What the numbers of an option count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Records.
+    Records,
+    /// Milliseconds.
+    Milliseconds,
+    /// It is a word, not a number.
+    Word,
+}
+
+/// What an option may be set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Range {
+    /// From the first through the second, in the option's unit; `u64::MAX` is no limit.
+    Numbers(u64, u64),
+    /// As many bytes as the first or more, and 64 pages.
+    Memory(u64),
+    /// One of these numbers.
+    OneOf(&'static [u64]),
+    /// One of these words.
+    Words(&'static [&'static str]),
+}
+
+/// What an option is set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Value {
+    /// So many of its [`Unit`].
+    Number(u64),
+    /// A word of its range.
+    Word(&'static str),
+    /// Nothing: there is no such limit.
+    Unlimited,
+}
+
+/// Who or what set an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// Nobody: it has the same default everywhere.
+    Default,
+    /// It is stored in the database, and fixed since that was made.
+    Stored,
+    /// The program, or the command line.
+    Given,
+    /// It follows from this: another option, the machine, the data.
+    Computed(&'static str),
+}
+
+/// An option and what it is set to.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Setting {
+    /// The option.
+    pub spec: &'static Spec,
+    /// What it is set to: what is in force, where something else limits it.
+    pub value: Value,
+    /// Who or what set it.
+    pub origin: Origin,
+}
+
+impl Spec {
+    /// What it may be set to, in words: `4 KiB to 1 GiB`.
+    pub fn range_text(&self) -> String {
+        let amount = |number| amount(number, self.unit);
+        match self.range {
+            Range::Numbers(least, u64::MAX) => format!("{} and more", amount(least)),
+            Range::Numbers(least, most) => format!("{} to {}", amount(least), amount(most)),
+            Range::Memory(least) => format!("{} and more, and 64 pages", amount(least)),
+            Range::OneOf(numbers) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+            Range::Words(words) => words.join(", "),
+        }
+    }
+}
+
+/// A number with its unit, as large a one as it is a multiple of.
+fn amount(number: u64, unit: Unit) -> String {
+    let scale: &[(u64, &str)] = match unit {
+        Unit::Bytes => &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")],
+        Unit::Milliseconds => &[(86_400_000, "days"), (60_000, "minutes"), (1000, "s"), (1, "ms")],
+        Unit::Records | Unit::Word => &[],
+    };
+    match scale.iter().find(|(size, _)| number >= *size && number.is_multiple_of(*size)) {
+        Some((size, name)) => format!("{} {name}", number / size),
+        None => number.to_string(),
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Group::Memory => "memory",
+            Group::Durability => "durability",
+            Group::Log => "log and recovery",
+            Group::Readers => "isolation and readers",
+            Group::Storage => "storage",
+        })
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unit::Bytes => "bytes",
+            Unit::Records => "records",
+            Unit::Milliseconds => "ms",
+            Unit::Word => "",
+        })
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Number(number) => write!(f, "{number}"),
+            Value::Word(word) => f.write_str(word),
+            Value::Unlimited => f.write_str("none"),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::Stored => f.write_str("stored in the database"),
+            Origin::Given => f.write_str("given"),
+            Origin::Computed(from) => write!(f, "computed from {from}"),
+        }
+    }
+}
