@@ -6,7 +6,7 @@
 //! so that a record can be encoded before its place in the order of commits is known ([`stamp`]).
 
 use crate::codec::{Reader, Writer};
-use crate::{CommitTs, LargeRef, TableId};
+use crate::{CommitTs, LargeRef, PagePtr, TableId};
 
 /// One logical operation. Keys and values are borrowed from wherever they lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,14 @@ pub enum Op<'a> {
         /// To what.
         large: LargeRef,
     },
+    /// Attaches a run that was synced before this was logged: all that it says about the table takes effect before
+    /// whatever follows. The first operations of a record, if it has any.
+    Attach {
+        /// What it is, 96 bytes: `run::Delta`.
+        delta: &'a [u8; DELTA_BYTES],
+        /// Extents of this run or others of the same record: [`encode_extents`].
+        extents: &'a [u8],
+    },
     /// Removes `key`, present or not.
     Delete {
         /// Which.
@@ -40,8 +48,41 @@ pub enum Op<'a> {
     },
 }
 
-/// The kind bytes of format 1. Kinds 16-31 are references to what lies outside the log: 16 a large value; 17, an
-/// attached run, and the others are reserved.
+/// Bytes that describe an attached run.
+pub const DELTA_BYTES: usize = 96;
+
+/// The extents of an `Attach` operation: of each its first unit and how many, as varints. Neighbours are joined, up to
+/// what one pointer could name.
+pub fn encode_extents(extents: impl IntoIterator<Item = (u64, u64)>) -> Vec<u8> {
+    let mut sorted: Vec<(u64, u64)> = extents.into_iter().collect();
+    sorted.sort_unstable();
+    sorted.dedup_by(|next, last| {
+        let joins = last.0 + last.1 == next.0 && last.1 + next.1 <= PagePtr::MAX_UNITS;
+        if joins {
+            last.1 += next.1;
+        }
+        joins
+    });
+    let mut out = Vec::new();
+    for (unit, units) in sorted {
+        out.put_varint(unit);
+        out.put_varint(units);
+    }
+    out
+}
+
+/// Reads what [`encode_extents`] wrote. `None` where the bytes end in the middle of an extent.
+pub fn decode_extents(extents: &[u8]) -> Option<Vec<(u64, u64)>> {
+    let mut reader = Reader::new(extents);
+    let mut decoded = Vec::new();
+    while !reader.is_empty() {
+        decoded.push((reader.varint()?, reader.varint()?));
+    }
+    Some(decoded)
+}
+
+/// The kind bytes of format 1. Kinds 16-31 are references to what lies outside the log: 16 a large value, 17 an
+/// attached run; the others are reserved.
 mod kind {
     pub const TABLE: u8 = 1;
     pub const PUT: u8 = 2;
@@ -49,6 +90,7 @@ mod kind {
     pub const DELETE_RANGE: u8 = 4;
     pub const DELETE_FROM: u8 = 5;
     pub const PUT_LARGE: u8 = 16;
+    pub const ATTACH: u8 = 17;
 }
 
 /// Appends a commit record's operations to a buffer.
@@ -85,6 +127,11 @@ impl<'a, W: Writer> Encoder<'a, W> {
                 self.out.put_u8(kind::PUT_LARGE);
                 self.out.put_bytes(key);
                 self.out.put(&large.encode());
+            }
+            Op::Attach { delta, extents } => {
+                self.out.put_u8(kind::ATTACH);
+                self.out.put(delta);
+                self.out.put_bytes(extents);
             }
             Op::Delete { key } => {
                 self.out.put_u8(kind::DELETE);
@@ -163,6 +210,9 @@ impl<'a> Decoder<'a> {
             kind::PUT => Op::Put { key: reader.bytes()?, value: reader.bytes()? },
             kind::PUT_LARGE => {
                 Op::PutLarge { key: reader.bytes()?, large: LargeRef::decode(&reader.array()?) }
+            }
+            kind::ATTACH => {
+                Op::Attach { delta: reader.take(DELTA_BYTES)?.first_chunk()?, extents: reader.bytes()? }
             }
             kind::DELETE => Op::Delete { key: reader.bytes()? },
             kind::DELETE_RANGE => Op::DeleteRange { start: reader.bytes()?, end: Some(reader.bytes()?) },

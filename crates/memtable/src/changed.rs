@@ -28,7 +28,13 @@ pub(crate) fn changed_since<'m>(
     changed_key(table.root.load()?, start, end, since)
 }
 
-fn changed_key<'m>(root: NodePtr<'m>, start: &[u8], end: Bound<&[u8]>, since: CommitTs) -> Option<&'m [u8]> {
+/// The first key from `start` to `end` whose own newest change came after `since`.
+pub(crate) fn changed_key<'m>(
+    root: NodePtr<'m>,
+    start: &[u8],
+    end: Bound<&[u8]>,
+    since: CommitTs,
+) -> Option<&'m [u8]> {
     let (mut path, _) = Path::to(root, start);
     loop {
         let leaf = path.leaf();

@@ -133,6 +133,13 @@ impl Memtable {
         changed::changed_since(table, start, end, since).map(<[u8]>::to_vec)
     }
 
+    /// The first key at or after `start` with a put or a delete of its own after `since`; range tombstones do not
+    /// count. What is not newer is passed over as in [`Memtable::changed_since`].
+    pub fn key_changed_since(&self, table: TableId, start: &[u8], since: CommitTs) -> Option<&[u8]> {
+        let table = self.directory.find(table).filter(|table| table.newest() > since)?;
+        changed::changed_key(table.root.load()?, start, Bound::Unbounded, since)
+    }
+
     /// At or after the newest change of `table`; 0 if there is none. O(1).
     pub fn newest(&self, table: TableId) -> CommitTs {
         self.directory.find(table).map_or(CommitTs(0), Table::newest)

@@ -171,6 +171,24 @@ impl Database {
         self.attempt(&mut work)
     }
 
+    /// Loads many records in one transaction of their own: see [`Transaction::bulk_load`]. They appear all at once,
+    /// over what the table had. It conflicts only with somebody who drops the table meanwhile.
+    ///
+    /// # Errors
+    /// Those of `records`, as they are; those of [`Transaction::put`] and [`Transaction::commit`]. Nothing was loaded.
+    #[track_caller]
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        records: impl IntoIterator<Item = Result<(K, V)>>,
+    ) -> Result<u64> {
+        self.shared.signals.wait_for_room()?;
+        let mut tx = Transaction::begin(&self.shared, self.shared.builder.transactions)?;
+        let loaded = tx.bulk_load(table, records)?;
+        tx.commit()?;
+        Ok(loaded)
+    }
+
     #[track_caller]
     fn attempt<T>(&self, work: &mut impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
         self.shared.store.check_process()?;

@@ -67,6 +67,33 @@ impl Transaction {
         self.shared.signals.expect_record(LOG_ASKS[reached].1);
     }
 
+    /// Puts many records, of any size together and in any order; the last of several with one key wins. Answers how
+    /// many there were. Memory is bounded by the budget; records in ascending order of their keys are written once,
+    /// others are sorted outside of memory first.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// db.write(|tx| {
+    ///     let records = (0..100_000u32).map(|n| Ok((n.to_be_bytes(), "value")));
+    ///     tx.bulk_load(&table, records)
+    /// })?;
+    /// assert_eq!(db.get(&table, &7u32.to_be_bytes())?.as_deref(), Some(&b"value"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `records`, as they are; those of [`Transaction::put`], and `Full` where the data file finds no room.
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        table: &Table,
+        records: impl IntoIterator<Item = Result<(K, V)>>,
+    ) -> Result<u64> {
+        self.inner.bulk_load(table, records)
+    }
+
     /// A copy of the value of `key`.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inner.get(table, key)

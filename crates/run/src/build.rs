@@ -17,7 +17,7 @@ use crate::descriptor::{MAX_HEIGHT, Run};
 use crate::large::{record_hash, value_bytes, write_large};
 use base::limits::{MAX_LOGGED_VALUE_BYTES, UNIT_BYTES, max_inline_bytes, max_key_bytes};
 use base::sync::{Mutex, lock};
-use base::{CheckpointNo, Error, ErrorKind, PagePtr, Result};
+use base::{CheckpointNo, Error, ErrorKind, PagePtr, Result, TableId};
 use page::{EditCounters, Kind, PageMut, Value};
 use pool::Pool;
 use space::Space;
@@ -76,6 +76,7 @@ pub struct Builder<'a, A> {
     pool: &'a Pool,
     space: A,
     birth: CheckpointNo,
+    table: Option<TableId>,
     buffer_pages: usize,
     levels: Vec<Level>,
     /// The last record's key.
@@ -104,6 +105,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
             pool,
             space,
             birth,
+            table: None,
             buffer_pages,
             levels: Vec::new(),
             last: Vec::new(),
@@ -112,6 +114,13 @@ impl<'a, A: Allocate> Builder<'a, A> {
             counters: EditCounters::default(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Has the pages say that they are `table`'s: as [`Editor::of_table`](crate::Editor::of_table).
+    #[must_use]
+    pub fn of_table(mut self, table: TableId) -> Self {
+        self.table = Some(table);
+        self
     }
 
     /// Adds a record behind all others. A large value is kept where it is, and belongs to this run from now on. With
@@ -246,6 +255,9 @@ impl<'a, A: Allocate> Builder<'a, A> {
             (first_unit..).step_by(page_units as usize).zip(bytes.chunks_exact_mut(page_bytes))
         {
             let mut page = PageMut::edit(bytes);
+            if let Some(table) = self.table {
+                page.set_table(table);
+            }
             let checksum = page.seal(self.pool.database(), unit);
             let page = page.as_page();
             if level == 0 {

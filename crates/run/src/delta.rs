@@ -48,15 +48,15 @@ impl Delta {
     /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) where the bytes are no descriptors; what reading
     /// pages answers.
     pub fn decode(bytes: &[u8; Delta::BYTES], pool: &Pool, reader: &Reader) -> Result<Delta> {
-        let records = Run::decode(bytes.first_chunk().expect("48 of 96 bytes"))?;
-        let ranges_run = Run::decode(bytes.last_chunk().expect("48 of 96 bytes"))?;
+        let (records, ranges_run) = Delta::runs(bytes)?;
         let ranges = Arc::new(Ranges::read(ranges_run, pool, reader)?);
         Ok(Delta { records, ranges, ranges_run })
     }
 
-    /// Whether it says nothing.
-    pub fn is_empty(&self) -> bool {
-        self.records.root.is_none() && self.ranges.is_empty()
+    /// The run of records and that of range tombstones that an on-disk form names.
+    pub fn runs(bytes: &[u8; Delta::BYTES]) -> Result<(Run, Run)> {
+        let records = Run::decode(bytes.first_chunk().expect("48 of 96 bytes"))?;
+        Ok((records, Run::decode(bytes.last_chunk().expect("48 of 96 bytes"))?))
     }
 
     /// Whether it says something about `key`. One page a level.
@@ -98,6 +98,19 @@ impl Delta {
             };
         }
         Ok(None)
+    }
+
+    /// Some key that both say something about; of range tombstones of both that overlap, where one starts.
+    pub fn conflict_with(&self, pool: &Pool, reader: &Reader, other: &Delta) -> Result<Option<Vec<u8>>> {
+        for (one, two) in [(self, other), (other, self)] {
+            for (start, end) in one.ranges.iter() {
+                let end = end.map_or(Bound::Unbounded, Bound::Excluded);
+                if let Some(key) = two.any_in(pool, reader, start, end)? {
+                    return Ok(Some(key));
+                }
+            }
+        }
+        self.common_key(pool, reader, other)
     }
 
     /// Retires its pages at checkpoint `at`; large values are left to whoever has taken them over.

@@ -156,6 +156,7 @@ impl LargeWalk {
 #[derive(Debug)]
 pub struct Walk {
     root: Option<(PagePtr, u8)>,
+    deletes: bool,
     since: Option<CheckpointNo>,
     levels: Vec<Level>,
     at: At,
@@ -175,7 +176,7 @@ impl Walk {
             return Err(Error::corruption(message));
         }
         let (levels, large, spare) = (Vec::new(), LargeWalk::default(), Vec::new());
-        Ok(Walk { root: run.top(), since, levels, at: At::Nothing, large, spare })
+        Ok(Walk { root: run.top(), deletes: run.deletes, since, levels, at: At::Nothing, large, spare })
     }
 
     /// Goes to the next piece; false behind the last.
@@ -239,7 +240,7 @@ impl Walk {
         source.file.read_exact_at(&mut bytes, ptr.offset_bytes())?;
         let page = Page::verify(&bytes, ptr, source.database)?;
         match level {
-            0 => expect_leaf(page, ptr, false)?,
+            0 => expect_leaf(page, ptr, self.deletes)?,
             _ => expect_level(page, ptr, level)?,
         }
         let birth = page.birth();

@@ -29,6 +29,7 @@ pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), T
     let failed = |error| Trouble::Engine(described(op), error);
     match op {
         Op::Save => draft.save(tx.savepoint()),
+        Op::Spill => tx.spill().map_err(failed)?,
         Op::RollBack => {
             if let Some(savepoint) = draft.roll_back() {
                 tx.rollback_to(&savepoint).map_err(failed)?;
@@ -70,6 +71,7 @@ pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), T
         | Op::Insert(name, ..)
         | Op::Delete(name, _)
         | Op::Remove(name, _)
+        | Op::Load(name, _)
         | Op::DeleteRange(name, ..) => {
             let table = make_table(tx, draft, name)?;
             write(tx, &table, draft, op)?;
@@ -116,6 +118,12 @@ fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Res
         Op::Put(name, key, value) => {
             tx.put(table, key, value).map_err(failed)?;
             draft.write(Change::Put(name, key.clone(), value.clone()));
+        }
+        Op::Load(name, records) => {
+            tx.bulk_load(table, records.iter().cloned().map(Ok)).map_err(failed)?;
+            for (key, value) in records {
+                draft.write(Change::Put(name, key.clone(), value.clone()));
+            }
         }
         Op::Stream(name, key, value, piece_bytes, gives_up) => {
             let mut writer = tx.value_writer(table, key).map_err(failed)?;

@@ -310,10 +310,10 @@ impl<'s> Driver<'s> {
                 Some(op) => match perform(&mut tx, &mut draft, op) {
                     Ok(()) => Client::Active { tx, draft, script, next: next + 1 },
                     Err(Trouble::Engine(_, error)) if self.is_expired(&error) => Client::Idle,
-                    // A large value that could not be written was not put; the transaction goes on.
+                    // Where a large value, or what did not fit memory, could not be written, the client gives up.
                     Err(Trouble::Engine(what, error)) => {
                         self.excuse(&what, &error)?;
-                        Client::Active { tx, draft, script, next: next + 1 }
+                        Client::Idle
                     }
                     Err(wrong) => return Err(Stop::Wrong(wrong.to_string())),
                 },

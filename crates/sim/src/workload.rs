@@ -37,6 +37,10 @@ pub enum Op {
     Drop(&'static str),
     /// Gives the first name's table the second name.
     Rename(&'static str, &'static str),
+    /// Loads many records at once.
+    Load(&'static str, Vec<(Bytes, Bytes)>),
+    /// Writes what is in memory to runs of the transaction's own.
+    Spill,
     /// Marks a savepoint.
     Save,
     /// Rolls back to the newest savepoint.
@@ -80,6 +84,7 @@ impl Workload {
             seal_bytes: Some(24 << 10),
             large_bytes: [900, 2500, 1 << 20][random.below(3) as usize],
             piece_bytes: PAGE_BYTES << random.below(2),
+            write_set_bytes: random.chance(3, 4).then(|| 800 + random.below(4000) as usize),
             database: Some(DatabaseId(random.next_u64())),
             max_snapshot_age: random.chance(1, 3).then(|| Duration::from_millis(20 + random.below(100))),
             ..Options::default()
@@ -127,9 +132,21 @@ impl Workload {
             }
             36 if self.drops => Op::Drop(table),
             37 => Op::RollBack,
+            38 if self.random.chance(1, 3) => Op::Spill,
+            38 if self.random.chance(1, 2) => Op::Load(table, self.load()),
             38 if self.drops => Op::Rename(table, TABLES[self.random.below(TABLES.len() as u64) as usize]),
             _ => Op::Save,
         }
+    }
+
+    /// Mostly in order of the keys, as a load is.
+    fn load(&mut self) -> Vec<(Bytes, Bytes)> {
+        let count = self.random.below(30);
+        let mut records: Vec<_> = (0..count).map(|_| (self.key(), self.value())).collect();
+        if self.random.chance(2, 3) {
+            records.sort();
+        }
+        records
     }
 
     /// A few keys are long, so that inner pages split as well.

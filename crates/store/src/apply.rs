@@ -46,7 +46,7 @@ fn change(op: Op<'_>) -> Option<Change<'_>> {
         Op::Put { key, value } => Some((key, Found::Value(value))),
         Op::PutLarge { key, large } => Some((key, Found::Large(large))),
         Op::Delete { key } => Some((key, Found::Deleted)),
-        Op::DeleteRange { .. } => None,
+        Op::DeleteRange { .. } | Op::Attach { .. } => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whether everything on disk is as it should be.
 
+use crate::attach::Attached;
 use crate::store::Store;
 use crate::tables::Layout;
 use base::sync::lock;
@@ -8,6 +9,7 @@ use run::check::Expected;
 use run::{Pieces, Run};
 use space::Extent;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What a check found, all of it in order.
@@ -76,16 +78,21 @@ impl Store {
         let mut findings = Findings::default();
         let mut extents = Vec::new();
         let newest = superblock.checkpoint;
-        self.check_run(&superblock.physical, TableId::PHYSICAL, newest, &mut findings, &mut extents);
+        let of = |table| Expected { table: Some(table), newest: Some(newest) };
+        let physical = TableId::PHYSICAL;
+        self.check_run(&superblock.physical, physical, of(physical), &mut findings, &mut extents);
         findings.report.records = 0;
         findings.report.record_bytes = 0;
         let tables = self.views.with_current(|view| std::sync::Arc::clone(&view.tables));
         for (table, layout) in tables.iter() {
             findings.report.tables += 1;
             match layout {
-                Layout::BTree(run) => self.check_run(run, table, newest, &mut findings, &mut extents),
+                Layout::BTree(run) => self.check_run(run, table, of(table), &mut findings, &mut extents),
             }
             progress(&findings.report);
+        }
+        for attached in &self.attached_to_view() {
+            self.check_attached(attached, newest, &mut findings, &mut extents);
         }
         if self.latched().is_some() {
             // The map may be that of a checkpoint that failed half-way. Nothing is handed out from it any more.
@@ -118,7 +125,7 @@ impl Store {
     /// Reads the large values that the memtables refer to, and answers how many units the space map has as the log's
     /// that are neither theirs nor an unfinished transaction's.
     fn check_logged(&self) -> Result<u64> {
-        let (mut logged, unpublished_units, references) = {
+        let (mut logged, unpublished_units, references, attached) = {
             // With both held no value is begun, given up or committed: what is read is of one moment.
             let space = lock(&self.space);
             let _committer = lock(&self.committer);
@@ -131,8 +138,15 @@ impl Store {
             });
             let logged: BTreeMap<u64, u64> =
                 space.logged().map(|extent| (extent.unit, extent.units)).collect();
-            (logged, self.unpublished_units.load(Ordering::SeqCst), references)
+            let attached = self.attached_to_view();
+            (logged, self.unpublished_units.load(Ordering::SeqCst), references, attached)
         };
+        for extent in attached.iter().flat_map(|attached| &attached.extents) {
+            if logged.remove(&extent.unit) != Some(extent.units) {
+                let file = self.data.name();
+                return Err(Error::corruption(format!("{file}: the log's {extent:?} is not kept for it")));
+            }
+        }
         let mut buffer = Vec::new();
         for large in references {
             let pieces = Pieces::open(&self.pool, large)?;
@@ -154,11 +168,37 @@ impl Store {
         }
     }
 
+    /// The runs that no checkpoint has absorbed.
+    fn attached_to_view(&self) -> Vec<Arc<Attached>> {
+        self.views
+            .with_current(|view| view.sealed.iter().filter_map(|sealed| sealed.attached.clone()).collect())
+    }
+
+    /// What a commit attached is checked like a table's run. Its records are counted once they are absorbed.
+    fn check_attached(
+        &self,
+        attached: &Attached,
+        newest: CheckpointNo,
+        findings: &mut Findings,
+        extents: &mut Vec<Extent>,
+    ) {
+        let (records, record_bytes) = (findings.report.records, findings.report.record_bytes);
+        // Written since the newest checkpoint at the latest, when it was not known yet that they would be the table's.
+        let expected = Expected { table: None, newest: Some(CheckpointNo(newest.0 + 1)) };
+        for table in attached.tables() {
+            for delta in attached.of(table) {
+                self.check_run(&delta.records, table, expected, findings, extents);
+                self.check_run(&delta.ranges_run, table, expected, findings, extents);
+            }
+        }
+        (findings.report.records, findings.report.record_bytes) = (records, record_bytes);
+    }
+
     fn check_run(
         &self,
         run: &Run,
         table: TableId,
-        newest: CheckpointNo,
+        expected: Expected,
         findings: &mut Findings,
         extents: &mut Vec<Extent>,
     ) {
@@ -171,7 +211,6 @@ impl Store {
             findings.add(error.within(table));
             Ok(())
         };
-        let expected = Expected { table: Some(table), newest: Some(newest) };
         match run.check_all(&self.pool, expected, &mut visit, &mut wrong) {
             Err(error) => findings.add(error.within(table)),
             Ok(found) => {

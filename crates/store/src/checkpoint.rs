@@ -18,9 +18,11 @@
 //! checkpoint starts over. A failed sync latches, as always; and from 8 on it is unknown which superblock the disk
 //! holds, so that any failure does.
 
+use crate::attach::Absorb;
 use crate::commit::Committer;
 use crate::memory::dirty_pages_charge;
 use crate::options::MAX_SEALED;
+use crate::pacing::Merging;
 use crate::relocate::Moves;
 use crate::store::Store;
 use crate::superblock::Superblock;
@@ -30,7 +32,7 @@ use base::budget::Charge;
 use base::slots::Reader;
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, ErrorKind, Result, TableId};
-use memtable::Found;
+use memtable::{Found, Memtable};
 use run::{Editor, Run};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::fmt;
@@ -171,7 +173,10 @@ impl Store {
         let checkpoint = CheckpointNo(last.checkpoint.0 + 1);
         let next = Superblock { checkpoint, absorbed, replay_from, ..*last };
         sealed.reverse();
+        let attached = || sealed.iter().filter_map(|sealed| sealed.attached.as_ref());
         let written: BTreeSet<_> = sealed.iter().flat_map(|sealed| sealed.memtable.tables()).collect();
+        let written = written.into_iter().chain(attached().flat_map(|attached| attached.tables()));
+        let written: BTreeSet<_> = written.collect();
         let full = || base::Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
         let reader = self.slots.claim().ok_or_else(full)?;
         let checkpoint = Checkpoint {
@@ -256,7 +261,10 @@ impl Checkpoint<'_> {
         let store = self.store;
         let latching = |cause| store.latch.set(cause);
         match self.step {
-            Step::SyncLog => self.sync_log()?,
+            Step::SyncLog => {
+                self.sync_log()?;
+                self.adopt();
+            }
             Step::Absorb => {
                 if let Some(table) = self.to_absorb.pop_front() {
                     self.absorb(table)?;
@@ -306,44 +314,18 @@ impl Checkpoint<'_> {
         Ok(())
     }
 
+    /// What the log refers to and this checkpoint absorbs is the checkpoint's from now on: saved as used, or retired.
+    fn adopt(&self) {
+        let mut space = lock(&self.store.space);
+        for attached in self.sealed.iter().filter_map(|sealed| sealed.attached.as_ref()) {
+            attached.extents.iter().for_each(|extent| space.adopt(extent.unit));
+        }
+    }
+
     fn absorb(&mut self, table: TableId) -> Result<()> {
-        let progress = &self.store.merging;
         let layout = self.tables.get(table).copied().unwrap_or(Layout::BTree(Run::EMPTY));
         let absorbed = match layout {
-            Layout::BTree(run) => Layout::BTree(self.edit(run, table, |editor, sealed| {
-                let mut read = 0;
-                for memtable in sealed.iter().map(|sealed| &sealed.memtable) {
-                    for tombstone in memtable.range_tombstones(table) {
-                        editor.remove_range(tombstone.start, tombstone.end)?;
-                    }
-                    // Large values are named by their first unit.
-                    let mut kept = HashSet::new();
-                    let mut cursor = memtable.cursor(table, base::CommitTs::MAX);
-                    cursor.seek_first();
-                    while let Some((key, found)) = cursor.entry() {
-                        match found {
-                            Found::Value(value) => editor.put(key, value)?,
-                            Found::Large(large) => {
-                                kept.insert(large.ptr.unit());
-                                editor.put_large(key, large)?
-                            }
-                            Found::Deleted => editor.remove(key)?,
-                        };
-                        cursor.next();
-                        read += 1;
-                        if read % PROGRESS_RECORDS == 0 {
-                            progress.advance(PROGRESS_RECORDS);
-                        }
-                    }
-                    // Replaced or deleted before any checkpoint came.
-                    for large in memtable.large_refs(table) {
-                        if !kept.contains(&large.ptr.unit()) {
-                            editor.retire_large(large)?;
-                        }
-                    }
-                }
-                Ok(())
-            })?),
+            Layout::BTree(run) => Layout::BTree(self.absorb_in_run(run, table)?),
         };
         let Layout::BTree(run) = absorbed;
         self.set_run(table, run);
@@ -358,26 +340,53 @@ impl Checkpoint<'_> {
         }
     }
 
+    /// Oldest first: memtables in one session of the editor, until attached runs lie between.
+    fn absorb_in_run(&self, mut run: Run, table: TableId) -> Result<Run> {
+        let store = self.store;
+        let has_runs =
+            |sealed: &SealedMemtable| sealed.attached.as_ref().is_some_and(|a| !a.of(table).is_empty());
+        for sealed in self.sealed.chunk_by(|_, next| !has_runs(next)) {
+            if let Some(attached) = sealed[0].attached.as_ref().filter(|_| has_runs(&sealed[0])) {
+                let absorb = Absorb {
+                    pool: &store.pool,
+                    reader: &self.reader,
+                    space: &store.space,
+                    birth: self.next.checkpoint,
+                    buffer_bytes: Editor::least_bytes(store.page_bytes) + self.memory.bytes(),
+                };
+                let (absorbed, counters) = absorb.absorb(run, table, attached)?;
+                *lock(&store.tallies.edits) += counters;
+                run = absorbed;
+            }
+            run = self.edit(run, table, |editor| {
+                sealed
+                    .iter()
+                    .try_for_each(|sealed| absorb_memtable(editor, &sealed.memtable, table, &store.merging))
+            })?;
+        }
+        Ok(run)
+    }
+
     /// Opens an editor on `run`, lets `edit` work, and writes what changed.
     pub(crate) fn edit(
         &self,
         run: Run,
         table: TableId,
-        edit: impl FnOnce(&mut Editor<'_>, &[SealedMemtable]) -> Result<()>,
+        edit: impl FnOnce(&mut Editor<'_>) -> Result<()>,
     ) -> Result<Run> {
         let store = self.store;
         let birth = self.next.checkpoint;
         let memory = Editor::least_bytes(store.page_bytes) + self.memory.bytes();
         let mut editor =
             Editor::open(run, &store.pool, &self.reader, &store.space, birth, memory).of_table(table);
-        edit(&mut editor, &self.sealed)?;
+        edit(&mut editor)?;
         let (run, counters) = editor.finish()?;
         *lock(&store.tallies.edits) += counters;
         Ok(run)
     }
 
     fn write_physical_rows(&mut self) -> Result<()> {
-        self.next.physical = self.edit(self.last.physical, TableId::PHYSICAL, |editor, _| {
+        self.next.physical = self.edit(self.last.physical, TableId::PHYSICAL, |editor| {
             for &table in &self.changed {
                 match self.tables.get(table) {
                     Some(layout) => editor.put(&row_key(table), &layout.encode())?,
@@ -403,7 +412,9 @@ impl Checkpoint<'_> {
         store.merging.end();
         store.log.set_checkpoint(self.next.checkpoint);
         store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
-        let records: u64 = self.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
+        let attached = |sealed: &SealedMemtable| sealed.attached.as_ref().map_or(0, |a| a.records());
+        let records: u64 =
+            self.sealed.iter().map(|sealed| sealed.memtable.records() + attached(sealed)).sum();
         store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // Relaxed: a tally likewise.
     }
 
@@ -419,6 +430,44 @@ impl Checkpoint<'_> {
         store.noted.store(self.next.checkpoint.0, Ordering::SeqCst);
         Ok(())
     }
+}
+
+fn absorb_memtable(
+    editor: &mut Editor<'_>,
+    memtable: &Memtable,
+    table: TableId,
+    progress: &Merging,
+) -> Result<()> {
+    let mut read = 0;
+    for tombstone in memtable.range_tombstones(table) {
+        editor.remove_range(tombstone.start, tombstone.end)?;
+    }
+    // Large values are named by their first unit.
+    let mut kept = HashSet::new();
+    let mut cursor = memtable.cursor(table, base::CommitTs::MAX);
+    cursor.seek_first();
+    while let Some((key, found)) = cursor.entry() {
+        match found {
+            Found::Value(value) => editor.put(key, value)?,
+            Found::Large(large) => {
+                kept.insert(large.ptr.unit());
+                editor.put_large(key, large)?
+            }
+            Found::Deleted => editor.remove(key)?,
+        };
+        cursor.next();
+        read += 1;
+        if read % PROGRESS_RECORDS == 0 {
+            progress.advance(PROGRESS_RECORDS);
+        }
+    }
+    // Replaced or deleted before any checkpoint came.
+    for large in memtable.large_refs(table) {
+        if !kept.contains(&large.ptr.unit()) {
+            editor.retire_large(large)?;
+        }
+    }
+    Ok(())
 }
 
 impl Step {

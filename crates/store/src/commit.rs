@@ -18,20 +18,23 @@
 //! finds that another commit took the room, and there is no more, nothing was written and 1 failed after all.
 
 use crate::apply::apply_record;
+use crate::attach::Attached;
 use crate::gathered::Admitted;
 use crate::handle::Table;
 use crate::memory::Patience;
 use crate::options::MAX_SEALED;
+use crate::recent::Recent;
+use crate::spill::Spills;
 use crate::store::Store;
 use crate::view::{SealedMemtable, oldest_writing_view};
 use crate::write_set::WriteSet;
 use base::budget::Holder;
 use base::op::{Encoder, stamp};
+use base::slots::Reader;
 use base::sync::lock;
 use base::{CommitTs, Error, ErrorKind, Lsn, Result, TableId};
 use memtable::{Memtable, Writer};
 use std::collections::VecDeque;
-use std::ops::Bound;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use txn::{Durability, History, Isolation, ReadSet, WrittenKey};
@@ -67,6 +70,11 @@ impl Committer {
         let unsynced = VecDeque::new();
         Committer { writer, open, opened_at, last, history, history_floor: CommitTs(0), unsynced }
     }
+
+    /// What was committed lately, for validation.
+    pub fn recent<'a>(&'a self, store: &'a Store, reader: &'a Reader) -> Recent<'a> {
+        Recent::new(&self.open, &self.history, self.history_floor, self.last, store, reader)
+    }
 }
 
 /// A transaction as the commit path needs it.
@@ -86,6 +94,10 @@ pub(crate) struct Request<'a> {
     pub isolation: Isolation,
     /// How durable it asks to be.
     pub durability: Durability,
+    /// Through it pages are looked at.
+    pub reader: &'a Reader,
+    /// What it spilled.
+    pub spills: Option<Box<Spills>>,
 }
 
 /// A commit that is in the log and the memtable, and not acknowledged yet.
@@ -95,7 +107,7 @@ pub struct Applied {
     ts: CommitTs,
     durable_at: Lsn,
     durability: Durability,
-    sealed: bool,
+    pub(crate) sealed: bool,
     wants_segment: bool,
 }
 
@@ -124,22 +136,33 @@ impl Store {
     pub(crate) fn apply(&self, request: &mut Request<'_>) -> Result<Applied> {
         self.check_open()?;
         self.latch.check()?;
-        let Request { begin, durability, .. } = *request;
+        let begin = request.begin;
+        // Declared before the lock is taken, and so dropped after it: what was rolled back frees its extents.
+        let mut spills = request.spills.take();
+        if let Some(spills) = spills.take_if(|spills| !spills.is_empty()) {
+            return self.apply_spilled(request, *spills);
+        }
         if request.writes.is_empty() {
             let durable_at = self.durable_point_of(begin);
             let durability = Durability::Buffered;
             return Ok(Applied { ts: begin, durable_at, durability, sealed: false, wants_segment: false });
         }
-        encode(request.writes, request.record);
+        encode(request.writes, None, request.record);
         self.log.reserve(request.record.len() as u64)?;
         if request.writes.has_large() {
             self.sync_data()?;
         }
+        // Attached runs are on the disk: looking into them is no work for the critical section.
+        let since = match self.attached.load(Ordering::SeqCst) > begin.0 {
+            true => self.validate_ahead(request, spills.as_deref(), begin)?,
+            false => begin,
+        };
         let mut committer = self.lock_with_memory_for(request)?;
         let committer = &mut *committer;
         // Closing takes the lock that we hold: checked again, so that nothing is appended behind a closing block.
         self.check_open()?;
-        self.validate(committer, request)?;
+        let recent = committer.recent(self, request.reader);
+        self.validate(&recent, request, spills.as_deref(), since)?;
         let ts = CommitTs(committer.last.0 + 1);
         stamp(request.record, ts);
         let appended = self.log.append(request.record).map_err(|cause| self.append_failed(cause));
@@ -151,6 +174,18 @@ impl Store {
         let end = appended?;
         committer.last = ts;
         apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
+        Ok(self.publish(committer, request, ts, end))
+    }
+
+    /// Step 6.
+    pub(crate) fn publish(
+        &self,
+        committer: &mut Committer,
+        request: &Request<'_>,
+        ts: CommitTs,
+        end: Lsn,
+    ) -> Applied {
+        let durability = request.durability;
         if request.writes.tables().next() == Some(TableId::CATALOG) {
             self.catalog_changed.store(ts.0, Ordering::SeqCst);
         }
@@ -164,13 +199,13 @@ impl Store {
         let begin = end.0.saturating_sub(request.record.len() as u64);
         let wants_segment = begin / SEGMENT_CARE_BYTES != end.0 / SEGMENT_CARE_BYTES;
         let sealed = self.seal_if_full(committer, end);
-        Ok(Applied { ts, durable_at: end, durability, sealed, wants_segment })
+        Applied { ts, durable_at: end, durability, sealed, wants_segment }
     }
 
     /// The commit lock, with memory reserved for what is about to be applied: behind the append there is no way back. A
     /// comparison, unless the memtable's writer has used up what it was given before.
     #[inline]
-    fn lock_with_memory_for(&self, request: &Request<'_>) -> Result<MutexGuard<'_, Committer>> {
+    pub(crate) fn lock_with_memory_for(&self, request: &Request<'_>) -> Result<MutexGuard<'_, Committer>> {
         let (bytes, operations) = (request.record.len(), request.writes.operations());
         let mut committer = lock(&self.committer);
         if committer.writer.reserve(bytes, operations) {
@@ -213,7 +248,7 @@ impl Store {
     /// Another commit may have taken the room that this one reserved. If making more fails nothing was written, and
     /// that costs this commit alone; a failed write latches.
     #[cold]
-    fn append_failed(&self, cause: Error) -> Error {
+    pub(crate) fn append_failed(&self, cause: Error) -> Error {
         match cause.kind() {
             ErrorKind::Latched => self.latch.set(cause),
             _ if self.log.is_latched() => indeterminate(&self.latch.set(cause)),
@@ -242,21 +277,51 @@ impl Store {
         self.clocks.publish(visible);
     }
 
-    /// Step 2.
-    fn validate(&self, committer: &Committer, request: &Request<'_>) -> Result<()> {
-        let Request { begin, reads, writes, isolation, .. } = request;
-        if committer.last == *begin {
+    /// Step 2, but for the commits that come while it is done: against those up to now, without the commit lock.
+    /// Answers up to which commit the rest need not look again.
+    pub(crate) fn validate_ahead(
+        &self,
+        request: &Request<'_>,
+        spills: Option<&Spills>,
+        since: CommitTs,
+    ) -> Result<CommitTs> {
+        let (open, history, floor, last) = {
+            let committer = lock(&self.committer);
+            (Arc::clone(&committer.open), committer.history.clone(), committer.history_floor, committer.last)
+        };
+        let recent = Recent::new(&open, &history, floor, last, self, request.reader);
+        self.validate(&recent, request, spills, since)?;
+        Ok(last)
+    }
+
+    /// Step 2: against the commits after `since`, up to which it was validated before.
+    pub(crate) fn validate(
+        &self,
+        recent: &Recent<'_>,
+        request: &Request<'_>,
+        spills: Option<&Spills>,
+        since: CommitTs,
+    ) -> Result<()> {
+        let Request { reads, writes, isolation, .. } = request;
+        if recent.last == since {
             return Ok(());
         }
-        if *begin < committer.history_floor && self.needs_history(request) {
+        if since < recent.floor && (spills.is_some() || self.needs_history(request)) {
             let message = "the transaction began too long ago to be checked against what was committed \
                            since; run it again, or make it shorter";
             return Err(Error::new(ErrorKind::SnapshotTooOld, message));
         }
-        self.validate_tables(committer, request)?;
-        let recent = Recent { open: &committer.open, history: &committer.history };
-        let mut written = writes.written(|table| recent.table_newest(table) > *begin);
-        txn::validate(reads, &mut written, *isolation, *begin, &recent).map_err(|mut conflict| {
+        self.validate_tables(recent, request, since)?;
+        let mut written = writes.written(|table| recent.table_newest(table) > since);
+        let mut validated = txn::validate(reads, &mut written, *isolation, since, recent);
+        if validated.is_ok()
+            && let Some(spills) = spills
+        {
+            validated = recent.validate_spills(spills, *isolation, since);
+        }
+        // A page that could not be read was taken for a conflict: it is the failure that counts.
+        recent.failure.take().map_or(Ok(()), Err)?;
+        validated.map_err(|mut conflict| {
             let of_table = |(table, _): &&(Table, Admitted)| table.id() == conflict.table;
             conflict.name = request.tables.iter().find(of_table).map(|(table, _)| table.name().to_owned());
             self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
@@ -276,14 +341,12 @@ impl Store {
     }
 
     /// A dropped table conflicts with every transaction that writes while it used it, whatever its isolation.
-    fn validate_tables(&self, committer: &Committer, request: &Request<'_>) -> Result<()> {
-        if self.catalog_changed.load(Ordering::SeqCst) <= request.begin.0 {
+    fn validate_tables(&self, recent: &Recent<'_>, request: &Request<'_>, since: CommitTs) -> Result<()> {
+        if self.catalog_changed.load(Ordering::SeqCst) <= since.0 {
             return Ok(());
         }
-        let recent = Recent { open: &committer.open, history: &committer.history };
-        let changed = |table: &&Table| {
-            recent.newest_in(TableId::CATALOG, table.name().as_bytes(), request.begin).is_some()
-        };
+        let changed =
+            |table: &&Table| recent.newest_in(TableId::CATALOG, table.name().as_bytes(), since).is_some();
         match request.tables.iter().map(|(table, _)| table).find(changed) {
             None => Ok(()),
             Some(table) => {
@@ -345,46 +408,17 @@ fn indeterminate(cause: &Error) -> Error {
     Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
 }
 
-/// Step 1: the commit record, its timestamp still open.
-fn encode(writes: &mut WriteSet, record: &mut Vec<u8>) {
+/// Step 1: the commit record, its timestamp still open. What is attached comes first.
+pub(crate) fn encode(writes: &mut WriteSet, attached: Option<&Attached>, record: &mut Vec<u8>) {
     writes.sort_for_commit();
-    let mut encoder = Encoder::begin(record, CommitTs(0), writes.operations());
+    let runs = attached.map_or(0, Attached::count) as u64;
+    let mut encoder = Encoder::begin(record, CommitTs(0), runs + writes.operations());
+    for (table, op) in attached.into_iter().flat_map(Attached::ops) {
+        encoder.push(table, op.as_op());
+    }
     for table in writes.tables() {
         for op in writes.ops(table) {
             encoder.push(table, op);
         }
-    }
-}
-
-/// The commits since a timestamp, as validation asks for them.
-struct Recent<'a> {
-    open: &'a Memtable,
-    history: &'a [SealedMemtable],
-}
-
-impl Recent<'_> {
-    fn since(&self, since: CommitTs) -> impl Iterator<Item = &Memtable> {
-        let sealed = self.history.iter().take_while(move |sealed| sealed.sealed_at > since);
-        std::iter::once(self.open).chain(sealed.map(|sealed| &*sealed.memtable))
-    }
-}
-
-impl History for Recent<'_> {
-    fn newest_in(&self, table: TableId, key: &[u8], since: CommitTs) -> Option<CommitTs> {
-        self.since(since).find_map(|memtable| memtable.newest_in(table, key).filter(|ts| *ts > since))
-    }
-
-    fn changed_in(
-        &self,
-        table: TableId,
-        start: &[u8],
-        end: Bound<&[u8]>,
-        since: CommitTs,
-    ) -> Option<Vec<u8>> {
-        self.since(since).find_map(|memtable| memtable.changed_since(table, start, end, since))
-    }
-
-    fn table_newest(&self, table: TableId) -> CommitTs {
-        self.since(CommitTs(0)).map(|memtable| memtable.newest(table)).max().unwrap_or(CommitTs(0))
     }
 }

@@ -6,6 +6,7 @@
 //! * [`transaction`]: reads and writes of one's own, over [`write_set`] and [`merge`].
 //! * [`commit`]: the one path in, in nine steps; [`large`]: values that are written before it; `value_writer` and
 //!   `value_reader`: their users.
+//! * `spill`: writes that do not fit memory; [`attach`] and `apply_spilled`: what becomes of them; `bulk_load`.
 //! * `claims`: what the log refers to outside itself.
 //! * [`checkpoint`]: from memtables to runs, in twelve steps; [`tables`] knows the layouts;
 //!   [`relocate`]: making the data file shorter.
@@ -19,6 +20,9 @@
 #![cfg(not(loom))]
 
 mod apply;
+mod apply_spilled;
+pub mod attach;
+mod bulk_load;
 pub mod catalog;
 pub mod check;
 pub mod checkpoint;
@@ -37,12 +41,14 @@ pub mod pacing;
 pub mod pinned;
 mod read_only;
 pub mod rebuild;
+mod recent;
 pub mod recovery;
 pub mod relocate;
 pub mod salvage;
 pub mod scan;
 mod scan_mut;
 pub mod snapshot;
+mod spill;
 pub mod stats;
 pub mod store;
 pub mod superblock;

@@ -35,6 +35,9 @@ pub struct Options {
     pub max_log_bytes: u64,
     /// The same in records: what bounds the time that a recovery takes.
     pub max_log_records: u64,
+    /// What the writes of one transaction may hold in memory before they are spilled; `None`: a sixteenth of the
+    /// memory, at most 32 MiB.
+    pub write_set_bytes: Option<usize>,
     /// The identity of a new database; `None`: drawn at random. For simulations, which must repeat themselves.
     pub database: Option<DatabaseId>,
     /// Beside other openers of the same kind, and without a write of any sort.
@@ -56,6 +59,7 @@ impl Default for Options {
             piece_bytes: limits::PIECE_BYTES,
             max_log_bytes: 1 << 30,
             max_log_records: 16_000_000,
+            write_set_bytes: None,
             database: None,
             read_only: false,
         }
@@ -77,10 +81,17 @@ pub struct Shares {
     pub dirty_bytes: usize,
     /// The page pool.
     pub pool_bytes: usize,
-    /// What the writes of one transaction may hold in memory before they go to disk.
+    /// What the writes of one transaction may hold in memory before they are spilled.
     pub write_set_bytes: usize,
     /// A memtable grows by this much at most, so that little of what it holds lies idle.
     pub memtable_chunk_bytes: usize,
+}
+
+impl Shares {
+    /// What is written at once of a run.
+    pub fn spill_buffer_bytes(&self) -> usize {
+        (self.write_set_bytes / 4).min(1 << 20)
+    }
 }
 
 impl Options {
@@ -94,7 +105,7 @@ impl Options {
             memtables_bytes: (memory / 8 * 3).max(seal_bytes * 3),
             dirty_bytes: (memory / 8).clamp(256 << 10, 64 << 20),
             pool_bytes: memory / 2,
-            write_set_bytes: (memory / 16).clamp(64 << 10, 64 << 20),
+            write_set_bytes: self.write_set_bytes.unwrap_or((memory / 16).clamp(64 << 10, 32 << 20)),
             memtable_chunk_bytes: (seal_bytes / 8).clamp(4 << 10, 1 << 20),
         }
     }

@@ -11,10 +11,10 @@
 //! 4. Hold the log from the checkpoint's position on, and let go of the rest.
 //!
 //! The parts come in this order: commits after the checkpoint through *t*; the large values that they refer to (the pin
-//! keeps their extents too: they are retired by a later checkpoint, if at all); pages and large values, the physical
-//! catalog first; the space map. The log is let go of as soon as its commits have been shown, as what holds the log
-//! makes it grow; the rest stays pinned until the end. No memtable and no view is held, and no lock beyond a moment:
-//! commits, checkpoints and seals go on.
+//! keeps their extents too: they are retired by a later checkpoint, if at all); pages and large values, those of the
+//! runs that these commits attached first, then the physical catalog; the space map. The log is let go of as soon as
+//! its commits have been shown, as what holds the log makes it grow; the rest stays pinned until the end. No memtable
+//! and no view is held, and no lock beyond a moment: commits, checkpoints and seals go on.
 
 use crate::claims::{Reference, references};
 use crate::store::Store;
@@ -24,8 +24,8 @@ use base::checksum::Running;
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, Error, LargeRef, Lsn, PagePtr, Result};
 use log::{Follow, Position};
-use run::Run;
 use run::walk::{LargeWalk, Piece, Shown, Source, Walk};
+use run::{Delta, Run};
 use space::Space;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -137,6 +137,8 @@ pub struct Pinned {
     /// What the commits shown refer to outside the log: not to be kept waiting for while the log is held.
     values: VecDeque<LargeRef>,
     runs: VecDeque<Run>,
+    /// The runs that the commits shown have attached.
+    attached: VecDeque<Run>,
     map: VecDeque<PagePtr>,
     /// The part of the map gone to, or a large value's bytes.
     part: (Option<PagePtr>, Vec<u8>),
@@ -165,6 +167,7 @@ impl Store {
             last: superblock.absorbed,
             values: VecDeque::new(),
             runs: VecDeque::from([superblock.physical]),
+            attached: VecDeque::new(),
             map: VecDeque::new(),
             part: (None, Vec::new()),
         };
@@ -238,7 +241,15 @@ impl Pinned {
                             return Err(self.ends_early());
                         }
                         self.last = following(self.last, follow.payload())?;
-                        self.values.extend(references(follow.payload()).map(|Reference::Large(large)| large));
+                        for reference in references(follow.payload()) {
+                            match reference {
+                                Reference::Large(large) => self.values.push_back(large),
+                                Reference::Attached(attached) => {
+                                    let (records, ranges) = Delta::runs(&attached.delta)?;
+                                    self.attached.extend([records, ranges]);
+                                }
+                            }
+                        }
                         return Ok(true);
                     }
                     self.let_go_of_log();
@@ -273,8 +284,13 @@ impl Pinned {
     }
 
     fn next_run(&mut self) -> Result<()> {
-        self.stage = match self.runs.pop_front() {
-            Some(run) => Stage::Runs(Box::new(Walk::new(&run, self.since)?)),
+        // What commits attached was never in a backup, however old its pages are.
+        let (run, since) = match self.attached.pop_front() {
+            Some(run) => (Some(run), None),
+            None => (self.runs.pop_front(), self.since),
+        };
+        self.stage = match run {
+            Some(run) => Stage::Runs(Box::new(Walk::new(&run, since)?)),
             None => Stage::Map,
         };
         Ok(())

@@ -227,8 +227,8 @@ impl Rebuild {
         let pool = Pool::new(data, database, page_bytes, budget, POOL_BYTES, Arc::clone(&slots));
         let mut space = Space::load(Arc::clone(&self.data), database, RESERVED_UNITS, &superblock.space)?;
         for reference in references {
-            claim(reference, &pool, &mut space)?;
-            read_through(reference, &pool)?;
+            claim(&reference, &pool, &mut space)?;
+            read_through(&reference, &pool)?;
         }
         superblock.physical.check(&pool, &mut |_| Ok(()))?;
         for (table, layout) in read_physical_rows(&superblock.physical, &pool, &slots)?.iter() {

@@ -14,6 +14,7 @@
 //! log segments alone has lost its data file and is refused. So is one with a `data.restore` ([`crate::rebuild`]).
 
 use crate::apply::apply_record;
+use crate::attach::Attached;
 use crate::catalog::TableRow;
 use crate::claims::{Reference, claim, references};
 use crate::commit::Committer;
@@ -31,7 +32,7 @@ use crate::view::{OpenMemtable, SealedMemtable, View, Views};
 use base::budget::{Account, Budget, Holder, Member};
 use base::op::{Decoder, Op};
 use base::seams::Random;
-use base::slots::Slots;
+use base::slots::{Reader, Slots};
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, TableId, limits};
 use io::{Dir, File, ReadOnlyDir};
 use log::{Block, Log};
@@ -218,7 +219,7 @@ impl Parts {
     /// Steps 4 and 5.
     fn recover(mut self, options: &Options, lock: Box<dyn io::Lock>) -> Result<Arc<Store>> {
         let superblock = self.superblock;
-        let mut replay = Replay::new(superblock, options, &self.account);
+        let mut replay = Replay::new(&self, options);
         let from = superblock.replay_from;
         let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| replay.block(&block))?;
         if tail.end.lsn < superblock.log_synced {
@@ -235,13 +236,16 @@ impl Parts {
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
         }
-        for reference in std::mem::take(&mut replay.references) {
+        if options.read_only {
+            replay.ceiling.as_ref().map_or(Ok(()), |ceiling| ceiling.verdict(replay.held_bytes()))?;
+        }
+        let replayed = replay.end();
+        for reference in &replayed.references {
             claim(reference, &self.pool, &mut self.space).map_err(|error| error.within("the log"))?;
         }
         if options.read_only {
-            replay.ceiling.as_ref().map_or(Ok(()), |ceiling| ceiling.verdict(replay.held_bytes()))?;
             let log = Log::read_only(self.dir.clone(), tail, superblock.checkpoint, options.log())?;
-            return Ok(Arc::new(self.assemble(replay, log, options, lock)));
+            return Ok(Arc::new(self.assemble(replayed, log, options, lock)));
         }
         // Nothing was ever committed: whoever made the database may have been killed before its name was durable.
         if superblock.checkpoint == CheckpointNo(0) && tail.blocks == 0 {
@@ -254,20 +258,21 @@ impl Parts {
             self.data.sync()?;
         }
         let log = Log::resume(self.dir.clone(), tail, superblock.checkpoint, options.log())?;
-        let store = Arc::new(self.assemble(replay, log, options, lock));
+        let store = Arc::new(self.assemble(replayed, log, options, lock));
         let member: Arc<dyn Member> = store.clone();
         store.account.set_member(Arc::downgrade(&member));
         Ok(store)
     }
 
-    fn assemble(self, replay: Replay, log: Log, options: &Options, lock: Box<dyn io::Lock>) -> Store {
-        let Replay { open, writer, sealed, last, next_table, .. } = replay;
+    fn assemble(self, replayed: Replayed, log: Log, options: &Options, lock: Box<dyn io::Lock>) -> Store {
+        let Replayed { open, writer, sealed, last, next_table, .. } = replayed;
         let view = View {
             number: 0,
             open: OpenMemtable::new(Arc::clone(&open)),
             sealed: sealed.clone(),
             tables: Arc::new(self.tables),
             checkpoint: self.superblock.checkpoint,
+            has_attached: sealed.iter().any(|sealed| sealed.attached.is_some()),
         };
         let clocks = Clocks::new(last);
         let opened_at = sealed.first().map_or(self.superblock.replay_from.lsn, |sealed| sealed.log_end.lsn);
@@ -307,6 +312,7 @@ impl Parts {
             max_log_records: options.max_log_records,
             merging: Merging::default(),
             next_table: AtomicU32::new(next_table.0),
+            attached: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             expiry: Expiry::new(options),
             origin: io::Origin::here(),
@@ -332,9 +338,24 @@ pub(crate) fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Arc<Slots>
     Ok(Tables::from_rows(rows))
 }
 
+/// What replaying the log came to.
+struct Replayed {
+    open: Arc<Memtable>,
+    writer: Writer,
+    sealed: Vec<SealedMemtable>,
+    last: CommitTs,
+    next_table: TableId,
+    /// What its records refer to outside the log.
+    references: Vec<Reference>,
+}
+
 /// The log's commits, as they are applied to memtables again, sealed at the same thresholds as while they came, and at
 /// most as many.
-struct Replay {
+struct Replay<'p> {
+    parts: &'p Parts,
+    reader: Reader,
+    /// Behind the last block.
+    end: log::Position,
     open: Arc<Memtable>,
     writer: Writer,
     sealed: Vec<SealedMemtable>,
@@ -347,11 +368,15 @@ struct Replay {
     ceiling: Option<Ceiling>,
 }
 
-impl Replay {
-    fn new(superblock: Superblock, options: &Options, account: &Arc<Account>) -> Self {
+impl<'p> Replay<'p> {
+    fn new(parts: &'p Parts, options: &Options) -> Self {
+        let superblock = &parts.superblock;
         let shares = options.shares();
-        let (open, writer) = charged_memtable(account, None, shares.memtable_chunk_bytes);
+        let (open, writer) = charged_memtable(&parts.account, None, shares.memtable_chunk_bytes);
         Replay {
+            parts,
+            reader: parts.slots.claim().expect("a new database has free slots"),
+            end: superblock.replay_from,
             open,
             writer,
             sealed: Vec::new(),
@@ -368,7 +393,13 @@ impl Replay {
         self.open.bytes() + self.sealed.iter().map(|sealed| sealed.memtable.bytes()).sum::<usize>()
     }
 
+    fn end(self) -> Replayed {
+        let Replay { open, writer, sealed, last, next_table, references, .. } = self;
+        Replayed { open, writer, sealed, last, next_table, references }
+    }
+
     fn block(&mut self, block: &Block<'_>) -> Result<()> {
+        let before = std::mem::replace(&mut self.end, block.end);
         if block.payload.is_empty() {
             return Ok(());
         }
@@ -376,31 +407,43 @@ impl Replay {
         if !self.ceiling.as_mut().is_none_or(|ceiling| ceiling.admit(block.payload.len(), held)) {
             return Ok(());
         }
-        self.commit(block.payload)
+        let attached = self
+            .commit(block.payload, before)
             .map_err(|error| error.within(format!("log block at LSN {}", block.lsn)))?;
+        if attached.is_some() {
+            self.seal(block.end, attached.map(Arc::new));
+            return Ok(());
+        }
         let full =
             self.writer.used_bytes() >= self.shares.seal_bytes || self.open.records() >= self.seal_records;
         if full && self.sealed.len() < MAX_SEALED {
-            self.seal(block.end);
+            self.seal(block.end, None);
         }
         Ok(())
     }
 
-    fn commit(&mut self, record: &[u8]) -> Result<()> {
+    /// Answers the runs that the commit attached: then it lies in a memtable of its own, as when it was made.
+    fn commit(&mut self, record: &[u8], before: log::Position) -> Result<Option<Attached>> {
+        let attached = Attached::recover(record, &self.parts.pool, &self.reader)?;
+        if attached.is_some() && !self.open.is_empty() {
+            self.seal(before, None);
+        }
         let ts = apply_record(record, &mut self.writer)?;
         if ts.0 != self.last.0 + 1 {
             return Err(Error::corruption(format!("commit {} follows commit {}", ts.0, self.last.0)));
         }
         self.last = ts;
         self.references.extend(references(record));
-        self.note_table_ids(record)
+        self.note_table_ids(record)?;
+        Ok(attached)
     }
 
     /// Ids are never reused: the next one is behind all that the log has given.
     fn note_table_ids(&mut self, record: &[u8]) -> Result<()> {
-        // The catalog is table 0 and so comes first in a record.
-        let rows =
-            Decoder::begin(record).into_iter().flatten().take_while(|(table, _)| *table == TableId::CATALOG);
+        // The catalog is table 0 and so comes first in a record, behind what is attached.
+        let ops = Decoder::begin(record).into_iter().flatten();
+        let ops = ops.skip_while(|(_, op)| matches!(op, Op::Attach { .. }));
+        let rows = ops.take_while(|(table, _)| *table == TableId::CATALOG);
         for (_, op) in rows {
             if let Op::Put { key, value } = op {
                 let row = TableRow::decode(key, value)?;
@@ -410,12 +453,12 @@ impl Replay {
         Ok(())
     }
 
-    fn seal(&mut self, log_end: log::Position) {
+    fn seal(&mut self, log_end: log::Position, attached: Option<Arc<Attached>>) {
         let credit = self.writer.take_credit().expect("a replayed memtable is charged");
         let (open, writer) = Memtable::charged(credit, self.shares.memtable_chunk_bytes);
         let memtable = std::mem::replace(&mut self.open, open);
         self.writer = writer;
-        let sealed = SealedMemtable { memtable, sealed_at: self.last, log_end, first_view: 1 };
+        let sealed = SealedMemtable { memtable, sealed_at: self.last, log_end, first_view: 1, attached };
         self.sealed.insert(0, sealed);
     }
 }

@@ -95,7 +95,7 @@ impl Checkpoint<'_> {
         let Layout::BTree(run) = *layout;
         let key = if table == from.0 { from.1 } else { Vec::new() };
         let mut stopped = None;
-        let moved = self.edit(run, table, |editor, _| {
+        let moved = self.edit(run, table, |editor| {
             stopped = editor.relocate(&key, &mut work)?;
             Ok(())
         })?;

@@ -1,12 +1,14 @@
 //! Records in order: a span of keys, and a cursor over it.
 
 use crate::merge::layers::MemtableLayer;
-use crate::merge::{Item, Merged, RunLayer, Upper};
+use crate::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
 use crate::snapshot::Snapshot;
+use crate::spill::Spills;
 use crate::value_reader::{Located, ValueReader};
 use crate::write_set::WriteSet;
 use base::slots::Aside;
-use base::{Result, TableId, keys};
+use base::{PagePtr, Result, TableId, keys};
+use memtable::Memtable;
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -159,19 +161,23 @@ type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
 
 impl<'a> Cursor<'a> {
     pub(crate) fn over_snapshot(snapshot: &'a Snapshot, table: TableId, span: Span) -> Result<Self> {
-        Self::new(snapshot, None, None, table, span)
+        Self::new(snapshot, Vec::new(), None, table, span)
     }
 
     pub(crate) fn over_transaction(
         snapshot: &'a Snapshot,
         writes: &'a WriteSet,
+        spills: Option<&Spills>,
         reads: Option<&'a RefCell<ReadSet>>,
         table: TableId,
         span: Span,
     ) -> Result<Self> {
         writes.sort(table);
         let track = reads.map(|reads| Track { reads, table, token: None });
-        let own = writes.cursor(table).map(Upper::from);
+        let mut own: Vec<Upper<'a>> = writes.cursor(table).map(Upper::from).into_iter().collect();
+        let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
+        let spilled = spills.into_iter().flat_map(|spills| spills.of(table));
+        own.extend(spilled.map(|spilled| DeltaLayer::new(&spilled.delta, pool, reader).into()));
         let mut cursor = Self::new(snapshot, own, track, table, span)?;
         cursor.own = Some((writes, table));
         Ok(cursor)
@@ -180,7 +186,7 @@ impl<'a> Cursor<'a> {
     /// Layers that have nothing of the table are left out: a table that rests in its run costs what the run costs.
     fn new(
         snapshot: &'a Snapshot,
-        own: Option<Upper<'a>>,
+        mut uppers: Vec<Upper<'a>>,
         track: Option<Track<'a>>,
         table: TableId,
         span: Span,
@@ -188,10 +194,17 @@ impl<'a> Cursor<'a> {
         // SAFETY: the view is lent to `merged` alone, whose records are lent for the length of a borrow of this
         // cursor, and the cursor keeps the call longer than anything else.
         let (view, call) = unsafe { snapshot.keep_view()? };
-        let written = view.memtables().filter(|memtable| memtable.newest(table).0 > 0);
-        let memtables = written.map(|memtable| MemtableLayer::new(memtable, table, snapshot.ts()).into());
-        let uppers = own.into_iter().chain(memtables).collect();
-        let lower = RunLayer::new(view.tables.run(table), &snapshot.store().pool, snapshot.reader());
+        let (pool, reader, ts) = (&snapshot.store().pool, snapshot.reader(), snapshot.ts());
+        let layer = |memtable: &'a Memtable| {
+            (memtable.newest(table).0 > 0).then(|| MemtableLayer::new(memtable, table, ts).into())
+        };
+        uppers.extend(layer(&view.open.memtable));
+        for sealed in &view.sealed {
+            uppers.extend(layer(&sealed.memtable));
+            let attached = sealed.attached_for(table, ts).iter();
+            uppers.extend(attached.map(|delta| Upper::from(DeltaLayer::new(delta, pool, reader))));
+        }
+        let lower = RunLayer::new(view.tables.run(table), pool, reader);
         let merged = Merged::new(uppers, lower);
         let (place, large) = (Place::Fresh, None);
         Ok(Cursor { merged, snapshot, own: None, span, place, track, large, _call: call })
@@ -241,8 +254,13 @@ impl<'a> Cursor<'a> {
         let (located, own) = match item {
             Item::Value(value) => (Located::Bytes(value.to_vec()), None),
             Item::Large(large) => {
-                let guard = self.own.and_then(|(writes, table)| writes.large(table, key));
-                (Located::Large(large), guard.cloned())
+                match self.own.map(|(writes, table)| writes.large(table, key)) {
+                    // It may be the transaction's own, of a run that goes with it; and is not long then.
+                    Some(None) if large.ptr.flags() & PagePtr::IN_PIECES == 0 => {
+                        (Located::Bytes(self.snapshot.store().read_large(large)?), None)
+                    }
+                    guard => (Located::Large(large), guard.flatten().cloned()),
+                }
             }
             Item::Deleted => return Ok(None),
         };

@@ -8,6 +8,7 @@ use crate::catalog::{TableRow, check_name};
 use crate::handle::Table;
 use crate::lease::Lease;
 use crate::scan::{Cursor, Span};
+use crate::spill;
 use crate::store::Store;
 use crate::value_reader::{Located, ValueReader};
 use crate::view::{HeldView, Purpose, View};
@@ -15,6 +16,7 @@ use base::slots::{Aside, EpochGuard, Reader};
 use base::{CommitTs, Error, ErrorKind, Result, TableId};
 use memtable::Found;
 use page::Value;
+use run::PinnedRecord;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -106,10 +108,51 @@ impl Snapshot {
         view.memtables().find_map(|memtable| memtable.get(table, key, self.ts))
     }
 
+    /// Where the value of `key` is, in a view that has attached runs between its memtables.
+    fn locate_through(&self, view: &View, table: TableId, key: &[u8]) -> Result<Option<Located>> {
+        let (ts, pool, reader) = (self.ts, &self.store().pool, self.reader());
+        let mut found = view.open.memtable.get(table, key, ts);
+        for sealed in &view.sealed {
+            found = found.or_else(|| sealed.memtable.get(table, key, ts));
+            if found.is_some() {
+                break;
+            }
+            if let Some(record) = spill::find(sealed.attached_for(table, ts), pool, reader, key)? {
+                return Ok(record.as_ref().and_then(located));
+            }
+        }
+        match found {
+            Some(Found::Value(value)) => return Ok(Some(Located::Bytes(value.to_vec()))),
+            Some(Found::Large(large)) => return Ok(Some(Located::Large(large))),
+            Some(Found::Deleted) => return Ok(None),
+            None => {}
+        }
+        let mut guard = reader.enter();
+        let record = view.tables.run(table).get(pool, &mut guard, key)?.map(|leaf| leaf.pin());
+        drop(guard);
+        Ok(record.as_ref().and_then(located))
+    }
+
+    /// Runs `with` on the value of `key`, likewise.
+    #[cold]
+    fn get_through<T>(&self, table: TableId, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        // SAFETY: nothing of the view is used after this has returned, when `_aside` goes.
+        let (view, _aside) = unsafe { self.keep_view()? };
+        match self.locate_through(view, table, key)? {
+            Some(Located::Bytes(value)) => Ok(Some(with(&value))),
+            Some(Located::Large(large)) => self.store().read_large(large).map(|value| Some(with(&value))),
+            None => Ok(None),
+        }
+    }
+
     /// A copy of the value of `key`.
     pub(crate) fn get_in(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut call = self.call()?;
         let view = self.view(&call);
+        if view.has_attached {
+            drop(call);
+            return self.get_through(table, key, <[u8]>::to_vec);
+        }
         match self.in_memtables(view, table, key) {
             Some(Found::Value(value)) => return Ok(Some(value.to_vec())),
             Some(Found::Large(large)) => {
@@ -143,6 +186,10 @@ impl Snapshot {
     ) -> Result<Option<T>> {
         let mut call = self.call()?;
         let view = self.view(&call);
+        if view.has_attached {
+            drop(call);
+            return self.get_through(table, key, with);
+        }
         match self.in_memtables(view, table, key) {
             Some(Found::Value(value)) => {
                 // SAFETY: the value lies in a memtable of the view, which `_aside` keeps until `with` has returned.
@@ -182,6 +229,10 @@ impl Snapshot {
     pub(crate) fn contains_in(&self, table: TableId, key: &[u8]) -> Result<bool> {
         let mut call = self.call()?;
         let view = self.view(&call);
+        if view.has_attached {
+            drop(call);
+            return Ok(self.locate_in(table, key)?.is_some());
+        }
         match self.in_memtables(view, table, key) {
             Some(found) => Ok(found != Found::Deleted),
             None => {
@@ -195,6 +246,12 @@ impl Snapshot {
     pub(crate) fn locate_in(&self, table: TableId, key: &[u8]) -> Result<Option<Located>> {
         let mut call = self.call()?;
         let view = self.view(&call);
+        if view.has_attached {
+            drop(call);
+            // SAFETY: nothing of the view is used after this has returned, when `_aside` goes.
+            let (view, _aside) = unsafe { self.keep_view()? };
+            return self.locate_through(view, table, key);
+        }
         match self.in_memtables(view, table, key) {
             Some(Found::Value(value)) => return Ok(Some(Located::Bytes(value.to_vec()))),
             Some(Found::Large(large)) => return Ok(Some(Located::Large(large))),
@@ -215,7 +272,8 @@ impl Snapshot {
         let call = self.call()?;
         let view = self.view(&call);
         Ok(view.tables.run(table).root.is_none()
-            && view.memtables().all(|memtable| memtable.newest(table).0 == 0))
+            && view.memtables().all(|memtable| memtable.newest(table).0 == 0)
+            && view.sealed.iter().all(|sealed| sealed.attached_for(table, CommitTs::MAX).is_empty()))
     }
 
     /// A copy of the value of `key`.
@@ -285,7 +343,9 @@ impl Snapshot {
         let call = self.call()?;
         let view = self.view(&call);
         let in_memory: u64 = view.memtables().map(|memtable| memtable.records_of(table.id())).sum();
-        Ok(view.tables.run(table.id()).records + in_memory)
+        let attached = view.sealed.iter().flat_map(|sealed| sealed.attached_for(table.id(), self.ts));
+        let attached: u64 = attached.map(|delta| delta.records.records).sum();
+        Ok(view.tables.run(table.id()).records + attached + in_memory)
     }
 
     /// A second snapshot of the same moment, for another thread. Possible at any time, because this one holds the
@@ -316,5 +376,14 @@ impl Drop for Snapshot {
         let lease = self.lease.take().expect("taken here alone");
         lease.reader().let_go();
         lease.keep();
+    }
+}
+
+/// Where the value of a record is; `None` if the record says that there is none.
+fn located(record: &PinnedRecord) -> Option<Located> {
+    match record.value() {
+        Value::Inline(value) => Some(Located::Bytes(value.to_vec())),
+        Value::Large(large) => Some(Located::Large(large)),
+        Value::Deleted => None,
     }
 }

@@ -42,6 +42,10 @@ pub struct Stats {
     pub memtable_bytes: u64,
     /// Sealed memtables that wait for a checkpoint.
     pub sealed_memtables: u64,
+    /// Times that a transaction's writes went to the data file before its commit, as they did not fit memory.
+    pub spills: u64,
+    /// Runs of such transactions that wait for a checkpoint.
+    pub attached_runs: u64,
     /// Memory of the page pool, in bytes.
     pub pool_bytes: u64,
     /// Pages read from disk.
@@ -94,6 +98,8 @@ impl Store {
             checkpoints: tally(&tallies.checkpoints),
             seals: tally(&tallies.seals),
             absorbed_records: tally(&tallies.absorbed_records),
+            spills: tally(&tallies.spills),
+            attached_runs: self.attached_runs() as u64,
             readers: self.slots.held() as u64,
             expired_readers: self.expiry.count(),
             views: self.views.count() as u64,

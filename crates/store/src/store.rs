@@ -74,6 +74,8 @@ pub struct Store {
     pub(crate) max_log_records: u64,
     pub(crate) merging: Merging,
     pub(crate) next_table: AtomicU32,
+    /// The timestamp of the last commit that attached runs.
+    pub(crate) attached: AtomicU64,
     pub(crate) closed: AtomicBool,
     pub(crate) expiry: Expiry,
     /// The process that opened it: a child that was forked since is refused everything.
@@ -91,6 +93,7 @@ pub(crate) struct Tallies {
     pub checkpoints: AtomicU64,
     pub seals: AtomicU64,
     pub absorbed_records: AtomicU64,
+    pub spills: AtomicU64,
     pub edits: Mutex<page::EditCounters>,
 }
 

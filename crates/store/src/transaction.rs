@@ -9,6 +9,7 @@ use crate::memory::FREE_TRANSACTION_BYTES;
 use crate::scan::{Cursor, Span};
 use crate::scan_mut::CursorMut;
 use crate::snapshot::Snapshot;
+use crate::spill::{self, Spilled, Spills};
 use crate::store::Store;
 use crate::value_reader::{Located, ValueReader};
 use crate::value_writer::ValueWriter;
@@ -16,6 +17,7 @@ use crate::view::Purpose;
 use crate::write_set::{Own, Prior, Savepoint, WRITE_COST, WriteSet};
 use base::budget::{Charge, Holder};
 use base::{Error, ErrorKind, Result, TableId, limits};
+use run::PinnedRecord;
 use std::ops::Bound;
 use std::sync::Arc;
 use txn::{Durability, Isolation, RangeToken};
@@ -39,6 +41,8 @@ pub struct Transaction {
     /// What its writes may hold in memory, in bytes: what is free, or what was charged.
     paid_bytes: usize,
     charge: Option<Charge>,
+    /// What did not fit memory.
+    spills: Option<Box<Spills>>,
 }
 
 impl Transaction {
@@ -49,7 +53,7 @@ impl Transaction {
         store.latch.check()?;
         let snapshot = Snapshot::begin(store, Purpose::Write)?;
         let (gathered, paid_bytes) = (Some(Gathered::take()), FREE_TRANSACTION_BYTES);
-        Ok(Transaction { snapshot, gathered, options, paid_bytes, charge: None })
+        Ok(Transaction { snapshot, gathered, options, paid_bytes, charge: None, spills: None })
     }
 
     /// The store.
@@ -89,7 +93,7 @@ impl Transaction {
 
     /// Checks, once a table, that the handle's row is in the catalog as this transaction sees it.
     #[inline]
-    fn admit(&self, table: &Table) -> Result<TableId> {
+    pub(crate) fn admit(&self, table: &Table) -> Result<TableId> {
         self.admitted(table).map(|admitted| admitted.id)
     }
 
@@ -142,7 +146,7 @@ impl Transaction {
         Ok(())
     }
 
-    fn check_record(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub(crate) fn check_record(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_key(key)?;
         check_value_len(self.store(), value.len())
     }
@@ -195,10 +199,17 @@ impl Transaction {
                 Ok(Some((Located::Large(large), self.writes().large(id, key).cloned())))
             }
             Some(Own::Deleted) => Ok(None),
-            None => {
-                self.note_read(id, key);
-                Ok(self.snapshot.locate_in(id, key)?.map(|located| (located, None)))
-            }
+            None => match self.find_spilled(id, key)? {
+                // Not longer than a value that the log would hold; a reference could outlive the run.
+                Some(found) => {
+                    let value = spill::value_of(found, &self.store().pool, <[u8]>::to_vec)?;
+                    Ok(value.map(|value| (Located::Bytes(value), None)))
+                }
+                None => {
+                    self.note_read(id, key);
+                    Ok(self.snapshot.locate_in(id, key)?.map(|located| (located, None)))
+                }
+            },
         }
     }
 
@@ -237,6 +248,7 @@ impl Transaction {
             Some(Own::Value(value)) => Ok(Some(value.to_vec())),
             Some(Own::Large(large)) => self.store().read_large(large).map(Some),
             Some(Own::Deleted) => Ok(None),
+            None if self.spills.is_some() => self.get_below(id, key, <[u8]>::to_vec),
             None => {
                 self.note_read(id, key);
                 self.snapshot.get_in(id, key)
@@ -251,6 +263,7 @@ impl Transaction {
             Some(Own::Value(value)) => Ok(Some(with(value))),
             Some(Own::Large(large)) => self.store().read_large(large).map(|value| Some(with(&value))),
             Some(Own::Deleted) => Ok(None),
+            None if self.spills.is_some() => self.get_below(id, key, with),
             None => {
                 self.note_read(id, key);
                 self.snapshot.get_with_in(id, key, with)
@@ -258,22 +271,101 @@ impl Transaction {
         }
     }
 
+    /// What was spilled says of `key`; else the snapshot, from which it was read then.
+    #[cold]
+    fn get_below<T>(&self, table: TableId, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        match self.find_spilled(table, key)? {
+            Some(found) => spill::value_of(found, &self.store().pool, with),
+            None => {
+                self.note_read(table, key);
+                self.snapshot.get_with_in(table, key, with)
+            }
+        }
+    }
+
+    fn find_spilled(&self, table: TableId, key: &[u8]) -> Result<Option<Option<PinnedRecord>>> {
+        match &self.spills {
+            Some(spills) => spills.find(self.store(), self.snapshot.reader(), table, key),
+            None => Ok(None),
+        }
+    }
+
+    /// [`Transaction::make_room`] for a record; a large value lies in the data file.
+    #[inline]
+    fn make_room_for(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let is_large = value.len() > self.store().large_bytes;
+        self.make_room(key.len() + if is_large { base::LargeRef::BYTES } else { value.len() })
+    }
+
+    /// Spills the write set if another `bytes` would take it past its bound.
+    #[inline]
+    fn make_room(&mut self, bytes: usize) -> Result<()> {
+        let writes = self.writes();
+        if writes.bytes() + bytes > self.store().shares.write_set_bytes && !writes.is_empty() {
+            self.spill()?;
+        }
+        match self.pay_for(WRITE_COST + bytes) {
+            // The budget has none left: what is in memory need not be there.
+            Err(error) if error.kind() == ErrorKind::Full && !self.writes().is_empty() => {
+                self.spill()?;
+                self.pay_for(WRITE_COST + bytes)
+            }
+            paid => paid,
+        }
+    }
+
+    /// Writes what is in memory to the data file, as runs of this transaction.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`] and those of writing: the write that asked for it was not done, all others are as before.
+    #[cold]
+    pub fn spill(&mut self) -> Result<()> {
+        self.latch_check()?;
+        let store = Arc::clone(self.store());
+        let spills = self.spills.get_or_insert_with(|| Box::new(Spills::new(&store)));
+        let gathered = self.gathered.as_mut().expect("taken by drop alone");
+        spills.spill(self.snapshot.reader(), &mut gathered.writes, gathered.reads.get_mut())
+    }
+
+    /// Adds a run that was built beside the write set, which is empty.
+    pub(crate) fn push_spilled(&mut self, table: TableId, spilled: Spilled) -> Result<()> {
+        let store = Arc::clone(self.store());
+        let spills = self.spills.get_or_insert_with(|| Box::new(Spills::new(&store)));
+        let gathered = self.gathered.as_mut().expect("taken by drop alone");
+        let reads = gathered.reads.get_mut();
+        spills.push(self.snapshot.reader(), &mut gathered.writes, reads, table, spilled)
+    }
+
+    fn latch_check(&self) -> Result<()> {
+        self.store().check_open()?;
+        self.store().latch.check()
+    }
+
     /// Whether `key` is present.
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
         let id = self.admit(table)?;
         match self.writes().get(id, key) {
             Some(own) => Ok(own != Own::Deleted),
-            None => {
-                self.note_read(id, key);
-                self.snapshot.contains_in(id, key)
-            }
+            None => match self.find_spilled(id, key)? {
+                Some(found) => Ok(found.is_some()),
+                None => {
+                    self.note_read(id, key);
+                    self.snapshot.contains_in(id, key)
+                }
+            },
         }
     }
 
     /// Sets `key` to `value`, whatever it was.
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         let id = self.admit(table)?;
+        self.put_in(id, key, value)
+    }
+
+    #[inline]
+    pub(crate) fn put_in(&mut self, id: TableId, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_record(key, value)?;
+        self.make_room_for(key, value)?;
         self.write(id, key, value, Prior::Unread)
     }
 
@@ -284,10 +376,14 @@ impl Transaction {
     pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         let Admitted { id, blank, .. } = self.admitted(table)?;
         self.check_record(key, value)?;
+        self.make_room_for(key, value)?;
         // That the key was read is remembered with its write; a duplicate writes nothing, so its read is noted.
         let (present, prior) = match self.writes().get(id, key) {
             Some(own) => (own != Own::Deleted, Prior::Unread),
-            None => (!blank && self.snapshot.contains_in(id, key)?, Prior::Read),
+            None => match self.find_spilled(id, key)? {
+                Some(found) => (found.is_some(), Prior::Unread),
+                None => (!blank && self.snapshot.contains_in(id, key)?, Prior::Read),
+            },
         };
         if present {
             if prior == Prior::Read {
@@ -307,7 +403,7 @@ impl Transaction {
     pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
         let id = self.admit(table)?;
         self.check_key(key)?;
-        self.pay_for(WRITE_COST + key.len())?;
+        self.make_room(key.len())?;
         self.writes_mut().delete(id, key, Prior::Unread);
         Ok(())
     }
@@ -316,7 +412,7 @@ impl Transaction {
     pub fn remove(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let old = self.get(table, key)?;
         if old.is_some() {
-            self.pay_for(WRITE_COST + key.len())?;
+            self.make_room(key.len())?;
             self.writes_mut().delete(table.id(), key, Prior::Unread);
         }
         Ok(old)
@@ -332,7 +428,7 @@ impl Transaction {
             return Err(Error::invalid(format!("a bound of a range has at most {longest} bytes")));
         }
         if end.is_none_or(|end| start < end) {
-            self.pay_for(WRITE_COST + start.len() + end.map_or(0, <[u8]>::len))?;
+            self.make_room(start.len() + end.map_or(0, <[u8]>::len))?;
             self.writes_mut().delete_range(id, start, end);
         }
         Ok(())
@@ -360,7 +456,8 @@ impl Transaction {
     pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
         let id = self.admit(table)?;
         let reads = self.is_serializable().then_some(&self.gathered().reads);
-        Cursor::over_transaction(&self.snapshot, self.writes(), reads, id, span)
+        let spills = self.spills.as_deref();
+        Cursor::over_transaction(&self.snapshot, self.writes(), spills, reads, id, span)
     }
 
     /// A cursor over the keys in `span` that can also put and delete where it stands.
@@ -371,7 +468,8 @@ impl Transaction {
 
     /// A cursor whose user notes what was read itself.
     pub(crate) fn cursor_untracked(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
-        Cursor::over_transaction(&self.snapshot, self.writes(), None, self.admit(table)?, span)
+        let id = self.admit(table)?;
+        Cursor::over_transaction(&self.snapshot, self.writes(), self.spills.as_deref(), None, id, span)
     }
 
     pub(crate) fn track_range(&self, table: &Table, low: &[u8], high: Bound<&[u8]>) -> Option<RangeToken> {
@@ -388,6 +486,13 @@ impl Transaction {
 
     /// Marks a point to which [`Transaction::rollback_to`] can return. Savepoints nest.
     pub fn savepoint(&mut self) -> Savepoint {
+        // What is in memory now would have to stay there for as long as the savepoint does.
+        let frozen_bytes = self.spills.as_ref().map_or(0, |spills| spills.frozen_bytes());
+        let most_bytes = self.store().shares.write_set_bytes / 4;
+        if self.writes().bytes() + frozen_bytes > most_bytes && !self.writes().is_empty() {
+            // Not possible now: then it stays in memory, and the next write that finds no room tells why.
+            let _ = self.spill();
+        }
         self.writes_mut().savepoint()
     }
 
@@ -396,7 +501,13 @@ impl Transaction {
     /// # Errors
     /// [`ErrorKind::Invalid`] if an earlier savepoint was rolled back to since.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
-        self.writes_mut().rollback_to(*savepoint)?;
+        let gathered = self.gathered.as_mut().expect("taken by drop alone");
+        match &mut self.spills {
+            Some(spills) if !gathered.writes.knows(*savepoint) => {
+                spills.thaw(&mut gathered.writes, gathered.reads.get_mut(), *savepoint)?;
+            }
+            _ => gathered.writes.rollback_to(*savepoint)?,
+        }
         // A table made since the savepoint is no more, one dropped since is again. Used they were all the same.
         self.distrust(|_| true);
         Ok(())
@@ -482,7 +593,7 @@ impl Transaction {
 
     /// Whether it wrote nothing so far.
     pub fn is_read_only(&self) -> bool {
-        self.writes().is_empty()
+        self.writes().is_empty() && self.spills.as_ref().is_none_or(|spills| spills.is_empty())
     }
 
     /// Steps 1 to 6 of the commit; [`Store::acknowledge`] takes the rest.
@@ -492,7 +603,11 @@ impl Transaction {
     pub fn apply(mut self) -> Result<Applied> {
         self.snapshot.check_held()?;
         // The commit record is about as long as the writes.
-        self.pay_for(self.bytes())?;
+        if self.spills.is_none() {
+            self.pay_for(self.bytes())?;
+        }
+        // What the commit is validated against stays readable for as long as the view does.
+        let _call = self.snapshot.call()?.aside();
         let Gathered { writes, reads, tables, record } =
             &mut **self.gathered.as_mut().expect("taken by drop alone");
         let mut request = Request {
@@ -503,6 +618,8 @@ impl Transaction {
             tables: tables.get_mut(),
             isolation: self.options.isolation,
             durability: self.options.durability,
+            reader: self.snapshot.reader(),
+            spills: self.spills.take(),
         };
         self.snapshot.store().apply(&mut request)
     }

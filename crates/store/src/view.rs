@@ -1,9 +1,17 @@
 //! Views: what a reader sees besides its timestamp, and when the old ones may go.
 //!
 //! A view is one consistent set of parts: the open memtable, the sealed ones that no checkpoint has absorbed yet,
-//! and the runs. A snapshot is (view, timestamp). Views are replaced, under the commit lock, by two events only:
-//! a *seal* (the open memtable is closed and a new one opened) and a *switch* (a checkpoint's runs take the place
-//! of the memtables it absorbed).
+//! and the runs. A snapshot is (view, timestamp). Views are replaced, under the commit lock, by three events only:
+//! a *seal* (the open memtable is closed and a new one opened), an *attachment* (a commit brings runs of its own) and a
+//! *switch* (a checkpoint's runs take the place of the memtables it absorbed).
+//!
+//! # Attached runs
+//! They belong to a sealed memtable, which holds nothing but the rest of the same commit, and lie right below it. A
+//! reader looks into them only if its timestamp is the commit's or later: a snapshot that loaded the new view but an
+//! older clock passes over the runs as it passes over the memtable's entries. The view before is closed, for whoever
+//! loads the newer clock, at the commit *before*: it lacks the runs. And it is published before the clock moves, so
+//! that a transaction may hold the new view and still have to be validated against the commit: the memtable counts as
+//! conflict history from the view after on (`first_view`).
 //!
 //! # Acquisition (invariant 7)
 //! 1. Mark the slot pending.
@@ -22,12 +30,14 @@
 //! what came later. What a snapshot may keep is bounded (`expiry.rs`): its view can be revoked, and is therefore
 //! looked at in calls alone.
 
+use crate::attach::Attached;
 use crate::tables::Tables;
 use base::slots::{Announced, Aside, EpochGuard, Holding, Reader, Slots};
 use base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use base::sync::{Arc, Mutex, lock};
-use base::{CheckpointNo, CommitTs};
+use base::{CheckpointNo, CommitTs, TableId};
 use memtable::Memtable;
+use run::Delta;
 use std::ptr;
 
 /// A memtable and when it was sealed; shared by all views that have it open.
@@ -54,8 +64,21 @@ pub struct SealedMemtable {
     pub sealed_at: CommitTs,
     /// The log position of the seal: everything before it is in this memtable, an older one, or the runs.
     pub log_end: log::Position,
-    /// The first view in which it is sealed.
+    /// The first view whose holders all began at or after `sealed_at`.
     pub first_view: u64,
+    /// The runs that were committed with what it holds, at `sealed_at`.
+    pub attached: Option<Arc<Attached>>,
+}
+
+impl SealedMemtable {
+    /// The attached runs of `table` that a reader at `ts` sees, newest first.
+    #[inline]
+    pub fn attached_for(&self, table: TableId, ts: CommitTs) -> &[Delta] {
+        match &self.attached {
+            Some(attached) if self.sealed_at <= ts => attached.of(table),
+            _ => &[],
+        }
+    }
 }
 
 /// One consistent set of parts. Immutable, but for the open memtable's growth.
@@ -71,6 +94,8 @@ pub struct View {
     pub tables: Arc<Tables>,
     /// The checkpoint that wrote those runs.
     pub checkpoint: CheckpointNo,
+    /// Whether any sealed memtable has attached runs.
+    pub has_attached: bool,
 }
 
 impl View {
@@ -153,13 +178,40 @@ impl Views {
     pub fn seal(&self, ts: CommitTs, log_end: log::Position, next: Arc<Memtable>) -> SealedMemtable {
         let (sealed, view) = self.with_current(|current| {
             let memtable = Arc::clone(&current.open.memtable);
-            let sealed = SealedMemtable { memtable, sealed_at: ts, log_end, first_view: current.number + 1 };
+            let first_view = current.number + 1;
+            let sealed = SealedMemtable { memtable, sealed_at: ts, log_end, first_view, attached: None };
             let mut all = Vec::with_capacity(current.sealed.len() + 1);
             all.push(sealed.clone());
             all.extend(current.sealed.iter().cloned());
             current.open.sealed_at.store(ts.0, Ordering::SeqCst);
             let (tables, checkpoint) = (Arc::clone(&current.tables), current.checkpoint);
-            (sealed, View { number: 0, open: OpenMemtable::new(next), sealed: all, tables, checkpoint })
+            let has_attached = current.has_attached;
+            let open = OpenMemtable::new(next);
+            (sealed, View { number: 0, open, sealed: all, tables, checkpoint, has_attached })
+        });
+        self.publish(view);
+        sealed
+    }
+
+    /// Closes the open memtable, which holds nothing but what commit `ts` wrote, together with the runs `attached` of
+    /// the same commit, and opens `next`. The caller holds the commit lock and has not shown `ts` to anybody yet.
+    pub fn attach(
+        &self,
+        ts: CommitTs,
+        log_end: log::Position,
+        attached: Arc<Attached>,
+        next: Arc<Memtable>,
+    ) -> SealedMemtable {
+        let (sealed, view) = self.with_current(|current| {
+            let memtable = Arc::clone(&current.open.memtable);
+            let first_view = current.number + 2;
+            let sealed =
+                SealedMemtable { memtable, sealed_at: ts, log_end, first_view, attached: Some(attached) };
+            let all = std::iter::once(&sealed).chain(&current.sealed).cloned().collect();
+            current.open.sealed_at.store(ts.0 - 1, Ordering::SeqCst);
+            let (tables, checkpoint) = (Arc::clone(&current.tables), current.checkpoint);
+            let open = OpenMemtable::new(next);
+            (sealed, View { number: 0, open, sealed: all, tables, checkpoint, has_attached: true })
         });
         self.publish(view);
         sealed
@@ -169,9 +221,10 @@ impl Views {
     /// holds the commit lock.
     pub fn switch(&self, absorbed: CommitTs, tables: Arc<Tables>, checkpoint: CheckpointNo) {
         let view = self.with_current(|current| {
-            let sealed =
+            let sealed: Vec<SealedMemtable> =
                 current.sealed.iter().filter(|sealed| sealed.sealed_at > absorbed).cloned().collect();
-            View { number: 0, open: Arc::clone(&current.open), sealed, tables, checkpoint }
+            let has_attached = sealed.iter().any(|sealed| sealed.attached.is_some());
+            View { number: 0, open: Arc::clone(&current.open), sealed, tables, checkpoint, has_attached }
         });
         self.publish(view);
     }

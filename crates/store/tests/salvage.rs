@@ -65,6 +65,9 @@ impl History {
             page_bytes: Some(if random.chance(1, 4) { 8192 } else { UNIT }),
             memory_bytes: 4 << 20,
             max_segment_bytes: 16 << 10,
+            // Where a run that a commit attached is damaged, the log is not followed beyond that commit: then not all
+            // that is readable comes out, which is what is asked for here.
+            write_set_bytes: Some(8 << 20),
             ..Options::default()
         };
         let store = store::open_or_create(Arc::new(dir.clone()), &options)?;

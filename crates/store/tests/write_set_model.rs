@@ -124,7 +124,7 @@ impl Pair {
             let of = |op: &Op<'_>| match *op {
                 Op::Put { key, value } => (key.to_vec(), Some(value.to_vec())),
                 Op::Delete { key } => (key.to_vec(), None),
-                Op::PutLarge { .. } => unreachable!("none was put"),
+                Op::PutLarge { .. } | Op::Attach { .. } => unreachable!("none was put"),
                 Op::DeleteRange { .. } => panic!("a range delete follows a record"),
             };
             let records: Vec<_> = records.iter().map(of).collect();

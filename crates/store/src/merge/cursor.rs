@@ -22,6 +22,9 @@ use base::Result;
 use base::keys::head8;
 use std::cmp::Ordering;
 
+/// Layers above the lower one, at most: a bit each.
+pub const MOST_LAYERS: usize = 128;
+
 /// A seek costs about this many steps.
 const PATIENCE: u32 = 16;
 
@@ -48,7 +51,7 @@ struct Front {
     /// The newest layer that has it.
     layer: usize,
     /// All upper layers on the same key, as bits.
-    layers: u64,
+    layers: u128,
     /// The key's first bytes, as a number.
     head: u64,
     /// It is a delete, or a newer layer's range tombstone covers it.
@@ -90,9 +93,9 @@ fn directed<const FORWARD: bool>(order: Ordering) -> Ordering {
 // A step of a cursor is no iterator's `next`: what it shows is borrowed from the cursor.
 #[allow(clippy::should_implement_trait)]
 impl<U: Layer, L: Layer> Merged<U, L> {
-    /// A cursor over `uppers`, newest first (at most 64), and `lower`, on no entry yet.
+    /// A cursor over `uppers`, newest first (at most 128), and `lower`, on no entry yet.
     pub fn new(uppers: Vec<U>, lower: L) -> Self {
-        assert!(uppers.len() <= 64, "{} layers above the run", uppers.len());
+        assert!(uppers.len() <= MOST_LAYERS, "{} layers above the run", uppers.len());
         let has_ranges = uppers.iter().any(Layer::has_ranges);
         Merged {
             uppers,
@@ -274,7 +277,7 @@ impl<U: Layer, L: Layer> Merged<U, L> {
     }
 
     fn first_above<const FORWARD: bool>(&self) -> Option<Front> {
-        let mut first: Option<(usize, &[u8], u64)> = None;
+        let mut first: Option<(usize, &[u8], u128)> = None;
         for (layer, upper) in self.uppers.iter().enumerate() {
             let Some(key) = upper.key() else { continue };
             let order = first.map_or(Ordering::Less, |first| directed::<FORWARD>(key.cmp(first.1)));

@@ -1,7 +1,7 @@
-//! What stands behind [`Layer`]: own writes and memtables above. An enum, so that a step is a jump and not a virtual
-//! call.
+//! What stands behind [`Layer`]: own writes, memtables and deltas above. An enum, so that a step is a jump and not a
+//! virtual call.
 
-use super::{Item, Layer, Span};
+use super::{DeltaLayer, Item, Layer, Span};
 use crate::write_set::{self, Own};
 use base::{CommitTs, Result, TableId};
 use memtable::{Found, Memtable};
@@ -15,6 +15,8 @@ pub enum Upper<'a> {
     Own(write_set::Cursor<'a>),
     /// A memtable as of one timestamp.
     Memtable(MemtableLayer<'a>),
+    /// A run of the transaction's own, or one that was attached.
+    Delta(DeltaLayer<'a>),
 }
 
 /// A memtable's cursor, and its range tombstones as of the same timestamp.
@@ -58,8 +60,14 @@ impl<'a> From<MemtableLayer<'a>> for Upper<'a> {
     }
 }
 
+impl<'a> From<DeltaLayer<'a>> for Upper<'a> {
+    fn from(layer: DeltaLayer<'a>) -> Self {
+        Upper::Delta(layer)
+    }
+}
+
 /// One move on whichever layer it is. Moves in memory cannot fail.
-macro_rules! in_memory {
+macro_rules! moved {
     ($upper:expr, $move:ident $(, $key:expr)?) => {
         match $upper {
             Upper::Own(cursor) => {
@@ -70,30 +78,31 @@ macro_rules! in_memory {
                 layer.cursor.$move($($key)?);
                 Ok(layer.cursor.entry().is_some())
             }
+            Upper::Delta(layer) => layer.$move($($key)?),
         }
     };
 }
 
 impl Layer for Upper<'_> {
     fn seek_first(&mut self) -> Result<bool> {
-        in_memory!(self, seek_first)
+        moved!(self, seek_first)
     }
     fn seek_last(&mut self) -> Result<bool> {
-        in_memory!(self, seek_last)
+        moved!(self, seek_last)
     }
     fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        in_memory!(self, seek, key)
+        moved!(self, seek, key)
     }
     fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
-        in_memory!(self, seek_before, key)
+        moved!(self, seek_before, key)
     }
     #[inline]
     fn next(&mut self) -> Result<bool> {
-        in_memory!(self, next)
+        moved!(self, next)
     }
     #[inline]
     fn prev(&mut self) -> Result<bool> {
-        in_memory!(self, prev)
+        moved!(self, prev)
     }
 
     #[inline]
@@ -109,6 +118,7 @@ impl Layer for Upper<'_> {
                 Found::Large(large) => (key, Item::Large(large)),
                 Found::Deleted => (key, Item::Deleted),
             }),
+            Upper::Delta(layer) => layer.entry(),
         }
     }
 
@@ -116,12 +126,14 @@ impl Layer for Upper<'_> {
         match self {
             Upper::Own(cursor) => cursor.has_ranges(),
             Upper::Memtable(layer) => !layer.ranges.is_empty(),
+            Upper::Delta(layer) => layer.has_ranges(),
         }
     }
 
     fn covering(&self, key: &[u8]) -> Option<Span<'_>> {
         match self {
             Upper::Own(cursor) => cursor.covering(key),
+            Upper::Delta(layer) => layer.covering(key),
             Upper::Memtable(layer) => {
                 let behind = layer.ranges.partition_point(|&(start, _)| start <= key);
                 let &(start, end) = layer.ranges[..behind].last()?;

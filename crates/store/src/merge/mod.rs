@@ -1,7 +1,8 @@
 //! Many layers shown as one: each live key once, with its newest value, in either direction.
 //!
 //! ```text
-//!   upper layers, newest first:  own writes · active memtable · sealed memtables      (in memory, few records)
+//!   upper layers, newest first:  own writes · own spilled runs · active memtable · sealed memtables, each above the
+//!                                runs attached with it
 //!   lower layer:                 the run                                              (most of the records)
 //! ```
 //!
@@ -16,10 +17,12 @@
 //! trait).
 
 pub mod cursor;
+pub mod delta_layer;
 pub mod layers;
 pub mod run_layer;
 
 pub use cursor::Merged;
+pub use delta_layer::DeltaLayer;
 pub use layers::{MemtableLayer, Upper};
 pub use run_layer::RunLayer;
 

@@ -2,11 +2,19 @@
 
 use super::{Report, number};
 use crate::apply::apply_record;
+use crate::attach::Attached;
+use crate::recovery::DATA;
 use crate::superblock::Superblock;
+use base::budget::Account;
+use base::op::{Decoder, Op};
+use base::slots::{Reader, Slots};
 use base::{CommitTs, DatabaseId, Error, Lsn, Result};
 use io::Dir;
 use log::{Block, Log, Position};
 use memtable::{Memtable, Writer};
+use page::Value;
+use pool::Pool;
+use run::{Merge, Ranges};
 use std::sync::Arc;
 
 /// What the log holds.
@@ -20,9 +28,50 @@ struct Replay {
     writer: Writer,
     last: CommitTs,
     commits: u64,
+    /// Reads what commits have attached. `None` where the page size is not known.
+    pages: Option<(Pool, Reader)>,
 }
 
 impl Replay {
+    /// Applies what `record` attaches, as the puts and deletes that it comes to. All at one timestamp: what the rest of
+    /// the record deletes by range is left out here. Nothing is applied that cannot be read whole.
+    fn attached(&mut self, record: &[u8], ts: CommitTs) -> Result<()> {
+        let Some((pool, reader)) = &self.pages else {
+            return Err(Error::corruption(format!(
+                "commit {} has runs in a data file of unknown form",
+                ts.0
+            )));
+        };
+        let Some(attached) = Attached::recover(record, pool, reader)? else { return Ok(()) };
+        for table in attached.tables() {
+            let deltas = attached.of(table);
+            for delta in deltas {
+                delta.records.check(pool, &mut |_| Ok(()))?;
+            }
+            let own = Decoder::begin(record).into_iter().flatten().filter(|(of, _)| *of == table);
+            let own = Ranges::union(own.filter_map(|(_, op)| match op {
+                Op::DeleteRange { start, end } => Some((start, end)),
+                _ => None,
+            }))?;
+            for (start, end) in deltas.iter().flat_map(|delta| delta.ranges.iter()) {
+                self.writer.apply(ts, table, Op::DeleteRange { start, end });
+            }
+            let mut merge = Merge::open(deltas, pool, reader)?;
+            while merge.next(&mut |_| Ok(()))? {
+                let (key, value) = merge.entry().expect("the merge is on a record");
+                if own.covering(key).is_none() {
+                    let op = match value {
+                        Value::Inline(value) => Op::Put { key, value },
+                        Value::Large(large) => Op::PutLarge { key, large },
+                        Value::Deleted => Op::Delete { key },
+                    };
+                    self.writer.apply(ts, table, op);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Applies a block's commit; `follows` says whether it may come after the last one.
     fn block(&mut self, block: &Block<'_>, follows: fn(CommitTs, CommitTs) -> bool) -> Result<()> {
         let record = block.payload;
@@ -35,9 +84,13 @@ impl Replay {
         }
         // Decoded once before, so that nothing of a record with a flaw in it is applied.
         let mut whole = decoder;
-        whole.by_ref().for_each(drop);
+        let mut attaches = false;
+        whole.by_ref().for_each(|(_, op)| attaches |= matches!(op, Op::Attach { .. }));
         if whole.finish().is_none_or(|rest| !rest.is_empty()) {
             return Err(Error::corruption(format!("commit {} is no commit record", ts.0)));
+        }
+        if attaches {
+            self.attached(record, ts)?;
         }
         apply_record(record, &mut self.writer)?;
         (self.last, self.commits) = (ts, self.commits + 1);
@@ -45,10 +98,21 @@ impl Replay {
     }
 }
 
+/// Memory for the pages of attached runs, each of which is needed once.
+const POOL_BYTES: usize = 1 << 20;
+
+fn pages(dir: &Arc<dyn Dir>, superblock: &Superblock) -> Option<(Pool, Reader)> {
+    let (slots, budget) = (Arc::new(Slots::new()), Account::alone(2 * POOL_BYTES));
+    let Superblock { database, page_bytes, .. } = *superblock;
+    let pool = Pool::new(dir.open(DATA).ok()?, database, page_bytes, budget, POOL_BYTES, Arc::clone(&slots));
+    Some((pool, slots.claim()?))
+}
+
 /// The commits after those of `superblock`, up to the first that cannot be read.
 pub fn after(dir: &Arc<dyn Dir>, superblock: &Superblock, report: &mut Report) -> Replayed {
     let (memtable, writer) = Memtable::new();
-    let mut replay = Replay { writer, last: superblock.absorbed, commits: 0 };
+    let pages = pages(dir, superblock);
+    let mut replay = Replay { writer, last: superblock.absorbed, commits: 0, pages };
     let follows = |last: CommitTs, next: CommitTs| next.0 == last.0 + 1;
     let scanned = Log::scan(dir, superblock.database, superblock.replay_from, &mut |block| {
         replay.block(&block, follows)
@@ -72,7 +136,7 @@ pub fn after(dir: &Arc<dyn Dir>, superblock: &Superblock, report: &mut Report) -
 /// All commits that any segment holds, in their order, whatever is missing between them.
 pub fn all(dir: &Arc<dyn Dir>, database: DatabaseId, report: &mut Report) -> Replayed {
     let (memtable, writer) = Memtable::new();
-    let mut replay = Replay { writer, last: CommitTs(0), commits: 0 };
+    let mut replay = Replay { writer, last: CommitTs(0), commits: 0, pages: None };
     let segments = Log::segments(dir).unwrap_or_default();
     let mut behind = Lsn(0);
     let mut begins: Vec<Position> =

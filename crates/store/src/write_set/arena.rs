@@ -35,6 +35,14 @@ impl Place {
     }
 }
 
+/// How much there was at some time.
+#[derive(Debug)]
+pub(super) struct Mark {
+    lengths: Vec<usize>,
+    filling: usize,
+    used_bytes: usize,
+}
+
 /// See the module. An empty one owns no memory.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
@@ -96,6 +104,19 @@ impl Arena {
     pub(super) fn overwrite(&mut self, place: Place, bytes: &[u8]) {
         let (chunk, offset) = ((place.0 >> 32) as usize, place.0 as u32 as usize);
         self.chunks[chunk][offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// What [`Arena::truncate`] goes back to.
+    pub(super) fn mark(&self) -> Mark {
+        let lengths = self.chunks.iter().map(Vec::len).collect();
+        Mark { lengths, filling: self.filling, used_bytes: self.used_bytes }
+    }
+
+    /// Forgets what was appended since `mark`.
+    pub(super) fn truncate(&mut self, mark: &Mark) {
+        self.chunks.truncate(mark.lengths.len());
+        self.chunks.iter_mut().zip(&mark.lengths).for_each(|(chunk, length)| chunk.truncate(*length));
+        (self.filling, self.used_bytes) = (mark.filling, mark.used_bytes);
     }
 
     /// Bytes appended since the last [`Arena::clear`].

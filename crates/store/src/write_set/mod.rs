@@ -40,12 +40,12 @@ mod table;
 pub use cursor::Cursor;
 
 use crate::large::Unpublished;
-use arena::Arena;
+use arena::{Arena, Mark};
 use base::op::Op;
 use base::{Error, LargeRef, Result, TableId};
 use ranges::Replaced;
 use std::sync::Arc;
-use table::{Content, State, TableSet};
+use table::{Content, Entry, State, TableSet};
 use txn::WrittenKey;
 
 /// Tables whose buffers an emptied set keeps.
@@ -116,6 +116,9 @@ enum Undo {
 struct LiveSavepoint {
     serial: u64,
     undo_len: usize,
+    /// How much of the arena and of each table there was.
+    arena: Mark,
+    entries: Vec<(TableId, usize)>,
 }
 
 /// See the module. Not shared between threads; may be sent.
@@ -254,7 +257,9 @@ impl WriteSet {
     pub fn savepoint(&mut self) -> Savepoint {
         let serial = self.next_serial;
         self.next_serial += 1;
-        self.savepoints.push(LiveSavepoint { serial, undo_len: self.undo.len() });
+        let entries = self.sets().iter().map(|set| (set.table, set.len())).collect();
+        let (undo_len, arena) = (self.undo.len(), self.arena.mark());
+        self.savepoints.push(LiveSavepoint { serial, undo_len, arena, entries });
         Savepoint { serial }
     }
 
@@ -311,7 +316,8 @@ impl WriteSet {
 
     /// Bytes of memory in use, for the memory budget; about the bytes that the commit will take in the log, and more.
     pub fn bytes(&self) -> usize {
-        self.arena.used_bytes() + self.sets().iter().map(TableSet::bytes).sum::<usize>()
+        let undo_bytes = self.undo.len() * size_of::<Undo>();
+        self.arena.used_bytes() + undo_bytes + self.sets().iter().map(TableSet::bytes).sum::<usize>()
     }
 
     /// An upper bound of the memory that is held, free room in buffers included. O(tables), which are few.
@@ -398,6 +404,60 @@ impl WriteSet {
             });
             ranges.chain(keys).map(|written| (set.table, written))
         })
+    }
+
+    /// Whether `savepoint` can be gone back to.
+    pub fn knows(&self, savepoint: Savepoint) -> bool {
+        self.level(savepoint).is_ok()
+    }
+
+    /// Goes back to the last savepoint and gives up all memory that was used since; answers an empty set for what comes
+    /// after. `None`, and nothing is done, without a savepoint.
+    pub fn freeze(&mut self) -> Option<WriteSet> {
+        let serial = self.savepoints.last()?.serial;
+        self.rollback_to(Savepoint { serial }).expect("the last savepoint is live");
+        let last = self.savepoints.last().expect("it was just gone back to");
+        for set in &mut self.tables[..self.used] {
+            let known = last.entries.iter().find(|known| known.0 == set.table);
+            set.truncate(known.map_or(0, |known| known.1), &self.arena);
+        }
+        self.arena.truncate(&last.arena);
+        self.undo.shrink_to_fit();
+        Some(WriteSet { next_serial: self.next_serial, ..WriteSet::default() })
+    }
+
+    /// Puts `earlier`, which was frozen, in the place of this set. Savepoints keep their order.
+    pub fn thaw(&mut self, earlier: WriteSet) {
+        let next_serial = self.next_serial;
+        *self = earlier;
+        self.next_serial = next_serial;
+    }
+
+    /// Keys that were looked up before they were written: all, or those alone whose writes are gone.
+    pub fn read_keys(&self, gone: bool) -> impl Iterator<Item = (TableId, &[u8])> {
+        let keys = move |set: &'_ TableSet| {
+            let read =
+                set.all().iter().filter(move |entry| entry.read() && (!gone || entry.state() == State::Gone));
+            read.map(|entry| (set.table, entry.key(&self.arena))).collect::<Vec<_>>()
+        };
+        self.sets().iter().flat_map(keys)
+    }
+
+    /// The large values that were put, each with whether its key was looked up before. Every table was sorted.
+    pub fn large_entries(&self) -> impl Iterator<Item = (TableId, &[u8], &Arc<Unpublished>, Prior)> {
+        let sets = if self.has_large() { self.sets() } else { &[] };
+        sets.iter().flat_map(move |set| {
+            set.in_order().filter_map(move |entry| {
+                let prior = if entry.read() { Prior::Read } else { Prior::Unread };
+                Some((set.table, entry.key(&self.arena), self.large.get(entry.large()?), prior))
+            })
+        })
+    }
+
+    /// Whether a key that is written in `table` was looked up before.
+    pub fn has_read(&self, table: TableId) -> bool {
+        let is_read = |entry: &Entry| entry.read() && entry.state() != State::Gone;
+        self.table(table).is_some_and(|set| set.all().iter().any(is_read))
     }
 
     /// Forgets everything, savepoints included. Keeps small buffers for the next transaction.

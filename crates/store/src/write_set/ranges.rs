@@ -12,10 +12,17 @@ pub(super) struct Span {
     pub(super) end: Option<Vec<u8>>,
 }
 
+impl Span {
+    fn bytes(&self) -> usize {
+        self.start.len() + self.end.as_ref().map_or(0, Vec::len) + size_of::<Span>()
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
     spans: Vec<Span>,
+    bytes: usize,
 }
 
 /// How to take back one [`Ranges::insert`]: the span at `at` was put in the place of `replaced`.
@@ -53,7 +60,10 @@ impl Ranges {
             };
         }
         let at = touched.start;
-        Replaced { at, replaced: self.spans.splice(touched, [span]).collect() }
+        self.bytes += span.bytes();
+        let replaced: Vec<Span> = self.spans.splice(touched, [span]).collect();
+        self.bytes -= replaced.iter().map(Span::bytes).sum::<usize>();
+        Replaced { at, replaced }
     }
 
     /// The spans that `[start, end)` overlaps or touches.
@@ -68,20 +78,21 @@ impl Ranges {
 
     /// Takes back the newest [`Ranges::insert`] that was not taken back yet.
     pub(super) fn undo(&mut self, change: Replaced) {
-        self.spans.splice(change.at..=change.at, change.replaced);
+        self.bytes += change.replaced.iter().map(Span::bytes).sum::<usize>();
+        let taken_back = self.spans.splice(change.at..=change.at, change.replaced);
+        self.bytes -= taken_back.map(|span| span.bytes()).sum::<usize>();
     }
 
     /// Forgets all spans.
     pub(super) fn clear(&mut self) {
         self.spans.clear();
         self.spans.shrink_to(64);
+        self.bytes = 0;
     }
 
-    /// Bytes of memory in use.
+    /// Bytes of memory in use. O(1).
     pub(super) fn bytes(&self) -> usize {
-        let of_span =
-            |span: &Span| span.start.len() + span.end.as_ref().map_or(0, Vec::len) + size_of::<Span>();
-        self.spans.iter().map(of_span).sum()
+        self.bytes
     }
 }
 

@@ -299,6 +299,30 @@ impl TableSet {
         ordered.chain(rest.iter().filter(move |entry| !is_known(entry)).filter(matters))
     }
 
+    /// How many entries there are, gone ones included.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Forgets the entries from number `len` on, which must be gone.
+    pub(super) fn truncate(&mut self, len: usize, arena: &Arena) {
+        if len == self.entries.len() {
+            return;
+        }
+        self.entries.truncate(len);
+        self.entries.shrink_to_fit();
+        self.index = Index::default();
+        self.order = OnceCell::new();
+        if len > SCANNED {
+            (0..len as u32).for_each(|entry| self.add_to_index(entry, arena));
+        }
+    }
+
+    /// All entries, gone ones included.
+    pub(super) fn all(&self) -> &[Entry] {
+        &self.entries
+    }
+
     /// Puts and deletes, and range deletes.
     pub(super) fn operations(&self) -> usize {
         self.live + self.ranges.spans().len()

@@ -1,0 +1,96 @@
+//! The commit of a transaction that spilled: its runs are made durable first, and attached.
+//!
+//! As [`crate::commit`], with these differences. Nothing under the commit lock is proportional to the transaction.
+//! 1. Deltas are merged until few are left; validated against the commits up to now; named by the record, in front of
+//!    what is still in memory.
+//! 2. The data file is *synced*, whatever the durability: the log may survive a power loss without having been synced,
+//!    and what it names must then be there. A failure latches, as a checkpoint's does.
+//! 3. Validated again, against what came meanwhile; and once more under the lock.
+//! 4. The open memtable is sealed below the commit's timestamp. The record is appended; what was in memory goes into
+//!    the new memtable, which is sealed at once with the runs below it: see [`crate::view`] for who sees them.
+//!
+//! Abandoned before the append, the runs' extents are free again. From the append on they are the log's.
+
+use crate::apply::apply_record;
+use crate::commit::{Applied, Committer, Request, encode};
+use crate::merge::cursor::MOST_LAYERS;
+use crate::spill::{PreparedAttach, Spills};
+use crate::store::Store;
+use base::op::stamp;
+use base::{CommitTs, Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Attached runs that may wait for a checkpoint: a scan merges them all, with memtables and a transaction's own above.
+const MOST_WAITING: usize = MOST_LAYERS / 2;
+
+impl Store {
+    /// Steps 1 to 6 of a commit with `spills`.
+    pub(crate) fn apply_spilled(&self, request: &mut Request<'_>, spills: Spills) -> Result<Applied> {
+        let since = self.validate_ahead(request, Some(&spills), request.begin)?;
+        let mut prepared = spills.prepare(request.reader)?;
+        encode(request.writes, Some(&prepared.attached), request.record);
+        self.log.reserve(request.record.len() as u64)?;
+        self.sync_data()?;
+        let since = self.validate_ahead(request, Some(&prepared.spills), since)?;
+        let (mut applied, dropped) = {
+            let mut committer = self.lock_with_memory_for(request)?;
+            let committer = &mut *committer;
+            self.check_open()?;
+            self.check_waiting(prepared.attached.count())?;
+            self.validate(&committer.recent(self, request.reader), request, Some(&prepared.spills), since)?;
+            self.seal(committer);
+            let ts = CommitTs(committer.last.0 + 1);
+            stamp(request.record, ts);
+            let appended = self.log.append(request.record).map_err(|cause| self.append_failed(cause));
+            if appended.is_ok() || self.latch.cause().is_some() {
+                request.writes.committed_large().for_each(|value| value.publish());
+            }
+            let end = appended?;
+            let dropped = prepared.publish(self);
+            committer.last = ts;
+            self.attach(committer, request, &prepared, ts);
+            (self.publish(committer, request, ts, end), dropped)
+        };
+        self.free_unpublished(&dropped);
+        applied.sealed = true;
+        Ok(applied)
+    }
+
+    fn check_waiting(&self, runs: usize) -> Result<()> {
+        let waiting = self.attached_runs();
+        if waiting > 0 && waiting + runs > MOST_WAITING {
+            let message =
+                format!("{waiting} runs of large transactions wait for a checkpoint; try again after it");
+            return Err(Error::new(ErrorKind::Full, message));
+        }
+        Ok(())
+    }
+
+    /// How many attached runs no checkpoint has absorbed yet.
+    pub(crate) fn attached_runs(&self) -> usize {
+        self.views.with_current(|view| {
+            view.sealed.iter().filter_map(|sealed| sealed.attached.as_ref()).map(|a| a.count()).sum()
+        })
+    }
+
+    /// Step 4, behind the append. The open memtable is empty.
+    fn attach(
+        &self,
+        committer: &mut Committer,
+        request: &Request<'_>,
+        prepared: &PreparedAttach,
+        ts: CommitTs,
+    ) {
+        apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
+        let (open, writer) = self.new_memtable(committer.writer.take_credit());
+        let attached = Arc::clone(&prepared.attached);
+        let sealed = self.views.attach(ts, self.log.end(), attached, Arc::clone(&open));
+        committer.opened_at = sealed.log_end.lsn;
+        committer.history.insert(0, sealed);
+        committer.open = open;
+        committer.writer = writer;
+        self.attached.store(ts.0, Ordering::SeqCst);
+        self.tallies.seals.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
+    }
+}

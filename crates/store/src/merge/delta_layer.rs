@@ -1,0 +1,63 @@
+//! A delta as a layer: a run's cursor, deletes included, and its range tombstones.
+
+use super::{Item, Layer, RunLayer, Span};
+use base::Result;
+use base::slots::Reader;
+use pool::Pool;
+use run::{Delta, Ranges};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a transaction spilled, or what a commit attached, between the memtables and the table's run.
+pub struct DeltaLayer<'a> {
+    records: RunLayer<'a>,
+    ranges: Arc<Ranges>,
+}
+
+impl fmt::Debug for DeltaLayer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeltaLayer").finish_non_exhaustive()
+    }
+}
+
+impl<'a> DeltaLayer<'a> {
+    /// `delta`, whose pages `pool` holds and whoever announces `reader` keeps. Reads nothing yet.
+    pub fn new(delta: &Delta, pool: &'a Pool, reader: &'a Reader) -> Self {
+        DeltaLayer { records: RunLayer::new(delta.records, pool, reader), ranges: Arc::clone(&delta.ranges) }
+    }
+}
+
+impl Layer for DeltaLayer<'_> {
+    fn seek_first(&mut self) -> Result<bool> {
+        self.records.seek_first()
+    }
+    fn seek_last(&mut self) -> Result<bool> {
+        self.records.seek_last()
+    }
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.records.seek(key)
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
+        self.records.seek_before(key)
+    }
+    #[inline]
+    fn next(&mut self) -> Result<bool> {
+        self.records.next()
+    }
+    #[inline]
+    fn prev(&mut self) -> Result<bool> {
+        self.records.prev()
+    }
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+        self.records.entry()
+    }
+
+    fn has_ranges(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    fn covering(&self, key: &[u8]) -> Option<Span<'_>> {
+        self.ranges.covering(key)
+    }
+}

@@ -1,0 +1,504 @@
+//! A transaction's writes that did not fit its share of memory: sorted runs of its own in the data file.
+//!
+//! ```text
+//!   write set (memory, newest)  ──►  run, run, run ... of each table (newest first)  ──►  snapshot
+//! ```
+//!
+//! 1. When the write set passes its bound it is written, table by table, as a [`Delta`], and begins anew. What a
+//!    table's deltas say is newer than the snapshot and older than the write set; a newer delta's range deletes hide
+//!    what older ones hold. The catalog's rows are few, and stay in memory; so do references to values in the data
+//!    file.
+//! 2. Eight deltas of a size are merged into one of the next size, so that a look-up meets few and each record is
+//!    written a logarithmic number of times. All in bounded memory.
+//! 3. Deltas are immutable and shared by count. A savepoint that lives when the write set is spilled keeps the lists as
+//!    they were before, with the write set as it was at the savepoint (*frozen*): rolling back puts both in place
+//!    again. A savepoint that is made while there is much in memory has that spilled first, so that what is frozen
+//!    stays small: a quarter of the bound, all of it together.
+//! 4. A delta owns its extents until its transaction commits: with its last reference they are free again. The room of
+//!    large values is shared with the deltas that a merge makes of it.
+//!
+//! What an insert has read, as it answers duplicates, is noted for all keys of a spilled write set together: if any was
+//! read, all count as read. Like the joined intervals of a long read set that can add conflicts, and never lose one.
+
+use crate::attach::Attached;
+use crate::large::Unpublished;
+use crate::store::Store;
+use crate::write_set::{Own, Prior, Savepoint, WriteSet};
+use base::slots::Reader;
+use base::sync::lock;
+use base::{CheckpointNo, Result, TableId};
+use page::Value;
+use pool::Pool;
+use run::{Allocate, Builder, Delta, Merge, PinnedRecord, Ranges, Run};
+use space::Extent;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use txn::ReadSet;
+
+/// So many deltas of a size are merged into one.
+const MERGED: usize = 8;
+/// More deltas of one table than this are merged further when they are attached: every read of the table looks into
+/// each until a checkpoint has absorbed them.
+const MOST_ATTACHED: usize = 4;
+
+/// Extents that belong to a transaction: freed when this goes, unless it was committed.
+pub(crate) struct Extents {
+    store: Arc<Store>,
+    list: Vec<Extent>,
+}
+
+impl fmt::Debug for Extents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list.fmt(f)
+    }
+}
+
+impl Extents {
+    fn new(store: &Arc<Store>) -> Extents {
+        Extents { store: Arc::clone(store), list: Vec::new() }
+    }
+
+    fn allocate(&mut self, units: u64) -> Result<u64> {
+        self.store.check_open()?;
+        let unit = {
+            let mut space = lock(&self.store.space);
+            let unit = space.allocate_logged(units)?;
+            // With the lock held, so that a check sees both or neither.
+            self.store.unpublished_units.fetch_add(units, Ordering::SeqCst);
+            unit
+        };
+        self.list.push(Extent { unit, units });
+        Ok(unit)
+    }
+
+    /// Hands the extents on: to the log, which names them now.
+    fn take(&mut self) -> Vec<Extent> {
+        std::mem::take(&mut self.list)
+    }
+}
+
+impl Drop for Extents {
+    fn drop(&mut self) {
+        self.store.free_unpublished(&self.list);
+    }
+}
+
+impl Store {
+    pub(crate) fn free_unpublished(&self, extents: &[Extent]) {
+        // After a latch nothing is handed out any more, and the log may name them. In a forked child nothing is ours.
+        if extents.is_empty() || self.latched().is_some() || self.origin.is_forked() {
+            return;
+        }
+        let mut space = lock(&self.space);
+        for extent in extents {
+            space.free_unused(extent.unit, extent.units);
+            self.unpublished_units.fetch_sub(extent.units, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Where a delta's pages and values go, each to their owner.
+struct Room<'a> {
+    pages: &'a mut Extents,
+    values: &'a mut Extents,
+}
+
+impl Allocate for Room<'_> {
+    fn for_pages(&mut self, units: u64) -> Result<u64> {
+        self.pages.allocate(units)
+    }
+    fn for_value(&mut self, units: u64) -> Result<u64> {
+        self.values.allocate(units)
+    }
+}
+
+/// A delta that was not committed yet.
+#[derive(Debug)]
+pub(crate) struct Spilled {
+    pub delta: Delta,
+    /// Whether keys of it were read before they were written.
+    pub read: bool,
+    /// Its size, as the number of merges that led to it.
+    level: u32,
+    pages: Extents,
+    /// Owners of the large values that it may name.
+    values: Vec<Arc<Extents>>,
+    /// Large values among these that merges have dropped.
+    garbage: Vec<Extent>,
+}
+
+/// What stays in memory when the rest of a write set is spilled.
+struct Kept {
+    table: TableId,
+    key: Vec<u8>,
+    what: KeptValue,
+}
+
+enum KeptValue {
+    /// A row of the catalog; `None`: deleted.
+    Row(Option<Vec<u8>>),
+    /// A value that lies in the data file already.
+    Large(Arc<Unpublished>, Prior),
+}
+
+type Lists = BTreeMap<TableId, Vec<Arc<Spilled>>>;
+
+/// A write set as it was at its last savepoint, and what was spilled before.
+#[derive(Debug)]
+struct Frozen {
+    writes: WriteSet,
+    lists: Lists,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Spills {
+    store: Arc<Store>,
+    lists: Lists,
+    frozen: Vec<Frozen>,
+    /// Deltas whose writes were rolled back, but whose keys were read.
+    read_only: Vec<(TableId, Arc<Spilled>)>,
+}
+
+impl Spills {
+    /// Nothing yet.
+    pub fn new(store: &Arc<Store>) -> Spills {
+        Spills { store: Arc::clone(store), lists: Lists::new(), frozen: Vec::new(), read_only: Vec::new() }
+    }
+
+    /// The deltas of `table`, newest first.
+    #[inline]
+    pub fn of(&self, table: TableId) -> &[Arc<Spilled>] {
+        self.lists.get(&table).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether nothing is to be committed from here.
+    pub fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// Bytes of memory that frozen write sets take.
+    pub fn frozen_bytes(&self) -> usize {
+        self.frozen.iter().map(|frozen| frozen.writes.bytes()).sum()
+    }
+
+    /// Every delta of `table` whose keys matter to validation, with whether they were read, written, or both.
+    pub fn to_validate(&self) -> impl Iterator<Item = (TableId, &Spilled, bool)> {
+        let written =
+            self.lists.iter().flat_map(|(table, list)| list.iter().map(|spilled| (*table, &**spilled, true)));
+        written.chain(self.read_only.iter().map(|(table, spilled)| (*table, &**spilled, false)))
+    }
+
+    /// What the deltas say of `key`: see [`find`].
+    pub fn find(
+        &self,
+        store: &Store,
+        reader: &Reader,
+        table: TableId,
+        key: &[u8],
+    ) -> Result<Option<Option<PinnedRecord>>> {
+        find(self.of(table).iter().map(|spilled| &spilled.delta), &store.pool, reader, key)
+    }
+
+    /// Writes what `writes` holds of user tables to deltas, and empties it of that. See the module.
+    ///
+    /// Nothing has changed after an error.
+    pub fn spill(&mut self, reader: &Reader, writes: &mut WriteSet, reads: &mut ReadSet) -> Result<()> {
+        let store = &Arc::clone(&self.store);
+        // Closing waits for whoever is in here, and from then on the files may be another's.
+        let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
+        let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
+        writes.sort_for_commit();
+        let tables: Vec<TableId> = writes.tables().filter(|table| *table != TableId::CATALOG).collect();
+        let mut spilled = Vec::new();
+        for table in tables {
+            let written = write(store, writes, table, birth)?;
+            if written.delta.records.root.is_some() || !written.delta.ranges.is_empty() {
+                spilled.push((table, written));
+            }
+        }
+        if spilled.is_empty() {
+            return Ok(());
+        }
+        self.freeze(writes, reads);
+        for (table, spilled) in spilled {
+            self.lists.entry(table).or_default().insert(0, Arc::new(spilled));
+            self.merge_level(store, reader, table)?;
+        }
+        store.tallies.spills.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
+        Ok(())
+    }
+
+    /// Empties the write set but for the catalog's rows and what lies in the data file already; keeps it as it was at
+    /// its last savepoint, if it has any. Keys whose writes are gone stay read.
+    fn freeze(&mut self, writes: &mut WriteSet, reads: &mut ReadSet) {
+        writes.read_keys(true).for_each(|(table, key)| reads.key(table, key));
+        writes.sort_for_commit();
+        let mut kept: Vec<Kept> = Vec::new();
+        for (name, row) in writes.records(TableId::CATALOG) {
+            let row = if let Own::Value(row) = row { Some(row.to_vec()) } else { None };
+            kept.push(Kept { table: TableId::CATALOG, key: name.to_vec(), what: KeptValue::Row(row) });
+        }
+        for (table, key, value, prior) in writes.large_entries() {
+            let what = KeptValue::Large(Arc::clone(value), prior);
+            kept.push(Kept { table, key: key.to_vec(), what });
+        }
+        match writes.freeze() {
+            None => writes.clear(),
+            Some(successor) => {
+                let writes = std::mem::replace(writes, successor);
+                self.frozen.push(Frozen { writes, lists: self.lists.clone() });
+            }
+        }
+        for Kept { table, key, what } in kept {
+            match what {
+                KeptValue::Row(Some(row)) => writes.put(table, &key, &row, Prior::Unread),
+                KeptValue::Row(None) => writes.delete(table, &key, Prior::Unread),
+                KeptValue::Large(value, prior) => writes.put_large(table, &key, value, prior),
+            }
+        }
+    }
+
+    /// Adds a delta that was built beside the write set, newer than all others of its table. The write set holds
+    /// nothing of a user's table; its savepoints stay as they are.
+    pub fn push(
+        &mut self,
+        reader: &Reader,
+        writes: &mut WriteSet,
+        reads: &mut ReadSet,
+        table: TableId,
+        spilled: Spilled,
+    ) -> Result<()> {
+        self.freeze(writes, reads);
+        self.lists.entry(table).or_default().insert(0, Arc::new(spilled));
+        let store = Arc::clone(&self.store);
+        self.merge_level(&store, reader, table)
+    }
+
+    /// Step 2 for one table.
+    fn merge_level(&mut self, store: &Arc<Store>, reader: &Reader, table: TableId) -> Result<()> {
+        loop {
+            let list = &self.lists[&table];
+            let level = list[0].level;
+            if list.len() < MERGED || list[MERGED - 1].level != level {
+                return Ok(());
+            }
+            self.merge_newest(store, reader, table, MERGED)?;
+        }
+    }
+
+    fn merge_newest(
+        &mut self,
+        store: &Arc<Store>,
+        reader: &Reader,
+        table: TableId,
+        count: usize,
+    ) -> Result<()> {
+        let list = self.lists.get_mut(&table).expect("a table with deltas");
+        let merged = merge(store, reader, &list[..count])?;
+        list.splice(..count, [Arc::new(merged)]);
+        Ok(())
+    }
+
+    /// Goes back to the savepoint numbered `serial`, which the present write set does not know.
+    pub fn thaw(&mut self, writes: &mut WriteSet, reads: &mut ReadSet, savepoint: Savepoint) -> Result<()> {
+        let at = self.frozen.iter().rposition(|frozen| frozen.writes.knows(savepoint));
+        let Some(at) = at else { return writes.rollback_to(savepoint) };
+        self.frozen.truncate(at + 1);
+        let frozen = self.frozen.pop().expect("it was found");
+        writes.read_keys(false).for_each(|(table, key)| reads.key(table, key));
+        writes.thaw(frozen.writes);
+        let given_up = std::mem::replace(&mut self.lists, frozen.lists);
+        for (table, list) in given_up {
+            let kept = self.lists.get(&table);
+            let is_kept = |spilled: &Arc<Spilled>| {
+                kept.is_some_and(|kept| kept.iter().any(|k| Arc::ptr_eq(k, spilled)))
+            };
+            let read = list.into_iter().filter(|spilled| spilled.read && !is_kept(spilled));
+            self.read_only.extend(read.map(|spilled| (table, spilled)));
+        }
+        writes.rollback_to(savepoint)
+    }
+
+    /// The deltas as they are attached, their extents handed over; what merges have dropped is free again.
+    pub fn prepare(mut self, reader: &Reader) -> Result<PreparedAttach> {
+        self.frozen.clear();
+        let store = Arc::clone(&self.store);
+        let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
+        for table in self.lists.keys().copied().collect::<Vec<_>>() {
+            let count = self.lists[&table].len();
+            if count > MOST_ATTACHED {
+                self.merge_newest(&store, reader, table, count - MOST_ATTACHED + 1)?;
+            }
+        }
+        Ok(PreparedAttach::new(self))
+    }
+}
+
+/// A transaction's deltas, ready to be attached; abandoned, they are free again.
+#[derive(Debug)]
+pub(crate) struct PreparedAttach {
+    pub spills: Spills,
+    pub attached: Arc<Attached>,
+}
+
+impl PreparedAttach {
+    fn new(spills: Spills) -> PreparedAttach {
+        let all = || spills.lists.values().flatten();
+        let garbage: HashSet<u64> = all().flat_map(|s| &s.garbage).map(|extent| extent.unit).collect();
+        let mut owners: Vec<&Arc<Extents>> = all().flat_map(|s| &s.values).collect();
+        owners.sort_unstable_by_key(|owner| Arc::as_ptr(owner));
+        owners.dedup_by_key(|owner| Arc::as_ptr(owner));
+        let values = owners.into_iter().flat_map(|owner| &owner.list);
+        let values = values.filter(|extent| !garbage.contains(&extent.unit));
+        let extents = all().flat_map(|s| &s.pages.list).chain(values).copied().collect();
+        let tables =
+            spills.lists.iter().map(|(table, list)| (*table, list.iter().map(|s| s.delta.clone()).collect()));
+        let attached = Arc::new(Attached::new(tables.collect(), extents));
+        PreparedAttach { spills, attached }
+    }
+
+    /// The log names them now: they are the transaction's no more. Answers what merges had dropped, to be freed.
+    pub fn publish(&mut self, store: &Store) -> Vec<Extent> {
+        let published: HashSet<u64> = self.attached.extents.iter().map(|extent| extent.unit).collect();
+        let mut owned = Vec::new();
+        let read_only = std::mem::take(&mut self.spills.read_only).into_iter().map(|(_, spilled)| spilled);
+        let lists = std::mem::take(&mut self.spills.lists).into_values().flatten();
+        for spilled in lists.chain(read_only) {
+            let Spilled { mut pages, values, .. } = Arc::into_inner(spilled).expect("no savepoint is left");
+            owned.append(&mut pages.take());
+            for mut values in values.into_iter().filter_map(Arc::into_inner) {
+                owned.append(&mut values.take());
+            }
+        }
+        let (named, dropped): (Vec<_>, Vec<_>) =
+            owned.into_iter().partition(|extent| published.contains(&extent.unit));
+        let named_units: u64 = named.iter().map(|extent| extent.units).sum();
+        store.unpublished_units.fetch_sub(named_units, Ordering::SeqCst);
+        dropped
+    }
+}
+
+/// What `deltas`, newest first, say of `key`: `None` inside says that it is deleted.
+pub(crate) fn find<'d>(
+    deltas: impl IntoIterator<Item = &'d Delta>,
+    pool: &Pool,
+    reader: &Reader,
+    key: &[u8],
+) -> Result<Option<Option<PinnedRecord>>> {
+    for delta in deltas {
+        let mut guard = reader.enter();
+        if let Some(leaf) = delta.records.get(pool, &mut guard, key)? {
+            let deleted = leaf.value() == Value::Deleted;
+            return Ok(Some((!deleted).then(|| leaf.pin())));
+        }
+        drop(guard);
+        if delta.ranges.covering(key).is_some() {
+            return Ok(Some(None));
+        }
+    }
+    Ok(None)
+}
+
+/// Runs `with` on the value of a record that [`find`] found.
+pub(crate) fn value_of<T>(
+    record: Option<PinnedRecord>,
+    pool: &Pool,
+    with: impl FnOnce(&[u8]) -> T,
+) -> Result<Option<T>> {
+    match record.as_ref().map(PinnedRecord::value) {
+        Some(Value::Inline(value)) => Ok(Some(with(value))),
+        Some(Value::Large(large)) => Ok(Some(with(&run::read_large(pool, large)?))),
+        Some(Value::Deleted) | None => Ok(None),
+    }
+}
+
+/// What is being built.
+struct Draft {
+    pages: Extents,
+    values: Extents,
+    birth: CheckpointNo,
+}
+
+impl Draft {
+    fn new(store: &Arc<Store>, birth: CheckpointNo) -> Draft {
+        Draft { pages: Extents::new(store), values: Extents::new(store), birth }
+    }
+
+    /// Builds the delta of `ranges` and of what `fill` adds.
+    fn build(
+        &mut self,
+        store: &Store,
+        ranges: Ranges,
+        fill: &mut dyn FnMut(&mut Builder<'_, Room<'_>>) -> Result<()>,
+    ) -> Result<Delta> {
+        let mut room = Room { pages: &mut self.pages, values: &mut self.values };
+        let ranges_run = match ranges.is_empty() {
+            true => Run::EMPTY,
+            false => ranges.write(&store.pool, &mut room, self.birth)?,
+        };
+        let mut builder = Builder::new(&store.pool, room, self.birth, store.shares.spill_buffer_bytes());
+        fill(&mut builder)?;
+        Ok(Delta { records: builder.finish()?, ranges: Arc::new(ranges), ranges_run })
+    }
+}
+
+/// Step 1 for one table.
+fn write(store: &Arc<Store>, writes: &WriteSet, table: TableId, birth: CheckpointNo) -> Result<Spilled> {
+    let mut draft = Draft::new(store, birth);
+    let ranges = Ranges::union(writes.ranges(table))?;
+    let delta = draft.build(store, ranges, &mut |builder| {
+        writes.records(table).try_for_each(|(key, own)| match own {
+            Own::Value(value) => builder.add(key, Value::Inline(value)),
+            Own::Deleted => builder.add(key, Value::Deleted),
+            // Stays in memory: nothing but a reference.
+            Own::Large(_) => Ok(()),
+        })
+    })?;
+    let read = writes.has_read(table);
+    let Draft { pages, values, .. } = draft;
+    Ok(Spilled { delta, read, level: 0, pages, values: vec![Arc::new(values)], garbage: Vec::new() })
+}
+
+/// Adds a record behind all others.
+type Add<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
+
+/// A delta of what `fill` adds, all of it puts.
+pub(crate) fn build(store: &Arc<Store>, fill: &mut dyn FnMut(Add<'_>) -> Result<()>) -> Result<Spilled> {
+    let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
+    let mut draft = Draft::new(store, birth);
+    let delta = draft.build(store, Ranges::default(), &mut |builder| {
+        fill(&mut |key, value| builder.add(key, Value::Inline(value)))
+    })?;
+    let Draft { pages, values, .. } = draft;
+    Ok(Spilled { delta, read: false, level: 0, pages, values: vec![Arc::new(values)], garbage: Vec::new() })
+}
+
+/// One delta that says what `list`, newest first, says.
+fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) -> Result<Spilled> {
+    let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
+    let mut draft = Draft::new(store, birth);
+    let ranges = Ranges::union(list.iter().flat_map(|spilled| spilled.delta.ranges.iter()))?;
+    let mut garbage: Vec<Extent> = list.iter().flat_map(|spilled| &spilled.garbage).copied().collect();
+    let delta = draft.build(store, ranges, &mut |builder| {
+        let mut merge = Merge::open(list.iter().map(|spilled| &spilled.delta), &store.pool, reader)?;
+        let mut drop_value = |value: Value<'_>| {
+            if let Value::Large(large) = value {
+                garbage.push(Extent::from(large.ptr));
+            }
+            Ok(())
+        };
+        while merge.next(&mut drop_value)? {
+            let (key, value) = merge.entry().expect("the merge is on a record");
+            builder.add(key, value)?;
+        }
+        Ok(())
+    })?;
+    let level = list.iter().map(|spilled| spilled.level).max().unwrap_or(0) + 1;
+    let values = list.iter().flat_map(|spilled| &spilled.values).filter(|values| !values.list.is_empty());
+    let values = values.cloned().collect();
+    let read = list.iter().any(|spilled| spilled.read);
+    Ok(Spilled { delta, read, level, pages: draft.pages, values, garbage })
+}
