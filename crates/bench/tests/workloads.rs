@@ -174,7 +174,7 @@ fn scan_goes_both_ways_with_and_without_the_memtable() {
 
 #[test]
 fn delete_churn_counts_space_over_what_lives() {
-    let rows = rows(&["delete-churn", "--n", "5000", "--memory", "1MiB"]);
+    let rows = rows(&["delete-churn", "--n", "5000", "--memory", "4MiB", "--batch-size", "100"]);
     assert_eq!(rows.len(), 1);
     assert!(number(&rows[0], "checkpoints") >= 2.0, "{}", rows[0]);
     let [most, end] = ["space_over_live_max", "space_over_live_end"].map(|name| number(&rows[0], name));

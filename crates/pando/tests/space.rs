@@ -23,6 +23,17 @@ fn put(db: &Database, table: &Table, numbers: impl Iterator<Item = u64>) -> Resu
     tx.commit().map(drop)
 }
 
+fn delete(db: &Database, table: &Table, numbers: impl Iterator<Item = u64>) -> Result<()> {
+    let numbers: Vec<u64> = numbers.collect();
+    // Parts that fit into a small budget.
+    for part in numbers.chunks(1000) {
+        let mut tx = db.begin()?;
+        part.iter().try_for_each(|n| tx.delete(table, &key(*n)))?;
+        tx.commit()?;
+    }
+    Ok(())
+}
+
 /// Exactly these records, and no room that is lost.
 fn check(db: &Database, table: &Table, numbers: impl Iterator<Item = u64>) -> Result<()> {
     let mut wanted: Vec<u64> = numbers.collect();
@@ -45,16 +56,16 @@ fn free_bytes(stats: &Stats) -> u64 {
 #[test]
 fn churn_takes_little_more_than_what_lives() -> Result<()> {
     let dir = tempfile::tempdir().unwrap();
-    let builder = Database::builder().memory_bytes(2 << 20).durability(pando::Durability::Buffered);
+    let builder = Database::builder().memory_bytes(4 << 20).durability(pando::Durability::Buffered);
     let db = builder.clone().create(dir.path())?;
     let table = db.table("t")?;
     let live = 20_000;
     put(&db, &table, 0..live)?;
     for turn in 0..6 {
-        for part in 0..20 {
-            let first = turn * live + part * live / 20;
+        for part in 0..100 {
+            let first = turn * live + part * live / 100;
             let mut tx = db.begin()?;
-            for n in first..first + live / 20 {
+            for n in first..first + live / 100 {
                 tx.delete(&table, &key(n))?;
                 tx.put(&table, &key(n + live), &[(n + live) as u8; 120])?;
             }
@@ -86,9 +97,7 @@ fn a_compaction_leaves_almost_nothing_free() -> Result<()> {
         db.checkpoint()?;
     }
     db.delete(&table, b"large")?;
-    let mut tx = db.begin()?;
-    (0..100_000).filter(|n| n % 10 > 0).try_for_each(|n| tx.delete(&table, &key(n)))?;
-    tx.commit()?;
+    delete(&db, &table, (0..100_000).filter(|n| n % 10 > 0))?;
     db.drop_table("other")?;
     let before = db.stats()?;
     let mut rounds = 0;
@@ -116,9 +125,7 @@ fn a_compaction_disturbs_neither_readers_nor_writers() -> Result<()> {
     put(&db, &table, 0..60_000)?;
     db.checkpoint()?;
     let before = db.snapshot()?;
-    let mut tx = db.begin()?;
-    (0..60_000).filter(|n| n % 3 > 0).try_for_each(|n| tx.delete(&table, &key(n)))?;
-    tx.commit()?;
+    delete(&db, &table, (0..60_000).filter(|n| n % 3 > 0))?;
     let written = thread::scope(|scope| {
         let writer = scope.spawn(|| put(&db, &table, 100_000..130_000));
         let compacted = db.compact(|_| {}).and_then(|_| db.compact(|_| {}));

@@ -226,15 +226,11 @@ pub(crate) fn retire_large(
     pieces.extents().try_for_each(|ptr| space.retire(ptr, at))
 }
 
-/// Copies a large value that lies in one extent to a place before `border_unit`; `None` if there is none.
-pub(crate) fn move_large(
-    pool: &Pool,
-    space: &Mutex<Space>,
-    large: LargeRef,
-    border_unit: u64,
-) -> Result<Option<LargeRef>> {
+/// Copies a large value that lies in one extent to a lower place; `None` if there is none. Any lower place will do,
+/// also one behind the border: a value that waited for a gap before it would keep all of the file's end.
+pub(crate) fn move_large(pool: &Pool, space: &Mutex<Space>, large: LargeRef) -> Result<Option<LargeRef>> {
     let units = large.ptr.units();
-    if !lock(space).has_room_before(border_unit, units) {
+    if !lock(space).has_room_before(large.ptr.unit(), units) {
         return Ok(None);
     }
     write_large(pool, &mut { space }, &read_large(pool, large)?).map(Some)

@@ -4,8 +4,8 @@
 //! 1. Look for it from the root down, shadowing nothing, and at its children's pointers. Leaves are read only where
 //!    their pointer says that they have large values, or where they may be packed.
 //! 2. If a page on the way lies at or beyond the border, or leaves do, shadow the way and those leaves: they are
-//!    written back to the lowest places that are free. Large values beyond the border are copied, if there is a place
-//!    before it.
+//!    written back to the lowest places that are free. Large values beyond the border are copied, if there is a lower
+//!    place.
 //! 3. Go on at the key where the parent's range ends, until the work allowed is done.
 //!
 //! Nothing but places changes, and packing moves records between neighbours: both are edits like any other, conserved
@@ -168,11 +168,11 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Copies the large values of a dirty leaf that lie beyond the border to places before it.
+    /// Copies the large values of a dirty leaf that lie beyond the border to lower places.
     fn move_values(&mut self, leaf: u32, work: &mut Relocation) -> Result<()> {
         let high: Vec<(usize, LargeRef)> = high_values(self.arena.page(leaf), work).collect();
         for (at, old) in high {
-            let Some(new) = move_large(self.pool, self.space, old, work.border_unit)? else { continue };
+            let Some(new) = move_large(self.pool, self.space, old)? else { continue };
             let mut key = std::mem::take(&mut self.scratch);
             self.arena.page(leaf).copy_key(at, &mut key);
             let (was, is) = (record_hash(&key, Value::Large(old)), record_hash(&key, Value::Large(new)));
