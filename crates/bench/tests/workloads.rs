@@ -57,6 +57,7 @@ fn the_list_names_every_workload() {
         "scan",
         "delete-churn",
         "range-delete",
+        "ceilings",
         "baseline",
     ];
     assert_eq!(names.lines().collect::<Vec<_>>(), expected);
@@ -204,4 +205,11 @@ fn the_table_is_for_people() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("baseline\ncase"), "{text}");
     assert!(text.contains("append 4 KiB + sync"));
+}
+
+#[test]
+fn ceilings_has_a_row_for_each_phase() {
+    let rows = rows(&["ceilings", "--n", "2000", "--memory", "8MiB"]);
+    assert_eq!(cases(&rows), ["load", "one transaction", "recovery", "check", "backup"]);
+    assert!(rows.iter().all(|row| number(row, "budget_bytes") == f64::from(8 << 20)));
 }

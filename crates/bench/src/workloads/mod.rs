@@ -3,6 +3,7 @@
 mod baseline;
 mod btree_insert;
 mod bulk;
+mod ceilings;
 mod delete_churn;
 mod leaf_edit;
 mod point_get;
@@ -25,7 +26,7 @@ pub struct Workload {
 }
 
 /// All of them, in the order of `--list`.
-pub const ALL: [Workload; 10] = [
+pub const ALL: [Workload; 11] = [
     Workload { name: btree_insert::NAME, run: btree_insert::run },
     Workload { name: leaf_edit::NAME, run: leaf_edit::run },
     Workload { name: read_start::NAME, run: read_start::run },
@@ -35,6 +36,7 @@ pub const ALL: [Workload; 10] = [
     Workload { name: scan::NAME, run: scan::run },
     Workload { name: delete_churn::NAME, run: delete_churn::run },
     Workload { name: range_delete::NAME, run: range_delete::run },
+    Workload { name: ceilings::NAME, run: ceilings::run },
     Workload { name: baseline::NAME, run: baseline::run },
 ];
 
