@@ -134,7 +134,9 @@ fn every_backup_taken_under_load_restores_to_the_commit_it_names() {
                 }
             });
             let mut random = Random::seeded(seed);
-            while !writers.iter().all(|writer| writer.is_finished()) {
+            let mut taken = 0;
+            while taken < 5 || !writers.iter().all(|writer| writer.is_finished()) {
+                taken += 1;
                 let mut options = BackupOptions::default();
                 if let Some(newest) = backups.newest().unwrap().filter(|_| random.chance(4, 5)) {
                     options = options.since(&newest);

@@ -49,9 +49,6 @@ pub(crate) struct Expiry {
     expired: AtomicU64,
 }
 
-/// Memory that readers may always keep, in bytes: memtables come in chunks, and with a very small ceiling a few of them
-/// would be past any share.
-const MIN_MEMORY_BYTES: usize = 4 << 20;
 /// Space that readers may always keep, in bytes: below this nobody looks at the size of a file.
 pub const MIN_SPACE_BYTES: u64 = 1 << 30;
 
@@ -93,8 +90,8 @@ impl Expiry {
             clock_ms: AtomicU64::new(0),
             max_age_ms: options.max_snapshot_age.map(|age| age.as_millis() as u64),
             // One view may hold a whole share, and what was filling when writers were held back: that much a reader
-            // may keep however quickly others write.
-            memory_bytes: (shares.memtables_bytes + 2 * shares.seal_bytes).max(MIN_MEMORY_BYTES),
+            // may keep however quickly others write. Half of the memory stays for those.
+            memory_bytes: (shares.memtables_bytes + 2 * shares.seal_bytes).min(options.ceiling_bytes() / 2),
             space_bytes: options.max_pinned_space_bytes,
             noticed: Mutex::new(Noticed::default()),
             expired: AtomicU64::new(0),
