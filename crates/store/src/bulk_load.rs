@@ -17,7 +17,7 @@ use std::cmp::Ordering;
 /// What came of the ascending beginning of an input.
 struct Ascending<R> {
     loaded: u64,
-    /// The first record out of order.
+    /// The first record out of order, or too long for a run.
     rest: Option<R>,
 }
 
@@ -73,6 +73,11 @@ impl Transaction {
             for record in records.by_ref() {
                 let record = record?;
                 self.check_record(record.0.as_ref(), record.1.as_ref())?;
+                if record.1.as_ref().len() > self.store().large_bytes {
+                    // Too long for a run: it goes to the data file in pieces.
+                    ascending.rest = Some(record);
+                    break;
+                }
                 let order =
                     last.as_ref().map_or(Ordering::Less, |last| last.0.as_ref().cmp(record.0.as_ref()));
                 match (order, last.replace(record)) {
@@ -87,7 +92,9 @@ impl Transaction {
             }
             last.map_or(Ok(()), |(key, value)| add(key.as_ref(), value.as_ref()))
         })?;
-        self.push_spilled(table, spilled)?;
+        if spilled.delta.records.root.is_some() {
+            self.push_spilled(table, spilled)?;
+        }
         Ok(ascending)
     }
 }

@@ -31,7 +31,7 @@ use page::Value;
 use pool::Pool;
 use run::{Allocate, Builder, Delta, Merge, PinnedRecord, Ranges, Run};
 use space::Extent;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -222,7 +222,7 @@ impl Spills {
         if spilled.is_empty() {
             return Ok(());
         }
-        self.freeze(writes, reads);
+        self.freeze(writes, reads, &BTreeSet::new());
         for (table, spilled) in spilled {
             self.lists.entry(table).or_default().insert(0, Arc::new(spilled));
             self.merge_level(store, reader, table)?;
@@ -232,8 +232,14 @@ impl Spills {
     }
 
     /// Empties the write set but for the catalog's rows and what lies in the data file already; keeps it as it was at
-    /// its last savepoint, if it has any. Keys whose writes are gone stay read.
-    fn freeze(&mut self, writes: &mut WriteSet, reads: &mut ReadSet) {
+    /// its last savepoint, if it has any. Keys whose writes are gone stay read. Large values that were `replaced`
+    /// are left out.
+    fn freeze(
+        &mut self,
+        writes: &mut WriteSet,
+        reads: &mut ReadSet,
+        replaced: &BTreeSet<(TableId, Vec<u8>)>,
+    ) {
         writes.read_keys(true).for_each(|(table, key)| reads.key(table, key));
         writes.sort_for_commit();
         let mut kept: Vec<Kept> = Vec::new();
@@ -242,8 +248,15 @@ impl Spills {
             kept.push(Kept { table: TableId::CATALOG, key: name.to_vec(), what: KeptValue::Row(row) });
         }
         for (table, key, value, prior) in writes.large_entries() {
-            let what = KeptValue::Large(Arc::clone(value), prior);
-            kept.push(Kept { table, key: key.to_vec(), what });
+            let at = (table, key.to_vec());
+            match (replaced.contains(&at), prior) {
+                (true, Prior::Read) => reads.key(table, key),
+                (true, Prior::Unread) => {}
+                (false, _) => {
+                    let what = KeptValue::Large(Arc::clone(value), prior);
+                    kept.push(Kept { table, key: at.1, what });
+                }
+            }
         }
         match writes.freeze() {
             None => writes.clear(),
@@ -262,7 +275,7 @@ impl Spills {
     }
 
     /// Adds a delta that was built beside the write set, newer than all others of its table. The write set holds
-    /// nothing of a user's table; its savepoints stay as they are.
+    /// nothing of a user's table but large values, and those of the delta's keys no more; its savepoints stay.
     pub fn push(
         &mut self,
         reader: &Reader,
@@ -271,7 +284,14 @@ impl Spills {
         table: TableId,
         spilled: Spilled,
     ) -> Result<()> {
-        self.freeze(writes, reads);
+        writes.sort_for_commit();
+        let mut replaced = BTreeSet::new();
+        for (of, key, _, _) in writes.large_entries().filter(|entry| entry.0 == table) {
+            if spilled.delta.knows(&self.store.pool, reader, key)? {
+                replaced.insert((of, key.to_vec()));
+            }
+        }
+        self.freeze(writes, reads, &replaced);
         self.lists.entry(table).or_default().insert(0, Arc::new(spilled));
         let store = Arc::clone(&self.store);
         self.merge_level(&store, reader, table)

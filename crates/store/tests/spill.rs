@@ -331,3 +331,26 @@ fn a_transaction_many_times_its_bound_is_one_commit() {
     // And the row of the catalog.
     assert_eq!(store.check().unwrap().records, u64::from(records) + 1);
 }
+
+#[test]
+fn a_load_replaces_a_large_value_that_was_put_before() {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = store::open_or_create(dir, &Options { large_bytes: 900, ..options(1000) }).unwrap();
+    let table = table(&store);
+    let mut tx = begin(&store, Isolation::Serializable);
+    tx.put(&table, b"0500", &[1; 5000]).unwrap();
+    tx.put(&table, b"9999", &[2; 5000]).unwrap();
+    tx.bulk_load(&table, (0..1000u32).map(|n| Ok((format!("{n:04}"), [3; 20])))).unwrap();
+    let long = (1000..1200u32).map(|n| Ok((format!("{n:04}"), vec![4; if n == 1100 { 9000 } else { 20 }])));
+    assert_eq!(tx.bulk_load(&table, long).unwrap(), 200);
+    assert_eq!(tx.get(&table, b"1100").unwrap().unwrap(), [4; 9000]);
+    assert_eq!(tx.get(&table, b"1199").unwrap().unwrap(), [4; 20]);
+    assert_eq!(tx.get(&table, b"0500").unwrap().unwrap(), [3; 20]);
+    commit(&store, tx).unwrap();
+    let snapshot = store.snapshot().unwrap();
+    assert_eq!(snapshot.get(&table, b"0500").unwrap().unwrap(), [3; 20]);
+    assert_eq!(snapshot.get(&table, b"9999").unwrap().unwrap(), [2; 5000]);
+    drop(snapshot);
+    while store.checkpoint().unwrap() {}
+    assert_eq!(store.check().unwrap().orphan_units, 0);
+}
