@@ -94,7 +94,7 @@ fn one_transaction(db: &Database, table: &Table, rows: u64) -> Outcome<()> {
     let mut tx = db.begin()?;
     let mut key = 0u64;
     for _ in 0..rows {
-        tx.insert(table, &key.to_be_bytes(), &key.to_le_bytes())?;
+        tx.put(table, &key.to_be_bytes(), &key.to_le_bytes())?;
         key = (key + step) % rows;
     }
     tx.commit()?;
