@@ -17,7 +17,7 @@ use io::Dir;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A reader of a live log; see [the module](self). Memory: one block, at least 256 KiB.
+/// A reader of a live log; the head of this file has the argument. Memory: one block, at least 256 KiB.
 ///
 /// ```
 /// # use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! (see [`crate::view::SealedMemtable`]), below what the commit still had in memory and above everything older. A
 //! snapshot that began before the commit passes over them, as they know one timestamp: their commit's.
 //!
-//! The next checkpoint makes them part of their tables ([`absorb`]):
+//! The next checkpoint makes them part of their tables (`absorb`):
 //! 1. Their range deletes are taken from the table's run.
 //! 2. Their records, merged, go into it in key order; if it is empty now, into a new run in one pass. Large values stay
 //!    where they are and change their owner; those that newer runs of the same commit hide are retired.

@@ -1,15 +1,15 @@
 //! Values that are in the data file before the commit that refers to them is in the log.
 //!
-//! 1. *Write.* A value that turns out to be longer than [`Store::large_bytes`] is cut into pieces. Each gets an extent
+//! 1. *Write.* A value that turns out to be longer than `Store::large_bytes` is cut into pieces. Each gets an extent
 //!    from the space map, under the map's lock, and is written to it without: no merge that goes on meanwhile holds
 //!    it up. The map saves such extents as free, so a crash frees them by itself.
 //! 2. *Finish.* The index of the pieces is written likewise; the write set holds the reference and an [`Unpublished`],
 //!    which frees the extents when the last who holds it goes: the transaction, or a reader that it gave out.
 //! 3. *Commit* syncs the data file once for all values of the transaction, whatever the durability it asks for: a
 //!    record that names what is not on the disk could be made durable by anyone's flush. Then it appends the record,
-//!    and [`Unpublished::publish`] leaves the extents to the log.
+//!    and `Unpublished::publish` leaves the extents to the log.
 //! 4. A *checkpoint* that puts the reference into a page adopts the extents; one that finds the value replaced while
-//!    it was in memory alone retires them. [`crate::claims`] takes them back from the log after a crash.
+//!    it was in memory alone retires them. `crate::claims` takes them back from the log after a crash.
 
 use crate::store::Store;
 use base::limits::{MAX_PIECES, UNIT_BYTES};

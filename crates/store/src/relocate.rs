@@ -4,8 +4,8 @@
 //! the order of a checkpoint protects a move as it protects an edit, and a crash finds it done or not begun. When the
 //! old places are released, the free end of the file is cut off ([`Space::trim`](space::Space::trim)).
 //!
-//! * Any checkpoint moves something, if more than half of a file of over [`LEAST_UNITS`] is free: at most
-//!   [`ROUND_UNITS`] units, after looking at no more than [`ROUND_PARENTS`] parents of leaves.
+//! * Any checkpoint moves something, if more than half of a file of over `LEAST_UNITS` is free: at most
+//!   `ROUND_UNITS` units, after looking at no more than `ROUND_PARENTS` parents of leaves.
 //! * A [`Compaction`] is a row of checkpoints that move more each, pack leaves on their way, and go on until nothing is
 //!   gained any more. What is left in the end is gaps that no page fits into, and what lies before values in pieces,
 //!   which stay where they are.
