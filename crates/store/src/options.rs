@@ -36,7 +36,7 @@ pub struct Options {
     /// The same in records: what bounds the time that a recovery takes.
     pub max_log_records: u64,
     /// What the writes of one transaction may hold in memory before they are spilled; `None`: a sixteenth of the
-    /// memory, at most 32 MiB.
+    /// memory, at most 256 MiB. More than a block of the log holds (about 60 MiB of keys and values) is spilled always.
     pub write_set_bytes: Option<usize>,
     /// The identity of a new database; `None`: drawn at random. For simulations, which must repeat themselves.
     pub database: Option<DatabaseId>,
@@ -105,7 +105,7 @@ impl Options {
             memtables_bytes: (memory / 8 * 3).max(seal_bytes * 3),
             dirty_bytes: (memory / 8).clamp(256 << 10, 64 << 20),
             pool_bytes: memory / 2,
-            write_set_bytes: self.write_set_bytes.unwrap_or((memory / 16).clamp(64 << 10, 32 << 20)),
+            write_set_bytes: self.write_set_bytes.unwrap_or((memory / 16).clamp(64 << 10, 256 << 20)),
             memtable_chunk_bytes: (seal_bytes / 8).clamp(4 << 10, 1 << 20),
         }
     }

@@ -22,6 +22,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 use txn::{Durability, Isolation, RangeToken};
 
+/// More than this in memory is spilled however large the memory is: what stays is one block of the log.
+const MOST_LOGGED_BYTES: usize = log::MAX_PAYLOAD_BYTES - (4 << 20);
+
 /// How a transaction runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionOptions {
@@ -301,7 +304,9 @@ impl Transaction {
     #[inline]
     fn make_room(&mut self, bytes: usize) -> Result<()> {
         let writes = self.writes();
-        if writes.bytes() + bytes > self.store().shares.write_set_bytes && !writes.is_empty() {
+        let is_full = writes.bytes() + bytes > self.store().shares.write_set_bytes
+            || writes.logged_bytes() + bytes > MOST_LOGGED_BYTES;
+        if is_full && !writes.is_empty() {
             self.spill()?;
         }
         match self.pay_for(WRITE_COST + bytes) {

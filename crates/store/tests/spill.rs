@@ -332,6 +332,27 @@ fn a_transaction_many_times_its_bound_is_one_commit() {
     assert_eq!(store.check().unwrap().records, u64::from(records) + 1);
 }
 
+/// What stays in memory becomes one block of the log, whose length is bounded however much memory there is.
+#[test]
+fn more_than_a_block_of_the_log_is_spilled_however_large_the_memory() {
+    const VALUES: usize = 72;
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store =
+        store::open_or_create(Arc::clone(&dir), &Options { memory_bytes: 4 << 30, ..Options::default() })
+            .unwrap();
+    let table = table(&store);
+    let mut tx = begin(&store, Isolation::Serializable);
+    for number in 0..VALUES {
+        tx.put(&table, &[number as u8], &vec![number as u8; 1_000_000]).unwrap();
+    }
+    commit(&store, tx).unwrap();
+    let tx = begin(&store, Isolation::Serializable);
+    for number in 0..VALUES {
+        let value = tx.get(&table, &[number as u8]).unwrap().unwrap();
+        assert!(value.len() == 1_000_000 && value.iter().all(|&byte| byte == number as u8), "value {number}");
+    }
+}
+
 #[test]
 fn a_load_replaces_a_large_value_that_was_put_before() {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());

@@ -335,6 +335,11 @@ impl TableSet {
         self.entries.len() * PER_ENTRY_BYTES + self.ranges.bytes()
     }
 
+    /// Bytes of the range deletes.
+    pub(super) fn range_bytes(&self) -> usize {
+        self.ranges.bytes()
+    }
+
     /// Forgets everything; keeps small buffers.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
