@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Exists,
     /// The table or database does not exist.
     Missing,
+    /// The call was not to wait, and what it asked for is not in memory. Ask again with a call that may.
+    WouldWait,
     /// An argument is out of its limits, or a call does not fit its object.
     Invalid,
     /// The options given contradict those stored.

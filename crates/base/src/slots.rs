@@ -363,7 +363,7 @@ impl Reader {
     pub fn enter(&self) -> EpochGuard<'_> {
         assert!(!self.inside.replace(true), "an epoch was entered twice");
         self.announce();
-        EpochGuard { reader: self }
+        EpochGuard { reader: self, may_wait: true }
     }
 
     /// Enters the current epoch, and a call with it: the view stays as long as the guard, or the [`Aside`] that comes
@@ -404,6 +404,8 @@ impl Drop for Reader {
 #[derive(Debug)]
 pub struct EpochGuard<'a> {
     reader: &'a Reader,
+    /// Whether who holds it may be kept waiting for the disk.
+    may_wait: bool,
 }
 
 impl EpochGuard<'_> {
@@ -425,6 +427,20 @@ impl EpochGuard<'_> {
 }
 
 impl<'a> EpochGuard<'a> {
+    /// The same guard for somebody who must not wait: a page that is not in memory is then an error,
+    /// [`ErrorKind::WouldWait`](crate::ErrorKind::WouldWait), and is not read.
+    #[inline]
+    pub fn without_waiting(mut self) -> Self {
+        self.may_wait = false;
+        self
+    }
+
+    /// Whether its holder may be kept waiting for the disk.
+    #[inline]
+    pub fn may_wait(&self) -> bool {
+        self.may_wait
+    }
+
     /// Leaves the epoch and stays in the call: a user's code runs now, or a cursor is kept for the next step.
     #[inline]
     pub fn aside(self) -> Aside<'a> {

@@ -59,6 +59,6 @@ pub use store::check::{Findings as CheckFindings, Report as CheckReport};
 pub use store::memory::MemoryStats;
 pub use store::pacing::{Cause as DelayCause, Delays, PacingStats};
 pub use store::stats::Stats;
-pub use store::{OpenReader, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter};
+pub use store::{OpenReader, Resident, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter};
 pub use transaction::Transaction;
 pub use txn::{Durability, Isolation};

@@ -2,7 +2,7 @@
 
 use crate::cursor::{Cursor, Range, Span};
 use base::Result;
-use store::{Table, ValueReader};
+use store::{Resident, Table, ValueReader};
 
 /// Everything that was acknowledged at one moment, for as long as this lives. `Send`, not `Sync`: for another
 /// thread make another with [`Snapshot::try_clone`].
@@ -41,6 +41,27 @@ impl Snapshot {
     #[inline]
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inner.get(table, key)
+    }
+
+    /// A copy of the value of `key`, if memory alone can tell: nothing is read from the disk and nobody is waited for,
+    /// so that a thread with other business may ask. [`Resident::WouldWait`] says to call [`Snapshot::get`] where one
+    /// may wait. It also answers so for long values that lie outside the pages, and once after tables were made or
+    /// dropped.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// db.put(&table, b"k", b"v")?;
+    /// let snapshot = db.snapshot()?;
+    /// assert_eq!(snapshot.get_resident(&table, b"k")?, pando::Resident::Found(b"v".to_vec()));
+    /// assert_eq!(snapshot.get_resident(&table, b"other")?, pando::Resident::Absent);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn get_resident(&self, table: &Table, key: &[u8]) -> Result<Resident<Vec<u8>>> {
+        self.inner.get_resident(table, key)
     }
 
     /// Runs `with` on the value of `key` where it lies, without a copy. `None` if the key is absent.

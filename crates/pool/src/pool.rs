@@ -7,7 +7,7 @@ use base::budget::{Account, Given, Need};
 use base::limits::{UNIT_BYTES, is_page_size};
 use base::slots::{EpochGuard, Reader, Slots};
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::{DatabaseId, Error, PagePtr, Result, checksum};
+use base::{DatabaseId, Error, ErrorKind, PagePtr, Result, checksum};
 use io::File;
 use page::Page;
 use std::sync::Arc;
@@ -126,7 +126,8 @@ impl Pool {
         Pool { file, database, page_bytes, ledger, misses, file_units: AtomicU64::new(0) }
     }
 
-    /// The page that `ptr` names. A miss leaves the epoch, loads, verifies and pins.
+    /// The page that `ptr` names. A miss leaves the epoch, loads, verifies and pins; under a guard whose holder must
+    /// not wait it does nothing, and answers [`ErrorKind::WouldWait`](base::ErrorKind::WouldWait).
     ///
     /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if what is there is not what `ptr` names,
     /// [`ErrorKind::Full`](base::ErrorKind::Full) if no frame can be had, and those of the file. None is cached.
@@ -136,6 +137,7 @@ impl Pool {
         assert!(guard.belongs_to(self.misses.slots()), "the guard is of another database");
         match self.misses.frames().read(guard, ptr) {
             Ok(resident) => Ok(PageRef(Held::InEpoch(resident))),
+            Err(guard) if !guard.may_wait() => Err(would_wait()),
             Err(guard) => guard.outside(|| self.fault(ptr)).map(|pin| PageRef(Held::Pinned(pin))),
         }
     }
@@ -269,4 +271,9 @@ impl Pool {
     fn corrupt(&self, ptr: PagePtr, what: impl std::fmt::Display) -> Error {
         Error::corruption(format!("{}: bad pointer to {ptr:?}: {what}", self.file.name()))
     }
+}
+
+#[cold]
+fn would_wait() -> Error {
+    Error::new(ErrorKind::WouldWait, "a page on the way is not in memory")
 }

@@ -64,16 +64,19 @@ impl Table {
     /// handle was last checked, that is two comparisons; else a look-up.
     #[inline]
     pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<()> {
+        if self.is_known_to(snapshot) { Ok(()) } else { self.look_up(snapshot) }
+    }
+
+    /// Whether no commit touched the catalog since this handle was found good, so that no look-up is needed.
+    #[inline]
+    pub(crate) fn is_known_to(&self, snapshot: &Snapshot) -> bool {
         let store = snapshot.store();
         // SeqCst, partner the commit's store: a catalog commit at or before `snapshot.ts()` is seen here.
         let changed = store.catalog_changed.load(Ordering::SeqCst);
         // Relaxed: the value alone matters; it only ever moves to later points at which the row was found.
         let known_at = self.inner.known_at.load(Ordering::Relaxed);
         let same_database = self.inner.database == store.database;
-        if same_database && known_at != 0 && changed <= known_at && known_at <= snapshot.ts().0 {
-            return Ok(());
-        }
-        self.look_up(snapshot)
+        same_database && known_at != 0 && changed <= known_at && known_at <= snapshot.ts().0
     }
 
     #[cold]

@@ -3,6 +3,7 @@
 //! Reading order:
 //! * [`view`]: what a reader sees and when the old may go; [`snapshot`]: a read; `lease`: why it costs nothing;
 //!   [`expiry`]: what long readers keep, and for how long.
+//!   `resident`: a read that does not wait.
 //! * [`transaction`]: reads and writes of one's own, over [`write_set`] and [`merge`].
 //! * [`commit`]: the one path in, in nine steps; [`large`]: values that are written before it; `value_writer` and
 //!   `value_reader`: their users.
@@ -44,6 +45,7 @@ pub mod rebuild;
 mod recent;
 pub mod recovery;
 pub mod relocate;
+mod resident;
 pub mod salvage;
 pub mod scan;
 mod scan_mut;
@@ -66,6 +68,7 @@ pub use options::Options;
 pub use pinned::{Part, Pinned};
 pub use rebuild::Rebuild;
 pub use recovery::{open, open_or_create};
+pub use resident::Resident;
 pub use run::walk::Piece;
 pub use scan::{Cursor, Span};
 pub use scan_mut::CursorMut;

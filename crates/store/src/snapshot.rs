@@ -104,7 +104,7 @@ impl Snapshot {
 
     /// What the memtables of `view` know of `key`, newest first.
     #[inline]
-    fn in_memtables<'v>(&self, view: &'v View, table: TableId, key: &[u8]) -> Option<Found<'v>> {
+    pub(crate) fn in_memtables<'v>(&self, view: &'v View, table: TableId, key: &[u8]) -> Option<Found<'v>> {
         view.memtables().find_map(|memtable| memtable.get(table, key, self.ts))
     }
 

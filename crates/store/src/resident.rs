@@ -1,0 +1,58 @@
+//! A get for callers that must not wait: a thread that serves many sockets, say.
+//!
+//! It goes the way of every other get as far as memory reaches, under a guard that says not to wait
+//! ([`base::slots::EpochGuard::without_waiting`]), and stops at the first thing that is not there: a page, a value
+//! outside the pages, attached runs, a table whose row would have to be looked up. Nothing is read from the disk,
+//! nobody is waited for, and nothing is begun on the caller's behalf.
+
+use crate::handle::Table;
+use crate::snapshot::Snapshot;
+use base::{ErrorKind, Result, TableId};
+use memtable::Found;
+use page::Value;
+
+/// What a read that does not wait found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resident<T> {
+    /// The key is present.
+    Found(T),
+    /// The key is absent.
+    Absent,
+    /// Memory does not say; a call that may wait will.
+    WouldWait,
+}
+
+impl Snapshot {
+    /// A copy of the value of `key`, if memory alone can tell.
+    #[inline]
+    pub fn get_resident(&self, table: &Table, key: &[u8]) -> Result<Resident<Vec<u8>>> {
+        if !table.is_known_to(self) {
+            return Ok(Resident::WouldWait);
+        }
+        match self.get_resident_in(table.id(), key) {
+            Err(error) if error.kind() == ErrorKind::WouldWait => Ok(Resident::WouldWait),
+            told => told,
+        }
+    }
+
+    fn get_resident_in(&self, table: TableId, key: &[u8]) -> Result<Resident<Vec<u8>>> {
+        let mut call = self.call()?.without_waiting();
+        let view = self.view(&call);
+        if view.has_attached {
+            return Ok(Resident::WouldWait);
+        }
+        match self.in_memtables(view, table, key) {
+            Some(Found::Value(value)) => return Ok(Resident::Found(value.to_vec())),
+            Some(Found::Large(_)) => return Ok(Resident::WouldWait),
+            Some(Found::Deleted) => return Ok(Resident::Absent),
+            None => {}
+        }
+        let run = view.tables.run(table);
+        let leaf = run.get(&self.store().pool, &mut call, key)?;
+        Ok(match leaf.as_ref().map(|leaf| leaf.value()) {
+            Some(Value::Inline(value)) => Resident::Found(value.to_vec()),
+            Some(Value::Large(_)) => Resident::WouldWait,
+            Some(Value::Deleted) | None => Resident::Absent,
+        })
+    }
+}
