@@ -230,15 +230,3 @@ impl Bump {
 
 /// What records and everything else at the low end is aligned to.
 const RECORD_ALIGN: usize = 8;
-
-/// Asks the processor to fetch the cache line at `at`, which may be any address.
-#[inline(always)]
-pub(crate) fn prefetch<T>(at: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch has no effect that a program could observe, at any address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = at;
-}

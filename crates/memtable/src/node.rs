@@ -55,10 +55,10 @@
 //! to; the readers' Acquire loads of the same words are the partners. Heads are plain data that a permutation
 //! publishes: Relaxed. `newest` is stored before what it announces, and also published by that.
 
-use crate::arena::prefetch;
 use crate::record::{Header, Record, compare_behind_head};
 use base::CommitTs;
 use base::keys::head8;
+use base::prefetch::prefetch;
 use base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::array;
 use std::cmp::Ordering as Order;

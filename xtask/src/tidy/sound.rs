@@ -6,6 +6,7 @@ use crate::source::{Line, Source, find_word};
 /// The files that may hold `unsafe`, each with the reason why it cannot do without.
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/bench/src/alloc.rs", "an allocator that counts what it hands on"),
+    ("crates/base/src/prefetch.rs", "the processor's hint, which is an intrinsic"),
     ("crates/base/src/slots.rs", "chunks of slots that live as long as the database, behind atomic pointers"),
     ("crates/io/src/fork.rs", "a page that the kernel wipes in forked children"),
     ("crates/io/src/map.rs", "a log segment that is already written, reached through a shared mapping"),

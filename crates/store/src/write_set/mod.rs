@@ -207,7 +207,9 @@ impl WriteSet {
     /// The large values to be committed; every table was sorted.
     pub(crate) fn committed_large(&self) -> impl Iterator<Item = &Arc<Unpublished>> {
         let sets = if self.has_large() { self.sets() } else { &[] };
-        sets.iter().flat_map(TableSet::in_order).filter_map(|entry| Some(self.large.get(entry.large()?)))
+        sets.iter()
+            .flat_map(|set| set.in_order(&self.arena))
+            .filter_map(|entry| Some(self.large.get(entry.large()?)))
     }
 
     /// Deletes `key`, present or not. Costs what [`WriteSet::put`] does.
@@ -379,7 +381,7 @@ impl WriteSet {
     /// The puts and deletes of `table`, which must have been sorted, strictly ascending.
     pub fn records(&self, table: TableId) -> impl Iterator<Item = (&[u8], Own<'_>)> {
         let record = |entry: &table::Entry| (entry.key(&self.arena), entry.own(&self.arena, &self.large));
-        self.table(table).into_iter().flat_map(move |set| set.in_order().map(record))
+        self.table(table).into_iter().flat_map(move |set| set.in_order(&self.arena).map(record))
     }
 
     /// Everything to commit in `table`, which must have been sorted, in the order in which the log has it.
@@ -403,7 +405,7 @@ impl WriteSet {
             let ranges = set.ranges.spans().iter();
             let ranges =
                 ranges.map(|span| WrittenKey::Range { start: &span.start, end: span.end.as_deref() });
-            let keys = set.to_validate().map(|entry| {
+            let keys = set.to_validate(&self.arena).map(|entry| {
                 let (key, read) = (entry.key(&self.arena), entry.read());
                 if entry.state() == State::Gone {
                     WrittenKey::Read { key }
@@ -456,7 +458,7 @@ impl WriteSet {
     pub fn large_entries(&self) -> impl Iterator<Item = (TableId, &[u8], &Arc<Unpublished>, Prior)> {
         let sets = if self.has_large() { self.sets() } else { &[] };
         sets.iter().flat_map(move |set| {
-            set.in_order().filter_map(move |entry| {
+            set.in_order(&self.arena).filter_map(move |entry| {
                 let prior = if entry.read() { Prior::Read } else { Prior::Unread };
                 Some((set.table, entry.key(&self.arena), self.large.get(entry.large()?), prior))
             })

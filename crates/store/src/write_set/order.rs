@@ -57,6 +57,12 @@ fn class(key: &[u8]) -> u32 {
 }
 
 impl Ranked {
+    /// The number of the entry.
+    #[inline]
+    pub(super) fn entry(&self) -> u32 {
+        self.entry
+    }
+
     #[inline]
     fn compare(&self, key: &[u8], head: u64, keys: Keys<'_>) -> Ordering {
         let by_word = (self.head, self.class).cmp(&(head, class(key)));
@@ -74,13 +80,14 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// The order of the entries numbered `live`. O(n log n).
-    pub(super) fn build(live: impl Iterator<Item = u32>, keys: Keys<'_>) -> Self {
+    /// The order of the `count` entries numbered `live`. O(n log n).
+    pub(super) fn build(count: usize, live: impl Iterator<Item = u32>, keys: Keys<'_>) -> Self {
         let rank = |entry: u32| {
             let found = &keys.entries[entry as usize];
             Ranked { head: found.head(), class: found.key_len().min(9) as u32, entry }
         };
-        let mut ranked: Vec<Ranked> = live.map(rank).collect();
+        let mut ranked = Vec::with_capacity(count);
+        ranked.extend(live.map(rank));
         sort(&mut ranked, 0, keys);
         Order { blocks: if ranked.is_empty() { Vec::new() } else { vec![ranked] } }
     }
@@ -183,9 +190,9 @@ impl Order {
         Some(Position { block, index: self.blocks[block].len() - 1 })
     }
 
-    /// All entries in key order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
-        self.blocks.iter().flatten().map(|ranked| ranked.entry)
+    /// All entries in key order, block by block.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &[Ranked]> {
+        self.blocks.iter().map(Vec::as_slice)
     }
 }
 

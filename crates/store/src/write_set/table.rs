@@ -13,10 +13,13 @@ use super::ranges::Ranges;
 use super::{LargeValues, Own};
 use base::TableId;
 use base::keys::head8;
+use base::prefetch::prefetch;
 use std::cell::OnceCell;
 
 /// Up to so many entries a scan over their heads is faster than hashing.
 const SCANNED: usize = 16;
+/// How far ahead of its use a key is fetched, in entries; an entry twice as far. From 8 on it makes no difference.
+const FETCHED_AHEAD: usize = 12;
 /// Entries that an emptied table keeps room for: 256 KiB.
 const KEPT_ENTRIES: usize = 8192;
 
@@ -237,7 +240,7 @@ impl TableSet {
         let keys = Keys { entries: &self.entries, arena };
         self.order.get_or_init(|| {
             let is_live = |&number: &u32| keys.entries[number as usize].state() != State::Gone;
-            Order::build((0..keys.entries.len() as u32).filter(is_live), keys)
+            Order::build(self.live, (0..keys.entries.len() as u32).filter(is_live), keys)
         })
     }
 
@@ -249,12 +252,28 @@ impl TableSet {
     }
 
     /// The live entries in key order; the order was made, or one entry is all there is.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn in_order<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = &'a Entry> {
         let order = self.order.get();
         assert!(order.is_some() || self.entries.len() <= 1, "records are asked for after sorting");
         let alone = if order.is_none() { &self.entries[..] } else { &[] };
         let alone = alone.iter().filter(|entry| entry.state() != State::Gone);
-        order.into_iter().flat_map(Order::iter).map(|number| self.entry(number)).chain(alone)
+        self.ordered(order, arena).chain(alone)
+    }
+
+    /// The entries in the order that was made, if it was. Entries and keys lie in the order of the writing, so that
+    /// each of the two would be a cache miss, one waiting for the other: both are fetched ahead, the entry first.
+    fn ordered<'a>(&'a self, order: Option<&'a Order>, arena: &'a Arena) -> impl Iterator<Item = &'a Entry> {
+        order.into_iter().flat_map(Order::blocks).flat_map(move |block| {
+            (0..block.len()).map(move |at| {
+                if let Some(later) = block.get(at + 2 * FETCHED_AHEAD) {
+                    prefetch(self.entry(later.entry()));
+                }
+                if let Some(soon) = block.get(at + FETCHED_AHEAD) {
+                    prefetch(self.entry(soon.entry()).key(arena).as_ptr());
+                }
+                self.entry(block[at].entry())
+            })
+        })
     }
 
     /// The order, if it was made.
@@ -287,8 +306,8 @@ impl TableSet {
     }
 
     /// The entries that validation must know: in key order if that is known, then those that are gone but were read.
-    pub(super) fn to_validate(&self) -> impl Iterator<Item = &Entry> {
-        let ordered = self.order.get().into_iter().flat_map(Order::iter).map(|number| self.entry(number));
+    pub(super) fn to_validate<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = &'a Entry> {
+        let ordered = self.ordered(self.order.get(), arena);
         let rest = if self.order.get().is_none() || self.live < self.entries.len() {
             &self.entries[..]
         } else {
