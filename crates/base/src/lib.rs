@@ -3,7 +3,7 @@
 //! Reading order: [`ids`] and [`large`] (the names of things), [`op`] (what a transaction does to a table), [`error`],
 //! [`limits`], [`checksum`], [`codec`] (bytes to numbers and back), [`keys`] (order-preserving encodings),
 //! [`slots`] (who is reading, and what must not be freed under them), [`budget`], [`seams`] (time and chance),
-//! [`prefetch`](prefetch::prefetch), [`sync`] (the one door to locks and atomics, so that loom and shuttle can stand in for them).
+//! [`mod@prefetch`], [`sync`] (the one door to locks and atomics, so that loom and shuttle can stand in for them).
 #![deny(missing_docs)]
 
 pub mod budget;

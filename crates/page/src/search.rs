@@ -10,6 +10,7 @@
 
 use crate::header::{SLOT_BYTES, Slot, head_of};
 use crate::{EditCounters, Page};
+use base::prefetch::prefetch;
 use std::cmp::Ordering;
 
 /// Suffixes up to this long are known from head and length alone.
@@ -106,6 +107,8 @@ impl<'a> Page<'a> {
 /// How far around its guess [`lower_bound`] looks first. Halving this window takes 5 steps, on 4 or 5 neighbouring
 /// cache lines; among 1,000 evenly spread heads the guess is off by 16 slots on average.
 const REACH: usize = 16;
+/// Slots in a cache line.
+const LINE_SLOTS: usize = 64 / SLOT_BYTES;
 
 /// The first of `slots` that is not less than `least`, by value.
 ///
@@ -124,6 +127,7 @@ fn lower_bound(slots: &[[u8; SLOT_BYTES]], least: u64) -> usize {
         // At most 2^32 times 2^14 slots.
         let guess = (share * (slots.len() - 1) as u64 / span) as usize;
         let (low, high) = (guess.saturating_sub(REACH), (guess + REACH).min(slots.len()));
+        slots[low..high].iter().step_by(LINE_SLOTS).for_each(|line| prefetch(line));
         if low > 0 && !less(low - 1) {
             to = low - 1;
         } else if high < slots.len() && less(high) {
