@@ -87,3 +87,9 @@ pub fn header(bytes: &[u8]) -> u64 {
 pub fn record(key: &[u8], value: &[u8]) -> u64 {
     mix(xxh3_64(key), xxh3_64(value))
 }
+
+/// The hash of a key, as filters use it.
+#[inline]
+pub fn key(key: &[u8]) -> u64 {
+    xxh3_64(key)
+}

@@ -28,7 +28,7 @@ pub enum Op<'a> {
     /// Attaches a run that was synced before this was logged: all that it says about the table takes effect before
     /// whatever follows. The first operations of a record, if it has any.
     Attach {
-        /// What it is, 96 bytes: `run::Delta`.
+        /// What it is, 144 bytes: `run::Delta`.
         delta: &'a [u8; DELTA_BYTES],
         /// Extents of this run or others of the same record: [`encode_extents`].
         extents: &'a [u8],
@@ -49,7 +49,7 @@ pub enum Op<'a> {
 }
 
 /// Bytes that describe an attached run.
-pub const DELTA_BYTES: usize = 96;
+pub const DELTA_BYTES: usize = 144;
 
 /// The extents of an `Attach` operation: of each its first unit and how many, as varints. Neighbours are joined, up to
 /// what one pointer could name.

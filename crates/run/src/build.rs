@@ -6,9 +6,9 @@
 //!    checksum. Each goes, as a pointer behind its lowest key, to the end of the tail one level up.
 //! 3. At the end the levels are closed from the leaves up, until one has a single page: the root.
 //!
-//! Separators are as short as can be. Every page but the last of each level is full. Memory: the buffers, that is the
-//! size asked for and an eighth of it for each level above the leaves; large values pass through, or are kept by
-//! reference.
+//! Separators are as short as can be, unless they are to be whole keys. Every page but the last of each level is full.
+//! Memory: the buffers, that is the size asked for and an eighth of it for each level above the leaves; large values
+//! pass through, or are kept by reference.
 //!
 //! The hashes of the records that come in and of those in the leaves that are written are held against each other, as
 //! by the editor: a difference is corruption, and the run is not handed out.
@@ -21,6 +21,7 @@ use base::{CheckpointNo, Error, ErrorKind, PagePtr, Result, TableId};
 use page::{EditCounters, Kind, PageMut, Value};
 use pool::Pool;
 use space::Space;
+use std::cell::RefCell;
 
 /// The most that is allocated and written at once: enough that a disk's latency does not matter.
 const MAX_BUFFER_BYTES: usize = 1 << 20;
@@ -39,6 +40,16 @@ impl Allocate for &Mutex<Space> {
     }
     fn for_value(&mut self, units: u64) -> Result<u64> {
         lock(self).allocate(units)
+    }
+}
+
+/// For builders that take their room from the same place by turns.
+impl<A: Allocate + ?Sized> Allocate for &RefCell<A> {
+    fn for_pages(&mut self, units: u64) -> Result<u64> {
+        self.borrow_mut().for_pages(units)
+    }
+    fn for_value(&mut self, units: u64) -> Result<u64> {
+        self.borrow_mut().for_value(units)
     }
 }
 
@@ -77,6 +88,7 @@ pub struct Builder<'a, A> {
     space: A,
     birth: CheckpointNo,
     table: Option<TableId>,
+    whole_separators: bool,
     buffer_pages: usize,
     levels: Vec<Level>,
     /// The last record's key.
@@ -106,6 +118,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
             space,
             birth,
             table: None,
+            whole_separators: false,
             buffer_pages,
             levels: Vec::new(),
             last: Vec::new(),
@@ -120,6 +133,13 @@ impl<'a, A: Allocate> Builder<'a, A> {
     #[must_use]
     pub fn of_table(mut self, table: TableId) -> Self {
         self.table = Some(table);
+        self
+    }
+
+    /// Has separators be the keys that they lead to, whole: for a run in which keys between two records are looked up.
+    #[must_use]
+    pub(crate) fn with_whole_separators(mut self) -> Self {
+        self.whole_separators = true;
         self
     }
 
@@ -181,7 +201,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
             let mut separator = std::mem::take(&mut self.scratch);
             separator.clear();
             let common = self.last.iter().zip(key).take_while(|(a, b)| a == b).count();
-            separator.extend_from_slice(&key[..=common]);
+            separator.extend_from_slice(if self.whole_separators { key } else { &key[..=common] });
             let begun = self.begin_page(0, &separator);
             self.scratch = separator;
             begun?;

@@ -4,17 +4,22 @@
 //! |---|---|
 //! | 0-47 | the run of records, which may hold deletes |
 //! | 48-95 | the run of its range tombstones; see [`Ranges`] |
+//! | 96-143 | the run of the records' filter; see [`filter`](crate::filter) |
 //!
 //! A key's record decides; where there is none, a range tombstone that covers the key says that it is deleted; else the
-//! runs below decide.
+//! runs below decide. The filter is asked before the records' pages.
 
+use crate::build::{Allocate, Builder};
 use crate::cursor::Cursor;
 use crate::descriptor::Run;
 use crate::drop::retire_subtree;
+use crate::filter::{BitsPerKey, FilterBuilder, Probe, may_hold};
+use crate::get::Spot;
 use crate::ranges::Ranges;
-use base::slots::Reader;
+use base::slots::{EpochGuard, Reader};
 use base::sync::Mutex;
-use base::{CheckpointNo, Result};
+use base::{CheckpointNo, Error, Result, TableId};
+use page::Value;
 use pool::Pool;
 use space::Space;
 use std::ops::Bound;
@@ -29,17 +34,34 @@ pub struct Delta {
     pub ranges: Arc<Ranges>,
     /// The same on the disk.
     pub ranges_run: Run,
+    /// The filter of the records; empty: there is none.
+    pub filter: Run,
+}
+
+/// What a delta says of a key.
+#[derive(Clone, Copy, Debug)]
+pub enum Said {
+    /// Its record, which may be a delete, lies here.
+    Record(Spot),
+    /// A range tombstone covers it.
+    Covered,
 }
 
 impl Delta {
     /// Bytes of the encoded form.
-    pub const BYTES: usize = 2 * Run::BYTES;
+    pub const BYTES: usize = 3 * Run::BYTES;
+
+    /// Its three runs: records, range tombstones, filter.
+    pub fn all(&self) -> [Run; 3] {
+        [self.records, self.ranges_run, self.filter]
+    }
 
     /// The on-disk form.
     pub fn encode(&self) -> [u8; Delta::BYTES] {
         let mut out = [0; Delta::BYTES];
-        out[..Run::BYTES].copy_from_slice(&self.records.encode());
-        out[Run::BYTES..].copy_from_slice(&self.ranges_run.encode());
+        for (run, bytes) in self.all().iter().zip(out.chunks_exact_mut(Run::BYTES)) {
+            bytes.copy_from_slice(&run.encode());
+        }
         out
     }
 
@@ -48,24 +70,55 @@ impl Delta {
     /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) where the bytes are no descriptors; what reading
     /// pages answers.
     pub fn decode(bytes: &[u8; Delta::BYTES], pool: &Pool, reader: &Reader) -> Result<Delta> {
-        let (records, ranges_run) = Delta::runs(bytes)?;
+        let [records, ranges_run, filter] = Delta::runs(bytes)?;
         let ranges = Arc::new(Ranges::read(ranges_run, pool, reader)?);
-        Ok(Delta { records, ranges, ranges_run })
+        Ok(Delta { records, ranges, ranges_run, filter })
     }
 
-    /// The run of records and that of range tombstones that an on-disk form names.
-    pub fn runs(bytes: &[u8; Delta::BYTES]) -> Result<(Run, Run)> {
-        let records = Run::decode(bytes.first_chunk().expect("48 of 96 bytes"))?;
-        Ok((records, Run::decode(bytes.last_chunk().expect("48 of 96 bytes"))?))
+    /// The runs that an on-disk form names, as [`Delta::all`] has them.
+    pub fn runs(bytes: &[u8; Delta::BYTES]) -> Result<[Run; 3]> {
+        let run = |at: usize| Run::decode(bytes[at * Run::BYTES..].first_chunk().expect("48 of 144 bytes"));
+        let runs = [run(0)?, run(1)?, run(2)?];
+        match runs[1].deletes || runs[2].deletes {
+            true => Err(Error::corruption("a run of range tombstones, or a filter, that holds deletes")),
+            false => Ok(runs),
+        }
+    }
+
+    /// What it says of the probe's key. Where the filter says no, it costs no page of the records.
+    #[inline]
+    pub fn find(&self, pool: &Pool, guard: &mut EpochGuard<'_>, probe: Probe<'_>) -> Result<Option<Said>> {
+        if self.records.root.is_some()
+            && may_hold(&self.filter, pool, guard, probe)?
+            && let Some(spot) = self.records.spot(pool, guard, probe.key)?
+        {
+            return Ok(Some(Said::Record(spot)));
+        }
+        let is_covered = !self.ranges.is_empty() && self.ranges.covering(probe.key).is_some();
+        Ok(is_covered.then_some(Said::Covered))
+    }
+
+    /// Holds the filter against the records: each must pass it. Reads both through the pool.
+    ///
+    /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) naming the first key that does not pass.
+    pub fn check_filter(&self, pool: &Pool, reader: &Reader) -> Result<()> {
+        let mut cursor = Cursor::new(self.records);
+        cursor.seek_first(pool, reader)?;
+        while let Some((key, _)) = cursor.entry() {
+            if !may_hold(&self.filter, pool, &mut reader.enter(), Probe::new(key))? {
+                let key = key.escape_ascii();
+                return Err(Error::corruption(format!(
+                    "a filter does not know the key \"{key}\" of its run"
+                )));
+            }
+            cursor.next(pool, reader)?;
+        }
+        Ok(())
     }
 
     /// Whether it says something about `key`. One page a level.
     pub fn knows(&self, pool: &Pool, reader: &Reader, key: &[u8]) -> Result<bool> {
-        if self.ranges.covering(key).is_some() {
-            return Ok(true);
-        }
-        let mut guard = reader.enter();
-        Ok(self.records.get(pool, &mut guard, key)?.is_some())
+        Ok(self.find(pool, &mut reader.enter(), Probe::new(key))?.is_some())
     }
 
     /// Some key in `start..end` that it says something about; of a range tombstone that reaches in, where that starts.
@@ -121,12 +174,49 @@ impl Delta {
         space: &Mutex<Space>,
         at: CheckpointNo,
     ) -> Result<()> {
-        for run in [self.records, self.ranges_run] {
+        for run in self.all() {
             if let Some((root, level)) = run.top() {
                 retire_subtree(pool, reader, space, at, root, level, false)?;
             }
         }
         Ok(())
+    }
+}
+
+/// Builds a delta's records and their filter, in one pass.
+pub struct DeltaBuilder<'a, A> {
+    records: Builder<'a, A>,
+    filter: FilterBuilder<'a, A>,
+}
+
+impl<'a, A: Allocate + Copy> DeltaBuilder<'a, A> {
+    /// As [`Builder::new`], with a filter of so many bits for each key.
+    pub fn new(pool: &'a Pool, space: A, birth: CheckpointNo, buffer_bytes: usize, bits: BitsPerKey) -> Self {
+        let records = Builder::new(pool, space, birth, buffer_bytes);
+        DeltaBuilder { records, filter: FilterBuilder::new(pool, space, birth, buffer_bytes / 8, bits) }
+    }
+
+    /// As [`Builder::of_table`].
+    #[must_use]
+    pub fn of_table(self, table: TableId) -> Self {
+        DeltaBuilder { records: self.records.of_table(table), filter: self.filter.of_table(table) }
+    }
+
+    /// Adds a record behind all others: [`Builder::add`].
+    #[inline]
+    pub fn add(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
+        self.records.add(key, value)?;
+        self.filter.add(key)
+    }
+
+    /// The records' builder, to look at.
+    pub fn records(&self) -> &Builder<'a, A> {
+        &self.records
+    }
+
+    /// The delta of `ranges` and of what was added. Errors as [`Builder::finish`].
+    pub fn finish(self, ranges: Arc<Ranges>, ranges_run: Run) -> Result<Delta> {
+        Ok(Delta { records: self.records.finish()?, ranges, ranges_run, filter: self.filter.finish()? })
     }
 }
 

@@ -43,7 +43,35 @@ impl PinnedRecord {
     }
 }
 
+/// Where a record is, as long as its run's pages stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    leaf: PagePtr,
+    index: u32,
+}
+
+impl Spot {
+    /// The record itself. One page, most likely in the pool: it was looked at a moment ago.
+    ///
+    /// Errors: what reading the page answers.
+    #[inline]
+    pub fn leaf<'g>(self, pool: &'g Pool, guard: &'g mut EpochGuard<'_>) -> Result<Leaf<'g>> {
+        Ok(Leaf { page: pool.read(guard, self.leaf)?, index: self.index as usize })
+    }
+}
+
 impl Run {
+    /// Where the record under `key` is. Unlike [`Run::get`] it borrows nothing, so that runs can be asked in turn.
+    #[inline]
+    pub fn spot(&self, pool: &Pool, guard: &mut EpochGuard<'_>, key: &[u8]) -> Result<Option<Spot>> {
+        let Some((root, level)) = self.top() else { return Ok(None) };
+        let ptr = descend(pool, guard, root, level, key)?;
+        let leaf = pool.read(guard, ptr)?;
+        expect_leaf(leaf.page(), ptr, self.deletes)?;
+        let index = leaf.page().search(key).ok();
+        Ok(index.map(|index| Spot { leaf: ptr, index: index as u32 }))
+    }
+
     /// The record under `key`. Reads one page per level: at most [`Run::height`](Run) of them.
     ///
     /// Errors: what reading a page answers, and [`ErrorKind::Corruption`](base::ErrorKind::Corruption) where a page
@@ -62,23 +90,36 @@ impl Run {
     }
 }
 
-/// The record under `key` in the subtree at `ptr`, whose root has `level`. `deletes`: it may be a delete.
+/// The record under `key` in the subtree at `root`, whose root has `level`. `deletes`: it may be a delete.
 #[inline]
 pub(crate) fn find<'g>(
     pool: &'g Pool,
     guard: &'g mut EpochGuard<'_>,
-    mut ptr: PagePtr,
+    root: PagePtr,
     level: u8,
     deletes: bool,
     key: &[u8],
 ) -> Result<Option<Leaf<'g>>> {
+    let ptr = descend(pool, guard, root, level, key)?;
+    let leaf = pool.read(guard, ptr)?;
+    expect_leaf(leaf.page(), ptr, deletes)?;
+    Ok(leaf.page().search(key).ok().map(|index| Leaf { page: leaf, index }))
+}
+
+/// The leaf in which `key` lies, if anywhere, below the page of `level` at `ptr`.
+#[inline]
+pub(crate) fn descend(
+    pool: &Pool,
+    guard: &mut EpochGuard<'_>,
+    mut ptr: PagePtr,
+    level: u8,
+    key: &[u8],
+) -> Result<PagePtr> {
     for level in (1..=level).rev() {
         let inner = pool.read(guard, ptr)?;
         let page = inner.page();
         expect_level(page, ptr, level)?;
         ptr = page.child(page.child_for(key));
     }
-    let leaf = pool.read(guard, ptr)?;
-    expect_leaf(leaf.page(), ptr, deletes)?;
-    Ok(leaf.page().search(key).ok().map(|index| Leaf { page: leaf, index }))
+    Ok(ptr)
 }

@@ -12,7 +12,7 @@
 //! Reading order: [`Run`] (the descriptor), [`get`] (one key), [`cursor`] (many, both ways), [`editor`] (the one
 //! writer: shadows pages, edits them in place, writes them back in key order), [`build`] (a whole run, from records in
 //! order), `drop` (of subtrees, unread), [`check`], [`walk`] (every extent, for a copy). A [`delta`] is a run that lies
-//! over others, with deletes and [`ranges`] of them; [`merge`] reads several as one.
+//! over others, with deletes, [`ranges`] of them and a [`filter`]; [`merge`] reads several as one.
 //!
 //! # Rules
 //! 1. A child's level is its parent's less one; the root's level is the height less one. Every descent counts down,
@@ -32,6 +32,7 @@ pub mod delta;
 mod descriptor;
 mod drop;
 pub mod editor;
+pub mod filter;
 pub mod get;
 pub mod large;
 pub mod merge;
@@ -41,10 +42,11 @@ pub mod walk;
 pub use build::{Allocate, Builder};
 pub use check::CheckReport;
 pub use cursor::Cursor;
-pub use delta::Delta;
+pub use delta::{Delta, DeltaBuilder, Said};
 pub use descriptor::{MAX_HEIGHT, Run};
 pub use editor::{Editor, Relocation};
-pub use get::{Leaf, PinnedRecord};
+pub use filter::{BitsPerKey, Probe};
+pub use get::{Leaf, PinnedRecord, Spot};
 pub use large::{Pieces, read_large};
 pub use merge::Merge;
 pub use ranges::Ranges;

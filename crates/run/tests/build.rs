@@ -8,7 +8,7 @@ use base::sync::lock;
 use base::{CheckpointNo, ErrorKind};
 use common::{Bed, Model};
 use page::Value;
-use run::{Builder, Delta, Editor, Merge, Ranges, Run};
+use run::{BitsPerKey, Builder, Delta, DeltaBuilder, Editor, Merge, Ranges, Run};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -128,12 +128,12 @@ impl Said {
         let spans = self.ranges.iter().map(|(start, end)| (&start[..], end.as_deref()));
         let ranges = Ranges::union(spans).unwrap();
         let ranges_run = ranges.write(&bed.pool, &bed.space, bed.birth).unwrap();
-        let mut builder = Builder::new(&bed.pool, &bed.space, bed.birth, 8192);
+        let mut builder = DeltaBuilder::new(&bed.pool, &bed.space, bed.birth, 8192, BitsPerKey(10));
         for (key, value) in &self.records {
             builder.add(key, value.as_ref().map_or(Value::Deleted, |value| Value::Inline(value))).unwrap();
         }
-        let records = builder.finish().unwrap();
-        let delta = Delta { records, ranges: Arc::new(ranges), ranges_run };
+        let delta = builder.finish(Arc::new(ranges), ranges_run).unwrap();
+        bed.read(|pool, reader| delta.check_filter(pool, reader).unwrap());
         let read = bed.read(|pool, reader| Delta::decode(&delta.encode(), pool, reader).unwrap());
         for probe in 0..60u8 {
             let key = format!("{probe:02}").into_bytes();

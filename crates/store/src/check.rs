@@ -6,7 +6,7 @@ use crate::tables::Layout;
 use base::sync::lock;
 use base::{CheckpointNo, Error, Result, TableId};
 use run::check::Expected;
-use run::{Pieces, Run};
+use run::{Delta, Pieces, Run};
 use space::Extent;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -187,11 +187,34 @@ impl Store {
         let expected = Expected { table: None, newest: Some(CheckpointNo(newest.0 + 1)) };
         for table in attached.tables() {
             for delta in attached.of(table) {
-                self.check_run(&delta.records, table, expected, findings, extents);
-                self.check_run(&delta.ranges_run, table, expected, findings, extents);
+                self.check_delta(delta, table, expected, findings, extents);
             }
         }
         (findings.report.records, findings.report.record_bytes) = (records, record_bytes);
+    }
+
+    /// The delta's runs, of whose records alone the report tells; and its filter against its records.
+    fn check_delta(
+        &self,
+        delta: &Delta,
+        table: TableId,
+        expected: Expected,
+        findings: &mut Findings,
+        extents: &mut Vec<Extent>,
+    ) {
+        let before = findings.count;
+        self.check_run(&delta.records, table, expected, findings, extents);
+        let (records, record_bytes) = (findings.report.records, findings.report.record_bytes);
+        self.check_run(&delta.ranges_run, table, expected, findings, extents);
+        self.check_run(&delta.filter, table, expected, findings, extents);
+        (findings.report.records, findings.report.record_bytes) = (records, record_bytes);
+        // What is damaged was said to be, with its place.
+        if findings.count == before
+            && let Some(reader) = self.slots.claim()
+            && let Err(error) = delta.check_filter(&self.pool, &reader)
+        {
+            findings.add(error.within(table));
+        }
     }
 
     fn check_run(

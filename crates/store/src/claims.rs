@@ -66,10 +66,8 @@ pub(crate) fn read_through(reference: &Reference, pool: &Pool) -> Result<()> {
             let mut buffer = Vec::new();
             (0..pieces.count()).try_for_each(|at| pieces.read(pool, at, &mut buffer))
         }
-        Reference::Attached(attached) => {
-            let (records, ranges) = Delta::runs(&attached.delta)?;
-            records.check(pool, &mut |_| Ok(()))?;
-            ranges.check(pool, &mut |_| Ok(())).map(drop)
-        }
+        Reference::Attached(attached) => Delta::runs(&attached.delta)?
+            .iter()
+            .try_for_each(|run| run.check(pool, &mut |_| Ok(())).map(drop)),
     }
 }

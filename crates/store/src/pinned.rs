@@ -245,8 +245,7 @@ impl Pinned {
                             match reference {
                                 Reference::Large(large) => self.values.push_back(large),
                                 Reference::Attached(attached) => {
-                                    let (records, ranges) = Delta::runs(&attached.delta)?;
-                                    self.attached.extend([records, ranges]);
+                                    self.attached.extend(Delta::runs(&attached.delta)?);
                                 }
                             }
                         }

@@ -29,8 +29,9 @@ use base::sync::lock;
 use base::{CheckpointNo, Result, TableId};
 use page::Value;
 use pool::Pool;
-use run::{Allocate, Builder, Delta, Merge, PinnedRecord, Ranges, Run};
+use run::{Allocate, BitsPerKey, Delta, DeltaBuilder, Merge, PinnedRecord, Probe, Ranges, Run, Said};
 use space::Extent;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -42,6 +43,9 @@ const MERGED: usize = 8;
 /// More deltas of one table than this are merged further when they are attached: every read of the table looks into
 /// each until a checkpoint has absorbed them.
 const MOST_ATTACHED: usize = 4;
+
+/// An `insert` asks all of a table's deltas, and most have nothing: one in some five hundred looks in vain into a page.
+const FILTER_BITS: BitsPerKey = BitsPerKey(14);
 
 /// Extents that belong to a transaction: freed when this goes, unless it was committed.
 pub(crate) struct Extents {
@@ -408,15 +412,17 @@ pub(crate) fn find<'d>(
     reader: &Reader,
     key: &[u8],
 ) -> Result<Option<Option<PinnedRecord>>> {
+    let probe = Probe::new(key);
+    let mut guard = reader.enter();
     for delta in deltas {
-        let mut guard = reader.enter();
-        if let Some(leaf) = delta.records.get(pool, &mut guard, key)? {
-            let deleted = leaf.value() == Value::Deleted;
-            return Ok(Some((!deleted).then(|| leaf.pin())));
-        }
-        drop(guard);
-        if delta.ranges.covering(key).is_some() {
-            return Ok(Some(None));
+        match delta.find(pool, &mut guard, probe)? {
+            Some(Said::Record(spot)) => {
+                let leaf = spot.leaf(pool, &mut guard)?;
+                let deleted = leaf.value() == Value::Deleted;
+                return Ok(Some((!deleted).then(|| leaf.pin())));
+            }
+            Some(Said::Covered) => return Ok(Some(None)),
+            None => {}
         }
     }
     Ok(None)
@@ -435,6 +441,9 @@ pub(crate) fn value_of<T>(
     }
 }
 
+/// Takes a draft's records.
+type DraftBuilder<'a> = DeltaBuilder<'a, &'a RefCell<Room<'a>>>;
+
 /// What is being built.
 struct Draft {
     pages: Extents,
@@ -452,16 +461,17 @@ impl Draft {
         &mut self,
         store: &Store,
         ranges: Ranges,
-        fill: &mut dyn FnMut(&mut Builder<'_, Room<'_>>) -> Result<()>,
+        fill: &mut dyn FnMut(&mut DraftBuilder<'_>) -> Result<()>,
     ) -> Result<Delta> {
-        let mut room = Room { pages: &mut self.pages, values: &mut self.values };
+        let room = RefCell::new(Room { pages: &mut self.pages, values: &mut self.values });
         let ranges_run = match ranges.is_empty() {
             true => Run::EMPTY,
-            false => ranges.write(&store.pool, &mut room, self.birth)?,
+            false => ranges.write(&store.pool, &room, self.birth)?,
         };
-        let mut builder = Builder::new(&store.pool, room, self.birth, store.shares.spill_buffer_bytes());
+        let buffer_bytes = store.shares.spill_buffer_bytes();
+        let mut builder = DeltaBuilder::new(&store.pool, &room, self.birth, buffer_bytes, FILTER_BITS);
         fill(&mut builder)?;
-        Ok(Delta { records: builder.finish()?, ranges: Arc::new(ranges), ranges_run })
+        builder.finish(Arc::new(ranges), ranges_run)
     }
 }
 

@@ -1,0 +1,261 @@
+//! Filters: whether a run can have a key, known without its pages.
+//!
+//! A filter is a small run of its own. A record of it stands for a *stretch* of the run that it filters: its key is the
+//! least byte string behind the stretch before, its value a blocked Bloom filter of the stretch's keys (Putze, Sanders,
+//! Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007):
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0 | probes: bits that a key sets, 1-16 |
+//! | 1- | blocks of 64 bytes, at least one |
+//!
+//! A key's 64-bit hash `h` (XXH3) chooses block `(h >> 32) * blocks >> 32`; then, with `x` the lower half of `h`, each
+//! probe multiplies `x` by 0x9e3779b9 (mod 2^32) and sets bit `x >> 23` of the block: bit `b` is bit `b % 8` of byte
+//! `b / 8`.
+//!
+//! # Why by stretches of keys
+//! They need no count beforehand and no more memory than one stretch takes, however long the run: a merge writes them
+//! as it goes, goes on where it stopped, and cuts off what it has consumed. One look costs the levels of a run about a
+//! hundredth as large, whose pages stay in the pool, and one line of a block.
+//!
+//! # Rules
+//! 1. A run's filter knows every key of the run, deletes included: there are no false negatives. `check` holds the
+//!    two against each other.
+//! 2. Separators of a filter's inner pages are whole keys: a key between two stretches would else be looked for in the
+//!    leaf behind its own. So a filter is built, cut and moved, never edited.
+//! 3. A run without a filter is asked itself.
+
+use crate::build::{Allocate, Builder};
+use crate::descriptor::{Run, expect_leaf};
+use crate::get::descend;
+use base::limits::max_inline_bytes;
+use base::slots::EpochGuard;
+use base::{CheckpointNo, Error, Result, TableId, checksum};
+use page::Value;
+use pool::Pool;
+
+const BLOCK_BYTES: usize = 64;
+/// Bits of a probe: a block has 512.
+const BIT_SHIFT: u32 = 32 - 9;
+const MOST_PROBES: u8 = 16;
+
+/// A key, and its hash: computed once for all filters that are asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe<'k> {
+    /// The key.
+    pub key: &'k [u8],
+    hash: u64,
+}
+
+impl<'k> Probe<'k> {
+    /// Of `key`.
+    #[inline]
+    pub fn new(key: &'k [u8]) -> Self {
+        Probe { key, hash: checksum::key(key) }
+    }
+}
+
+/// How exact a filter is: bits for each key. One in a hundred absent keys passes at 10, one in a thousand at 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitsPerKey(pub u8);
+
+impl BitsPerKey {
+    /// The best number of probes, ln 2 of the bits.
+    fn probes(self) -> u8 {
+        ((u32::from(self.0) * 69).div_ceil(100) as u8).clamp(1, MOST_PROBES)
+    }
+}
+
+/// Whether a run whose filter is `filter` can have the probe's key. Reads a page a level of the filter.
+///
+/// Errors: what reading a page answers; [`Corruption`](base::ErrorKind::Corruption) where a stretch is none.
+#[inline]
+pub fn may_hold(filter: &Run, pool: &Pool, guard: &mut EpochGuard<'_>, probe: Probe<'_>) -> Result<bool> {
+    let Some((root, level)) = filter.top() else { return Ok(true) };
+    let ptr = descend(pool, guard, root, level, probe.key)?;
+    let leaf = pool.read(guard, ptr)?;
+    expect_leaf(leaf.page(), ptr, false)?;
+    let at = match leaf.page().search(probe.key) {
+        Ok(at) => at,
+        // Before the first stretch there is nothing.
+        Err(0) => return Ok(false),
+        Err(behind) => behind - 1,
+    };
+    match leaf.page().value(at) {
+        Value::Inline(stretch) => holds(stretch, probe.hash).ok_or_else(|| no_stretch(stretch.len())),
+        Value::Large(_) | Value::Deleted => Err(no_stretch(0)),
+    }
+}
+
+/// The block of `hash` among `blocks`.
+#[inline]
+fn block_of(hash: u64, blocks: usize) -> usize {
+    (((hash >> 32) * blocks as u64) >> 32) as usize
+}
+
+/// `None` if the bytes are no stretch.
+#[inline]
+fn holds(stretch: &[u8], hash: u64) -> Option<bool> {
+    let (&probes, blocks) = stretch.split_first()?;
+    if !(1..=MOST_PROBES).contains(&probes) || blocks.is_empty() || !blocks.len().is_multiple_of(BLOCK_BYTES)
+    {
+        return None;
+    }
+    let at = block_of(hash, blocks.len() / BLOCK_BYTES) * BLOCK_BYTES;
+    let block: &[u8; BLOCK_BYTES] = blocks[at..].first_chunk()?;
+    let mut x = hash as u32;
+    Some((0..probes).all(|_| {
+        x = x.wrapping_mul(0x9e37_79b9);
+        let bit = (x >> BIT_SHIFT) as usize;
+        block[bit / 8] & (1 << (bit % 8)) != 0
+    }))
+}
+
+/// Writes the stretch of `hashes` into `stretch`.
+fn fill(stretch: &mut Vec<u8>, hashes: &[u64], bits: BitsPerKey) {
+    let blocks = (hashes.len() * usize::from(bits.0)).div_ceil(BLOCK_BYTES * 8).max(1);
+    stretch.clear();
+    stretch.push(bits.probes());
+    stretch.resize(1 + blocks * BLOCK_BYTES, 0);
+    for &hash in hashes {
+        let block = &mut stretch[1 + block_of(hash, blocks) * BLOCK_BYTES..][..BLOCK_BYTES];
+        let mut x = hash as u32;
+        for _ in 0..bits.probes() {
+            x = x.wrapping_mul(0x9e37_79b9);
+            let bit = (x >> BIT_SHIFT) as usize;
+            block[bit / 8] |= 1 << (bit % 8);
+        }
+    }
+}
+
+#[cold]
+fn no_stretch(bytes: usize) -> Error {
+    Error::corruption(format!("filter: {bytes} bytes are no stretch of one"))
+}
+
+/// Builds a filter, key by key in ascending order, beside the run of these keys.
+pub struct FilterBuilder<'a, A> {
+    builder: Builder<'a, A>,
+    bits: BitsPerKey,
+    /// Keys of a full stretch.
+    most: usize,
+    /// The present stretch's key, and its keys' hashes.
+    low: Vec<u8>,
+    hashes: Vec<u64>,
+    /// The key added last.
+    last: Vec<u8>,
+    stretch: Vec<u8>,
+}
+
+impl<'a, A: Allocate> FilterBuilder<'a, A> {
+    /// A builder of a new filter; see [`Builder::new`].
+    pub fn new(pool: &'a Pool, space: A, birth: CheckpointNo, buffer_bytes: usize, bits: BitsPerKey) -> Self {
+        let builder = Builder::new(pool, space, birth, buffer_bytes);
+        Self::over(builder, pool.page_bytes(), bits)
+    }
+
+    /// A builder that goes on with `builder`'s filter, whose keys are all before those that will be added.
+    pub(crate) fn over(builder: Builder<'a, A>, page_bytes: usize, bits: BitsPerKey) -> Self {
+        let blocks = (max_inline_bytes(page_bytes) - 1) / BLOCK_BYTES;
+        let most = (blocks * BLOCK_BYTES * 8 / usize::from(bits.0.max(1))).max(1);
+        FilterBuilder {
+            builder: builder.with_whole_separators(),
+            bits,
+            most,
+            low: Vec::new(),
+            hashes: Vec::new(),
+            last: Vec::new(),
+            stretch: Vec::new(),
+        }
+    }
+
+    /// As [`Builder::of_table`].
+    #[must_use]
+    pub fn of_table(self, table: TableId) -> Self {
+        FilterBuilder { builder: self.builder.of_table(table), ..self }
+    }
+
+    /// Adds a key behind all others. Errors as [`Builder::add`].
+    #[inline]
+    pub fn add(&mut self, key: &[u8]) -> Result<()> {
+        if self.hashes.len() == self.most {
+            self.end_stretch()?;
+        }
+        if self.hashes.is_empty() {
+            // As short as tells it from the key before.
+            let common = self.last.iter().zip(key).take_while(|(a, b)| a == b).count();
+            let is_first = self.last.is_empty();
+            self.low.clear();
+            self.low.extend_from_slice(if is_first { key } else { &key[..=common] });
+        }
+        self.hashes.push(checksum::key(key));
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        Ok(())
+    }
+
+    fn end_stretch(&mut self) -> Result<()> {
+        fill(&mut self.stretch, &self.hashes, self.bits);
+        self.hashes.clear();
+        self.builder.add(&self.low, Value::Inline(&self.stretch))
+    }
+
+    /// Writes what is left, and answers the filter. Errors as [`Builder::finish`].
+    pub fn finish(mut self) -> Result<Run> {
+        if !self.hashes.is_empty() {
+            self.end_stretch()?;
+        }
+        self.builder.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::seams::Random;
+
+    /// One in how many absent keys passes.
+    fn passing(bits: u8) -> f64 {
+        let mut random = Random::seeded(u64::from(bits));
+        let hashes: Vec<u64> = (0..3000).map(|_| random.next_u64()).collect();
+        let mut stretch = Vec::new();
+        fill(&mut stretch, &hashes, BitsPerKey(bits));
+        assert!(hashes.iter().all(|&hash| holds(&stretch, hash) == Some(true)), "a false negative");
+        let tries = 200_000;
+        let passed = (0..tries).filter(|_| holds(&stretch, random.next_u64()) == Some(true)).count();
+        passed as f64 / f64::from(tries)
+    }
+
+    #[test]
+    fn absent_keys_pass_as_seldom_as_the_bits_promise() {
+        for (bits, most) in [(8, 0.035), (10, 0.015), (12, 0.008), (16, 0.002)] {
+            let found = passing(bits);
+            assert!(found < most, "{bits} bits: {found}");
+        }
+    }
+
+    /// The worked example of docs/format.md.
+    #[test]
+    fn the_example_of_the_format() {
+        let hash = checksum::key(b"aspen");
+        let mut bits = Vec::new();
+        let mut x = hash as u32;
+        for _ in 0..3 {
+            x = x.wrapping_mul(0x9e37_79b9);
+            bits.push(x >> BIT_SHIFT);
+        }
+        assert_eq!((hash, block_of(hash, 2)), (0x5761_b0f4_006c_ecdb, 0));
+        assert_eq!(bits, [431, 144, 40]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_stretch_are_refused() {
+        let good = [&[6][..], &[0xff; 128]].concat();
+        assert_eq!(holds(&good, 7), Some(true));
+        for bad in
+            [&[][..], &[6], &good[..128], &[&[0][..], &[1; 64]].concat(), &[&[17][..], &[1; 64]].concat()]
+        {
+            assert_eq!(holds(bad, 7), None, "{} bytes", bad.len());
+        }
+    }
+}
