@@ -330,6 +330,29 @@ impl Transaction {
         self.inner.rollback_to(savepoint)
     }
 
+    /// Gives up `savepoint` and those made after it, and the memory that going back to them would have needed. What was
+    /// written stays.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// let mut tx = db.begin()?;
+    /// let savepoint = tx.savepoint();
+    /// tx.put(&table, b"kept", b"")?;
+    /// tx.release(&savepoint)?;
+    /// assert_eq!(tx.rollback_to(&savepoint).unwrap_err().kind(), pando::ErrorKind::Invalid);
+    /// assert!(tx.contains(&table, b"kept")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` if it was released before, or an earlier one was rolled back to.
+    pub fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
+        self.inner.release(savepoint)
+    }
+
     /// The table named `name`, as this transaction sees it.
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         self.inner.table(name)
@@ -349,8 +372,8 @@ impl Transaction {
     }
 
     /// Gives a table another name, and returns a handle under that; nothing is copied. Transactions that used the table
-    /// meanwhile conflict, as with a drop. Other handles go on working in this transaction, and answer `Missing` once
-    /// it has committed: their name may be another table's by then.
+    /// meanwhile conflict, as with a drop. Other handles answer `Missing` from here on, in this transaction too: their
+    /// name may be another table's.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

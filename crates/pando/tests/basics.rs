@@ -246,7 +246,8 @@ fn a_table_is_renamed() -> Outcome {
     // They change names with each other.
     let (new_a, new_b) = db.write(|tx| {
         let aside = tx.rename_table(&a, "aside")?;
-        assert_eq!(tx.get(&a, b"k")?.as_deref(), Some(&b"of a"[..]), "the old handle works until the end");
+        assert_eq!(tx.get(&aside, b"k")?.as_deref(), Some(&b"of a"[..]));
+        assert_eq!(kind(tx.get(&a, b"k").map(drop)), ErrorKind::Missing, "the old handle's name is gone");
         assert_eq!(tx.drop_table(&a).unwrap_err().kind(), ErrorKind::Missing);
         let new_a = tx.rename_table(&b, "a")?;
         tx.put(&new_a, b"more", b"")?;

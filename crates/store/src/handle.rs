@@ -54,10 +54,13 @@ impl Table {
         self.inner.row.layout
     }
 
-    /// Whether `other` is a handle of the same table.
+    /// Whether `other` is a handle of the same table under the same name.
     #[inline]
     pub(crate) fn is(&self, other: &Table) -> bool {
-        self.id() == other.id() && self.inner.database == other.inner.database
+        Arc::ptr_eq(&self.inner, &other.inner)
+            || (self.id() == other.id()
+                && self.inner.database == other.inner.database
+                && self.name() == other.name())
     }
 
     /// Checks that the table is in the catalog as `snapshot` sees it. If no commit touched the catalog since this

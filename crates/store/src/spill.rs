@@ -26,7 +26,7 @@ use crate::store::Store;
 use crate::write_set::{Own, Prior, Savepoint, WriteSet};
 use base::slots::Reader;
 use base::sync::lock;
-use base::{CheckpointNo, Result, TableId};
+use base::{CheckpointNo, Error, Result, TableId};
 use page::Value;
 use pool::Pool;
 use run::{Allocate, BitsPerKey, Delta, DeltaBuilder, Merge, PinnedRecord, Probe, Ranges, Run, Said};
@@ -344,6 +344,19 @@ impl Spills {
             self.read_only.extend(read.map(|spilled| (table, spilled)));
         }
         writes.rollback_to(savepoint)
+    }
+
+    /// Gives up the savepoint numbered `serial`, which the present write set does not know, and those made after it.
+    pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        let at = self.frozen.iter().rposition(|frozen| frozen.writes.knows(savepoint));
+        let at = at.ok_or_else(|| Error::invalid("an earlier savepoint was rolled back to"))?;
+        self.frozen.truncate(at + 1);
+        let frozen = &mut self.frozen[at].writes;
+        frozen.release(savepoint)?;
+        if !frozen.has_savepoints() {
+            self.frozen.pop();
+        }
+        Ok(())
     }
 
     /// The deltas as they are attached, their extents handed over; what merges have dropped is free again.

@@ -125,7 +125,8 @@ impl Transaction {
     fn know(&self, table: &Table) -> Result<Admitted> {
         let admitted = Admitted { id: table.id(), blank: self.snapshot.is_blank(table.id())?, good: true };
         let mut tables = self.gathered().tables.borrow_mut();
-        match tables.iter_mut().find(|(_, admitted)| admitted.id == table.id()) {
+        // By handle: a table that was renamed here is known, and asked about at commit, by both names.
+        match tables.iter_mut().find(|(known, _)| known.is(table)) {
             Some((_, known)) => *known = admitted,
             None => tables.push((table.clone(), admitted)),
         }
@@ -518,6 +519,19 @@ impl Transaction {
         Ok(())
     }
 
+    /// Gives up `savepoint` and those made after it; what was written stays. O(changes since), and frees the memory
+    /// that going back would have needed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if an earlier savepoint was rolled back to since.
+    pub fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
+        let gathered = self.gathered.as_mut().expect("taken by drop alone");
+        match &mut self.spills {
+            Some(spills) if !gathered.writes.knows(*savepoint) => spills.release(*savepoint),
+            _ => gathered.writes.release(*savepoint),
+        }
+    }
+
     /// The table named `name`, as this transaction sees it.
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         check_name(name)?;
@@ -562,8 +576,8 @@ impl Transaction {
 
     /// Gives a table another name, and returns a handle under that. Its id and its records stay, and nothing is copied.
     /// Conflicts as a drop does: with every transaction that used the table and commits later, or has committed since.
-    /// Other handles go on working in this transaction; once it has committed they answer [`ErrorKind::Missing`], as
-    /// their name may then be another table's.
+    /// From here on other handles answer [`ErrorKind::Missing`], in this transaction too: their name may be another
+    /// table's, and a floor above may have given the records another meaning with the name.
     ///
     /// # Errors
     /// [`ErrorKind::Exists`] if there is a table of that name, [`ErrorKind::Missing`] if this one does not exist.
@@ -576,6 +590,7 @@ impl Transaction {
         let writes = self.writes_mut();
         writes.delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
         writes.put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
+        self.distrust(|known| known == id);
         Ok(Table::uncommitted(self.store(), name, row))
     }
 

@@ -164,6 +164,11 @@ fn a_spilled_transaction_is_what_it_wrote() {
                 write(&mut tx, &table, &mut model, &mut random);
                 match random.below(40) {
                     0..2 => savepoints.push((tx.savepoint(), model.clone())),
+                    3 if !savepoints.is_empty() => {
+                        let at = random.below(savepoints.len() as u64) as usize;
+                        tx.release(&savepoints[at].0).unwrap();
+                        savepoints.truncate(at);
+                    }
                     2 if !savepoints.is_empty() => {
                         let at = random.below(savepoints.len() as u64) as usize;
                         savepoints.truncate(at + 1);

@@ -417,6 +417,11 @@ impl WriteSet {
         })
     }
 
+    /// Whether there is anything that can be gone back to.
+    pub fn has_savepoints(&self) -> bool {
+        !self.savepoints.is_empty()
+    }
+
     /// Whether `savepoint` can be gone back to.
     pub fn knows(&self, savepoint: Savepoint) -> bool {
         self.level(savepoint).is_ok()
