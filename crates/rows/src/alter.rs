@@ -1,0 +1,205 @@
+//! Making, changing and dropping typed tables: each in the caller's transaction, each a new version of the schema,
+//! none reads or writes a row unless it says so.
+
+use crate::catalog;
+use crate::cause::Cause;
+use crate::definition::{Column, Definition, IndexDefinition};
+use crate::schema::Schema;
+use crate::table::{DynamicTable, atomically};
+use pando::{Error, ErrorKind, Result, TableOptions, Transaction};
+
+impl DynamicTable {
+    /// Makes a table, with its indexes.
+    ///
+    /// # Errors
+    /// `Exists` if there is one of that name; `Invalid` if the definition does not hold together, and why.
+    pub fn create(tx: &mut Transaction, definition: &Definition) -> Result<Self> {
+        if catalog::find(tx, definition.name())?.is_some() {
+            return Err(exists(definition.name()));
+        }
+        // Before an id is claimed: a definition that is wrong writes nothing.
+        Schema::of(definition, 0)?;
+        atomically(tx, |tx| {
+            let schema = Schema::of(definition, catalog::claim_id(tx)?)?;
+            let options = TableOptions::default();
+            let data = tx.create_table(&catalog::data_name(&schema), &options)?;
+            let indexes = schema.indexes().iter();
+            let indexes =
+                indexes.map(|index| tx.create_table(&catalog::index_name(&schema, index), &options));
+            let indexes = indexes.collect::<Result<_>>()?;
+            catalog::put(tx, &schema)?;
+            Ok(Self::assemble(schema, data, indexes))
+        })
+    }
+
+    /// Drops the table with all it holds, unread.
+    pub fn drop(self, tx: &mut Transaction) -> Result<()> {
+        atomically(tx, |tx| {
+            self.current(tx)?;
+            let schema = &self.inner.schema;
+            for open in &self.inner.indexes {
+                tx.drop_table(&open.table)?;
+                catalog::set_built_through(tx, schema, &open.index, None)?;
+            }
+            tx.drop_table(&self.inner.data)?;
+            catalog::delete(tx, self.name())
+        })
+    }
+
+    /// Gives the table another name.
+    ///
+    /// # Errors
+    /// `Exists` if there is one of that name.
+    pub fn rename(self, tx: &mut Transaction, name: &str) -> Result<Self> {
+        if catalog::find(tx, name)?.is_some() {
+            return Err(exists(name));
+        }
+        let old = self.name().to_owned();
+        let change = |_: &mut Transaction, schema: &mut Schema| {
+            name.clone_into(&mut schema.name);
+            Ok(())
+        };
+        atomically(tx, |tx| {
+            let renamed = self.altered(tx, change)?;
+            catalog::delete(tx, &old)?;
+            Ok(renamed)
+        })
+    }
+
+    /// Adds a column behind the others, at once: rows from before have its default, or null.
+    ///
+    /// # Errors
+    /// `Invalid` if it has neither a default nor may be null, or its name is taken.
+    pub fn add_column(self, tx: &mut Transaction, column: Column) -> Result<Self> {
+        self.altered(tx, |_, schema| {
+            schema.columns.push(Column { added: schema.version, dropped: None, ..column });
+            Ok(())
+        })
+    }
+
+    /// Drops a column, at once; what rows hold of it goes as they are written again.
+    ///
+    /// # Errors
+    /// `Missing` if there is none of that name; `Invalid` if the primary key or an index is over it.
+    pub fn drop_column(self, tx: &mut Transaction, name: &str) -> Result<Self> {
+        self.altered(tx, |_, schema| {
+            let version = schema.version;
+            live_column(schema, name)?.dropped = Some(version);
+            Ok(())
+        })
+    }
+
+    /// Gives a column another name.
+    ///
+    /// # Errors
+    /// `Missing` if there is none of that name, `Invalid` if the new one is taken.
+    pub fn rename_column(self, tx: &mut Transaction, name: &str, new: &str) -> Result<Self> {
+        self.altered(tx, |_, schema| {
+            new.clone_into(&mut live_column(schema, name)?.name);
+            let parts = schema.indexes.iter_mut().flat_map(|index| &mut index.parts);
+            for part in parts.chain(&mut schema.key).filter(|part| part.column == name) {
+                new.clone_into(&mut part.column);
+            }
+            Ok(())
+        })
+    }
+
+    /// Sets the table's note.
+    pub fn set_note(self, tx: &mut Transaction, note: &str) -> Result<Self> {
+        self.altered(tx, |_, schema| {
+            note.clone_into(&mut schema.note);
+            Ok(())
+        })
+    }
+
+    /// Makes an index and fills it within this transaction, which reads every row and so conflicts with whoever
+    /// writes one meanwhile.
+    ///
+    /// # Errors
+    /// `Exists` with [`Cause::Duplicate`] if it is to be unique and two rows are the same in it; `Invalid` if the name
+    /// is taken or a part is no column.
+    pub fn create_index(self, tx: &mut Transaction, index: IndexDefinition) -> Result<Self> {
+        atomically(tx, |tx| {
+            let table = self.declare_index(tx, index)?;
+            let place = table.inner.indexes.len() - 1;
+            table.fill(tx, place)?;
+            Ok(table)
+        })
+    }
+
+    /// Adds an index that has no entries yet.
+    pub(crate) fn declare_index(self, tx: &mut Transaction, index: IndexDefinition) -> Result<Self> {
+        self.altered(tx, |tx, schema| {
+            schema.push_index(index, false);
+            let added = schema.indexes.last().expect("it was just pushed");
+            // Before there is a table under the name: a name that is too long is refused in the schema's words.
+            schema.check().map_err(|message| schema.refused(&message))?;
+            tx.create_table(&catalog::index_name(schema, added), &TableOptions::default())?;
+            Ok(())
+        })
+    }
+
+    /// Drops an index.
+    ///
+    /// # Errors
+    /// `Missing` if there is none of that name.
+    pub fn drop_index(self, tx: &mut Transaction, name: &str) -> Result<Self> {
+        let (table, data) = (self.name().to_owned(), self.index_data(name).cloned());
+        self.altered(tx, |tx, schema| {
+            let missing = || Error::new(ErrorKind::Missing, format!("table {table:?} has no index {name:?}"));
+            let place = schema.indexes.iter().position(|index| index.name == name);
+            let dropped = schema.indexes.remove(place.ok_or_else(missing)?);
+            catalog::set_built_through(tx, schema, &dropped, None)?;
+            tx.drop_table(&data.expect("an index of the schema has a table"))
+        })
+    }
+
+    /// That the handle is of the newest version, as the transaction sees it.
+    pub(crate) fn current(&self, tx: &Transaction) -> Result<()> {
+        match catalog::find(tx, self.name())? {
+            Some(found) if (found.id, found.version) == (self.schema().id, self.schema().version) => Ok(()),
+            _ => {
+                let table = self.name().to_owned();
+                let message =
+                    format!("typed table {table:?} was changed or dropped since this handle was opened");
+                Err(Cause::SchemaChanged { table }.error(message))
+            }
+        }
+    }
+
+    /// The next version of the schema, which `change` makes of the present one.
+    pub(crate) fn altered(
+        self,
+        tx: &mut Transaction,
+        change: impl FnOnce(&mut Transaction, &mut Schema) -> Result<()>,
+    ) -> Result<Self> {
+        atomically(tx, |tx| {
+            self.current(tx)?;
+            let mut schema = self.inner.schema.clone();
+            let next = schema.version.checked_add(1);
+            schema.version = next.ok_or_else(|| schema.refused("it was changed too often"))?;
+            change(tx, &mut schema)?;
+            schema.check().map_err(|message| schema.refused(&message))?;
+            // This is what tells every other handle: see `catalog.rs`.
+            let data = tx.rename_table(&self.inner.data, &catalog::data_name(&schema))?;
+            catalog::put(tx, &schema)?;
+            let mut indexes = Vec::with_capacity(schema.indexes().len());
+            for index in schema.indexes() {
+                let name = catalog::index_name(&schema, index);
+                indexes.push(tx.table(&name)?.ok_or_else(|| schema.refused("an index has no table"))?);
+            }
+            Ok(Self::assemble(schema, data, indexes))
+        })
+    }
+}
+
+fn live_column<'s>(schema: &'s mut Schema, name: &str) -> Result<&'s mut Column> {
+    let table = schema.name.clone();
+    let found = schema.columns.iter_mut().find(|column| column.dropped.is_none() && column.name == name);
+    found.ok_or_else(|| Error::new(ErrorKind::Missing, format!("table {table:?} has no column {name:?}")))
+}
+
+#[cold]
+fn exists(name: &str) -> Error {
+    Error::new(ErrorKind::Exists, format!("there is a typed table {name:?} already"))
+}

@@ -1,0 +1,113 @@
+//! The schemas of a database, in a table of the engine, `rows/catalog`.
+//!
+//! | key | value |
+//! |---|---|
+//! | `n` | the next table's id, a varint |
+//! | `t`, then a name | the schema: `codec.rs` |
+//! | `b`, a table's id, an index's id, 4 bytes each, big-endian | being built: the key of the last row that is in it |
+//!
+//! Rows lie in the engine's table `rows/ID.VERSION/NAME`, an index in `rows/ID/INDEX/NAME`. The engine checks at every
+//! use, by two comparisons, that a handle's table is still there under its name, and a commit conflicts if that was
+//! dropped or renamed meanwhile. So **every change of a schema renames the table of its rows**: whoever works by an
+//! older schema is told, at the next call or at commit, whatever the isolation, and nobody pays for it.
+
+use crate::codec;
+use crate::read::Read;
+use crate::schema::{Index, Schema};
+use base::codec::{Reader, Writer};
+use pando::{Error, Result, Table, TableOptions, Transaction};
+
+const NAME: &str = "rows/catalog";
+const NEXT_ID: &[u8] = b"n";
+const SCHEMA: u8 = b't';
+const BUILD: u8 = b'b';
+
+/// The engine's name for the rows of a schema.
+pub(crate) fn data_name(schema: &Schema) -> String {
+    format!("rows/{}.{}/{}", schema.id, schema.version, schema.name)
+}
+
+/// The engine's name for an index.
+pub(crate) fn index_name(schema: &Schema, index: &Index) -> String {
+    format!("rows/{}/{}/{}", schema.id, index.id, index.name)
+}
+
+fn schema_key(name: &str) -> Vec<u8> {
+    [&[SCHEMA], name.as_bytes()].concat()
+}
+
+fn build_key(schema: &Schema, index: &Index) -> Vec<u8> {
+    [&[BUILD][..], &schema.id.to_be_bytes(), &index.id.to_be_bytes()].concat()
+}
+
+/// The catalog's table, made if this is the first typed table.
+fn made(tx: &mut Transaction) -> Result<Table> {
+    match tx.table(NAME)? {
+        Some(table) => Ok(table),
+        None => tx.create_table(NAME, &TableOptions::default()),
+    }
+}
+
+fn existing(reader: &impl Read) -> Result<Table> {
+    let missing =
+        || Error::corruption(format!("table {NAME:?} is gone, and with it the typed tables' schemas"));
+    reader.table(NAME)?.ok_or_else(missing)
+}
+
+/// An id that no typed table has had.
+pub(crate) fn claim_id(tx: &mut Transaction) -> Result<u32> {
+    let table = made(tx)?;
+    let next = tx.get_with(&table, NEXT_ID, |bytes| {
+        let mut reader = Reader::new(bytes);
+        reader.varint().filter(|_| reader.is_empty()).and_then(|id| u32::try_from(id).ok())
+    })?;
+    let damaged = || Error::corruption(format!("table {NAME:?}: the next table's id is damaged"));
+    let id = next.unwrap_or(Some(1)).ok_or_else(damaged)?;
+    let mut value = Vec::new();
+    value.put_varint(u64::from(id) + 1);
+    tx.put(&table, NEXT_ID, &value)?;
+    Ok(id)
+}
+
+/// The schema of the table of that name.
+pub(crate) fn find(reader: &impl Read, name: &str) -> Result<Option<Schema>> {
+    let Some(table) = reader.table(NAME)? else { return Ok(None) };
+    reader.get_with(&table, &schema_key(name), |bytes| codec::decode(name, bytes))?.transpose()
+}
+
+/// All schemas, by name.
+pub(crate) fn all(reader: &impl Read) -> Result<Vec<Schema>> {
+    let Some(table) = reader.table(NAME)? else { return Ok(Vec::new()) };
+    let mut schemas = Vec::new();
+    let mut cursor = reader.cursor(&table, pando::Span::prefix(&[SCHEMA]))?;
+    while let Some((key, bytes)) = cursor.next()? {
+        let name = std::str::from_utf8(&key[1..]);
+        let name =
+            name.map_err(|_| Error::corruption(format!("table {NAME:?} has a name that is not UTF-8")))?;
+        schemas.push(codec::decode(name, bytes)?);
+    }
+    Ok(schemas)
+}
+
+pub(crate) fn put(tx: &mut Transaction, schema: &Schema) -> Result<()> {
+    let table = made(tx)?;
+    tx.put(&table, &schema_key(&schema.name), &codec::encode(schema))
+}
+
+pub(crate) fn delete(tx: &mut Transaction, name: &str) -> Result<()> {
+    let table = existing(tx)?;
+    tx.delete(&table, &schema_key(name))
+}
+
+pub(crate) fn set_built_through(
+    tx: &mut Transaction,
+    schema: &Schema,
+    index: &Index,
+    key: Option<&[u8]>,
+) -> Result<()> {
+    let table = existing(tx)?;
+    match key {
+        Some(key) => tx.put(&table, &build_key(schema, index), key),
+        None => tx.delete(&table, &build_key(schema, index)),
+    }
+}

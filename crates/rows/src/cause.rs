@@ -1,0 +1,109 @@
+//! Why a row was refused, for programs: the source of the [`pando::Error`] that says it to people.
+
+use pando::{Error, ErrorKind};
+use std::fmt;
+
+/// What a row, or a handle, did wrong. Found again with [`Cause::of`].
+///
+/// ```
+/// # use rows::{Cause, Column, ColumnType, Definition, DynamicTable, Value};
+/// # fn main() -> pando::Result<()> {
+/// # let db = pando::Database::builder().in_memory()?;
+/// let definition = Definition::new("t").column(Column::new("id", ColumnType::Int)).key(["id"]);
+/// let error = db.write(|tx| {
+///     let table = DynamicTable::create(tx, &definition)?;
+///     table.insert(tx, &[Value::Int(1)])?;
+///     table.insert(tx, &[Value::Int(1)])
+/// }).unwrap_err();
+/// assert_eq!(error.kind(), pando::ErrorKind::Exists);
+/// assert!(matches!(Cause::of(&error), Some(Cause::Duplicate { index: None, .. })));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// There is a row with these values already. The error is `Exists`.
+    Duplicate {
+        /// The typed table.
+        table: String,
+        /// The unique index; `None`: the primary key.
+        index: Option<String>,
+        /// The columns that must not be the same together.
+        columns: Vec<String>,
+    },
+    /// A column may not be null. `Invalid`.
+    Null {
+        /// The typed table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A value is of another type than its column. `Invalid`.
+    WrongType {
+        /// The typed table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A row has more or fewer values than the table has columns, or a key more parts. `Invalid`.
+    WrongCount {
+        /// The typed table.
+        table: String,
+    },
+    /// The values of a key or index are longer together than a key may be. `Invalid`.
+    TooLong {
+        /// The typed table.
+        table: String,
+        /// The index; `None`: the primary key.
+        index: Option<String>,
+    },
+    /// The table was altered, renamed or dropped since the handle was opened, or is not yet in this snapshot: open it
+    /// again. `Missing`.
+    SchemaChanged {
+        /// The typed table.
+        table: String,
+    },
+}
+
+impl Cause {
+    /// The cause of an error of this crate, if it has one.
+    pub fn of(error: &Error) -> Option<&Cause> {
+        std::error::Error::source(error)?.downcast_ref()
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Cause::Duplicate { .. } => ErrorKind::Exists,
+            Cause::SchemaChanged { .. } => ErrorKind::Missing,
+            _ => ErrorKind::Invalid,
+        }
+    }
+
+    /// An error whose message goes before what the cause says of itself.
+    #[cold]
+    pub(crate) fn error(self, message: impl Into<String>) -> Error {
+        Error::new(self.kind(), message).caused_by(self)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Duplicate { index: None, columns, .. } => {
+                write!(f, "the primary key ({}) must be unique", columns.join(", "))
+            }
+            Cause::Duplicate { index: Some(index), columns, .. } => {
+                write!(f, "index {index:?} ({}) must be unique", columns.join(", "))
+            }
+            Cause::Null { column, .. } => write!(f, "column {column:?} may not be null"),
+            Cause::WrongType { column, .. } => write!(f, "column {column:?} has another type"),
+            Cause::WrongCount { .. } => f.write_str("the number of values is wrong"),
+            Cause::TooLong { index: None, .. } => f.write_str("the primary key is too long"),
+            Cause::TooLong { index: Some(index), .. } => write!(f, "the key of index {index:?} is too long"),
+            Cause::SchemaChanged { .. } => f.write_str("open the table again"),
+        }
+    }
+}
+
+impl std::error::Error for Cause {}

@@ -1,0 +1,339 @@
+//! Keys: values in an order that bytes have.
+//!
+//! A key is a sequence of parts, each of which says where it ends, so that no key is a prefix of another of the same
+//! shape, and the bytes of some first parts are a prefix of exactly the keys that begin with those values.
+//!
+//! | part | bytes |
+//! |---|---|
+//! | int, timestamp | 8, big-endian, the sign bit flipped |
+//! | uint | 8, big-endian |
+//! | float | 8, big-endian: positive ones with the sign bit set, negative ones inverted; -0.0 as 0.0, NaN as 0xFF... |
+//! | bool | 1 |
+//! | uuid | 16 |
+//! | text, bytes | each 0x00 as 0x00 0xFF, then 0x00 0x00 |
+//! | any | a tag: null 0, bool 1, number 2, timestamp 3, text 4, uuid 5, bytes 6; then as above |
+//! | number of `any` | the nearest float as above; 2 bytes, as an int has them: what is to be added to it |
+//! | what may be null | 0: null; 1: then the value as above |
+//! | descending | all bytes of the part inverted |
+
+use crate::definition::Collation;
+use crate::value::{ColumnType, Number, Value, from_ordered_bits, ordered_bits};
+use pando::{Error, Result};
+use std::borrow::Cow;
+
+/// How one part of a key is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub kind: ColumnType,
+    /// Whether a byte says if it is null. Parts of `any` have their tag for that.
+    pub nullable: bool,
+    pub descending: bool,
+    pub collation: Collation,
+}
+
+impl Shape {
+    /// Whether the value can be read back from its part.
+    pub fn is_recoverable(self) -> bool {
+        self.kind != ColumnType::Any && self.collation == Collation::Binary
+    }
+}
+
+mod tag {
+    pub const NULL: u8 = 0;
+    pub const BOOL: u8 = 1;
+    pub const NUMBER: u8 = 2;
+    pub const TIMESTAMP: u8 = 3;
+    pub const TEXT: u8 = 4;
+    pub const UUID: u8 = 5;
+    pub const BYTES: u8 = 6;
+    /// Of a part that has one type: not null.
+    pub const PRESENT: u8 = 1;
+}
+
+/// Appends `value` as a part of `shape`.
+///
+/// # Errors
+/// `Invalid` if the part cannot hold it.
+pub(crate) fn push(out: &mut Vec<u8>, shape: Shape, value: &Value<'_>) -> Result<()> {
+    let start = out.len();
+    match value {
+        Value::Null if shape.nullable || shape.kind == ColumnType::Any => out.push(tag::NULL),
+        Value::Null => return Err(Error::invalid("a key has no nulls")),
+        _ if !shape.kind.holds(value) => {
+            let (kind, value_kind) = (shape.kind, value.column_type().expect("not null"));
+            return Err(Error::invalid(format!("{value} is of type {value_kind}, not {kind}")));
+        }
+        _ if shape.kind == ColumnType::Any => push_tagged(out, value, shape.collation),
+        _ => {
+            if shape.nullable {
+                out.push(tag::PRESENT);
+            }
+            push_bare(out, value, shape.collation)?;
+        }
+    }
+    if shape.descending {
+        out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+    Ok(())
+}
+
+fn push_tagged(out: &mut Vec<u8>, value: &Value<'_>, collation: Collation) {
+    let number = |out: &mut Vec<u8>, number: Number| {
+        out.push(tag::NUMBER);
+        out.extend_from_slice(&number.float_bits.to_be_bytes());
+        out.extend_from_slice(&(number.rest as u16 ^ 1 << 15).to_be_bytes());
+    };
+    let tag = match *value {
+        Value::Int(value) => return number(out, Number::from_integer(value.into())),
+        Value::UInt(value) => return number(out, Number::from_integer(value.into())),
+        Value::Float(value) => return number(out, Number::from_float(value)),
+        Value::Null => tag::NULL,
+        Value::Bool(_) => tag::BOOL,
+        Value::Timestamp(_) => tag::TIMESTAMP,
+        Value::Text(_) => tag::TEXT,
+        Value::Uuid(_) => tag::UUID,
+        Value::Bytes(_) | Value::Json(_) => tag::BYTES,
+    };
+    out.push(tag);
+    push_bare(out, value, collation).expect("documents were refused");
+}
+
+fn push_bare(out: &mut Vec<u8>, value: &Value<'_>, collation: Collation) -> Result<()> {
+    match value {
+        Value::Null => {}
+        Value::Bool(value) => out.push(u8::from(*value)),
+        Value::Int(value) | Value::Timestamp(value) => {
+            out.extend_from_slice(&pando::keys::i64_key(*value));
+        }
+        Value::UInt(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Value::Float(value) => out.extend_from_slice(&ordered_bits(*value).to_be_bytes()),
+        Value::Uuid(bytes) => out.extend_from_slice(bytes),
+        Value::Text(text) => pando::keys::push_part(out, collation.apply(text).as_bytes()),
+        Value::Bytes(bytes) => pando::keys::push_part(out, bytes),
+        Value::Json(_) => return Err(Error::invalid("a document is no part of a key; index a path of it")),
+    }
+    Ok(())
+}
+
+/// Reads parts back from the front of a key. Any bytes may come: what is no part is `None`.
+pub(crate) struct Parts<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    pub fn new(key: &'a [u8]) -> Self {
+        Parts { rest: key }
+    }
+
+    /// What has not been read.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// The next part, as far as it can be read back: see [`Shape::is_recoverable`].
+    pub fn next(&mut self, shape: Shape) -> Option<Value<'a>> {
+        let mask = if shape.descending { 0xff } else { 0 };
+        let tagged = shape.nullable || shape.kind == ColumnType::Any;
+        let tag = if tagged { Some(self.array::<1>(mask)?[0]) } else { None };
+        let kind = match (shape.kind, tag) {
+            (_, Some(tag::NULL)) => return Some(Value::Null),
+            (ColumnType::Any, Some(tag)) => match tag {
+                tag::BOOL => ColumnType::Bool,
+                tag::NUMBER => return self.number(mask),
+                tag::TIMESTAMP => ColumnType::Timestamp,
+                tag::TEXT => ColumnType::Text,
+                tag::UUID => ColumnType::Uuid,
+                tag::BYTES => ColumnType::Bytes,
+                _ => return None,
+            },
+            (kind, None | Some(tag::PRESENT)) => kind,
+            _ => return None,
+        };
+        self.bare(kind, mask)
+    }
+
+    /// Passes over the next parts.
+    pub fn skip(&mut self, shapes: &[Shape]) -> Option<()> {
+        shapes.iter().try_for_each(|shape| self.next(*shape).map(drop))
+    }
+
+    fn bare(&mut self, kind: ColumnType, mask: u8) -> Option<Value<'a>> {
+        Some(match kind {
+            ColumnType::Bool => match self.array::<1>(mask)? {
+                [0] => Value::Bool(false),
+                [1] => Value::Bool(true),
+                _ => return None,
+            },
+            ColumnType::Int => Value::Int(self.i64(mask)?),
+            ColumnType::Timestamp => Value::Timestamp(self.i64(mask)?),
+            ColumnType::UInt => Value::UInt(u64::from_be_bytes(self.array(mask)?)),
+            ColumnType::Float => Value::Float(from_ordered_bits(u64::from_be_bytes(self.array(mask)?))),
+            ColumnType::Uuid => Value::Uuid(self.array(mask)?),
+            ColumnType::Bytes => Value::Bytes(self.escaped(mask)?),
+            ColumnType::Text => Value::Text(match self.escaped(mask)? {
+                Cow::Borrowed(bytes) => Cow::Borrowed(std::str::from_utf8(bytes).ok()?),
+                Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).ok()?),
+            }),
+            ColumnType::Any | ColumnType::Json => return None,
+        })
+    }
+
+    fn number(&mut self, mask: u8) -> Option<Value<'a>> {
+        let float = from_ordered_bits(u64::from_be_bytes(self.array(mask)?));
+        let rest = (u16::from_be_bytes(self.array(mask)?) ^ 1 << 15) as i16;
+        // An integer that no float is must come back as one; otherwise which of the two it was is not known.
+        match rest {
+            0 => Some(Value::Float(float)),
+            _ => {
+                let integer = (float as i128).checked_add(i128::from(rest))?;
+                let signed = i64::try_from(integer).map(Value::Int);
+                signed.or_else(|_| u64::try_from(integer).map(Value::UInt)).ok()
+            }
+        }
+    }
+
+    fn i64(&mut self, mask: u8) -> Option<i64> {
+        Some((u64::from_be_bytes(self.array(mask)?) ^ 1 << 63) as i64)
+    }
+
+    fn array<const N: usize>(&mut self, mask: u8) -> Option<[u8; N]> {
+        let (head, tail) = self.rest.split_first_chunk::<N>()?;
+        self.rest = tail;
+        Some(head.map(|byte| byte ^ mask))
+    }
+
+    /// What [`pando::keys::push_part`] wrote; lent if nothing in it is escaped or inverted.
+    fn escaped(&mut self, mask: u8) -> Option<Cow<'a, [u8]>> {
+        let (zero, escape) = (mask, !mask);
+        let end_of_plain = self.rest.iter().position(|&byte| byte == zero)?;
+        if mask == 0 && self.rest.get(end_of_plain + 1) == Some(&0) {
+            let (plain, tail) = self.rest.split_at(end_of_plain);
+            self.rest = &tail[2..];
+            return Some(Cow::Borrowed(plain));
+        }
+        let (mut out, mut at) = (Vec::new(), 0);
+        loop {
+            let byte = *self.rest.get(at)?;
+            at += 1;
+            if byte == zero {
+                let next = *self.rest.get(at)?;
+                at += 1;
+                if next == zero {
+                    self.rest = &self.rest[at..];
+                    return Some(Cow::Owned(out));
+                }
+                if next != escape {
+                    return None;
+                }
+            }
+            out.push(byte ^ mask);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_value() -> impl Strategy<Value = Value<'static>> {
+        let near_floats = (any::<i64>(), -3i64..3).prop_map(|(n, d)| ((n as f64) as i64).saturating_add(d));
+        prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::Bool),
+            any::<i64>().prop_map(Value::Int),
+            near_floats.prop_map(Value::Int),
+            (-3i64..3).prop_map(Value::Int),
+            any::<u64>().prop_map(Value::UInt),
+            any::<f64>().prop_map(Value::Float),
+            any::<i64>().prop_map(|n| Value::Float(n as f64)),
+            prop_oneof![Just(-0.0), Just(0.0), Just(f64::NAN), Just(f64::INFINITY)].prop_map(Value::Float),
+            any::<i64>().prop_map(Value::Timestamp),
+            "[a\0\u{ff}b]{0,3}".prop_map(|text| Value::Text(text.into())),
+            any::<[u8; 16]>().prop_map(Value::Uuid),
+            proptest::collection::vec(prop_oneof![Just(0), Just(1), Just(0xff)], 0..4)
+                .prop_map(|bytes| Value::Bytes(bytes.into())),
+        ]
+    }
+
+    fn shape(kind: ColumnType, nullable: bool, descending: bool) -> Shape {
+        Shape { kind, nullable, descending, collation: Collation::Binary }
+    }
+
+    fn encode(shapes: &[Shape], values: &[Value<'_>]) -> Vec<u8> {
+        let mut key = Vec::new();
+        shapes.iter().zip(values).for_each(|(shape, value)| push(&mut key, *shape, value).unwrap());
+        key
+    }
+
+    /// The order that two tuples have under `shapes`.
+    fn expected(shapes: &[Shape], a: &[Value<'_>], b: &[Value<'_>]) -> std::cmp::Ordering {
+        let by_part = shapes.iter().zip(a.iter().zip(b)).map(|(shape, (a, b))| {
+            let order = a.cmp(b);
+            if shape.descending { order.reverse() } else { order }
+        });
+        by_part.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+    }
+
+    proptest! {
+        #[test]
+        fn any_keeps_order(a in [any_value(), any_value()], b in [any_value(), any_value()],
+                           directions: [bool; 2]) {
+            let shapes = directions.map(|descending| shape(ColumnType::Any, false, descending));
+            let (left, right) = (encode(&shapes, &a), encode(&shapes, &b));
+            prop_assert_eq!(left.cmp(&right), expected(&shapes, &a, &b));
+            let mut parts = Parts::new(&left);
+            for (shape, value) in shapes.iter().zip(&a) {
+                prop_assert_eq!(&parts.next(*shape).unwrap(), value);
+            }
+            prop_assert!(parts.rest().is_empty());
+        }
+
+        #[test]
+        fn one_type_keeps_order_and_comes_back(a in any_value(), b in any_value(), c in any_value(),
+                                               descending: bool) {
+            let (Some(kind), false) = (a.column_type(), a.is_null()) else { return Ok(()) };
+            let b = if b.column_type() == Some(kind) { b } else { a.clone() };
+            let shapes = [shape(kind, true, descending), shape(ColumnType::Any, false, false)];
+            for (x, y) in [([a.clone(), c.clone()], [b.clone(), Value::Null]), ([Value::Null, c], [a, b])] {
+                let (left, right) = (encode(&shapes, &x), encode(&shapes, &y));
+                prop_assert_eq!(left.cmp(&right), expected(&shapes, &x, &y));
+                let mut parts = Parts::new(&left);
+                let back = parts.next(shapes[0]).unwrap();
+                prop_assert_eq!(&back, &x[0]);
+                prop_assert_eq!(back.column_type(), x[0].column_type());
+            }
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>, kind in 0usize..10, nullable: bool, descending: bool) {
+            let shape = shape(ColumnType::ALL[kind], nullable, descending);
+            let mut parts = Parts::new(&bytes);
+            while !parts.rest().is_empty() && parts.next(shape).is_some() {}
+        }
+    }
+
+    #[test]
+    fn what_no_key_holds_is_refused() {
+        let mut key = Vec::new();
+        let int = shape(ColumnType::Int, false, false);
+        for (value, says) in [(Value::Null, "no nulls"), (Value::from("x"), "type text, not int")] {
+            assert!(push(&mut key, int, &value).unwrap_err().to_string().contains(says));
+        }
+        let json = shape(ColumnType::Json, true, false);
+        let document = Value::json(&serde_json::json!({}));
+        assert!(push(&mut key, json, &document).unwrap_err().to_string().contains("path"));
+    }
+
+    #[test]
+    fn collations_make_texts_one() {
+        let part = |collation, text: &'static str| {
+            let shape = Shape { collation, ..shape(ColumnType::Text, false, false) };
+            encode(&[shape], &[Value::from(text)])
+        };
+        assert_eq!(part(Collation::NoCase, "aBÜ"), part(Collation::NoCase, "AbÜ"));
+        assert_ne!(part(Collation::NoCase, "ü"), part(Collation::NoCase, "Ü"));
+        assert_eq!(part(Collation::RTrim, "a  "), part(Collation::RTrim, "a"));
+        assert_ne!(part(Collation::Binary, "a "), part(Collation::Binary, "a"));
+    }
+}

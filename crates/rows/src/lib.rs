@@ -1,0 +1,71 @@
+//! Pando, floor 6: typed tables, indexes and documents over the engine's tables of bytes.
+//!
+//! ```
+//! use rows::{Column, ColumnType, Definition, DynamicTable, IndexDefinition, KeyRange, Value};
+//! # fn main() -> pando::Result<()> {
+//! let db = pando::Database::builder().in_memory()?;
+//! let definition = Definition::new("people")
+//!     .column(Column::new("id", ColumnType::Int))
+//!     .column(Column::new("name", ColumnType::Text))
+//!     .column(Column::new("town", ColumnType::Text).nullable())
+//!     .key(["id"])
+//!     .index(IndexDefinition::new("by_town", ["town", "name"]));
+//! let people = db.write(|tx| DynamicTable::create(tx, &definition))?;
+//! db.write(|tx| {
+//!     people.insert(tx, &[Value::from(1), Value::from("Ann"), Value::from("Ulm")])?;
+//!     people.insert(tx, &[Value::from(2), Value::from("Bob"), Value::Null])
+//! })?;
+//! let snapshot = db.snapshot()?;
+//! let ulm = [Value::from("Ulm")];
+//! for row in people.scan_index(&snapshot, "by_town", &KeyRange::prefix(&ulm))? {
+//!     assert_eq!(row?[1], Value::from("Ann"));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # By schema
+//! [`DynamicTable`] is a handle on a table as one version of its [`Schema`] has it, and holds nothing else: every
+//! call is given the [`pando::Transaction`], or, to read, any [`Read`] (a transaction or a [`pando::Snapshot`]).
+//!
+//! | to | call |
+//! |---|---|
+//! | make, open, list | [`DynamicTable::create`], `open`, `expect`, `all` |
+//! | change the schema | [`DynamicTable::add_column`], `drop_column`, `rename_column`, `rename`, `create_index`, ... |
+//! | write | [`DynamicTable::insert`], `upsert`, `update`, `replace`, `delete`, `remove`, `clear` |
+//! | read | [`DynamicTable::get`], `get_with`, `contains`; `scan`, `scan_index`, `count` over a [`KeyRange`] |
+//!
+//! What changes a schema takes the handle and returns the next one.
+//!
+//! A row is anything that is [`Columns`]: a slice or vector of [`Value`]s in the order of the columns. What is read
+//! comes as `Vec<Value>`, owned or lent. A call that writes does all of it or nothing, index entries included, and
+//! the transaction goes on; an error has a [`Cause`]. A handle of an older version answers [`Cause::SchemaChanged`]
+//! (kind `Missing`), and a transaction that has used one conflicts with the change at commit, under every isolation.
+//!
+//! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
+//! `table.rs`, `write.rs`, `scan.rs`, `alter.rs`, `build.rs`.
+#![deny(missing_docs, unsafe_code)]
+
+mod alter;
+mod build;
+mod catalog;
+mod cause;
+mod codec;
+mod definition;
+mod json;
+mod key;
+mod read;
+mod row;
+mod scan;
+mod schema;
+mod table;
+mod value;
+mod write;
+
+pub use cause::Cause;
+pub use definition::{Collation, Column, Definition, IndexDefinition, Part};
+pub use read::Read;
+pub use scan::{KeyRange, Position, Scan};
+pub use schema::{Index, MAX_COLUMNS, MAX_INDEXES, MAX_NAME_BYTES, Schema};
+pub use table::{Columns, DynamicRow, DynamicTable};
+pub use value::{ColumnType, Value};

@@ -1,0 +1,238 @@
+//! Reading rows: by key, in the order of the primary key, in the order of an index.
+
+use crate::read::Read;
+use crate::table::{DynamicRow, DynamicTable, OpenIndex};
+use crate::value::Value;
+use pando::{Cursor, Result, Span};
+use std::fmt;
+use std::ops::Bound;
+
+/// Which rows of a key's or an index's order, and from which end.
+///
+/// Bounds are the values of some first parts, in the order that the key has: where a part is descending, larger values
+/// come first. An included bound takes in all that begin with its values, an excluded one leaves all of them out.
+///
+/// ```
+/// use rows::{KeyRange, Value};
+/// use std::ops::Bound;
+/// let town = [Value::from("Ulm")];
+/// let of_a_town = KeyRange::prefix(&town);
+/// let (adults, all) = ([Value::from("Ulm"), Value::from(18)], [Value::from("Ulm")]);
+/// let oldest_first = KeyRange::between(Bound::Included(&adults), Bound::Included(&all)).backwards();
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeyRange<'a> {
+    low: Bound<&'a [Value<'a>]>,
+    high: Bound<&'a [Value<'a>]>,
+    backwards: bool,
+    beyond: Option<Position>,
+}
+
+/// Where a scan was: the key of the row, or index entry, it came to last. Good for as long as the schema's version is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position(Vec<u8>);
+
+impl<'a> KeyRange<'a> {
+    /// All rows.
+    pub fn all() -> Self {
+        Self::between(Bound::Unbounded, Bound::Unbounded)
+    }
+
+    /// Those whose key begins with these values.
+    pub fn prefix(values: &'a [Value<'a>]) -> Self {
+        Self::between(Bound::Included(values), Bound::Included(values))
+    }
+
+    /// Those between two bounds.
+    pub fn between(low: Bound<&'a [Value<'a>]>, high: Bound<&'a [Value<'a>]>) -> Self {
+        KeyRange { low, high, backwards: false, beyond: None }
+    }
+
+    /// The same from the last to the first.
+    #[must_use]
+    pub fn backwards(self) -> Self {
+        KeyRange { backwards: true, ..self }
+    }
+
+    /// What is left of it behind a place that a scan of it was at: to go on in another transaction, or after writing.
+    #[must_use]
+    pub fn beyond(self, position: Position) -> Self {
+        KeyRange { beyond: Some(position), ..self }
+    }
+
+    fn span(&self, table: &DynamicTable, index: Option<&OpenIndex>) -> Result<Span> {
+        let bytes = |values| table.prefix_bytes(index, values);
+        let mut low = match self.low {
+            Bound::Unbounded => Vec::new(),
+            Bound::Included(values) => bytes(values)?,
+            Bound::Excluded(values) => match pando::keys::prefix_end(&bytes(values)?) {
+                Some(end) => end,
+                None => return Ok(nothing()),
+            },
+        };
+        let mut high = match self.high {
+            Bound::Unbounded => None,
+            Bound::Included(values) => pando::keys::prefix_end(&bytes(values)?),
+            Bound::Excluded(values) => Some(bytes(values)?),
+        };
+        match &self.beyond {
+            Some(Position(key)) if self.backwards => {
+                high = Some(high.map_or(key.clone(), |high| high.min(key.clone())));
+            }
+            Some(Position(key)) => low = low.max([key, &[0][..]].concat()),
+            None => {}
+        }
+        if high.as_ref().is_some_and(|high| *high <= low) {
+            return Ok(nothing());
+        }
+        Ok(Span::from((Bound::Included(low), high.map_or(Bound::Unbounded, Bound::Excluded))))
+    }
+}
+
+fn nothing() -> Span {
+    Span::from([]..[0u8; 0])
+}
+
+impl DynamicTable {
+    /// The row at a primary key.
+    ///
+    /// # Errors
+    /// `Missing` with [`crate::Cause::SchemaChanged`] if the handle is out of date; `Corruption` if the row is
+    /// damaged; `Invalid` if the key is none of this table.
+    pub fn get(&self, reader: &impl Read, key: &[Value<'_>]) -> Result<Option<DynamicRow>> {
+        self.get_with(reader, key, |row| row.into_iter().map(Value::into_owned).collect())
+    }
+
+    /// Runs `with` on the row at a primary key, lent: nothing is copied but what `with` keeps.
+    pub fn get_with<T>(
+        &self,
+        reader: &impl Read,
+        key: &[Value<'_>],
+        with: impl FnOnce(Vec<Value<'_>>) -> T,
+    ) -> Result<Option<T>> {
+        let key = self.key_bytes(key)?;
+        self.get_bytes(reader, &key, with)
+    }
+
+    pub(crate) fn get_bytes<T>(
+        &self,
+        reader: &impl Read,
+        key: &[u8],
+        with: impl FnOnce(Vec<Value<'_>>) -> T,
+    ) -> Result<Option<T>> {
+        let found = reader.get_with(&self.inner.data, key, |bytes| self.decode(key, bytes).map(with));
+        found.map_err(|error| self.told(error, None))?.transpose()
+    }
+
+    /// Whether there is a row at a primary key.
+    pub fn contains(&self, reader: &impl Read, key: &[Value<'_>]) -> Result<bool> {
+        let key = self.key_bytes(key)?;
+        let found = reader.get_with(&self.inner.data, &key, |_| ());
+        Ok(found.map_err(|error| self.told(error, None))?.is_some())
+    }
+
+    /// The rows of a range in the order of the primary key.
+    pub fn scan<'r, R: Read>(&self, reader: &'r R, range: &KeyRange<'_>) -> Result<Scan<'r, R>> {
+        self.scan_in(reader, None, range)
+    }
+
+    /// The rows of a range in the order of an index; rows with the same values in it, in the order of the primary key.
+    ///
+    /// # Errors
+    /// `Missing` if there is no such index, `Invalid` while it is being built.
+    pub fn scan_index<'r, R: Read>(
+        &self,
+        reader: &'r R,
+        index: &str,
+        range: &KeyRange<'_>,
+    ) -> Result<Scan<'r, R>> {
+        self.open_index(index)?;
+        let place = self.inner.indexes.iter().position(|open| open.index.name == index);
+        self.scan_in(reader, place, range)
+    }
+
+    fn scan_in<'r, R: Read>(
+        &self,
+        reader: &'r R,
+        index: Option<usize>,
+        range: &KeyRange<'_>,
+    ) -> Result<Scan<'r, R>> {
+        let open = index.map(|place| &self.inner.indexes[place]);
+        let span = range.span(self, open)?;
+        // An index has no version in its name: it is the rows' table that knows whether the handle is out of date.
+        if open.is_some() {
+            reader.get_with(&self.inner.data, b"", |_| ()).map_err(|error| self.told(error, None))?;
+        }
+        let source = open.map_or(&self.inner.data, |open| &open.table);
+        let cursor = reader.cursor(source, span).map_err(|error| self.told(error, None))?;
+        Ok(Scan { table: self.clone(), reader, cursor, index, backwards: range.backwards })
+    }
+
+    /// How many rows a range of the primary key or of an index has, counted one by one.
+    pub fn count(&self, reader: &impl Read, index: Option<&str>, range: &KeyRange<'_>) -> Result<u64> {
+        let mut scan = match index {
+            Some(index) => self.scan_index(reader, index, range)?,
+            None => self.scan(reader, range)?,
+        };
+        let mut count = 0;
+        while scan.step()? {
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+/// Rows of a range, one after the other.
+pub struct Scan<'r, R: Read> {
+    table: DynamicTable,
+    reader: &'r R,
+    cursor: Cursor<'r>,
+    index: Option<usize>,
+    backwards: bool,
+}
+
+impl<R: Read> Scan<'_, R> {
+    /// The next row, lent to `with`; `None` at the end.
+    pub fn next_with<T>(&mut self, with: impl FnOnce(Vec<Value<'_>>) -> T) -> Result<Option<T>> {
+        let Scan { table, reader, cursor, index, backwards } = self;
+        let record = if *backwards { cursor.prev()? } else { cursor.next()? };
+        let Some((key, value)) = record else { return Ok(None) };
+        let Some(place) = *index else { return table.decode(key, value).map(|row| Some(with(row))) };
+        let open = &table.inner.indexes[place];
+        let primary = table.primary_of(open, key, value)?;
+        match table.get_bytes(*reader, primary, with)? {
+            Some(found) => Ok(Some(found)),
+            None => Err(table.bad_entry(open, key, "leads to no row; `check` lists all such")),
+        }
+    }
+
+    /// The next row.
+    pub fn next_row(&mut self) -> Result<Option<DynamicRow>> {
+        self.next_with(|row| row.into_iter().map(Value::into_owned).collect())
+    }
+
+    /// Moves on without reading a row. Answers whether there is one.
+    fn step(&mut self) -> Result<bool> {
+        if self.backwards { self.cursor.retreat() } else { self.cursor.advance() }
+    }
+
+    /// Where it is, for [`KeyRange::beyond`]; `None` before the first row and behind the last.
+    pub fn position(&self) -> Option<Position> {
+        self.cursor.key().map(|key| Position(key.to_vec()))
+    }
+}
+
+impl<R: Read> Iterator for Scan<'_, R> {
+    type Item = Result<DynamicRow>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_row().transpose()
+    }
+}
+
+impl<R: Read> fmt::Debug for Scan<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.table.name();
+        f.debug_struct("Scan").field("table", &table).field("index", &self.index).finish_non_exhaustive()
+    }
+}

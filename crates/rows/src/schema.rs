@@ -1,0 +1,278 @@
+//! The schema of a typed table: its columns, primary key and indexes.
+//!
+//! What must hold of every schema, whether it was just asked for or read from the catalog ([`Schema::check`]):
+//! 1. There is a column, and a primary key of one or more of them, none of which may be null, be a document or lie at
+//!    a path.
+//! 2. Names of columns that are, and of indexes, differ. Parts of keys and indexes are columns that are.
+//! 3. A part with a collation is of text or any; one with a path is of a document, and no document is a part without.
+//! 4. A default is of its column's type. A column added after the table was made may be null or has a default.
+//!
+//! A column that was dropped stays, nameless, so that rows from before can be read. `codec.rs` has the bytes.
+
+use crate::definition::{Collation, Column, Definition, IndexDefinition, Part};
+use crate::key::Shape;
+use crate::row::Stored;
+use crate::value::{ColumnType, Value};
+use pando::{Error, Result};
+use std::collections::HashSet;
+
+/// The most columns a table may have over time, dropped ones included; as many as SQLite's default.
+pub const MAX_COLUMNS: usize = 2000;
+/// The most indexes of a table.
+pub const MAX_INDEXES: usize = 64;
+/// The longest name of a table, column or index, in bytes: what an engine's table name leaves.
+pub const MAX_NAME_BYTES: usize = 200;
+
+/// An index of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) unique: bool,
+    pub(crate) building: bool,
+}
+
+impl Index {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is over.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Whether it has one row at most for each value.
+    pub fn is_unique(&self) -> bool {
+        self.unique
+    }
+
+    /// Whether rows from before it was declared may still be missing in it. It is kept up, but not read.
+    pub fn is_building(&self) -> bool {
+        self.building
+    }
+}
+
+/// The schema of a table as it is in the catalog. Each change makes a new version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schema {
+    pub(crate) id: u32,
+    pub(crate) version: u32,
+    pub(crate) name: String,
+    pub(crate) note: String,
+    /// Those that were dropped included; in the order in which they were added.
+    pub(crate) columns: Vec<Column>,
+    pub(crate) key: Vec<Part>,
+    pub(crate) indexes: Vec<Index>,
+    pub(crate) next_index: u32,
+}
+
+impl Schema {
+    /// The first version of what is asked for.
+    pub(crate) fn of(definition: &Definition, id: u32) -> Result<Self> {
+        let Definition { name, columns, key, indexes, note } = definition.clone();
+        let mut schema =
+            Schema { id, version: 1, name, note, columns, key, indexes: Vec::new(), next_index: 1 };
+        for index in indexes {
+            schema.push_index(index, false);
+        }
+        schema.check().map_err(|message| schema.refused(&message))?;
+        Ok(schema)
+    }
+
+    pub(crate) fn push_index(&mut self, definition: IndexDefinition, building: bool) {
+        let IndexDefinition { name, parts, unique } = definition;
+        self.indexes.push(Index { id: self.next_index, name, parts, unique, building });
+        self.next_index += 1;
+    }
+
+    pub(crate) fn refused(&self, message: &str) -> Error {
+        Error::invalid(format!("table {:?}: {message}", self.name))
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The table's number; never reused.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// How often the schema was changed, and one.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The note.
+    pub fn note(&self) -> &str {
+        &self.note
+    }
+
+    /// The columns, in the order in which a row has them.
+    pub fn columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| column.is_live())
+    }
+
+    /// The place of a column in rows.
+    pub fn place(&self, column: &str) -> Option<usize> {
+        self.columns().position(|known| known.name == column)
+    }
+
+    /// The parts of the primary key.
+    pub fn key(&self) -> &[Part] {
+        &self.key
+    }
+
+    /// The indexes, those being built included.
+    pub fn indexes(&self) -> &[Index] {
+        &self.indexes
+    }
+
+    /// The index of that name.
+    pub fn index(&self, name: &str) -> Option<&Index> {
+        self.indexes.iter().find(|index| index.name == name)
+    }
+
+    pub(crate) fn live(&self, name: &str) -> Option<&Column> {
+        self.columns().find(|column| column.name == name)
+    }
+
+    /// How the primary key is written. Of a schema that was checked.
+    pub(crate) fn key_shapes(&self) -> Vec<Shape> {
+        self.shapes(&self.key, false)
+    }
+
+    /// How an index's parts are written: each may be null, so that a column may become so.
+    pub(crate) fn shapes(&self, parts: &[Part], nullable: bool) -> Vec<Shape> {
+        let shape = |part: &Part| {
+            let kind = match &part.path {
+                Some(_) => ColumnType::Any,
+                None => self.live(&part.column).expect("parts were checked").kind,
+            };
+            Shape { kind, nullable, descending: part.descending, collation: part.collation }
+        };
+        parts.iter().map(shape).collect()
+    }
+
+    /// Whether the key gives back the column's value.
+    fn is_in_key(&self, column: &Column) -> bool {
+        let part = self.key.iter().find(|part| part.column == column.name && column.is_live());
+        part.is_some_and(|part| part.collation == Collation::Binary && column.kind != ColumnType::Any)
+    }
+
+    /// The columns that rows of `version` store, in their order.
+    pub(crate) fn stored(&self, version: u32) -> Vec<Stored> {
+        let mut place = 0;
+        let mut stored = Vec::new();
+        for column in &self.columns {
+            if column.is_in(version) && !self.is_in_key(column) {
+                let place = column.is_live().then_some(place);
+                stored.push(Stored { kind: column.kind, nullable: column.nullable, place });
+            }
+            place += usize::from(column.is_live());
+        }
+        stored
+    }
+
+    /// Checks what must hold: see above. The message says what does not.
+    pub(crate) fn check(&self) -> std::result::Result<(), String> {
+        check_name("table", &self.name)?;
+        let count = self.columns.len();
+        if count == 0 || count > MAX_COLUMNS {
+            return Err(format!("a table has 1 to {MAX_COLUMNS} columns, not {count}"));
+        }
+        let mut names = HashSet::new();
+        for column in self.columns() {
+            check_name("column", &column.name)?;
+            if !names.insert(&column.name) {
+                return Err(format!("two columns are called {:?}", column.name));
+            }
+        }
+        self.columns.iter().try_for_each(|column| self.check_column(column))?;
+        self.check_parts("the primary key", &self.key)?;
+        for part in &self.key {
+            let column = self.live(&part.column).expect("parts were checked");
+            if column.nullable || part.path.is_some() {
+                let name = &column.name;
+                return Err(format!(
+                    "column {name:?} is in the primary key, so it may not be null or a path"
+                ));
+            }
+        }
+        self.check_indexes()
+    }
+
+    fn check_column(&self, column: &Column) -> std::result::Result<(), String> {
+        let name = &column.name;
+        let lasted = column.dropped.is_none_or(|dropped| column.added < dropped && dropped <= self.version);
+        if column.added == 0 || column.added > self.version || !lasted {
+            return Err(format!("column {name:?} is of a version that never was"));
+        }
+        match &column.default {
+            Some(Value::Null) if column.nullable => Ok(()),
+            Some(Value::Null) => Err(format!("column {name:?} may not be null, and so not by default")),
+            Some(value) if column.kind.holds(value) => Ok(()),
+            Some(value) => {
+                Err(format!("the default {value} of column {name:?} is not of type {}", column.kind))
+            }
+            None if column.added > 1 && !column.nullable => {
+                Err(format!("column {name:?} is new: it needs a default, or may be null"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_parts(&self, of: &str, parts: &[Part]) -> std::result::Result<(), String> {
+        if parts.is_empty() {
+            return Err(format!("{of} has no column"));
+        }
+        for part in parts {
+            let name = &part.column;
+            let column =
+                self.live(name).ok_or_else(|| format!("{of} names a column {name:?} that is not"))?;
+            let is_document = column.kind == ColumnType::Json;
+            if is_document != part.path.is_some() {
+                let is = if is_document { "is a document: name a path of it" } else { "has no paths" };
+                return Err(format!("column {name:?} in {of} {is}"));
+            }
+            if part.path.as_ref().is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
+                return Err(format!("the path of column {name:?} in {of} does not begin with a slash"));
+            }
+            let is_text = matches!(column.kind, ColumnType::Text | ColumnType::Any | ColumnType::Json);
+            if part.collation != Collation::Binary && !is_text {
+                return Err(format!("column {name:?} in {of} is no text, and has no collation"));
+            }
+        }
+        let mut seen = HashSet::new();
+        match parts.iter().find(|part| !seen.insert((&part.column, &part.path))) {
+            Some(part) => Err(format!("{of} has column {:?} twice", part.column)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_indexes(&self) -> std::result::Result<(), String> {
+        if self.indexes.len() > MAX_INDEXES {
+            return Err(format!("a table has at most {MAX_INDEXES} indexes"));
+        }
+        let (mut names, mut ids) = (HashSet::new(), HashSet::new());
+        for index in &self.indexes {
+            check_name("index", &index.name)?;
+            if !names.insert(&index.name) || !ids.insert(index.id) || index.id >= self.next_index {
+                return Err(format!("there is an index {:?} already", index.name));
+            }
+            self.check_parts(&format!("index {:?}", index.name), &index.parts)?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn check_name(of: &str, name: &str) -> std::result::Result<(), String> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        return Err(format!("the name of a {of} has 1 to {MAX_NAME_BYTES} bytes, not {}", name.len()));
+    }
+    Ok(())
+}

@@ -1,0 +1,406 @@
+//! A typed table by its schema: [`DynamicTable`], and how its rows and index entries are made of values.
+//!
+//! A row is a record of the engine's table: its primary key as `key.rs` has it, the rest as `row.rs` has it. An index
+//! is a table of its own with an entry for each row:
+//!
+//! | index | key | value |
+//! |---|---|---|
+//! | not unique, or with a null in it | parts, primary key | nothing |
+//! | unique | parts | primary key |
+
+use crate::catalog;
+use crate::cause::Cause;
+use crate::key::{self, Parts, Shape};
+use crate::read::Read;
+use crate::row::{self, Stored};
+use crate::schema::{Index, Schema};
+use crate::value::Value;
+use pando::{Error, ErrorKind, Result, Table, Transaction};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+/// A row as values, in the order of the columns.
+pub type DynamicRow = Vec<Value<'static>>;
+
+/// What a row's values are taken from: a slice of [`Value`]s, or a struct that derives `Row`.
+pub trait Columns {
+    /// How many values there are.
+    fn count(&self) -> usize;
+    /// The value at a place, lent.
+    fn value(&self, place: usize) -> Value<'_>;
+}
+
+impl Columns for [Value<'_>] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn value(&self, place: usize) -> Value<'_> {
+        self[place].borrowed()
+    }
+}
+
+impl<const N: usize> Columns for [Value<'_>; N] {
+    fn count(&self) -> usize {
+        N
+    }
+
+    #[inline]
+    fn value(&self, place: usize) -> Value<'_> {
+        self[place].borrowed()
+    }
+}
+
+impl Columns for Vec<Value<'_>> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn value(&self, place: usize) -> Value<'_> {
+        self[place].borrowed()
+    }
+}
+
+/// A handle on a typed table as one version of its schema has it. Cheap to clone. Once the schema is changed, every
+/// call answers [`Cause::SchemaChanged`]: open it again.
+#[derive(Clone, Debug)]
+pub struct DynamicTable {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub schema: Schema,
+    /// The rows.
+    pub data: Table,
+    /// The places in rows and the shapes of the primary key's parts.
+    pub key: Vec<(usize, Shape)>,
+    pub indexes: Vec<OpenIndex>,
+    /// Names and types of the present columns, for checks.
+    columns: Vec<crate::Column>,
+    /// What rows of the present version store.
+    stored: Vec<Stored>,
+    /// The same of the versions before, made as rows of them are met: by the first version that has these columns.
+    older: BTreeMap<u32, OnceLock<Vec<Stored>>>,
+}
+
+/// An index, ready to be written.
+#[derive(Debug)]
+pub(crate) struct OpenIndex {
+    pub index: Index,
+    pub table: Table,
+    /// Place of the column and shape of each part.
+    pub parts: Vec<(usize, Shape)>,
+    pub shapes: Vec<Shape>,
+}
+
+/// What a row is in an index.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+impl DynamicTable {
+    /// The table named `name`, as `reader` sees it; `None` if there is none.
+    ///
+    /// # Errors
+    /// `Corruption` if what the catalog says of it is damaged.
+    pub fn open(reader: &impl Read, name: &str) -> Result<Option<Self>> {
+        catalog::find(reader, name)?.map(|schema| Self::of(reader, schema)).transpose()
+    }
+
+    /// The table named `name`, as `reader` sees it.
+    ///
+    /// # Errors
+    /// `Missing` if there is none.
+    pub fn expect(reader: &impl Read, name: &str) -> Result<Self> {
+        let missing = || Error::new(ErrorKind::Missing, format!("there is no typed table {name:?}"));
+        Self::open(reader, name)?.ok_or_else(missing)
+    }
+
+    /// All typed tables that `reader` sees, by name.
+    pub fn all(reader: &impl Read) -> Result<Vec<Self>> {
+        catalog::all(reader)?.into_iter().map(|schema| Self::of(reader, schema)).collect()
+    }
+
+    fn of(reader: &impl Read, schema: Schema) -> Result<Self> {
+        let find = |name: &str| {
+            let gone = || {
+                let table = schema.name();
+                Error::corruption(format!("typed table {table:?} is in the catalog, but {name:?} is gone"))
+            };
+            reader.table(name)?.ok_or_else(gone)
+        };
+        let data = find(&catalog::data_name(&schema))?;
+        let indexes = schema.indexes().iter().map(|index| find(&catalog::index_name(&schema, index)));
+        let indexes = indexes.collect::<Result<_>>()?;
+        Ok(Self::assemble(schema, data, indexes))
+    }
+
+    /// A handle on a table whose parts are known.
+    pub(crate) fn assemble(schema: Schema, data: Table, indexes: Vec<Table>) -> Self {
+        let places = |parts: &[crate::Part], shapes: &[Shape]| {
+            let place = |part: &crate::Part| schema.place(&part.column).expect("parts were checked");
+            parts.iter().map(place).zip(shapes.iter().copied()).collect::<Vec<_>>()
+        };
+        let key = places(&schema.key, &schema.key_shapes());
+        let open = |(index, table): (&Index, Table)| {
+            let shapes = schema.shapes(&index.parts, true);
+            OpenIndex { index: index.clone(), table, parts: places(&index.parts, &shapes), shapes }
+        };
+        let indexes = schema.indexes().iter().zip(indexes).map(open).collect();
+        let columns = schema.columns().cloned().collect();
+        let stored = schema.stored(schema.version);
+        let changes = schema.columns.iter().flat_map(|column| [Some(column.added), column.dropped]);
+        let older = changes.flatten().chain([1]).map(|version| (version, OnceLock::new())).collect();
+        DynamicTable { inner: Arc::new(Inner { data, key, indexes, columns, stored, older, schema }) }
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &Schema {
+        &self.inner.schema
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        self.inner.schema.name()
+    }
+
+    /// The engine's table of its rows, for sizes and statistics. Writing to it breaks the indexes.
+    pub fn data(&self) -> &Table {
+        &self.inner.data
+    }
+
+    /// The engine's table of an index, for sizes and statistics.
+    pub fn index_data(&self, index: &str) -> Option<&Table> {
+        self.inner.indexes.iter().find(|known| known.index.name == index).map(|known| &known.table)
+    }
+
+    /// Checks count, types and nulls of a row.
+    pub(crate) fn check_row(&self, row: &(impl Columns + ?Sized)) -> Result<()> {
+        let columns = &self.inner.columns;
+        if row.count() != columns.len() {
+            let (is, should) = (row.count(), columns.len());
+            let message = format!("table {:?}: a row of {is} values for {should} columns", self.name());
+            return Err(Cause::WrongCount { table: self.name().to_owned() }.error(message));
+        }
+        for (place, column) in columns.iter().enumerate() {
+            let value = row.value(place);
+            let fits = if value.is_null() { column.is_nullable() } else { column.kind.holds(&value) };
+            if !fits {
+                return Err(self.misfit(column, &value));
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn misfit(&self, column: &crate::Column, value: &Value<'_>) -> Error {
+        let (table, name, kind) = (self.name().to_owned(), column.name.clone(), column.kind);
+        match value.column_type() {
+            None => {
+                let message = format!("table {table:?}: column {name:?} is null");
+                Cause::Null { table, column: name }.error(message)
+            }
+            Some(is) => {
+                let message =
+                    format!("table {table:?}: column {name:?} is of type {kind}, and {value} of type {is}");
+                Cause::WrongType { table, column: name }.error(message)
+            }
+        }
+    }
+
+    /// The primary key of a row that was checked.
+    pub(crate) fn key_of(&self, row: &(impl Columns + ?Sized)) -> Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(16);
+        for (place, shape) in &self.inner.key {
+            key::push(&mut out, *shape, &row.value(*place))?;
+        }
+        Ok(out)
+    }
+
+    /// The bytes of a whole primary key.
+    pub(crate) fn key_bytes(&self, key: &[Value<'_>]) -> Result<Vec<u8>> {
+        if key.len() != self.inner.key.len() {
+            let (is, should) = (key.len(), self.inner.key.len());
+            let message = format!("table {:?}: a key of {is} values for {should} columns", self.name());
+            return Err(Cause::WrongCount { table: self.name().to_owned() }.error(message));
+        }
+        self.prefix_bytes(None, key)
+    }
+
+    /// The bytes of the first parts of the primary key, or of an index.
+    pub(crate) fn prefix_bytes(&self, index: Option<&OpenIndex>, key: &[Value<'_>]) -> Result<Vec<u8>> {
+        let parts = index.map_or(&self.inner.key, |index| &index.parts);
+        if key.len() > parts.len() {
+            let (is, most) = (key.len(), parts.len());
+            let message = format!("table {:?}: {is} values for {most} parts of a key", self.name());
+            return Err(Cause::WrongCount { table: self.name().to_owned() }.error(message));
+        }
+        let mut out = Vec::with_capacity(16);
+        for (value, (place, shape)) in key.iter().zip(parts) {
+            let pushed = key::push(&mut out, *shape, value);
+            pushed.map_err(|_| self.misfit(&self.inner.columns[*place], value))?;
+        }
+        Ok(out)
+    }
+
+    /// What the key of a row that was checked does not tell.
+    pub(crate) fn row_bytes(&self, row: &(impl Columns + ?Sized)) -> Vec<u8> {
+        let mut out = Vec::with_capacity(32);
+        row::encode(&mut out, self.inner.schema.version, &self.inner.stored, |place| row.value(place));
+        out
+    }
+
+    /// Reads a row back.
+    pub(crate) fn decode<'a>(&self, key: &'a [u8], bytes: &'a [u8]) -> Result<Vec<Value<'a>>> {
+        let damaged = |what: &str| {
+            let (table, key) = (self.name(), key.escape_ascii());
+            Error::corruption(format!("typed table {table:?}, the row at key \"{key}\": {what}"))
+        };
+        let inner = &*self.inner;
+        let version = row::version_of(bytes).ok_or_else(|| damaged("it has no version"))?;
+        let stored = match version {
+            version if version == inner.schema.version => &inner.stored,
+            version if version == 0 || version > inner.schema.version => {
+                let newest = inner.schema.version;
+                return Err(damaged(&format!("it is of version {version}; the newest is {newest}")));
+            }
+            version => {
+                let first = inner.older.range(..=version).next_back().expect("there is a first version");
+                first.1.get_or_init(|| inner.schema.stored(*first.0))
+            }
+        };
+        let mut row: Vec<Value<'a>> = Vec::with_capacity(inner.columns.len());
+        // Only what the row itself lacks keeps its default.
+        let complete = std::ptr::eq(stored, &inner.stored);
+        row.extend(inner.columns.iter().map(|column| match complete {
+            true => Value::Null,
+            false => column.default.clone().unwrap_or(Value::Null),
+        }));
+        row::decode(bytes, stored, |place, value| row[place] = value)
+            .ok_or_else(|| damaged("its bytes are not those of a row"))?;
+        let mut parts = Parts::new(key);
+        for (place, shape) in &inner.key {
+            let value = parts.next(*shape).ok_or_else(|| damaged("its key is none of this table"))?;
+            if shape.is_recoverable() {
+                row[*place] = value;
+            }
+        }
+        match parts.rest() {
+            [] => Ok(row),
+            _ => Err(damaged("its key is longer than one of this table")),
+        }
+    }
+
+    /// The entry of a row in an index.
+    pub(crate) fn entry(
+        &self,
+        open: &OpenIndex,
+        row: &(impl Columns + ?Sized),
+        primary: &[u8],
+    ) -> Result<Entry> {
+        let mut key = Vec::with_capacity(24);
+        let mut has_null = false;
+        for (part, (place, shape)) in open.index.parts.iter().zip(&open.parts) {
+            let column = row.value(*place);
+            let value = match &part.path {
+                None => column,
+                Some(path) => crate::json::at_path(&column, path).ok_or_else(|| {
+                    let (table, column) = (self.name().to_owned(), part.column.clone());
+                    let message = format!("table {table:?}: column {column:?} is not JSON");
+                    Cause::WrongType { table, column }.error(message)
+                })?,
+            };
+            has_null |= value.is_null();
+            key::push(&mut key, *shape, &value)?;
+        }
+        if open.index.unique && !has_null {
+            return Ok(Entry { key, value: primary.to_vec() });
+        }
+        key.extend_from_slice(primary);
+        Ok(Entry { key, value: Vec::new() })
+    }
+
+    /// The primary key that an entry of an index leads to.
+    pub(crate) fn primary_of<'e>(
+        &self,
+        open: &OpenIndex,
+        key: &'e [u8],
+        value: &'e [u8],
+    ) -> Result<&'e [u8]> {
+        if !value.is_empty() {
+            return Ok(value);
+        }
+        let mut parts = Parts::new(key);
+        let skipped = parts.skip(&open.shapes);
+        skipped.map(|()| parts.rest()).ok_or_else(|| self.bad_entry(open, key, "is not one"))
+    }
+
+    #[cold]
+    pub(crate) fn bad_entry(&self, open: &OpenIndex, key: &[u8], what: &str) -> Error {
+        let (table, index, key) = (self.name(), &open.index.name, key.escape_ascii());
+        Error::corruption(format!("typed table {table:?}, index {index:?}: the entry \"{key}\" {what}"))
+    }
+
+    /// The index of that name, for reading.
+    pub(crate) fn open_index(&self, name: &str) -> Result<&OpenIndex> {
+        let (table, indexes) = (self.name(), &self.inner.indexes);
+        match indexes.iter().find(|open| open.index.name == name) {
+            Some(open) if open.index.building => {
+                Err(Error::invalid(format!("table {table:?}: index {name:?} is still being built")))
+            }
+            Some(open) => Ok(open),
+            None => Err(Error::new(ErrorKind::Missing, format!("table {table:?} has no index {name:?}"))),
+        }
+    }
+
+    /// An error of the engine in words of this table.
+    #[cold]
+    pub(crate) fn told(&self, error: Error, index: Option<&OpenIndex>) -> Error {
+        let table = self.name().to_owned();
+        match error.kind() {
+            ErrorKind::Missing => {
+                let message = format!(
+                    "typed table {table:?} was changed or dropped since this handle was opened, or made later"
+                );
+                Cause::SchemaChanged { table }.error(message)
+            }
+            ErrorKind::Invalid if Cause::of(&error).is_none() => {
+                let index = index.map(|open| open.index.name.clone());
+                let message = format!("table {table:?}: {error}");
+                Cause::TooLong { table, index }.error(message)
+            }
+            _ => error,
+        }
+    }
+
+    /// That a row's key, or its entry in a unique index, is there already.
+    #[cold]
+    pub(crate) fn duplicate(&self, index: Option<&OpenIndex>, row: &(impl Columns + ?Sized)) -> Error {
+        let parts = index.map_or(&self.inner.key, |open| &open.parts);
+        let names = parts.iter().map(|(place, _)| self.inner.columns[*place].name.clone());
+        let values: Vec<_> = parts.iter().map(|(place, _)| row.value(*place).to_string()).collect();
+        let (table, columns) = (self.name().to_owned(), names.collect());
+        let message = format!("table {table:?} has a row with ({}) already", values.join(", "));
+        let index = index.map(|open| open.index.name.clone());
+        Cause::Duplicate { table, index, columns }.error(message)
+    }
+}
+
+/// Runs `work`; if it fails, what it wrote is undone and the rest of the transaction stays as it was.
+pub(crate) fn atomically<T>(
+    tx: &mut Transaction,
+    work: impl FnOnce(&mut Transaction) -> Result<T>,
+) -> Result<T> {
+    let savepoint = tx.savepoint();
+    let done = work(tx);
+    if done.is_err() {
+        tx.rollback_to(&savepoint)?;
+    }
+    tx.release(&savepoint)?;
+    done
+}

@@ -1,0 +1,168 @@
+//! Writing rows, their index entries with them. Each call does all of it or nothing.
+
+use crate::cause::Cause;
+use crate::table::{Columns, DynamicTable, Entry, OpenIndex, atomically};
+use crate::value::Value;
+use pando::{ErrorKind, Result, Transaction};
+
+impl DynamicTable {
+    /// Inserts a row whose primary key is not there yet.
+    ///
+    /// # Errors
+    /// `Exists` with [`Cause::Duplicate`] if the key, or the entry in a unique index, is there; `Invalid` with a
+    /// [`Cause`] for wrong types, nulls and keys that are too long. The transaction goes on as it was before.
+    pub fn insert(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized)) -> Result<()> {
+        self.check_row(row)?;
+        let (key, value) = (self.key_of(row)?, self.row_bytes(row));
+        let insert = |tx: &mut Transaction| match tx.insert(&self.inner.data, &key, &value) {
+            Err(error) if error.kind() == ErrorKind::Exists => Err(self.duplicate(None, row)),
+            done => done.map_err(|error| self.told(error, None)),
+        };
+        if self.inner.indexes.is_empty() {
+            return insert(tx);
+        }
+        atomically(tx, |tx| {
+            insert(tx)?;
+            self.enter(tx, row, &key)
+        })
+    }
+
+    /// Sets a row, whatever was at its primary key. Without indexes that reads nothing, and conflicts with nobody.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::insert`], but for a row at the same primary key.
+    pub fn upsert(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized)) -> Result<()> {
+        self.check_row(row)?;
+        let key = self.key_of(row)?;
+        if self.inner.indexes.is_empty() {
+            let put = tx.put(&self.inner.data, &key, &self.row_bytes(row));
+            return put.map_err(|error| self.told(error, None));
+        }
+        atomically(tx, |tx| match self.overwrite(tx, &key, row)? {
+            true => Ok(()),
+            false => {
+                let put = tx.put(&self.inner.data, &key, &self.row_bytes(row));
+                put.map_err(|error| self.told(error, None))?;
+                self.enter(tx, row, &key)
+            }
+        })
+    }
+
+    /// Sets the row that has the same primary key. Answers whether there was one; if not, nothing is written.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::upsert`].
+    pub fn update(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized)) -> Result<bool> {
+        self.check_row(row)?;
+        let key = self.key_of(row)?;
+        atomically(tx, |tx| self.overwrite(tx, &key, row))
+    }
+
+    /// Puts `row` in the place of the one at `key`, which may have another primary key. Answers whether there was one.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::insert`].
+    pub fn replace(
+        &self,
+        tx: &mut Transaction,
+        key: &[Value<'_>],
+        row: &(impl Columns + ?Sized),
+    ) -> Result<bool> {
+        self.check_row(row)?;
+        let (old, new) = (self.key_bytes(key)?, self.key_of(row)?);
+        atomically(tx, |tx| {
+            if old == new {
+                return self.overwrite(tx, &new, row);
+            }
+            let found = self.remove_bytes(tx, &old)?.is_some();
+            if found {
+                self.insert(tx, row)?;
+            }
+            Ok(found)
+        })
+    }
+
+    /// Deletes the row at `key`. Answers whether there was one.
+    pub fn delete(&self, tx: &mut Transaction, key: &[Value<'_>]) -> Result<bool> {
+        let key = self.key_bytes(key)?;
+        atomically(tx, |tx| self.remove_bytes(tx, &key).map(|removed| removed.is_some()))
+    }
+
+    /// Deletes the row at `key` and answers it.
+    pub fn remove(&self, tx: &mut Transaction, key: &[Value<'_>]) -> Result<Option<crate::DynamicRow>> {
+        let key = self.key_bytes(key)?;
+        let removed = atomically(tx, |tx| self.remove_bytes(tx, &key))?;
+        let own = |bytes: Vec<u8>| {
+            self.decode(&key, &bytes).map(|row| row.into_iter().map(Value::into_owned).collect())
+        };
+        removed.map(own).transpose()
+    }
+
+    /// Deletes all rows, unread.
+    pub fn clear(&self, tx: &mut Transaction) -> Result<()> {
+        atomically(tx, |tx| {
+            tx.delete_range(&self.inner.data, ..).map_err(|error| self.told(error, None))?;
+            self.inner.indexes.iter().try_for_each(|open| tx.delete_range(&open.table, ..))
+        })
+    }
+
+    fn remove_bytes(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let removed = tx.remove(&self.inner.data, key).map_err(|error| self.told(error, None))?;
+        if let Some(bytes) = &removed
+            && !self.inner.indexes.is_empty()
+        {
+            let row = self.decode(key, bytes)?;
+            for open in &self.inner.indexes {
+                tx.delete(&open.table, &self.entry(open, &row, key)?.key)?;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Sets the row at `key`, whose entries are replaced, if there is one.
+    fn overwrite(&self, tx: &mut Transaction, key: &[u8], row: &(impl Columns + ?Sized)) -> Result<bool> {
+        let data = &self.inner.data;
+        let Some(old) = tx.get(data, key).map_err(|error| self.told(error, None))? else { return Ok(false) };
+        tx.put(data, key, &self.row_bytes(row)).map_err(|error| self.told(error, None))?;
+        if self.inner.indexes.is_empty() {
+            return Ok(true);
+        }
+        let old = self.decode(key, &old)?;
+        for open in &self.inner.indexes {
+            let (before, after) = (self.entry(open, &old, key)?, self.entry(open, row, key)?);
+            if before != after {
+                tx.delete(&open.table, &before.key)?;
+                self.enter_one(tx, open, row, &after)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes a row's entries in all indexes.
+    fn enter(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized), key: &[u8]) -> Result<()> {
+        for open in &self.inner.indexes {
+            let entry = self.entry(open, row, key)?;
+            self.enter_one(tx, open, row, &entry)?;
+        }
+        Ok(())
+    }
+
+    /// Makes an entry; one in a unique index, which has a value, must not be there.
+    fn enter_one(
+        &self,
+        tx: &mut Transaction,
+        open: &OpenIndex,
+        row: &(impl Columns + ?Sized),
+        entry: &Entry,
+    ) -> Result<()> {
+        let entered = if entry.value.is_empty() {
+            tx.put(&open.table, &entry.key, &entry.value)
+        } else {
+            tx.insert(&open.table, &entry.key, &entry.value)
+        };
+        entered.map_err(|error| match error.kind() {
+            ErrorKind::Exists if Cause::of(&error).is_none() => self.duplicate(Some(open), row),
+            _ => self.told(error, Some(open)),
+        })
+    }
+}
