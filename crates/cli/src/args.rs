@@ -1,6 +1,6 @@
 //! What can be typed.
 
-use crate::{backup, compact, crash, demo, export, import, inspect, options, records, salvage};
+use crate::{backup, compact, crash, demo, export, import, inspect, options, records, salvage, serve};
 use clap::{Parser, Subcommand};
 
 const EXIT_CODES: &str = "\
@@ -13,7 +13,7 @@ Exit codes:
   5  conflicts that retries did not resolve
 
 Data goes to standard output; errors, and progress at a terminal, to standard error.
-Only put, import, backup, restore, salvage, demo, kills and bench create anything.";
+Only put, serve, import, backup, restore, salvage, demo, kills and bench create anything.";
 
 /// Pando, an embedded transactional storage engine
 #[derive(Debug, Parser)]
@@ -37,6 +37,8 @@ pub enum Command {
     Tables(inspect::InspectArgs),
     /// Give a table another name
     Rename(inspect::RenameArgs),
+    /// Serve a directory of databases over HTTP, until SIGTERM or Ctrl-C
+    Serve(serve::ServeArgs),
     /// Read records from CSV, NDJSON or a directory tree
     Import(import::ImportArgs),
     /// Write records as CSV, NDJSON or a directory tree that `import` reads back

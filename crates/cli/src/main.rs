@@ -6,7 +6,7 @@
 //!   [`options`]: what each option is set to;
 //! * [`import`] and [`export`]; [`backup`]: backup and restore; [`salvage`], when a directory is damaged;
 //! * [`demo`], and [`crash`]: the workload that is killed, behind `kills` and the demo;
-//! * `bench` is a crate of its own.
+//! * [`serve`]: the server, which is a crate of its own; so is `bench`.
 //!
 //! What they share: [`open`] (options of a database), [`output`] (rows in each format), [`text`] (bytes, sizes,
 //! times), [`tree`] (directories as records), [`scratch`] (temporary directories), [`failure`] (exit codes).
@@ -30,6 +30,7 @@ mod output;
 mod records;
 mod salvage;
 mod scratch;
+mod serve;
 mod text;
 mod tree;
 mod values;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Salvage(args) => salvage::run(&args),
+        Command::Serve(args) => serve::run(args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
         // It reports its failures itself, with the same exit codes.

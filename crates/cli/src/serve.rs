@@ -1,0 +1,91 @@
+//! `serve`: a directory of databases over HTTP.
+
+use crate::failure::Outcome;
+use crate::open::WriteArgs;
+use crate::output::say;
+use crate::text;
+use clap::Args;
+use server::{Config, Server};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use tracing_subscriber::filter::LevelFilter;
+
+const EXAMPLES: &str = "\
+Examples:
+  pando serve data
+  curl -X PUT --data-binary hello 'http://127.0.0.1:7263/v0/entity?id=greeting'
+  curl 'http://127.0.0.1:7263/v0/entity?id=greeting'
+
+SIGTERM and Ctrl-C end it in order: no more connections, requests under way are answered, everything is synced.
+Each option can also be set by the variable that stands beside it.";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// The directory that holds the databases, each in a directory of its name; created if it is missing
+    dir: PathBuf,
+    /// Where to listen; port 0 takes one that is free
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7263", env = "PANDO_LISTEN")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    write: WriteArgs,
+    /// The longest body of a request, and so the longest value
+    #[arg(long, value_name = "SIZE", default_value = "64M", env = "PANDO_MAX_BODY",
+          value_parser = text::parse_size)]
+    max_body: usize,
+    /// The longest head of a request: its line and its headers
+    #[arg(long, value_name = "SIZE", default_value = "64K", env = "PANDO_MAX_HEAD",
+          value_parser = text::parse_size)]
+    max_head: usize,
+    /// Connections at a time; more wait to be accepted
+    #[arg(long, value_name = "N", default_value_t = 16_384, env = "PANDO_MAX_CONNECTIONS",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    max_connections: u32,
+    /// Long values and ranges that are on their way at a time
+    #[arg(long, value_name = "N", default_value_t = 64, env = "PANDO_MAX_STREAMS",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    max_streams: u32,
+    /// Seconds that a client may take for the head of a request, and between requests
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_HEAD_TIMEOUT",
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    head_timeout: u64,
+    /// Seconds in which at least something of a body must come
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "PANDO_BODY_TIMEOUT",
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    body_timeout: u64,
+    /// Seconds that an orderly end waits for requests under way
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, env = "PANDO_DRAIN",
+          value_parser = clap::value_parser!(u64).range(0..=3_600))]
+    drain: u64,
+    /// How much the server says on standard error
+    #[arg(long, value_name = "LEVEL", default_value = "warn", env = "PANDO_LOG",
+          value_parser = ["off", "error", "warn", "info", "debug"])]
+    log: String,
+}
+
+/// `pando serve`.
+pub fn run(args: ServeArgs) -> Outcome {
+    let level: LevelFilter = args.log.parse().expect("the argument takes these alone");
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    log.with_target(false).init();
+    let mut config = Config::new(args.dir);
+    config.listen = args.listen;
+    config.memory_bytes = args.write.memory.memory;
+    config.durability = args.write.durability.into();
+    let limits = &mut config.limits;
+    limits.body_bytes = args.max_body as u64;
+    limits.head_bytes = args.max_head.max(LEAST_HEAD_BYTES);
+    limits.connections = args.max_connections as usize;
+    limits.streams = args.max_streams as usize;
+    limits.head_timeout = Duration::from_secs(args.head_timeout);
+    limits.body_timeout = Duration::from_secs(args.body_timeout);
+    limits.drain = Duration::from_secs(args.drain);
+    let dir = config.dir.display().to_string();
+    let server = Server::start(config)?;
+    say!("pando serves {dir} at http://{}", server.address())?;
+    Ok(server.run()?)
+}
+
+/// Less than this the HTTP library does not take.
+const LEAST_HEAD_BYTES: usize = 8 << 10;

@@ -1,0 +1,70 @@
+//! What can be set.
+
+use pando::Durability;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a server is run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The directory that holds the databases, each in a directory of its name.
+    pub dir: PathBuf,
+    /// Where connections are accepted.
+    pub listen: SocketAddr,
+    /// The memory of all databases together, in bytes; `None`: a quarter of the machine's.
+    pub memory_bytes: Option<usize>,
+    /// What an acknowledged write survives, unless its request says otherwise.
+    pub durability: Durability,
+    /// Bounds on what clients can take.
+    pub limits: Limits,
+}
+
+/// Bounds on what clients can take. Whoever meets one is told so, with a status of its own.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The longest body of a request, and so the longest value.
+    pub body_bytes: u64,
+    /// The memory of bodies that are being received, all together.
+    pub receiving_bytes: usize,
+    /// The longest head of a request: its line and its headers.
+    pub head_bytes: usize,
+    /// Connections at a time; more wait to be accepted.
+    pub connections: usize,
+    /// Values of more than 1 MiB that are written or read at a time, and ranges that are read.
+    pub streams: usize,
+    /// How long a client may take for the head of a request, and to begin the next one.
+    pub head_timeout: Duration,
+    /// How long a client may send no byte of a body.
+    pub body_timeout: Duration,
+    /// How long an orderly end waits for requests under way.
+    pub drain: Duration,
+}
+
+impl Config {
+    /// The defaults for `dir`.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Config {
+            dir: dir.into(),
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7263)),
+            memory_bytes: None,
+            durability: Durability::Sync,
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            body_bytes: 64 << 20,
+            receiving_bytes: 64 << 20,
+            head_bytes: 64 << 10,
+            connections: 16_384,
+            streams: 64,
+            head_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(30),
+            drain: Duration::from_secs(10),
+        }
+    }
+}

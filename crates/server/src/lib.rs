@@ -1,0 +1,34 @@
+//! Pando, floor 7: databases over HTTP.
+//!
+//! ```text
+//!   socket ──► hyper ──► fast: a get that memory can answer ──────────────────► response
+//!                          │ no
+//!                          └──► routes ──► hand_off: a thread that may wait ──► library
+//!                                     └──► writer: single writes, committed together
+//! ```
+//!
+//! Reading order: [`config`] (what can be set), `serve` (a server from start to end), `app` (the way of a request),
+//! `fast`, `v0` (the contract's paths); what they use: `target` (addresses), `receive` (bodies in), `body`, `records`
+//! and `long_value` (bodies out), `writer` (commits), `open` (a database), `problem` (errors), `lock`.
+//!
+//! The threads that read sockets never wait: not for a disk, not for a commit, not for a lock held across either.
+#![deny(missing_docs, unsafe_code)]
+
+mod app;
+mod body;
+pub mod config;
+mod fast;
+mod handoff;
+mod lock;
+mod long_value;
+mod open;
+mod problem;
+mod receive;
+mod records;
+mod serve;
+mod target;
+mod v0;
+mod writer;
+
+pub use config::{Config, Limits};
+pub use serve::{DEFAULT_DATABASE, Server};

@@ -1,0 +1,138 @@
+//! Values of more than 1 MiB: written as they are received, read as they are sent, with the memory of a few pieces.
+
+use crate::handoff::hand_off;
+use crate::open::Open;
+use crate::problem::{Answer, Problem};
+use crate::receive::Incoming;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use pando::{Durability, Table, TransactionOptions, ValueReader};
+use std::io::Read;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::task::JoinHandle;
+
+/// Pieces on the way from the socket to the data file.
+const PIECES_WAITING: usize = 8;
+/// What is read at once: as much as is verified together.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// On the way from the socket to the data file.
+enum Piece {
+    Bytes(Bytes),
+    /// The body has ended as it should. Without this nothing is committed.
+    End,
+}
+
+/// Sets `key` to a body, and answers the commit's number. A client that goes away in the middle, or sends more than it
+/// may, leaves nothing behind.
+pub async fn put(
+    open: Arc<Open>,
+    table: Table,
+    key: Vec<u8>,
+    begin: Bytes,
+    mut rest: Incoming,
+    durability: Durability,
+) -> Answer<u64> {
+    let (pieces, mut coming) = mpsc::channel(PIECES_WAITING);
+    let storing = hand_off(move || {
+        let options = TransactionOptions { durability, ..open.db.transaction_options() };
+        let mut tx = open.db.begin_with(options)?;
+        let mut writer = tx.value_writer(&table, &key)?;
+        loop {
+            match coming.blocking_recv() {
+                Some(Piece::Bytes(bytes)) => writer.append(&bytes)?,
+                Some(Piece::End) => break,
+                None => return Err(Problem::bad_request("the body did not come to its end")),
+            }
+        }
+        writer.finish()?;
+        Ok(tx.commit()?)
+    });
+    let storing = tokio::spawn(storing);
+    let receiving = async move {
+        let mut next = Some(begin);
+        // A closed channel: storing has failed, and says why.
+        while let Some(bytes) = next {
+            if pieces.send(Piece::Bytes(bytes)).await.is_err() {
+                rest.discard().await;
+                return Ok(());
+            }
+            next = rest.next().await?;
+        }
+        let _ = pieces.send(Piece::End).await;
+        Ok(())
+    };
+    let received: Answer<()> = receiving.await;
+    let stored = storing.await.unwrap_or_else(|_| Err(Problem::internal("storing the value ended badly")));
+    received?;
+    stored
+}
+
+/// A value on its way to a client.
+pub struct LongValue {
+    state: State,
+    left_bytes: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+enum State {
+    Ready(Box<ValueReader>),
+    Reading(JoinHandle<(Box<ValueReader>, std::io::Result<Bytes>)>),
+    Over,
+}
+
+impl LongValue {
+    /// All of `reader`, which stands at its beginning.
+    pub fn new(reader: ValueReader, permit: OwnedSemaphorePermit) -> Self {
+        let left_bytes = reader.len_bytes();
+        LongValue { state: State::Ready(Box::new(reader)), left_bytes, _permit: permit }
+    }
+}
+
+fn read_piece(mut reader: Box<ValueReader>, bytes: usize) -> (Box<ValueReader>, std::io::Result<Bytes>) {
+    let mut piece = vec![0; bytes];
+    let read = reader.read_exact(&mut piece).map(|()| Bytes::from(piece));
+    (reader, read)
+}
+
+impl Body for LongValue {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        let this = self.get_mut();
+        loop {
+            match std::mem::replace(&mut this.state, State::Over) {
+                State::Over => return Poll::Ready(None),
+                State::Ready(_) if this.left_bytes == 0 => return Poll::Ready(None),
+                State::Ready(reader) => {
+                    let bytes = this.left_bytes.min(PIECE_BYTES as u64) as usize;
+                    this.state =
+                        State::Reading(tokio::task::spawn_blocking(move || read_piece(reader, bytes)));
+                }
+                State::Reading(mut task) => {
+                    let Poll::Ready(done) = Pin::new(&mut task).poll(context) else {
+                        this.state = State::Reading(task);
+                        return Poll::Pending;
+                    };
+                    let (reader, piece) = done.map_err(std::io::Error::other)?;
+                    let piece =
+                        piece.inspect_err(|error| tracing::error!(%error, "a value could not be read"))?;
+                    this.left_bytes -= piece.len() as u64;
+                    this.state = State::Ready(reader);
+                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                }
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left_bytes)
+    }
+}

@@ -1,0 +1,121 @@
+//! Errors as RFC 9457 problems: a status, a type that programs can tell apart, and a sentence for people.
+
+use crate::body::Body;
+use crate::target::BadEscape;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, Response, StatusCode};
+use axum::response::IntoResponse;
+use pando::{Error, ErrorKind};
+use serde_json::json;
+
+/// A request that was not done, and why.
+#[derive(Debug)]
+pub struct Problem {
+    /// The status of the response.
+    pub status: StatusCode,
+    /// What programs tell problems apart by: the end of the `type` member.
+    pub kind: &'static str,
+    /// What happened, to what, and what to do.
+    pub detail: String,
+    /// After how many seconds it is worth trying again.
+    pub retry_after_s: Option<u32>,
+}
+
+/// What handlers answer.
+pub type Answer<T = Response<Body>> = Result<T, Problem>;
+
+impl Problem {
+    /// A problem with `status`.
+    pub fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
+        Problem { status, kind, detail: detail.into(), retry_after_s: None }
+    }
+
+    /// 400.
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::BAD_REQUEST, "bad-request", detail)
+    }
+
+    /// 404.
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
+    }
+
+    /// 405.
+    pub fn method_not_allowed() -> Self {
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "this path has other methods")
+    }
+
+    /// 413.
+    pub fn too_large(limit_bytes: u64) -> Self {
+        let detail = format!("the body is longer than {limit_bytes} bytes; nothing was stored");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
+    }
+
+    /// 503: so many are at it that one more would only take memory.
+    pub fn busy(what: &str) -> Self {
+        let detail = format!("{what}; nothing was done, try again in a moment");
+        let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail);
+        problem.retry_after_s = Some(1);
+        problem
+    }
+
+    /// 500: something of ours failed.
+    pub fn internal(detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    }
+
+    /// The response.
+    pub fn response(&self) -> Response<Body> {
+        let (status, kind) = (self.status, self.kind);
+        let body = json!({
+            "type": format!("urn:pando:problem:{kind}"),
+            "title": status.canonical_reason().unwrap_or_default(),
+            "status": status.as_u16(),
+            "detail": self.detail,
+        });
+        let mut response = Response::new(Body::whole(body.to_string()));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> axum::response::Response {
+        self.response().map(axum::body::Body::new)
+    }
+}
+
+impl From<BadEscape> for Problem {
+    fn from(BadEscape: BadEscape) -> Self {
+        Problem::bad_request("a % in the address is not followed by two hexadecimal digits")
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let (status, kind) = match error.kind() {
+            ErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
+            ErrorKind::SnapshotTooOld => (StatusCode::CONFLICT, "snapshot-too-old"),
+            ErrorKind::Exists => (StatusCode::CONFLICT, "exists"),
+            ErrorKind::Mismatch => (StatusCode::CONFLICT, "mismatch"),
+            ErrorKind::Missing => (StatusCode::NOT_FOUND, "not-found"),
+            ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "bad-request"),
+            ErrorKind::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
+            ErrorKind::Latched => (StatusCode::SERVICE_UNAVAILABLE, "latched"),
+            ErrorKind::Closed => (StatusCode::SERVICE_UNAVAILABLE, "closed"),
+            ErrorKind::Locked => (StatusCode::SERVICE_UNAVAILABLE, "locked"),
+            ErrorKind::Indeterminate => (StatusCode::INTERNAL_SERVER_ERROR, "indeterminate"),
+            ErrorKind::Corruption | ErrorKind::Foreign => (StatusCode::INTERNAL_SERVER_ERROR, "corruption"),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        };
+        Problem::new(status, kind, error.to_string())
+    }
+}

@@ -1,0 +1,150 @@
+//! Receiving a body: short ones whole, long ones piece by piece, none without a bound.
+//!
+//! 1. A body that says it is over the limit is refused; one that turns out to be, likewise. What a client has sent
+//!    already is thrown away for a while first, as it would not look at the answer before.
+//! 2. Up to [`WHOLE_BYTES`] a body is gathered in memory. Beyond a little for every request, that memory is counted,
+//!    over all clients; when it is taken, the client is told to come back.
+//! 3. A longer one is handed on as it comes: [`Received::Long`].
+//! 4. A client that sends nothing for a while is given up.
+
+use crate::config::Limits;
+use crate::problem::{Answer, Problem};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// Longer bodies are not gathered: values of more than this are written piece by piece anyway.
+pub const WHOLE_BYTES: usize = 1 << 20;
+/// What a request may hold without being counted.
+const FREE_BYTES: usize = 16 << 10;
+/// The step in which memory is counted.
+const STEP_BYTES: usize = 16 << 10;
+/// How long a refused body is thrown away before the answer is sent.
+const DISCARD_FOR: Duration = Duration::from_secs(10);
+
+/// A body of a request.
+pub type RequestBody = axum::body::Body;
+
+/// What came.
+#[derive(Debug)]
+pub enum Received {
+    /// All of it, and the memory that it is counted as.
+    Whole(Bytes, Option<OwnedSemaphorePermit>),
+    /// More than is gathered: its beginning, and the rest to come.
+    Long(Bytes, Incoming),
+}
+
+/// A body that is being received.
+#[derive(Debug)]
+pub struct Incoming {
+    body: RequestBody,
+    received_bytes: u64,
+    limit_bytes: u64,
+    patience: Duration,
+}
+
+/// What bodies may take.
+#[derive(Debug)]
+pub struct Reception {
+    memory: Arc<Semaphore>,
+    limits: Limits,
+}
+
+impl Reception {
+    /// With these bounds.
+    pub fn new(limits: &Limits) -> Self {
+        let steps = limits.receiving_bytes.div_ceil(STEP_BYTES).max(WHOLE_BYTES / STEP_BYTES);
+        Reception { memory: Arc::new(Semaphore::new(steps)), limits: limits.clone() }
+    }
+
+    /// Receives a body, up to `limit_bytes` and to the server's own limit.
+    pub async fn receive(&self, body: RequestBody, limit_bytes: u64) -> Answer<Received> {
+        let limit_bytes = limit_bytes.min(self.limits.body_bytes);
+        let hint = http_body::Body::size_hint(&body);
+        let mut incoming =
+            Incoming { body, received_bytes: 0, limit_bytes, patience: self.limits.body_timeout };
+        if hint.lower() > limit_bytes {
+            incoming.discard().await;
+            return Err(Problem::too_large(limit_bytes));
+        }
+        if hint.lower() > WHOLE_BYTES as u64 {
+            return Ok(Received::Long(Bytes::new(), incoming));
+        }
+        let mut counted: Option<OwnedSemaphorePermit> = None;
+        let Some(first) = incoming.next().await? else { return Ok(Received::Whole(Bytes::new(), None)) };
+        // As a rule all of a short body comes at once.
+        if hint.exact() == Some(first.len() as u64) && first.len() <= FREE_BYTES {
+            return Ok(Received::Whole(first, None));
+        }
+        let mut gathered = BytesMut::from(&first[..]);
+        loop {
+            if gathered.len() > WHOLE_BYTES {
+                return Ok(Received::Long(gathered.freeze(), incoming));
+            }
+            self.count(&mut counted, gathered.len())?;
+            match incoming.next().await? {
+                Some(piece) => gathered.extend_from_slice(&piece),
+                None => return Ok(Received::Whole(gathered.freeze(), counted)),
+            }
+        }
+    }
+
+    fn count(&self, counted: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Answer<()> {
+        let have = counted.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let wanted = bytes.saturating_sub(FREE_BYTES).div_ceil(STEP_BYTES);
+        if wanted <= have {
+            return Ok(());
+        }
+        let busy = |_| Problem::busy("other clients' bodies take all the memory there is for them");
+        let more = Arc::clone(&self.memory).try_acquire_many_owned((wanted - have) as u32).map_err(busy)?;
+        match counted {
+            Some(counted) => counted.merge(more),
+            None => *counted = Some(more),
+        }
+        Ok(())
+    }
+}
+
+impl Incoming {
+    /// The next piece; `None` at the end.
+    pub async fn next(&mut self) -> Answer<Option<Bytes>> {
+        loop {
+            let frame = match timeout(self.patience, self.body.frame()).await {
+                Ok(None) => return Ok(None),
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => {
+                    return Err(Problem::bad_request(format!("the body could not be received: {error}")));
+                }
+                Err(_) => {
+                    let (status, kind) = (axum::http::StatusCode::REQUEST_TIMEOUT, "timeout");
+                    return Err(Problem::new(status, kind, "nothing of the body came for too long"));
+                }
+            };
+            // Trailers carry nothing that is asked for.
+            let Ok(piece) = frame.into_data() else { continue };
+            self.received_bytes += piece.len() as u64;
+            if self.received_bytes > self.limit_bytes {
+                self.discard().await;
+                return Err(Problem::too_large(self.limit_bytes));
+            }
+            return Ok(Some(piece));
+        }
+    }
+
+    /// Throws away what still comes, for a while and up to the limit once more.
+    pub async fn discard(&mut self) {
+        let mut discarded = 0;
+        let all = async {
+            while let Some(Ok(frame)) = self.body.frame().await {
+                discarded += frame.data_ref().map_or(0, Bytes::len) as u64;
+                if discarded > self.limit_bytes.saturating_mul(2) {
+                    break;
+                }
+            }
+        };
+        let _ = timeout(DISCARD_FOR, all).await;
+    }
+}

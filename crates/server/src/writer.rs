@@ -1,0 +1,188 @@
+//! Single writes, committed together.
+//!
+//! 1. A write joins its database's queue. If nobody is committing, a thread is sent to.
+//! 2. That thread takes what is waiting, up to a bound, puts it into one transaction, and commits: one record of the
+//!    log, one flush, however many clients wait. Meanwhile the next writes gather.
+//! 3. Every client is told the outcome of its own write. One that cannot be put (its key is too long, its table is
+//!    gone) fails alone; the commit's failure is everybody's.
+//! 4. When nothing waits any more the thread goes back.
+//!
+//! Writes are blind, so they conflict with nobody but who drops their table, and the order within a commit is that of
+//! the queue: the last of two writes of one key stays.
+
+use crate::problem::{Answer, Problem};
+use bytes::Bytes;
+use pando::{Database, Durability, Error, Table, Transaction, TransactionOptions};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::oneshot;
+
+/// Values committed together have so many bytes, or there is but one.
+const BATCH_BYTES: usize = 1 << 20;
+/// So many writes are committed together at most.
+const BATCH_WRITES: usize = 4096;
+/// So many writes may wait. Beyond it clients are told to come back: waiting would only take memory.
+const MOST_WAITING: usize = 65_536;
+/// How often a commit that met a conflict, with a table that was dropped, is tried.
+const ATTEMPTS: u32 = 3;
+
+/// What becomes of a key.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// It gets this value.
+    Put(Bytes),
+    /// It goes, if it is there.
+    Delete,
+}
+
+#[derive(Debug)]
+struct Write {
+    table: Table,
+    key: Vec<u8>,
+    change: Change,
+    told: oneshot::Sender<Result<u64, Error>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: Vec<Write>,
+    /// Whether a thread is committing, or on its way.
+    attended: bool,
+}
+
+/// The queue of single writes of a database.
+#[derive(Debug)]
+pub struct Writer {
+    db: Database,
+    queue: Mutex<[Queue; 3]>,
+}
+
+impl Writer {
+    /// A queue for `db`.
+    pub fn new(db: Database) -> Arc<Self> {
+        Arc::new(Writer { db, queue: Mutex::default() })
+    }
+
+    /// Makes the change, and answers the commit's number once it is as durable as was asked for.
+    pub async fn write(
+        self: &Arc<Self>,
+        table: Table,
+        key: Vec<u8>,
+        change: Change,
+        durability: Durability,
+    ) -> Answer<u64> {
+        let (told, outcome) = oneshot::channel();
+        let lane = durability as usize;
+        let send = {
+            let queue = &mut self.queues()[lane];
+            if queue.waiting.len() >= MOST_WAITING {
+                return Err(Problem::busy("too many writes wait to be committed"));
+            }
+            queue.waiting.push(Write { table, key, change, told });
+            !std::mem::replace(&mut queue.attended, true)
+        };
+        if send {
+            let writer = Arc::clone(self);
+            tokio::task::spawn_blocking(move || writer.attend(durability));
+        }
+        match outcome.await {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => Err(Problem::internal("the commit ended badly; whether it was stored is not known")),
+        }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, [Queue; 3]> {
+        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Steps 2 to 4.
+    fn attend(&self, durability: Durability) {
+        let lane = durability as usize;
+        let mut leaving = Leaving { writer: self, lane, attended: true };
+        loop {
+            let batch = {
+                let queue = &mut self.queues()[lane];
+                if queue.waiting.is_empty() {
+                    queue.attended = false;
+                    leaving.attended = false;
+                    return;
+                }
+                let mut bytes = 0;
+                let fits = queue.waiting.iter().take(BATCH_WRITES).take_while(|write| {
+                    let before = bytes;
+                    bytes += write.key.len() + write.change.len();
+                    before == 0 || bytes <= BATCH_BYTES
+                });
+                let count = fits.count();
+                let rest = queue.waiting.split_off(count);
+                std::mem::replace(&mut queue.waiting, rest)
+            };
+            self.commit(batch, durability);
+        }
+    }
+
+    /// Step 3: the batch in one transaction; more than one attempt only where a table was dropped meanwhile.
+    fn commit(&self, batch: Vec<Write>, durability: Durability) {
+        let options = TransactionOptions { durability, ..self.db.transaction_options() };
+        let mut rest = batch;
+        for attempt in 1..=ATTEMPTS {
+            let outcome = self.db.begin_with(options).and_then(|mut tx| {
+                rest =
+                    std::mem::take(&mut rest).into_iter().filter_map(|write| put(&mut tx, write)).collect();
+                if rest.is_empty() { Ok(0) } else { tx.commit() }
+            });
+            match outcome {
+                Err(conflict) if conflict.is_retryable() && attempt < ATTEMPTS => {}
+                Ok(number) => return rest.into_iter().for_each(|write| tell(write, Ok(number))),
+                Err(error) => {
+                    return rest.into_iter().for_each(|write| tell(write, Err(error.duplicate())));
+                }
+            }
+        }
+    }
+}
+
+impl Change {
+    fn len(&self) -> usize {
+        match self {
+            Change::Put(value) => value.len(),
+            Change::Delete => 0,
+        }
+    }
+}
+
+/// Puts a write into the transaction; one that cannot be put is told so and left out.
+fn put(tx: &mut Transaction, write: Write) -> Option<Write> {
+    let done = match &write.change {
+        Change::Put(value) => tx.put(&write.table, &write.key, value),
+        Change::Delete => tx.delete(&write.table, &write.key),
+    };
+    match done {
+        Ok(()) => Some(write),
+        Err(error) => {
+            tell(write, Err(error));
+            None
+        }
+    }
+}
+
+/// Whoever asked may be gone; the write was made all the same.
+fn tell(write: Write, outcome: Result<u64, Error>) {
+    let _ = write.told.send(outcome);
+}
+
+/// Should a commit panic, the next write sends a thread again, and those that waited are told by their channels.
+struct Leaving<'w> {
+    writer: &'w Writer,
+    lane: usize,
+    attended: bool,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if self.attended {
+            let queue = &mut self.writer.queues()[self.lane];
+            queue.attended = false;
+            queue.waiting.clear();
+        }
+    }
+}
