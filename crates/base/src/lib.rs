@@ -3,7 +3,8 @@
 //! Reading order: [`ids`] and [`large`] (the names of things), [`op`] (what a transaction does to a table), [`error`],
 //! [`limits`], [`checksum`], [`codec`] (bytes to numbers and back), [`keys`] (order-preserving encodings),
 //! [`slots`] (who is reading, and what must not be freed under them), [`budget`], [`seams`] (time and chance),
-//! [`mod@prefetch`], [`sync`] (the one door to locks and atomics, so that loom and shuttle can stand in for them).
+//! [`mod@prefetch`], [`sync`] (the one door to locks and atomics, so that loom and shuttle can stand in for them),
+//! [`waits`] (who waits for a lock, and how long).
 #![deny(missing_docs)]
 
 pub mod budget;
@@ -19,6 +20,7 @@ pub mod prefetch;
 pub mod seams;
 pub mod slots;
 pub mod sync;
+pub mod waits;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{CheckpointNo, CommitTs, DatabaseId, Lsn, PagePtr, TableId};

@@ -1,6 +1,24 @@
 //! Time and chance, behind one door each, so that a simulation can hold both.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// How long something takes, for figures that are shown. Nothing may be decided by it: a simulation would not repeat.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    began: Instant,
+}
+
+impl Stopwatch {
+    /// Starts now. Some 20 ns.
+    pub fn start() -> Self {
+        Stopwatch { began: Instant::now() }
+    }
+
+    /// Nanoseconds since the start.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+}
 
 /// SplitMix64 (Steele, Lea and Flood 2014): a small, fast, seedable generator. Not for secrets.
 ///

@@ -2,6 +2,8 @@
 //! in, so that what is proved is the code that ships.
 
 #[cfg(not(any(loom, shuttle)))]
+use std::sync::TryLockError;
+#[cfg(not(any(loom, shuttle)))]
 pub use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, atomic};
 
 #[cfg(loom)]
@@ -11,10 +13,30 @@ pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, atomic};
 pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, atomic};
 
 /// Locks `mutex`. A holder that panicked left the data as it was between two statements; whoever must not go on
-/// after that keeps a latch of its own, so poisoning is ignored here.
+/// after that keeps a latch of its own, so poisoning is ignored here. Waiting for another holder is told to the
+/// [hook](crate::waits).
 #[inline]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // To a model checker a failed try is one more state, and says nothing that a wait does not.
+    #[cfg(not(any(loom, shuttle)))]
+    match mutex.try_lock() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            crate::waits::timed(|| mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        }
+    }
+    #[cfg(any(loom, shuttle))]
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Waits until `condvar` is notified, or for no reason, as condition variables do. For waits that hold up somebody's
+/// operation: the [hook](crate::waits) hears of them. Poisoning is ignored as in [`lock`].
+pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    #[cfg(not(any(loom, shuttle)))]
+    return crate::waits::timed(|| condvar.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner()));
+    #[cfg(any(loom, shuttle))]
+    condvar.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Yields, or tells the model checker that this loop waits for another thread.

@@ -1,7 +1,10 @@
 //! What can be typed.
 
-use crate::{backup, compact, crash, demo, export, import, inspect, options, records, salvage, serve};
+use crate::{
+    backup, compact, crash, demo, export, import, inspect, options, profile, records, salvage, serve,
+};
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -13,7 +16,7 @@ Exit codes:
   5  conflicts that retries did not resolve
 
 Data goes to standard output; errors, and progress at a terminal, to standard error.
-Only put, serve, import, backup, restore, salvage, demo, kills and bench create anything.";
+Only put, serve, import, backup, restore, salvage, demo, kills, bench and profile create anything.";
 
 /// Pando, an embedded transactional storage engine
 #[derive(Debug, Parser)]
@@ -21,6 +24,13 @@ Only put, serve, import, backup, restore, salvage, demo, kills and bench create 
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// A command line without the program's name. Ends the process with the usual message if it is wrong.
+    pub fn parse_words(words: &[OsString]) -> Self {
+        Cli::parse_from(std::iter::once("pando".into()).chain(words.iter().cloned()))
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -61,6 +71,8 @@ pub enum Command {
     Compact(compact::CompactArgs),
     /// Run workloads and print what they took; `--list` names them
     Bench(bench::cli::Args),
+    /// Run another command and write a flame graph of it: CPU time, allocations, or waits for locks
+    Profile(profile::ProfileArgs),
     /// Import a real tree with several writers, verify it meanwhile, kill a writer, verify what is left
     Demo(demo::DemoArgs),
     /// Kill a writing child many times and prove each time that nothing acknowledged is lost

@@ -6,7 +6,7 @@
 //!   [`options`]: what each option is set to;
 //! * [`import`] and [`export`]; [`backup`]: backup and restore; [`salvage`], when a directory is damaged;
 //! * [`demo`], and [`crash`]: the workload that is killed, behind `kills` and the demo;
-//! * [`serve`]: the server, which is a crate of its own; so is `bench`.
+//! * [`serve`]: the server, which is a crate of its own; so is `bench`. [`profile`] watches any other command.
 //!
 //! What they share: [`open`] (options of a database), [`output`] (rows in each format), [`text`] (bytes, sizes,
 //! times), [`tree`] (directories as records), [`scratch`] (temporary directories), [`failure`] (exit codes).
@@ -27,6 +27,7 @@ mod inspect;
 mod open;
 mod options;
 mod output;
+mod profile;
 mod records;
 mod salvage;
 mod scratch;
@@ -40,12 +41,16 @@ use bench::alloc::CountingAllocator;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Counts allocations for `bench`, at the price of one addition each.
+/// Counts allocations for `bench`, and shows them to `profile`, at the price of an addition and a look each.
 #[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+static ALLOCATOR: ::profile::Allocator<CountingAllocator> = ::profile::Allocator::new(CountingAllocator);
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    dispatch(Cli::parse())
+}
+
+fn dispatch(cli: Cli) -> ExitCode {
+    let outcome = match cli.command {
         Command::Put(args) => records::put(&args),
         Command::Get(args) => records::get(&args),
         Command::Delete(args) => records::delete(&args),
@@ -65,6 +70,8 @@ fn main() -> ExitCode {
         Command::Export(args) => export::run(&args),
         // It reports its failures itself, with the same exit codes.
         Command::Bench(args) => return bench::cli::run(&args),
+        // The exit code is that of the command it watches.
+        Command::Profile(args) => return profile::run(&args, dispatch),
         Command::Demo(args) => demo::run(&args),
         Command::Kills(args) => crash::kills::run(&args),
         Command::CrashWriter(args) => crash::writer::run(&args),

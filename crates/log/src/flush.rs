@@ -9,7 +9,7 @@
 use crate::append::Stop;
 use crate::handle::Log;
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::{Condvar, Mutex, lock};
+use base::sync::{Condvar, Mutex, lock, wait};
 use base::{Error, Lsn, Result};
 
 /// The meeting place of those who wait for a flush.
@@ -62,7 +62,7 @@ impl Log {
         self.flush.asked.fetch_add(1, Ordering::SeqCst);
         let mut led = lock(&self.flush.led);
         while *led {
-            led = self.flush.done.wait(led).unwrap_or_else(|poisoned| poisoned.into_inner());
+            led = wait(&self.flush.done, led);
             if self.synced() >= through {
                 return Ok(());
             }

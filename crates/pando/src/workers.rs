@@ -188,7 +188,7 @@ impl Signals {
                 }
                 Room::Free | Room::Unattended => return Ok(()),
             }
-            room = self.room_changed.wait(room).unwrap_or_else(|poisoned| poisoned.into_inner());
+            room = base::sync::wait(&self.room_changed, room);
         }
     }
 

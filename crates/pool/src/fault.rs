@@ -11,7 +11,7 @@ use crate::ledger::Ledger;
 use crate::policy::{self, Fate, Policy};
 use base::budget::{Given, Need};
 use base::slots::Slots;
-use base::sync::{Condvar, Mutex, MutexGuard, lock, spin};
+use base::sync::{Condvar, Mutex, MutexGuard, lock, spin, wait};
 use base::{Error, ErrorKind, PagePtr, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +119,7 @@ impl Misses {
             }
             state.waiters += 1;
             state.counts.waits += 1;
-            state = self.loaded.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state = wait(&self.loaded, state);
             state.waiters -= 1;
         }
         state.counts.faults += 1;

@@ -1,0 +1,97 @@
+//! The lock-wait hook: who wants to know which locks are waited for, and for how long, listens here.
+//!
+//! Only [`sync::lock`](crate::sync::lock) on a lock that somebody holds, and [`sync::wait`](crate::sync::wait), come
+//! here, and what calls [`timed`] itself; a lock that is free costs nothing more. While nobody listens, a wait costs
+//! one load more, and no clock is read: simulations stay deterministic.
+
+use crate::seams::Stopwatch;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Called on the thread that waited, as soon as it goes on: usually with the lock it waited for in its hands, so it
+/// must be short and must not take a lock of the engine.
+pub type Hook = fn(waited_ns: u64);
+
+static HOOK: OnceLock<Hook> = OnceLock::new();
+static LISTENING: AtomicBool = AtomicBool::new(false);
+
+/// Hands every wait of every thread to `hook` from now on. One hook per process: the first stays, and is what later
+/// calls switch on again. False if it is another one.
+pub fn listen(hook: Hook) -> bool {
+    let ours = std::ptr::fn_addr_eq(*HOOK.get_or_init(|| hook), hook);
+    if ours {
+        LISTENING.store(true, Ordering::SeqCst);
+    }
+    ours
+}
+
+/// The opposite of [`listen`]. A wait that began before may still be handed over.
+pub fn ignore() {
+    LISTENING.store(false, Ordering::SeqCst);
+}
+
+/// Runs `wait`, which holds up an operation of its caller, and tells the hook how long it took.
+#[cold]
+#[inline(never)]
+pub fn timed<R>(wait: impl FnOnce() -> R) -> R {
+    if !LISTENING.load(Ordering::SeqCst) {
+        return wait();
+    }
+    let began = Stopwatch::start();
+    let result = wait();
+    if let Some(hook) = HOOK.get() {
+        hook(began.elapsed_ns());
+    }
+    result
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use crate::sync::{Condvar, Mutex, lock, wait};
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::time::Duration;
+
+    static WAITED_NS: AtomicU64 = AtomicU64::new(0);
+
+    fn note(waited_ns: u64) {
+        WAITED_NS.fetch_add(waited_ns, SeqCst);
+    }
+
+    /// What waiting for `mutex` while another thread holds it for 20 ms adds to the count.
+    fn waited_for(mutex: &Mutex<()>) -> u64 {
+        let before = WAITED_NS.load(SeqCst);
+        std::thread::scope(|scope| {
+            let held = lock(mutex);
+            let waiter = scope.spawn(|| drop(lock(mutex)));
+            std::thread::sleep(Duration::from_millis(20));
+            drop(held);
+            waiter.join().unwrap();
+        });
+        WAITED_NS.load(SeqCst) - before
+    }
+
+    #[test]
+    fn waits_are_heard_while_somebody_listens() {
+        let (mutex, condvar) = (Mutex::new(()), Condvar::new());
+        assert_eq!(waited_for(&mutex), 0, "nobody listens");
+        assert!(super::listen(note));
+        drop(lock(&mutex));
+        assert_eq!(WAITED_NS.load(SeqCst), 0, "a free lock is not waited for");
+        assert!(waited_for(&mutex) > 1_000_000);
+
+        let before = WAITED_NS.load(SeqCst);
+        std::thread::scope(|scope| {
+            let held = lock(&mutex);
+            scope.spawn(|| {
+                let _held = lock(&mutex);
+                condvar.notify_all();
+            });
+            drop(wait(&condvar, held));
+        });
+        assert!(WAITED_NS.load(SeqCst) > before, "a condition is waited for, too");
+
+        super::ignore();
+        assert_eq!(waited_for(&mutex), 0);
+        assert!(!super::listen(|_| ()), "one hook per process");
+    }
+}

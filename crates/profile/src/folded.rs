@@ -1,0 +1,253 @@
+//! A finished profile: stacks with the names of their functions, as folded text, as SVG, as a list.
+//!
+//! Names come from the debug information (`debug = "line-tables-only"` is enough, and names inlined functions too),
+//! else from the symbol table. A stack begins with its thread's name.
+
+use crate::recording::{Kind, Sums};
+use crate::ring::MAX_FRAMES;
+use inferno::flamegraph;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// What of a stack is the profiler itself, or how it was called: left off from the inner end.
+const OWN: [&str; 5] =
+    ["profile::native::", "profile::allocator::", "profile::locks::", "base::waits::", "__rust_"];
+/// What of a stack is the language's way into a thread: left off with all that is outside of it.
+const RUNTIME: &str = "__rust_begin_short_backtrace";
+/// Who did something is neither the standard library nor C, if anybody else was there.
+const LIBRARIES: [&str; 3] = ["core::", "alloc::", "std::"];
+
+/// What was seen, with names.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    kind: Kind,
+    time: Duration,
+    /// Frames from the outermost to the innermost, separated by `;`.
+    stacks: BTreeMap<String, u64>,
+    lost: u64,
+}
+
+impl Profile {
+    pub(crate) fn new(kind: Kind, time: Duration, sums: &Sums, lost: u64) -> Self {
+        let mut names = Names::default();
+        let mut stacks = BTreeMap::new();
+        for ((thread, frames), weight) in sums {
+            *stacks.entry(names.folded(*thread, frames)).or_default() += weight;
+        }
+        // It keeps the whole program's debug information.
+        backtrace::clear_symbol_cache();
+        Profile { kind, time, stacks, lost }
+    }
+
+    /// What was looked at.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// For how long.
+    pub fn time(&self) -> Duration {
+        self.time
+    }
+
+    /// All that was seen, in the [kind's unit](Kind::unit).
+    pub fn total(&self) -> u64 {
+        self.stacks.values().sum()
+    }
+
+    /// Samples that could not be taken, because too many came at once.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// A line for each stack: frames from the outermost to the innermost, separated by `;`, a space, a figure. What
+    /// `flamegraph.pl`, `inferno`, speedscope and others read.
+    pub fn folded(&self) -> String {
+        let mut text = String::new();
+        for (stack, weight) in &self.stacks {
+            let _ = writeln!(text, "{stack} {weight}");
+        }
+        text
+    }
+
+    /// A flame graph (Gregg 2011), to be opened in a browser: the wider, the more; a click looks closer, Ctrl-F
+    /// searches. It needs nothing from the network.
+    pub fn svg(&self) -> String {
+        let mut options = flamegraph::Options::default();
+        let title = match self.kind {
+            Kind::Cpu => "CPU time",
+            Kind::Alloc => "Allocated bytes",
+            Kind::Lock => "Time waited for locks",
+        };
+        options.title = format!("{title}, {:.1} s", self.time.as_secs_f64());
+        options.count_name = self.kind.unit().into();
+        options.deterministic = true;
+        let folded = self.folded();
+        let mut svg = Vec::new();
+        let drawn = flamegraph::from_lines(&mut options, folded.lines(), &mut svg);
+        match String::from_utf8(svg) {
+            Ok(svg) if drawn.is_ok() => svg,
+            _ => format!(
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 600 40\"><text x=\"10\" y=\"25\">{title}, \
+                 {:.1} s: nothing was seen</text></svg>\n",
+                self.time.as_secs_f64()
+            ),
+        }
+    }
+
+    /// The `most` functions in which most was seen themselves, not in what they called, with their figures. What the
+    /// standard library, the engine's lock function and C did is their caller's.
+    pub fn top(&self, most: usize) -> Vec<(&str, u64)> {
+        let mut own = HashMap::<&str, u64>::new();
+        for (stack, weight) in &self.stacks {
+            *own.entry(doer(stack)).or_default() += weight;
+        }
+        let mut own: Vec<_> = own.into_iter().collect();
+        own.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        own.truncate(most);
+        own
+    }
+}
+
+fn doer(stack: &str) -> &str {
+    let is_library = |name: &str| {
+        let bare = name.trim_start_matches(['<', '&']);
+        LIBRARIES.iter().any(|library| bare.starts_with(library))
+    };
+    let acts = |name: &&str| name.contains("::") && !is_library(name) && !name.starts_with("base::sync::");
+    let innermost = stack.rsplit(';').next().unwrap_or(stack);
+    stack.rsplit(';').find(acts).unwrap_or(innermost)
+}
+
+/// Names of addresses, each looked up once.
+#[derive(Default)]
+struct Names {
+    /// Innermost first: several where functions were inlined.
+    known: HashMap<u64, Vec<String>>,
+}
+
+impl Names {
+    fn folded(&mut self, thread: [u64; 2], frames: &[u64]) -> String {
+        let mut inner_first = Vec::new();
+        for &address in frames {
+            inner_first.extend_from_slice(self.of(address));
+        }
+        if let Some(outer) = inner_first.iter().position(|name| name.contains(RUNTIME)) {
+            inner_first.truncate(outer);
+        }
+        let own = inner_first.iter().take_while(|name| OWN.iter().any(|own| name.contains(own))).count();
+        let mut folded = frame_name(&thread_name(thread));
+        if frames.len() == MAX_FRAMES {
+            folded.push_str(";[deeper than recorded]");
+        }
+        for name in inner_first[own..].iter().rev() {
+            folded.push(';');
+            folded.push_str(name);
+        }
+        folded
+    }
+
+    fn of(&mut self, address: u64) -> &[String] {
+        self.known.entry(address).or_insert_with(|| {
+            let mut names = Vec::new();
+            backtrace::resolve(address as *mut _, |symbol| {
+                let name = symbol.name().map(|name| format!("{name:#}"));
+                let path = symbol.filename().and_then(Path::to_str);
+                names.extend(name.map(|name| frame_name(&qualified(&name, path))));
+            });
+            if names.is_empty() {
+                names.push("[unknown]".into());
+            }
+            names
+        })
+    }
+}
+
+/// Line tables name functions without their module, and with all their type parameters. The parameters are left off,
+/// and the module is read off the path of the source.
+fn qualified(name: &str, path: Option<&str>) -> String {
+    let short = name.split_once('<').map_or(name, |(short, _)| short);
+    match path.and_then(module) {
+        Some(module) if !short.is_empty() && !short.contains("::") => format!("{module}::{short}"),
+        _ => name.into(),
+    }
+}
+
+/// `pool::fault` for `crates/pool/src/fault.rs`.
+fn module(path: &str) -> Option<String> {
+    let (outside, inside) = path.strip_suffix(".rs")?.rsplit_once("/src/")?;
+    let folder = outside.rsplit('/').next()?;
+    // Folders of published crates end in a version.
+    let is_version = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    let krate = folder.rsplit_once('-').filter(|(_, end)| is_version(end)).map_or(folder, |(name, _)| name);
+    let root = ["lib", "main", "mod"];
+    let modules = inside.split('/').filter(|part| !root.contains(part));
+    Some(std::iter::once(krate).chain(modules).collect::<Vec<_>>().join("::"))
+}
+
+fn thread_name(words: [u64; 2]) -> String {
+    let bytes: Vec<u8> =
+        words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|&byte| byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// In folded text `;` separates and a line ends.
+fn frame_name(name: &str) -> String {
+    name.replace([';', '\n'], ":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(stacks: &[(&str, u64)]) -> Profile {
+        let stacks = stacks.iter().map(|&(stack, weight)| (stack.to_string(), weight)).collect();
+        Profile { kind: Kind::Lock, time: Duration::from_secs(1), stacks, lost: 0 }
+    }
+
+    #[test]
+    fn the_same_stacks_as_text_as_picture_and_as_list() {
+        let profile = profile(&[("main;a;b", 5), ("main;a", 2), ("other;b", 4)]);
+        assert_eq!(profile.folded(), "main;a 2\nmain;a;b 5\nother;b 4\n");
+        assert_eq!(profile.top(2), [("b", 9), ("a", 2)]);
+        assert_eq!(profile.total(), 11);
+        let svg = profile.svg();
+        assert!(svg.starts_with("<?xml") && svg.contains("<title>a (7 ns, 63.64%)</title>"), "{svg}");
+    }
+
+    #[test]
+    fn nothing_seen_is_a_picture_too() {
+        let svg = profile(&[]).svg();
+        assert!(svg.starts_with("<svg") && svg.contains("nothing was seen"), "{svg}");
+    }
+
+    #[test]
+    fn who_did_it_is_whoever_called_the_library() {
+        assert_eq!(doer("main;io::os::sync;rustix::fs::fdatasync;__GI_fdatasync"), "rustix::fs::fdatasync");
+        assert_eq!(doer("main;run::get::get;<alloc::vec::Vec<u8>>::clone;core::ptr::copy"), "run::get::get");
+        assert_eq!(doer("main;log::append::append;base::sync::lock"), "log::append::append");
+        assert_eq!(doer("main;clone3;start_thread"), "start_thread");
+    }
+
+    #[test]
+    fn short_names_get_the_module_of_their_source() {
+        let ours = Some("crates/run/src/editor/mod.rs");
+        assert_eq!(qualified("open<base::error::Error>", ours), "run::editor::open");
+        assert_eq!(qualified("<run::editor::Editor>::open", ours), "<run::editor::Editor>::open");
+        assert_eq!(qualified("run::editor::open::<u8>", ours), "run::editor::open::<u8>");
+        assert_eq!(qualified("main", Some("/a/tool/src/main.rs")), "tool::main");
+        let theirs = Some("/a/.cargo/registry/src/index.crates.io-1949cf/rustix-1.1.2/src/fs/fd.rs");
+        assert_eq!(qualified("fdatasync", theirs), "rustix::fs::fd::fdatasync");
+        assert_eq!(qualified("push<u8>", Some("/rustc/0f/library/alloc/src/vec/mod.rs")), "alloc::vec::push");
+        assert_eq!(qualified("__memcpy", Some("../sysdeps/memcpy.S")), "__memcpy");
+        assert_eq!(qualified("__memcpy", None), "__memcpy");
+    }
+
+    #[test]
+    fn threads_names_end_at_the_first_zero() {
+        let words = [u64::from_ne_bytes(*b"pando-lo"), u64::from_ne_bytes(*b"g\0\0\0\0\0\0\0")];
+        assert_eq!(thread_name(words), "pando-log");
+        assert_eq!(frame_name("f::<[u8; 4]>"), "f::<[u8: 4]>");
+    }
+}

@@ -1,0 +1,38 @@
+//! Pando, floor 6: flame graphs of a running process. Where CPU time goes, who allocates, and which locks are waited
+//! for, as SVG or as folded text, with the names of a release build's functions.
+//!
+//! ```text
+//!   SIGPROF, at ticks of CPU time ──┐
+//!   the allocator, every 64 KiB ────┼─► unwind ──► ring ──► drainer ──► Profile ──► svg, folded, top
+//!   a lock was waited for ──────────┘  addresses only        adds up     names, at the end
+//! ```
+//!
+//! Reading order: [`recording`] (what a user calls), `native` (registers, unwinding, the signal: Linux on x86-64 and
+//! AArch64), `ring` (from whoever was sampled to the drainer), [`allocator`], `locks`, and [`folded`].
+//!
+//! A source takes no lock, allocates nothing, and writes only to the ring: any instruction of the process may be
+//! under it. One recording at a time; nothing is paid while there is none, but one load for each allocation where the
+//! [allocator](allocator::Allocator) is installed.
+//!
+//! ```
+//! let profile = profile::cpu(std::time::Duration::from_millis(20))?;
+//! assert_eq!(profile.kind(), profile::Kind::Cpu);
+//! assert!(profile.svg().contains("<svg"));
+//! # Ok::<(), profile::Error>(())
+//! ```
+#![deny(missing_docs)]
+
+pub mod allocator;
+pub mod folded;
+mod locks;
+#[cfg_attr(
+    not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))),
+    path = "elsewhere.rs"
+)]
+mod native;
+pub mod recording;
+mod ring;
+
+pub use allocator::Allocator;
+pub use folded::Profile;
+pub use recording::{Error, Kind, Recording, alloc, cpu, lock};
