@@ -194,6 +194,11 @@ impl<'a> Decoder<'a> {
         self.ts
     }
 
+    /// How many operations are to come, if the bytes are a record.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
     /// What follows the record, once every operation was read; `None` if the bytes were not a record.
     pub fn finish(self) -> Option<&'a [u8]> {
         (!self.bad && self.left == 0).then(|| self.reader.rest())

@@ -10,7 +10,7 @@
 
 use crate::format::{BLOCK_HEADER_BYTES, Kind, Position, SegmentHeader, block_bytes};
 use crate::handle::Log;
-use crate::window::{Found, Window};
+use crate::window::{Found, READ_BYTES, Window};
 use base::sync::lock;
 use base::{Error, Lsn, Result};
 use io::Dir;
@@ -81,6 +81,9 @@ impl Log {
 }
 
 impl Follow {
+    /// The memory that it takes at least, in bytes.
+    pub const LEAST_BYTES: usize = READ_BYTES as usize;
+
     /// Goes to the next payload that is not empty; false behind the last.
     ///
     /// # Errors
@@ -116,6 +119,12 @@ impl Follow {
     pub fn payload(&self) -> &[u8] {
         let (offset, bytes) = self.payload;
         self.window.read_before(offset, bytes)
+    }
+
+    /// The position behind it: what [`Log::end`] was after its append.
+    pub fn end(&self) -> Position {
+        let SegmentHeader { number, generation, .. } = self.window.header;
+        Position { segment: number, generation, lsn: self.at }
     }
 
     fn next_segment(&mut self) -> Result<()> {

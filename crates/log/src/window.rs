@@ -8,7 +8,7 @@ use io::File;
 use std::sync::Arc;
 
 /// Read at once at least, where the file has it.
-const READ_BYTES: u64 = 256 << 10;
+pub(crate) const READ_BYTES: u64 = 256 << 10;
 
 /// A segment's file, as long as its header says. Memory: 256 KiB, or the longest block if that is more.
 #[derive(Debug)]

@@ -190,6 +190,8 @@ impl Explorer<'_> {
         };
         let recovered = verify::recover(&disk, self.run, exists, &mut self.random)?;
         let commits = recovered.commits;
+        self.tally.recovery_checkpoints += recovered.checkpoints;
+        self.tally.crossing_recoveries += u64::from(recovered.checkpoints > 1);
         if let Some(read) = read {
             self.tally.read_only += 1;
             if read != commits {

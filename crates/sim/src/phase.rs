@@ -12,6 +12,7 @@ pub enum Phase {
     RecoveryRewrite,
     RecoveryGeneration,
     RecoveryEnd,
+    RecoveryCheckpoint,
     Append,
     SegmentSwitch,
     Seal,
@@ -32,12 +33,13 @@ pub enum Phase {
 
 impl Phase {
     /// All, in the order of the table.
-    pub const ALL: [Phase; 21] = [
+    pub const ALL: [Phase; 22] = [
         Phase::Creation,
         Phase::RecoveryRead,
         Phase::RecoveryRewrite,
         Phase::RecoveryGeneration,
         Phase::RecoveryEnd,
+        Phase::RecoveryCheckpoint,
         Phase::Append,
         Phase::SegmentSwitch,
         Phase::Seal,
@@ -81,6 +83,7 @@ impl Phase {
             Phase::RecoveryRewrite => "recovery: tail again",
             Phase::RecoveryGeneration => "recovery: generation",
             Phase::RecoveryEnd => "recovery: end block",
+            Phase::RecoveryCheckpoint => "recovery: checkpoint",
             Phase::Append => "commit append",
             Phase::SegmentSwitch => "segment switch",
             Phase::Seal => "seal",
@@ -145,6 +148,9 @@ impl Course {
                 ) => Phase::RecoveryGeneration,
                 (Phase::RecoveryGeneration, Event::Write { name, .. }) if self.is_end(name, &events) => {
                     Phase::RecoveryEnd
+                }
+                (Phase::RecoveryEnd, Event::Write { name, .. }) if **name == *"data" => {
+                    Phase::RecoveryCheckpoint
                 }
                 _ => phase,
             };

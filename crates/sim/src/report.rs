@@ -73,6 +73,10 @@ pub struct Tally {
     pub continued: u64,
     /// Images that were first opened read-only, twice at once, and were the same afterwards.
     pub read_only: u64,
+    /// Checkpoints that recoveries had to make before they were done.
+    pub recovery_checkpoints: u64,
+    /// Recoveries that had to make more than one.
+    pub crossing_recoveries: u64,
     /// Commits, sessions, seals, checkpoints and segment switches of all workloads.
     pub commits: u64,
     /// See `commits`.
@@ -98,6 +102,8 @@ impl Default for Tally {
             by_depth: [0; 4],
             continued: 0,
             read_only: 0,
+            recovery_checkpoints: 0,
+            crossing_recoveries: 0,
             commits: 0,
             sessions: 0,
             seals: 0,
@@ -153,7 +159,7 @@ impl Tally {
         let kinds = KINDS.map(|kind| format!("\"{kind}\"")).join(",");
         format!(
             "{{\"seeds\":{},\"images\":{},\"distinct\":{},\"by_depth\":[{},{},{}],\"continued\":{},\
-             \"read_only\":{},\
+             \"read_only\":{},\"recovery_checkpoints\":{},\"crossing_recoveries\":{},\
              \"commits\":{},\"sessions\":{},\"seals\":{},\"checkpoints\":{},\"switches\":{},\"backups\":{},\
              \"seconds\":{:.3},\
              \"digest\":\"{:016x}\",\"kinds\":[{kinds}],\"cells\":{{{}}}}}",
@@ -165,6 +171,8 @@ impl Tally {
             self.by_depth[3],
             self.continued,
             self.read_only,
+            self.recovery_checkpoints,
+            self.crossing_recoveries,
             self.commits,
             self.sessions,
             self.seals,
@@ -214,6 +222,11 @@ impl fmt::Display for Tally {
             "{distinct} distinct images of {} made: {first} of runs, {second} of recoveries, \
              {third} of recoveries from those; {} written to and reopened; {} opened read-only first",
             self.images, self.continued, self.read_only
+        )?;
+        writeln!(
+            f,
+            "{} checkpoints made by recoveries, {} of which needed more than one",
+            self.recovery_checkpoints, self.crossing_recoveries
         )?;
         let Copies { taken, differences, images } = self.copies;
         writeln!(

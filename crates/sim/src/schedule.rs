@@ -14,6 +14,7 @@ use crate::history::{Crossed, Promise, Run, Session};
 use crate::model::{Draft, Model, State};
 use crate::perform::{Trouble, perform};
 use crate::phase::{Course, Phase};
+use crate::verify::hurried;
 use crate::workload::{Script, Workload};
 use base::seams::Random;
 use base::{CommitTs, Error, ErrorKind};
@@ -89,8 +90,8 @@ fn run_session(
         promises: vec![(first, promise)],
     };
     disk.mark("open");
-    let store =
-        store::open_or_create(disk.dir(), &run.options).map_err(|error| format!("opening: {error:?}"))?;
+    let options = if random.chance(1, 4) { hurried(&run.options, random) } else { run.options.clone() };
+    let store = store::open_or_create(disk.dir(), &options).map_err(|error| format!("opening: {error:?}"))?;
     session.course.enter_recovery(disk, first, !promise.exists);
     let recovered = store.snapshot().map_err(|error| format!("the first snapshot: {error:?}"))?;
     let commits = recovered.ts().0;

@@ -8,7 +8,7 @@ use io::sim::SimDisk;
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 use store::relocate::Compaction;
-use store::{Store, Transaction, TransactionOptions, WantedLayout};
+use store::{Options, Store, Transaction, TransactionOptions, WantedLayout};
 use txn::{Durability, Isolation};
 
 /// What an opened image was found to hold.
@@ -20,6 +20,8 @@ pub struct Recovered {
     pub commits: u64,
     /// The disk's events until it was open.
     pub opened_at: usize,
+    /// The checkpoints that the opening made.
+    pub checkpoints: u64,
 }
 
 /// Opens the database on `disk` and compares all that it holds with the state after as many commits. Where one
@@ -28,12 +30,14 @@ pub struct Recovered {
 /// # Errors
 /// What is wrong.
 pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> Result<Recovered, String> {
+    let options = hurried(&run.options, random);
     let opened = match exists {
-        true => store::open(disk.dir(), &run.options),
-        false => store::open_or_create(disk.dir(), &run.options),
+        true => store::open(disk.dir(), &options),
+        false => store::open_or_create(disk.dir(), &options),
     };
     let store = opened.map_err(|error| format!("{error:?}"))?;
-    let opened_at = disk.event_count();
+    let (opened_at, checkpoints) =
+        (disk.event_count(), store.stats().map_err(|error| format!("stats: {error:?}"))?.checkpoints);
     let snapshot = store.snapshot().map_err(|error| format!("the first snapshot: {error:?}"))?;
     let commits = snapshot.ts().0;
     let made = run.model.last();
@@ -45,7 +49,17 @@ pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> 
     }
     drop(snapshot);
     check_exactly(&store)?;
-    Ok(Recovered { store, commits, opened_at })
+    Ok(Recovered { store, commits, opened_at, checkpoints })
+}
+
+/// `options`; sometimes such that memtables are sealed after a few records: then a recovery finds as many as may wait
+/// long before the log's end, and has to make several checkpoints on its way.
+pub fn hurried(options: &Options, random: &mut Random) -> Options {
+    let seal_records = match random.chance(1, 3) {
+        true => 1 + random.below(3),
+        false => options.seal_records,
+    };
+    Options { seal_records, ..options.clone() }
 }
 
 /// Checks everything, and that each unit that is in use is reached: none is leaked.
@@ -68,7 +82,7 @@ pub fn check_exactly(store: &Store) -> Result<(), String> {
 pub fn read_only(disk: &SimDisk, run: &Run) -> Result<u64, String> {
     let failed = |error: base::Error| format!("read-only: {error:?}");
     let events = disk.event_count();
-    let options = store::Options { read_only: true, ..run.options.clone() };
+    let options = Options { read_only: true, ..run.options.clone() };
     let beside = store::open(disk.dir(), &options).map_err(failed)?;
     let store = store::open(disk.dir(), &options).map_err(failed)?;
     let snapshot = store.snapshot().map_err(failed)?;

@@ -12,12 +12,14 @@
 //! Abandoned before the append, the runs' extents are free again. From the append on they are the log's.
 
 use crate::apply::apply_record;
+use crate::attach::Attached;
 use crate::commit::{Applied, Committer, Request, encode};
 use crate::merge::cursor::MOST_LAYERS;
-use crate::spill::{PreparedAttach, Spills};
+use crate::spill::Spills;
 use crate::store::Store;
 use base::op::stamp;
 use base::{CommitTs, Error, ErrorKind, Result};
+use log::Position;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -49,7 +51,8 @@ impl Store {
             let end = appended?;
             let dropped = prepared.publish(self);
             committer.last = ts;
-            self.attach(committer, request, &prepared, ts);
+            apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
+            self.attach_at(committer, ts, self.log.end(), Arc::clone(&prepared.attached));
             (self.publish(committer, request, ts, end), dropped)
         };
         self.free_unpublished(&dropped);
@@ -74,23 +77,18 @@ impl Store {
         })
     }
 
-    /// Step 4, behind the append. The open memtable is empty.
-    fn attach(
+    /// Step 4, behind the append and once what was in memory is in the open memtable, which has nothing else: seals
+    /// that with the runs below it. Commit `ts`, which brought them, ends at `log_end`.
+    pub(crate) fn attach_at(
         &self,
         committer: &mut Committer,
-        request: &Request<'_>,
-        prepared: &PreparedAttach,
         ts: CommitTs,
+        log_end: Position,
+        attached: Arc<Attached>,
     ) {
-        apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
         let (open, writer) = self.new_memtable(committer.writer.take_credit());
-        let attached = Arc::clone(&prepared.attached);
-        let sealed = self.views.attach(ts, self.log.end(), attached, Arc::clone(&open));
-        committer.opened_at = sealed.log_end.lsn;
-        committer.history.insert(0, sealed);
-        committer.open = open;
-        committer.writer = writer;
+        let sealed = self.views.attach(ts, log_end, attached, Arc::clone(&open));
+        self.note_sealed(committer, sealed, open, writer);
         self.attached.store(ts.0, Ordering::SeqCst);
-        self.tallies.seals.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
     }
 }

@@ -33,6 +33,7 @@ use base::op::{Encoder, stamp};
 use base::slots::Reader;
 use base::sync::lock;
 use base::{CommitTs, Error, ErrorKind, Lsn, Result, TableId};
+use log::Position;
 use memtable::{Memtable, Writer};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -60,14 +61,8 @@ pub(crate) struct Committer {
 
 impl Committer {
     /// A committer that goes on from `last`.
-    pub fn new(
-        open: Arc<Memtable>,
-        opened_at: Lsn,
-        writer: Writer,
-        last: CommitTs,
-        history: Vec<SealedMemtable>,
-    ) -> Self {
-        let unsynced = VecDeque::new();
+    pub fn new(open: Arc<Memtable>, opened_at: Lsn, writer: Writer, last: CommitTs) -> Self {
+        let (history, unsynced) = (Vec::new(), VecDeque::new());
         Committer { writer, open, opened_at, last, history, history_floor: CommitTs(0), unsynced }
     }
 
@@ -374,14 +369,29 @@ impl Store {
 
     /// Closes the open memtable and opens a new one. Does nothing if it is empty.
     pub(crate) fn seal(&self, committer: &mut Committer) {
+        self.seal_at(committer, self.log.end());
+    }
+
+    /// Likewise; the last commit that was applied ends at `log_end`.
+    pub(crate) fn seal_at(&self, committer: &mut Committer, log_end: Position) {
         if committer.open.is_empty() {
             return;
         }
         let (open, writer) = self.new_memtable(committer.writer.take_credit());
-        let sealed = self.views.seal(committer.last, self.log.end(), Arc::clone(&open));
-        let sealed_end = sealed.log_end.lsn;
+        let sealed = self.views.seal(committer.last, log_end, Arc::clone(&open));
+        self.note_sealed(committer, sealed, open, writer);
+    }
+
+    /// `sealed` was sealed, and `open` takes the commits that follow.
+    pub(crate) fn note_sealed(
+        &self,
+        committer: &mut Committer,
+        sealed: SealedMemtable,
+        open: Arc<Memtable>,
+        writer: Writer,
+    ) {
+        committer.opened_at = sealed.log_end.lsn;
         committer.history.insert(0, sealed);
-        committer.opened_at = sealed_end;
         committer.open = open;
         committer.writer = writer;
         self.tallies.seals.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.

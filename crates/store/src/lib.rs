@@ -11,7 +11,7 @@
 //! * `claims`: what the log refers to outside itself.
 //! * [`checkpoint`]: from memtables to runs, in twelve steps; [`tables`] knows the layouts;
 //!   [`relocate`]: making the data file shorter.
-//! * [`recovery`]: opening and creating; [`superblock`]: where it begins.
+//! * [`recovery`]: opening and creating; `replay`: from the log to memtables again; [`superblock`]: where it begins.
 //! * [`pinned`]: everything that one commit sees, to be copied; [`rebuild`]: a database made of such a copy.
 //! * [`pacing`]: how fast writers may go.
 //! * [`memory`]: what all of it takes of the budget, and what gives way when there is none.
@@ -45,6 +45,7 @@ pub mod rebuild;
 mod recent;
 pub mod recovery;
 pub mod relocate;
+mod replay;
 mod resident;
 pub mod salvage;
 pub mod scan;

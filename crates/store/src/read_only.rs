@@ -5,7 +5,7 @@
 //! directory refuses ([`io::ReadOnlyDir`]), the log takes no append, the latch turns writers away by name.
 //!
 //! Nothing can be checkpointed to make room, so what the log holds must fit the half of the memory that is not the
-//! pool's. If it does not, the rest of the log is measured and the error says how much would do.
+//! pool's. If it does not, the error says how much would do.
 
 use crate::options::Options;
 use base::{Error, ErrorKind, Result};
@@ -15,40 +15,34 @@ use base::{Error, ErrorKind, Result};
 pub(crate) struct Ceiling {
     memory_bytes: usize,
     most_bytes: usize,
-    /// Bytes of commit records that were applied.
+    /// Bytes of all commit records.
+    logged_bytes: u64,
+    /// Bytes of those that were applied.
     applied_bytes: u64,
-    /// Bytes of those that no longer were, once one did not fit.
-    left_bytes: u64,
 }
 
 impl Ceiling {
-    /// That of an opening with these options: none unless it is read-only.
-    pub fn of(options: &Options) -> Option<Self> {
+    /// That of an opening with these options, where the log holds `logged_bytes`: none unless it is read-only.
+    pub fn of(options: &Options, logged_bytes: u64) -> Option<Self> {
         options.read_only.then(|| Ceiling {
             memory_bytes: options.memory_bytes,
             most_bytes: (options.memory_bytes / 2).max(options.shares().memtables_bytes),
+            logged_bytes,
             applied_bytes: 0,
-            left_bytes: 0,
         })
     }
 
-    /// Whether a record of `record_bytes` may be applied, while memtables hold `held_bytes`.
-    pub fn admit(&mut self, record_bytes: usize, held_bytes: usize) -> bool {
-        let fits = self.left_bytes == 0 && held_bytes + record_bytes <= self.most_bytes;
-        *(if fits { &mut self.applied_bytes } else { &mut self.left_bytes }) += record_bytes as u64;
-        fits
-    }
-
-    /// Whether all of the log was applied; `held_bytes` is what that took.
+    /// Asked before a record of `record_bytes` is applied, while memtables hold `held_bytes`.
     ///
     /// # Errors
-    /// [`ErrorKind::Full`], with the memory that would have been enough.
-    pub fn verdict(&self, held_bytes: usize) -> Result<()> {
-        if self.left_bytes == 0 {
+    /// [`ErrorKind::Full`] if it does not fit, with the memory that would have been enough for all.
+    pub fn admit(&mut self, record_bytes: usize, held_bytes: usize) -> Result<()> {
+        if held_bytes + record_bytes <= self.most_bytes {
+            self.applied_bytes += record_bytes as u64;
             return Ok(());
         }
         const MIB: u64 = 1 << 20;
-        let logged = self.applied_bytes + self.left_bytes;
+        let logged = self.logged_bytes;
         // A memtable takes more than the record: as much as it did so far, or else thrice, and a tenth to be sure.
         let ratio = if self.applied_bytes > logged / 16 {
             (held_bytes as f64 / self.applied_bytes as f64).max(1.0)

@@ -1,42 +1,38 @@
 //! Opening: a read-only half that finds out, then a mutating half that repairs.
 //!
 //! Read-only: 1. lock the directory; 2. read the superblock; 3. load the space map and the physical rows;
-//! 4. walk the log from where the superblock says to its valid end, applying each commit through the function
-//! that commit used (invariant 4), and claim the extents that it refers to. Mutating: 5. write the log's tail anew and
-//! begin a new generation, unless it was closed cleanly; then the database is open.
+//! 4. walk the log from where the superblock says to its valid end, and claim the extents that it refers to. Mutating:
+//! 5. write the log's tail anew and begin a new generation, unless it was closed cleanly; 6. apply each commit through
+//! the function that commit used (invariant 4), with checkpoints on the way if the memory asks for them (`replay`);
+//! then the database is open.
 //!
-//! A cleanly closed database is opened without a write and without a sync. A read-only opening ends after step 4
-//! (`read_only`).
+//! A cleanly closed database whose log fits the memory is opened without a write and without a sync. A read-only
+//! opening leaves step 5 out, and makes no checkpoint (`read_only`).
 //!
 //! # Creation
 //! The data file is written as `data.new` and renamed when everything else is in place, so that a directory with
 //! a `data` file is a database, one with `data.new` alone is an interrupted creation and starts over, and one with
 //! log segments alone has lost its data file and is refused. So is one with a `data.restore` ([`crate::rebuild`]).
 
-use crate::apply::apply_record;
-use crate::attach::Attached;
-use crate::catalog::TableRow;
-use crate::claims::{Reference, claim, references};
 use crate::commit::Committer;
 use crate::expiry::Expiry;
 use crate::latch::Latch;
 use crate::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
-use crate::options::{MAX_SEALED, Options, Shares};
+use crate::options::Options;
 use crate::pacing::Merging;
 use crate::pinned::Pins;
 use crate::read_only::Ceiling;
+use crate::replay::Survey;
 use crate::store::{Store, Tallies};
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Layout, Tables, table_of_key};
-use crate::view::{OpenMemtable, SealedMemtable, View, Views};
+use crate::view::{OpenMemtable, View, Views};
 use base::budget::{Account, Budget, Holder, Member};
-use base::op::{Decoder, Op};
 use base::seams::Random;
-use base::slots::{Reader, Slots};
+use base::slots::Slots;
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, TableId, limits};
 use io::{Dir, File, ReadOnlyDir};
-use log::{Block, Log};
-use memtable::{Memtable, Writer};
+use log::{Log, Tail};
 use page::Value;
 use pool::Pool;
 use run::{Cursor, Run};
@@ -216,12 +212,19 @@ impl Parts {
         Ok(Parts { dir, data, superblock, slots, account, pool, space, tables })
     }
 
-    /// Steps 4 and 5.
-    fn recover(mut self, options: &Options, lock: Box<dyn io::Lock>) -> Result<Arc<Store>> {
+    /// Step 4: the log's end, the last commit, and the id of the next table.
+    fn scan(&mut self) -> Result<(Tail, CommitTs, TableId)> {
         let superblock = self.superblock;
-        let mut replay = Replay::new(&self, options);
+        let mut survey = Survey {
+            pool: &self.pool,
+            space: &mut self.space,
+            reader: self.slots.claim().expect("a new database has free slots"),
+            last: superblock.absorbed,
+            next_table: superblock.next_table,
+        };
         let from = superblock.replay_from;
-        let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| replay.block(&block))?;
+        let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| survey.block(&block))?;
+        let (last, next_table) = (survey.last, survey.next_table);
         if tail.end.lsn < superblock.log_synced {
             return Err(Error::corruption(format!(
                 "the log ends at LSN {}, but it was durable through {} when checkpoint {} was made: blocks \
@@ -236,17 +239,29 @@ impl Parts {
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
         }
-        if options.read_only {
-            replay.ceiling.as_ref().map_or(Ok(()), |ceiling| ceiling.verdict(replay.held_bytes()))?;
-        }
-        let replayed = replay.end();
-        for reference in &replayed.references {
-            claim(reference, &self.pool, &mut self.space).map_err(|error| error.within("the log"))?;
-        }
-        if options.read_only {
-            let log = Log::read_only(self.dir.clone(), tail, superblock.checkpoint, options.log())?;
-            return Ok(Arc::new(self.assemble(replayed, log, options, lock)));
-        }
+        Ok((tail, last, next_table))
+    }
+
+    /// Steps 4 to 6.
+    fn recover(mut self, options: &Options, lock: Box<dyn io::Lock>) -> Result<Arc<Store>> {
+        let superblock = self.superblock;
+        let (tail, last, next_table) = self.scan()?;
+        let ceiling = Ceiling::of(options, tail.payload_bytes);
+        let log = match options.read_only {
+            true => Log::read_only(self.dir.clone(), tail, superblock.checkpoint, options.log())?,
+            false => self.resume(tail, options)?,
+        };
+        let store = Arc::new(self.assemble(next_table, log, options, lock));
+        let member: Arc<dyn Member> = store.clone();
+        store.account.set_member(Arc::downgrade(&member));
+        store.replay(superblock.replay_from, ceiling)?;
+        assert_eq!(store.clocks.applied(), last, "the log was replayed to another end than the scan found");
+        Ok(store)
+    }
+
+    /// Step 5.
+    fn resume(&self, tail: Tail, options: &Options) -> Result<Log> {
+        let superblock = self.superblock;
         // Nothing was ever committed: whoever made the database may have been killed before its name was durable.
         if superblock.checkpoint == CheckpointNo(0) && tail.blocks == 0 {
             self.dir.sync()?;
@@ -257,25 +272,24 @@ impl Parts {
             superblock.write(&*self.data)?;
             self.data.sync()?;
         }
-        let log = Log::resume(self.dir.clone(), tail, superblock.checkpoint, options.log())?;
-        let store = Arc::new(self.assemble(replayed, log, options, lock));
-        let member: Arc<dyn Member> = store.clone();
-        store.account.set_member(Arc::downgrade(&member));
-        Ok(store)
+        Log::resume(self.dir.clone(), tail, superblock.checkpoint, options.log())
     }
 
-    fn assemble(self, replayed: Replayed, log: Log, options: &Options, lock: Box<dyn io::Lock>) -> Store {
-        let Replayed { open, writer, sealed, last, next_table, .. } = replayed;
+    /// The store as the superblock has it: nothing of the log is replayed yet.
+    fn assemble(self, next_table: TableId, log: Log, options: &Options, lock: Box<dyn io::Lock>) -> Store {
+        let shares = options.shares();
+        let (open, writer) = charged_memtable(&self.account, None, shares.memtable_chunk_bytes);
         let view = View {
             number: 0,
             open: OpenMemtable::new(Arc::clone(&open)),
-            sealed: sealed.clone(),
+            sealed: Vec::new(),
             tables: Arc::new(self.tables),
             checkpoint: self.superblock.checkpoint,
-            has_attached: sealed.iter().any(|sealed| sealed.attached.is_some()),
+            has_attached: false,
         };
+        let last = self.superblock.absorbed;
         let clocks = Clocks::new(last);
-        let opened_at = sealed.first().map_or(self.superblock.replay_from.lsn, |sealed| sealed.log_end.lsn);
+        let opened_at = self.superblock.replay_from.lsn;
         let pins = Pins::new(self.superblock, Arc::clone(&view.tables));
         let mapped_bytes = if log.is_mapped() { options.log_map_bytes() as usize } else { 0 };
         let log_charge = self.account.charge_by_force(Holder::Log, mapped_bytes);
@@ -287,7 +301,7 @@ impl Parts {
             _log_charge: log_charge,
             account: self.account,
             attended: Attended::default(),
-            shares: options.shares(),
+            shares,
             seal_records: options.seal_records,
             slots: self.slots,
             pool: self.pool,
@@ -301,7 +315,7 @@ impl Parts {
             unpublished_units: AtomicU64::new(0),
             streaming: RwLock::new(()),
             data_sync: Mutex::new(()),
-            committer: Mutex::new(Committer::new(open, opened_at, writer, last, sealed)),
+            committer: Mutex::new(Committer::new(open, opened_at, writer, last)),
             checkpoint: Mutex::new(self.superblock),
             relocation: Mutex::default(),
             pins,
@@ -336,129 +350,4 @@ pub(crate) fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Arc<Slots>
         cursor.next(pool, &reader)?;
     }
     Ok(Tables::from_rows(rows))
-}
-
-/// What replaying the log came to.
-struct Replayed {
-    open: Arc<Memtable>,
-    writer: Writer,
-    sealed: Vec<SealedMemtable>,
-    last: CommitTs,
-    next_table: TableId,
-    /// What its records refer to outside the log.
-    references: Vec<Reference>,
-}
-
-/// The log's commits, as they are applied to memtables again, sealed at the same thresholds as while they came, and at
-/// most as many.
-struct Replay<'p> {
-    parts: &'p Parts,
-    reader: Reader,
-    /// Behind the last block.
-    end: log::Position,
-    open: Arc<Memtable>,
-    writer: Writer,
-    sealed: Vec<SealedMemtable>,
-    last: CommitTs,
-    next_table: TableId,
-    /// What its records refer to outside the log.
-    references: Vec<Reference>,
-    shares: Shares,
-    seal_records: u64,
-    ceiling: Option<Ceiling>,
-}
-
-impl<'p> Replay<'p> {
-    fn new(parts: &'p Parts, options: &Options) -> Self {
-        let superblock = &parts.superblock;
-        let shares = options.shares();
-        let (open, writer) = charged_memtable(&parts.account, None, shares.memtable_chunk_bytes);
-        Replay {
-            parts,
-            reader: parts.slots.claim().expect("a new database has free slots"),
-            end: superblock.replay_from,
-            open,
-            writer,
-            sealed: Vec::new(),
-            last: superblock.absorbed,
-            next_table: superblock.next_table,
-            references: Vec::new(),
-            shares,
-            seal_records: options.seal_records,
-            ceiling: Ceiling::of(options),
-        }
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.open.bytes() + self.sealed.iter().map(|sealed| sealed.memtable.bytes()).sum::<usize>()
-    }
-
-    fn end(self) -> Replayed {
-        let Replay { open, writer, sealed, last, next_table, references, .. } = self;
-        Replayed { open, writer, sealed, last, next_table, references }
-    }
-
-    fn block(&mut self, block: &Block<'_>) -> Result<()> {
-        let before = std::mem::replace(&mut self.end, block.end);
-        if block.payload.is_empty() {
-            return Ok(());
-        }
-        let held = self.held_bytes();
-        if !self.ceiling.as_mut().is_none_or(|ceiling| ceiling.admit(block.payload.len(), held)) {
-            return Ok(());
-        }
-        let attached = self
-            .commit(block.payload, before)
-            .map_err(|error| error.within(format!("log block at LSN {}", block.lsn)))?;
-        if attached.is_some() {
-            self.seal(block.end, attached.map(Arc::new));
-            return Ok(());
-        }
-        let full =
-            self.writer.used_bytes() >= self.shares.seal_bytes || self.open.records() >= self.seal_records;
-        if full && self.sealed.len() < MAX_SEALED {
-            self.seal(block.end, None);
-        }
-        Ok(())
-    }
-
-    /// Answers the runs that the commit attached: then it lies in a memtable of its own, as when it was made.
-    fn commit(&mut self, record: &[u8], before: log::Position) -> Result<Option<Attached>> {
-        let attached = Attached::recover(record, &self.parts.pool, &self.reader)?;
-        if attached.is_some() && !self.open.is_empty() {
-            self.seal(before, None);
-        }
-        let ts = apply_record(record, &mut self.writer)?;
-        if ts.0 != self.last.0 + 1 {
-            return Err(Error::corruption(format!("commit {} follows commit {}", ts.0, self.last.0)));
-        }
-        self.last = ts;
-        self.references.extend(references(record));
-        self.note_table_ids(record)?;
-        Ok(attached)
-    }
-
-    /// Ids are never reused: the next one is behind all that the log has given.
-    fn note_table_ids(&mut self, record: &[u8]) -> Result<()> {
-        // The catalog is table 0 and so comes first in a record, behind what is attached.
-        let ops = Decoder::begin(record).into_iter().flatten();
-        let ops = ops.skip_while(|(_, op)| matches!(op, Op::Attach { .. }));
-        let rows = ops.take_while(|(table, _)| *table == TableId::CATALOG);
-        for (_, op) in rows {
-            if let Op::Put { key, value } = op {
-                let row = TableRow::decode(key, value)?;
-                self.next_table = self.next_table.max(TableId(row.id.0.saturating_add(1)));
-            }
-        }
-        Ok(())
-    }
-
-    fn seal(&mut self, log_end: log::Position, attached: Option<Arc<Attached>>) {
-        let credit = self.writer.take_credit().expect("a replayed memtable is charged");
-        let (open, writer) = Memtable::charged(credit, self.shares.memtable_chunk_bytes);
-        let memtable = std::mem::replace(&mut self.open, open);
-        self.writer = writer;
-        let sealed = SealedMemtable { memtable, sealed_at: self.last, log_end, first_view: 1, attached };
-        self.sealed.insert(0, sealed);
-    }
 }
