@@ -56,6 +56,9 @@ impl Results {
     }
 }
 
+/// What every engine can work with.
+const LEAST_CACHE_BYTES: usize = 8 << 20;
+
 /// How to run.
 pub struct Plan {
     pub engines: Vec<String>,
@@ -150,6 +153,8 @@ pub fn one(
     let parent = dir.map_or_else(std::env::temp_dir, Path::to_owned);
     fs::create_dir_all(&parent)?;
     let scratch = tempfile::Builder::new().prefix("rivals-").tempdir_in(parent)?;
+    let of_workload = workload.cache_bytes.map(|bytes| (bytes as f64 * scale) as usize);
+    let cache_bytes = of_workload.map_or(cache_bytes, |bytes| bytes.max(LEAST_CACHE_BYTES));
     let config = Config { dir: scratch.path().to_owned(), durability, cache_bytes };
     let open = match (entry.open)(&config) {
         Err(Failure::Unsupported(why)) => return Ok(Answer::Unsupported(why.into())),

@@ -117,6 +117,14 @@ fn section(
         line(out, "... settled, ops/s", engines, &figures(&settled), true, &rate);
         let tail = |row: &Row| row.p999_ns.map(|ns| ns as f64);
         line(out, "... p99.9", engines, &figures(&tail), false, &duration);
+        let worst = |row: &Row| row.max_ns.map(|ns| ns as f64);
+        line(out, "... longest", engines, &figures(&worst), false, &duration);
+        let written = |row: &Row| Some(row.disk_bytes? as f64 / row.live_bytes? as f64);
+        line(out, "... written / live bytes", engines, &figures(&written), false, &|x| format!("{x:.2}"));
+        let peak = |row: &Row| row.live_bytes.and(row.peak_bytes).map(|bytes| bytes as f64);
+        line(out, "... peak memory", engines, &figures(&peak), false, &|x| {
+            format!("{:.0} MiB", x / f64::from(1 << 20))
+        });
         let space = |row: &Row| Some(row.space_bytes? as f64 / row.live_bytes? as f64);
         line(out, "... space / live bytes", engines, &figures(&space), false, &|x| format!("{x:.2}"));
     }

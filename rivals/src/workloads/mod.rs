@@ -3,6 +3,7 @@
 mod batch;
 mod bulk;
 mod churn;
+mod larger;
 mod leaf;
 mod reads;
 mod single;
@@ -34,6 +35,8 @@ pub struct Workload {
     pub about: &'static str,
     /// The levels at which it is run.
     pub durabilities: &'static [Durability],
+    /// Bytes of cache at scale 1, where this is not the run's to say.
+    pub cache_bytes: Option<usize>,
     pub run: fn(&Job<'_>) -> Outcome<Vec<Row>>,
 }
 
@@ -47,49 +50,64 @@ pub const ALL: &[Workload] = &[
         name: "bulk",
         about: "1M random 8-byte keys and values, one transaction; inserts answer duplicates",
         durabilities: SYNC,
+        cache_bytes: None,
         run: bulk::run,
     },
     Workload {
         name: "single",
         about: "a transaction an insert, 16-byte keys, 100-byte values: 200,000 buffered, 2,000 synced",
         durabilities: BOTH,
+        cache_bytes: None,
         run: single::run,
     },
     Workload {
         name: "batch100",
         about: "transactions of 100 ascending inserts, 1, 2, 4 and 8 writers with 1,000 each",
         durabilities: BOTH,
+        cache_bytes: None,
         run: batch::run,
     },
     Workload {
         name: "leaf-edit",
         about: "10,000 8-byte keys in one transaction, ascending and shuffled, in a new database",
         durabilities: SYNC,
+        cache_bytes: None,
         run: leaf::run,
     },
     Workload {
         name: "reads",
         about: "1M records of 16 + 1,008 bytes: load, begin + end, get, miss, full scan, ranges of 100",
         durabilities: SYNC,
+        cache_bytes: None,
         run: |job| reads::run(job, Records { key_bytes: 16, value_bytes: 1008 }, "reads"),
     },
     Workload {
         name: "reads-small",
         about: "the same with records of 24 + 150 bytes",
         durabilities: SYNC,
+        cache_bytes: None,
         run: |job| reads::run(job, Records { key_bytes: 24, value_bytes: 150 }, "reads-small"),
     },
     Workload {
         name: "ycsb",
         about: "YCSB A-F, 500,000 records of 1 KiB, zipfian 0.99, 2 threads, 200,000 operations each",
         durabilities: BUFFERED,
+        cache_bytes: None,
         run: ycsb::run,
     },
     Workload {
         name: "delete-churn",
         about: "200,000 records of 16 + 100 bytes; 20 rounds that delete and insert 20% in batches of 100",
         durabilities: BUFFERED,
+        cache_bytes: None,
         run: churn::run,
+    },
+    Workload {
+        name: "larger",
+        about: "4M records of 16 + 320 bytes, random keys, caches of 64 MiB, a twentieth: load, get, miss",
+        durabilities: BUFFERED,
+        cache_bytes: Some(larger::CACHE_BYTES),
+        run: larger::run,
     },
 ];
 

@@ -69,7 +69,7 @@ pub(super) fn run(job: &Job<'_>, records: Records, name: &str) -> Outcome<Vec<Ro
 }
 
 /// Random gets among `numbers`, each in a transaction of its own.
-fn point_reads(
+pub(super) fn point_reads(
     job: &Job<'_>,
     gets: u64,
     seed: u64,
