@@ -1,7 +1,7 @@
 //! What can be typed.
 
 use crate::{
-    backup, compact, crash, demo, export, import, inspect, options, profile, records, salvage, serve,
+    backup, compact, crash, demo, export, import, inspect, options, profile, records, salvage, serve, token,
 };
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ Exit codes:
   5  conflicts that retries did not resolve
 
 Data goes to standard output; errors, and progress at a terminal, to standard error.
-Only put, serve, import, backup, restore, salvage, demo, kills, bench and profile create anything.";
+Only put, serve, token, import, backup, restore, salvage, demo, kills, bench and profile create anything.";
 
 /// Pando, an embedded transactional storage engine
 #[derive(Debug, Parser)]
@@ -49,6 +49,8 @@ pub enum Command {
     Rename(inspect::RenameArgs),
     /// Serve a directory of databases over HTTP, until SIGTERM or Ctrl-C
     Serve(serve::ServeArgs),
+    /// Make, list and revoke the tokens of a served directory
+    Token(token::TokenArgs),
     /// Read records from CSV, NDJSON or a directory tree
     Import(import::ImportArgs),
     /// Write records as CSV, NDJSON or a directory tree that `import` reads back

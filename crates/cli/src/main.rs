@@ -6,7 +6,8 @@
 //!   [`options`]: what each option is set to;
 //! * [`import`] and [`export`]; [`backup`]: backup and restore; [`salvage`], when a directory is damaged;
 //! * [`demo`], and [`crash`]: the workload that is killed, behind `kills` and the demo;
-//! * [`serve`]: the server, which is a crate of its own; so is `bench`. [`profile`] watches any other command.
+//! * [`serve`] and [`token`]: the server, which is a crate of its own; so is `bench`. [`profile`] watches any other
+//!   command.
 //!
 //! What they share: [`open`] (options of a database), [`output`] (rows in each format), [`text`] (bytes, sizes,
 //! times), [`tree`] (directories as records), [`scratch`] (temporary directories), [`failure`] (exit codes).
@@ -33,6 +34,7 @@ mod salvage;
 mod scratch;
 mod serve;
 mod text;
+mod token;
 mod tree;
 mod values;
 
@@ -66,6 +68,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Restore(args) => backup::restore(&args),
         Command::Salvage(args) => salvage::run(&args),
         Command::Serve(args) => serve::run(args),
+        Command::Token(args) => token::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
         // It reports its failures itself, with the same exit codes.

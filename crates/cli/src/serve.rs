@@ -58,6 +58,21 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 10, env = "PANDO_DRAIN",
           value_parser = clap::value_parser!(u64).range(0..=3_600))]
     drain: u64,
+    /// Databases that are open at a time, unless more are in use; others are opened when they are asked for
+    #[arg(long, value_name = "N", default_value_t = 64, env = "PANDO_MAX_OPEN",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    max_open: u32,
+    /// Interactive transactions at a time
+    #[arg(long, value_name = "N", default_value_t = 256, env = "PANDO_MAX_TRANSACTIONS",
+          value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    max_transactions: u32,
+    /// Seconds after which an interactive transaction that nobody uses is given up
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "PANDO_TRANSACTION_IDLE",
+          value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    transaction_idle: u64,
+    /// Serve whoever can reach the address, although there are no tokens
+    #[arg(long)]
+    allow_anyone: bool,
     /// How much the server says on standard error
     #[arg(long, value_name = "LEVEL", default_value = "warn", env = "PANDO_LOG",
           value_parser = ["off", "error", "warn", "info", "debug"])]
@@ -73,10 +88,14 @@ pub fn run(args: ServeArgs) -> Outcome {
     config.listen = args.listen;
     config.memory_bytes = args.write.memory.memory;
     config.durability = args.write.durability.into();
+    config.allow_anyone = args.allow_anyone;
     let limits = &mut config.limits;
     limits.body_bytes = args.max_body as u64;
     limits.head_bytes = args.max_head.max(LEAST_HEAD_BYTES);
     limits.connections = args.max_connections as usize;
+    limits.open_databases = args.max_open as usize;
+    limits.transactions = args.max_transactions as usize;
+    limits.transaction_idle = Duration::from_secs(args.transaction_idle);
     limits.streams = args.max_streams as usize;
     limits.head_timeout = Duration::from_secs(args.head_timeout);
     limits.body_timeout = Duration::from_secs(args.body_timeout);

@@ -1,17 +1,26 @@
 //! What all requests share, and the way of each: answered here and now if memory can tell, else handed on.
 
+use crate::auth::{Gatekeeper, check_origin, random};
 use crate::body::Body;
 use crate::config::Config;
+use crate::databases::{DEFAULT_DATABASE, Databases};
+use crate::need::{kind, need};
+use crate::observe::{Kind, Observed};
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::{Reception, RequestBody};
-use crate::{fast, v0};
+use crate::trace::{self, Ids, Line, REQUEST_ID};
+use crate::transactions::Transactions;
+use crate::{fast, health, v0, v1};
 use arc_swap::ArcSwap;
 use axum::Router;
-use axum::http::{Request, Response};
-use pando::{Result, Table};
+use axum::http::{HeaderValue, Request, Response};
+use pando::options::Value;
+use pando::{Budget, Database, Result, Table};
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_service::Service as _;
 
@@ -20,13 +29,27 @@ use tower_service::Service as _;
 pub struct App {
     /// How the server is run.
     pub config: Config,
+    /// All databases.
+    pub databases: Databases,
+    /// The transactions that clients hold.
+    pub transactions: Arc<Transactions>,
+    /// Who may do what.
+    pub keeper: Gatekeeper,
     /// The database of `/v0`.
     pub default: Arc<Open>,
     /// The table of `/v0`.
     pub entity: ArcSwap<Table>,
     /// The bounds of request bodies.
     pub reception: Reception,
+    /// What requests took.
+    pub observed: Observed,
+    /// When the server was started.
+    pub started: Instant,
+    /// Places of connections: those that are taken are connections.
+    pub places: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    ids: Ids,
+    ending: AtomicBool,
 }
 
 /// Answers requests. Cheap to clone: each connection has one.
@@ -37,16 +60,68 @@ pub struct Service {
 }
 
 impl App {
-    /// Over the open default database.
-    pub fn new(config: Config, default: Arc<Open>) -> Result<Arc<Self>> {
+    /// Over the databases of the directory; the default one is opened, or made.
+    pub fn new(config: Config) -> Result<Arc<Self>> {
+        let budget = Budget::new(config.memory_bytes.unwrap_or_else(memory_bytes));
+        let databases = Databases::new(&config.dir, budget, config.durability, config.limits.open_databases)?;
+        let (default, _) = databases.create(DEFAULT_DATABASE, None).map_err(Problem::into_error)?;
+        let limits = &config.limits;
+        let transactions = Transactions::new(limits.transactions, limits.transaction_idle);
         let entity = default.table_or_create(v0::TABLE, &v0::table_options())?;
+        let mut start = [0; 8];
+        random(&mut start)?;
         Ok(Arc::new(App {
+            observed: Observed::new(),
+            started: Instant::now(),
+            places: Arc::new(Semaphore::new(limits.connections)),
+            ids: Ids::new(u64::from_le_bytes(start)),
+            ending: AtomicBool::new(false),
             reception: Reception::new(&config.limits),
             streams: Arc::new(Semaphore::new(config.limits.streams)),
             entity: ArcSwap::from_pointee(entity),
+            transactions: Arc::new(transactions),
+            keeper: Gatekeeper::new(&config.dir)?,
+            databases,
             default,
             config,
         }))
+    }
+
+    /// Connections that are open.
+    pub fn connections(&self) -> usize {
+        self.config.limits.connections.saturating_sub(self.places.available_permits())
+    }
+
+    /// Streams under way.
+    pub fn streams(&self) -> usize {
+        self.config.limits.streams.saturating_sub(self.streams.available_permits())
+    }
+
+    /// The server is about to end: nobody should send requests any more.
+    pub fn end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it is.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+
+    /// What is looked after every second, where one may wait.
+    pub fn look_after(&self) {
+        self.databases.tick();
+        self.databases.close_idle();
+        self.transactions.give_up_idle();
+        if let Err(error) = self.keeper.refresh() {
+            tracing::error!(%error, "the tokens could not be read again; those of before stay");
+        }
+    }
+
+    /// Whether the request may be looked at at all.
+    #[inline]
+    fn admit<B>(&self, request: &Request<B>) -> Answer<()> {
+        check_origin(request.method(), request.headers())?;
+        self.keeper.admit(request.headers(), need(request.method(), request.uri().path()))
     }
 
     /// The right to stream, for as long as it is kept.
@@ -59,8 +134,14 @@ impl App {
 impl Service {
     /// Answers for `app`.
     pub fn new(app: Arc<App>) -> Self {
-        let router = v0::routes().with_state(Arc::clone(&app));
+        let routes = v0::routes().merge(v1::routes()).merge(health::routes()).fallback(nothing_here);
+        let router = routes.with_state(Arc::clone(&app));
         Service { app, router }
+    }
+
+    /// How the server is run.
+    pub fn config(&self) -> &Config {
+        &self.app.config
     }
 
     /// The response to a request. Ready at once if memory can tell.
@@ -72,19 +153,73 @@ impl Service {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let ready = fast::answer(&self.app, &request);
+        let begun = Instant::now();
+        let ready = match self.app.admit(&request) {
+            Ok(()) => fast::answer(&self.app, &request),
+            Err(problem) => Some(problem.response()),
+        };
+        let noted = Noted::of(&self.app, &request, begun, ready.is_some());
         let later = match ready {
-            Some(response) => Err(response),
-            None => Ok((self.router.clone(), request)),
+            Some(response) => Err(noted.end(&self.app, response)),
+            None => Ok((self.router.clone(), Arc::clone(&self.app), request, noted)),
         };
         async move {
             match later {
                 Err(response) => Ok(response),
-                Ok((mut router, request)) => {
-                    let response = router.call(request.map(RequestBody::new)).await;
-                    response.map(|response| response.map(Body::from))
+                Ok((mut router, app, request, noted)) => {
+                    let Ok(response) = router.call(request.map(RequestBody::new)).await;
+                    Ok(noted.end(&app, response.map(Body::from)))
                 }
             }
         }
+    }
+}
+
+/// What is said and counted of a request at its end.
+struct Noted {
+    begun: Instant,
+    kind: Kind,
+    /// The id that the answer carries: of one that was answered at once only where the client gave it, or a line is
+    /// wanted.
+    id: Option<HeaderValue>,
+    line: Option<Line>,
+}
+
+impl Noted {
+    #[inline]
+    fn of<B>(app: &App, request: &Request<B>, begun: Instant, at_once: bool) -> Self {
+        let (headers, path) = (request.headers(), request.uri().path());
+        let wanted = trace::is_wanted();
+        let id = (!at_once || wanted || headers.contains_key(REQUEST_ID)).then(|| app.ids.id_of(headers));
+        let line =
+            id.as_ref().filter(|_| wanted).map(|id| Line::new(request.method(), path, headers, id.clone()));
+        Noted { begun, kind: kind(request.method(), path), id, line }
+    }
+
+    #[inline]
+    fn end(self, app: &App, mut response: Response<Body>) -> Response<Body> {
+        let took = self.begun.elapsed();
+        app.observed.note(self.kind, took, response.status().as_u16());
+        if let Some(line) = self.line {
+            line.write(&response, took);
+        }
+        if let Some(id) = self.id {
+            response.headers_mut().insert(REQUEST_ID, id);
+        }
+        response
+    }
+}
+
+async fn nothing_here() -> Problem {
+    Problem::not_found("there is nothing at this path")
+}
+
+/// The memory that databases get unless it is said: a quarter of the machine's, as the library reckons it.
+fn memory_bytes() -> usize {
+    let settings = Database::builder().settings(None).unwrap_or_default();
+    let memory = settings.iter().find(|setting| setting.spec.name == "memory_bytes");
+    match memory.map(|setting| setting.value) {
+        Some(Value::Number(bytes)) => bytes as usize,
+        _ => 256 << 20,
     }
 }

@@ -16,6 +16,8 @@ pub struct Config {
     pub memory_bytes: Option<usize>,
     /// What an acknowledged write survives, unless its request says otherwise.
     pub durability: Durability,
+    /// Whether a server that others can reach may run without tokens.
+    pub allow_anyone: bool,
     /// Bounds on what clients can take.
     pub limits: Limits,
 }
@@ -31,6 +33,12 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Connections at a time; more wait to be accepted.
     pub connections: usize,
+    /// Databases that are open at a time, unless more are in use.
+    pub open_databases: usize,
+    /// Interactive transactions at a time.
+    pub transactions: usize,
+    /// How long an interactive transaction may go unused.
+    pub transaction_idle: Duration,
     /// Values of more than 1 MiB that are written or read at a time, and ranges that are read.
     pub streams: usize,
     /// How long a client may take for the head of a request, and to begin the next one.
@@ -49,6 +57,7 @@ impl Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7263)),
             memory_bytes: None,
             durability: Durability::Sync,
+            allow_anyone: false,
             limits: Limits::default(),
         }
     }
@@ -61,6 +70,9 @@ impl Default for Limits {
             receiving_bytes: 64 << 20,
             head_bytes: 64 << 10,
             connections: 16_384,
+            open_databases: 64,
+            transactions: 256,
+            transaction_idle: Duration::from_secs(30),
             streams: 64,
             head_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(30),

@@ -4,25 +4,51 @@
 
 use crate::app::App;
 use crate::body::Body;
-use crate::{target, v0};
-use axum::http::header::CONTENT_TYPE;
+use crate::open::Open;
+use crate::v1::conditions::Conditions;
+use crate::v1::place::Entry;
+use crate::{target, v0, v1};
+use axum::http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
-use pando::Resident;
+use pando::{Resident, Table};
 
 /// The answer, if memory has it.
 #[inline]
 pub fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Body>> {
-    if request.method() != Method::GET || request.uri().path() != v0::ENTITY_PATH {
+    if request.method() != Method::GET {
         return None;
     }
-    let id = target::parameter(request.uri().query(), "id").ok()??;
-    if id.is_empty() {
+    if request.uri().path() == v0::ENTITY_PATH {
+        let id = target::parameter(request.uri().query(), "id").ok()??;
+        if id.is_empty() {
+            return None;
+        }
+        return match resident(&app.default, &app.entity.load(), &id)? {
+            Some(value) => Some(found(Body::whole(value))),
+            None => Some(absent()),
+        };
+    }
+    let entry = Entry::of(request.uri().path())?.ok()?;
+    let headers = request.headers();
+    if [IF_MATCH, IF_NONE_MATCH, v1::TRANSACTION].iter().any(|name| headers.contains_key(name)) {
         return None;
     }
-    let snapshot = app.default.db.snapshot().ok()?;
-    match snapshot.get_resident(&app.entity.load(), &id).ok()? {
-        Resident::Found(value) => Some(found(Body::whole(value))),
-        Resident::Absent => Some(absent()),
+    let value = app.databases.with_open(entry.database, |open| {
+        let table = open.known_table(&entry.table)?;
+        resident(open, &table, &entry.key)
+    });
+    match value?? {
+        Some(value) => v1::whole(value, &Conditions::default(), false).ok(),
+        None => Some(absent()),
+    }
+}
+
+/// What memory knows of `key`: a value, that it is absent, or nothing.
+#[inline]
+fn resident(open: &Open, table: &Table, key: &[u8]) -> Option<Option<Vec<u8>>> {
+    match open.db.snapshot().ok()?.get_resident(table, key).ok()? {
+        Resident::Found(value) => Some(Some(value)),
+        Resident::Absent => Some(None),
         Resident::WouldWait => None,
     }
 }

@@ -15,20 +15,34 @@
 #![deny(missing_docs, unsafe_code)]
 
 mod app;
+pub mod auth;
 mod body;
 pub mod config;
+mod connection;
+mod databases;
 mod fast;
+mod form;
 mod handoff;
+mod health;
 mod lock;
 mod long_value;
+mod metrics;
+mod need;
+mod observe;
 mod open;
 mod problem;
 mod receive;
 mod records;
 mod serve;
+mod stats;
 mod target;
+mod trace;
+mod transactions;
 mod v0;
+mod v1;
 mod writer;
 
+pub use auth::{Scope, Token, TokenFile};
 pub use config::{Config, Limits};
-pub use serve::{DEFAULT_DATABASE, Server};
+pub use databases::DEFAULT_DATABASE;
+pub use serve::Server;

@@ -4,6 +4,7 @@ use crate::handoff::hand_off;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::Incoming;
+use crate::v1::conditions::Conditions;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pando::{Durability, Table, TransactionOptions, ValueReader};
@@ -35,11 +36,13 @@ pub async fn put(
     begin: Bytes,
     mut rest: Incoming,
     durability: Durability,
+    conditions: Conditions,
 ) -> Answer<u64> {
     let (pieces, mut coming) = mpsc::channel(PIECES_WAITING);
     let storing = hand_off(move || {
         let options = TransactionOptions { durability, ..open.db.transaction_options() };
         let mut tx = open.db.begin_with(options)?;
+        conditions.check_in(&tx, &table, &key)?;
         let mut writer = tx.value_writer(&table, &key)?;
         loop {
             match coming.blocking_recv() {

@@ -1,7 +1,10 @@
-//! An open database, with what requests need at hand: its queue of single writes.
+//! An open database, with what requests need at hand: its tables by name, its queue of single writes.
 
+use crate::problem::{Answer, Problem};
 use crate::writer::Writer;
+use arc_swap::ArcSwap;
 use pando::{Database, Result, Table, TableOptions};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A database that is open.
@@ -11,23 +14,64 @@ pub struct Open {
     pub db: Database,
     /// Single writes.
     pub writer: Arc<Writer>,
+    /// Handles by name, of tables that somebody asked for. One that was dropped stays until it is used, and found out.
+    tables: ArcSwap<HashMap<Box<str>, Table>>,
 }
+
+/// So many handles are kept; beyond that the map is begun anew.
+const KEPT_TABLES: usize = 4096;
 
 impl Open {
     /// Over an open database.
     pub fn new(db: Database) -> Self {
-        Open { writer: Writer::new(db.clone()), db }
+        Open { writer: Writer::new(db.clone()), db, tables: ArcSwap::default() }
+    }
+
+    /// A handle that was used before. No lock, no allocation, no look into the database.
+    pub fn known_table(&self, name: &str) -> Option<Table> {
+        self.tables.load().get(name).cloned()
+    }
+
+    /// The table named `name`. May read from the disk.
+    pub fn table(&self, name: &str) -> Answer<Table> {
+        if let Some(table) = self.known_table(name) {
+            return Ok(table);
+        }
+        let missing = || Problem::not_found(format!("there is no table {name:?}"));
+        let table = self.db.snapshot()?.table(name)?.ok_or_else(missing)?;
+        self.know(&table);
+        Ok(table)
     }
 
     /// The table named `name`, made if it does not exist.
     pub fn table_or_create(&self, name: &str, options: &TableOptions) -> Result<Table> {
         let found = self.db.snapshot()?.table(name)?;
-        match found {
-            Some(table) => Ok(table),
+        let table = match found {
+            Some(table) => table,
             None => self.db.write(|tx| match tx.table(name)? {
                 Some(table) => Ok(table),
                 None => tx.create_table(name, options),
-            }),
-        }
+            })?,
+        };
+        self.know(&table);
+        Ok(table)
+    }
+
+    /// Keeps a handle for the next request.
+    pub fn know(&self, table: &Table) {
+        self.tables.rcu(|known| {
+            let mut known = if known.len() < KEPT_TABLES { HashMap::clone(known) } else { HashMap::new() };
+            known.insert(table.name().into(), table.clone());
+            known
+        });
+    }
+
+    /// Forgets a handle that was found to be no good any more.
+    pub fn forget(&self, name: &str) {
+        self.tables.rcu(|known| {
+            let mut known = HashMap::clone(known);
+            known.remove(name);
+            known
+        });
     }
 }

@@ -19,6 +19,8 @@ pub struct Problem {
     pub detail: String,
     /// After how many seconds it is worth trying again.
     pub retry_after_s: Option<u32>,
+    /// The library's error, if it was one.
+    pub cause: Option<Error>,
 }
 
 /// What handlers answer.
@@ -27,7 +29,7 @@ pub type Answer<T = Response<Body>> = Result<T, Problem>;
 impl Problem {
     /// A problem with `status`.
     pub fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
-        Problem { status, kind, detail: detail.into(), retry_after_s: None }
+        Problem { status, kind, detail: detail.into(), retry_after_s: None, cause: None }
     }
 
     /// 400.
@@ -62,6 +64,11 @@ impl Problem {
     /// 500: something of ours failed.
     pub fn internal(detail: impl Into<String>) -> Self {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    }
+
+    /// As the library would say it.
+    pub fn into_error(self) -> Error {
+        self.cause.unwrap_or_else(|| Error::new(ErrorKind::Io, self.detail))
     }
 
     /// The response.
@@ -116,6 +123,8 @@ impl From<Error> for Problem {
             ErrorKind::Corruption | ErrorKind::Foreign => (StatusCode::INTERNAL_SERVER_ERROR, "corruption"),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
-        Problem::new(status, kind, error.to_string())
+        let mut problem = Problem::new(status, kind, error.to_string());
+        problem.cause = Some(error);
+        problem
     }
 }

@@ -92,6 +92,18 @@ impl Reception {
         }
     }
 
+    /// Receives a body that is to be in memory whole: of JSON, say.
+    pub async fn receive_whole(&self, body: RequestBody, limit_bytes: usize) -> Answer<Bytes> {
+        debug_assert!(limit_bytes <= WHOLE_BYTES);
+        match self.receive(body, limit_bytes as u64).await? {
+            Received::Whole(bytes, _) => Ok(bytes),
+            Received::Long(_, mut rest) => {
+                rest.discard().await;
+                Err(Problem::too_large(limit_bytes as u64))
+            }
+        }
+    }
+
     fn count(&self, counted: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Answer<()> {
         let have = counted.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let wanted = bytes.saturating_sub(FREE_BYTES).div_ceil(STEP_BYTES);

@@ -1,12 +1,13 @@
-//! Records in order, as a body that is as long as they are and takes the memory of one batch.
+//! Records as a body that is as long as they are and takes the memory of one batch.
 //!
 //! A batch is read on a thread that may wait, from the key behind the last one on, in the same snapshot; while a client
 //! takes its time no thread waits for it. What fails once the first bytes are sent can only break the body off: the
 //! last chunk never comes, and every client notices.
 
+use crate::form::Form;
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use pando::{Error, Snapshot, Span, Table};
+use pando::{Error, Result, Snapshot, Span, Table};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::pin::Pin;
@@ -19,60 +20,132 @@ const BATCH_BYTES: usize = 128 << 10;
 /// Records of a batch, at most.
 const BATCH_RECORDS: usize = 2048;
 
-/// Writes one record as it is sent.
-pub type Encode = fn(key: &[u8], value: &[u8], out: &mut Vec<u8>);
+/// Which records, in which order.
+#[derive(Clone, Debug)]
+pub enum Which {
+    /// Those of a span, from the first on.
+    Forwards(Span),
+    /// Those of a span, from the last on.
+    Backwards(Span),
+    /// Those of some keys, one after the other; absent ones are said to be.
+    Keys(VecDeque<Vec<u8>>),
+}
 
 /// What is still to be read.
 pub struct Records {
     snapshot: Snapshot,
     table: Table,
-    start: Vec<u8>,
-    end: Option<Vec<u8>>,
-    encode: Encode,
-    /// Each record is a chunk of its own; else a batch is.
-    apart: bool,
+    which: Which,
+    form: Form,
+    /// How many records there may still be.
+    left: u64,
     over: bool,
 }
 
+/// What a batch is gathered in.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// The ends of the records.
+    cuts: Vec<usize>,
+    last_key: Vec<u8>,
+}
+
+impl Batch {
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= BATCH_BYTES || self.cuts.len() >= BATCH_RECORDS
+    }
+}
+
 impl Records {
-    /// The records of `span` as `snapshot` sees them.
-    pub fn new(snapshot: Snapshot, table: Table, span: &Span, encode: Encode, apart: bool) -> Self {
-        let (start, end) = (span.start().to_vec(), span.end().map(<[u8]>::to_vec));
-        Records { snapshot, table, start, end, encode, apart, over: false }
+    /// The records that `snapshot` sees, `limit` at most.
+    pub fn new(snapshot: Snapshot, table: Table, which: Which, form: Form, limit: Option<u64>) -> Self {
+        Records { snapshot, table, which, form, left: limit.unwrap_or(u64::MAX), over: false }
     }
 
     /// The next batch, in chunks; none at the end. Reads from the disk.
-    pub fn next_batch(&mut self) -> Result<VecDeque<Bytes>, Error> {
-        let mut chunks = VecDeque::new();
+    pub fn next_batch(&mut self) -> Result<VecDeque<Bytes>> {
         if self.over {
-            return Ok(chunks);
+            return Ok(VecDeque::new());
         }
-        let end = self.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let span = Span::between(Bound::Included(&self.start), end);
-        let mut cursor = self.snapshot.cursor(&self.table, span)?;
-        let (mut batch, mut cuts) = (Vec::with_capacity(BATCH_BYTES / 4), Vec::new());
-        let mut last = Vec::new();
-        while batch.len() < BATCH_BYTES && cuts.len() < BATCH_RECORDS {
-            let Some((key, value)) = cursor.next()? else {
+        let mut batch = Batch::default();
+        match std::mem::replace(&mut self.which, Which::Keys(VecDeque::new())) {
+            Which::Keys(keys) => self.read_keys(keys, &mut batch)?,
+            Which::Forwards(span) => {
+                self.read_span(&span, true, &mut batch)?;
+                // The next key after the last one in byte order is that with a zero behind it.
+                batch.last_key.push(0);
+                let end = span.end().map_or(Bound::Unbounded, Bound::Excluded);
+                self.which = Which::Forwards(Span::between(Bound::Included(&batch.last_key), end));
+            }
+            Which::Backwards(span) => {
+                self.read_span(&span, false, &mut batch)?;
+                let start = Bound::Included(span.start());
+                self.which = Which::Backwards(Span::between(start, Bound::Excluded(&batch.last_key)));
+            }
+        }
+        Ok(self.chunks(batch))
+    }
+
+    fn chunks(&self, batch: Batch) -> VecDeque<Bytes> {
+        let mut rest = Bytes::from(batch.bytes);
+        if !self.form.is_apart() {
+            return if rest.is_empty() { VecDeque::new() } else { VecDeque::from([rest]) };
+        }
+        let mut from = 0;
+        batch.cuts.into_iter().map(|cut| rest.split_to(cut - std::mem::replace(&mut from, cut))).collect()
+    }
+
+    fn read_span(&mut self, span: &Span, forwards: bool, batch: &mut Batch) -> Result<()> {
+        let mut cursor = self.snapshot.cursor(&self.table, span.clone())?;
+        while !batch.is_full() {
+            let found = if forwards { cursor.advance()? } else { cursor.retreat()? };
+            if !found {
+                self.over = true;
+                return Ok(());
+            }
+            if self.left == 0 {
+                // There is more, and this is how to go on.
+                self.form.write_cursor(&batch.last_key, &mut batch.bytes);
+                self.over = true;
+                return Ok(());
+            }
+            self.left -= 1;
+            if self.form.has_values() {
+                cursor.value()?;
+            }
+            let value = cursor.current().map(|(_, value)| value);
+            let key = cursor.key().unwrap_or_default();
+            self.form.write(key, value, &mut batch.bytes);
+            batch.cuts.push(batch.bytes.len());
+            batch.last_key.clear();
+            batch.last_key.extend_from_slice(key);
+        }
+        // The cursor's key is that of the last record that was sent, should the limit be met right here.
+        if self.left == 0 {
+            let more = if forwards { cursor.advance()? } else { cursor.retreat()? };
+            if more {
+                self.form.write_cursor(&batch.last_key, &mut batch.bytes);
+            }
+            self.over = true;
+        }
+        Ok(())
+    }
+
+    fn read_keys(&mut self, mut keys: VecDeque<Vec<u8>>, batch: &mut Batch) -> Result<()> {
+        while !batch.is_full() {
+            let Some(key) = keys.pop_front() else {
                 self.over = true;
                 break;
             };
-            (self.encode)(key, value, &mut batch);
-            cuts.push(batch.len());
-            last.clear();
-            last.extend_from_slice(key);
+            match self.snapshot.get(&self.table, &key)? {
+                Some(value) => self.form.write(&key, Some(&value), &mut batch.bytes),
+                None => self.form.write_absent(&key, &mut batch.bytes),
+            }
+            batch.cuts.push(batch.bytes.len());
         }
-        // The next key after `last` in byte order.
-        last.push(0);
-        self.start = last;
-        let mut rest = Bytes::from(batch);
-        if self.apart {
-            let mut from = 0;
-            chunks.extend(cuts.into_iter().map(|cut| rest.split_to(cut - std::mem::replace(&mut from, cut))));
-        } else if !rest.is_empty() {
-            chunks.push_back(rest);
-        }
-        Ok(chunks)
+        self.which = Which::Keys(keys);
+        Ok(())
     }
 }
 
@@ -83,11 +156,11 @@ pub struct RecordsBody {
     _permit: OwnedSemaphorePermit,
 }
 
-type Batch = (Box<Records>, Result<VecDeque<Bytes>, Error>);
+type Read = (Box<Records>, Result<VecDeque<Bytes>>);
 
 enum State {
     Resting(Box<Records>),
-    Reading(JoinHandle<Batch>),
+    Reading(JoinHandle<Read>),
     Over,
 }
 
@@ -105,7 +178,7 @@ impl Body for RecordsBody {
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
         let this = self.get_mut();
         loop {
             if let Some(chunk) = this.ready.pop_front() {
@@ -126,8 +199,7 @@ impl Body for RecordsBody {
                         return Poll::Pending;
                     };
                     let (records, batch) = done?;
-                    this.ready =
-                        batch.inspect_err(|error| tracing::warn!(%error, "a range was broken off"))?;
+                    this.ready = batch.inspect_err(broken_off)?;
                     this.state = State::Resting(records);
                 }
             }
@@ -135,10 +207,6 @@ impl Body for RecordsBody {
     }
 }
 
-/// The contract's form: `key`, a line feed, `value`.
-pub fn encode_lines(key: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    out.reserve(key.len() + value.len() + 1);
-    out.extend_from_slice(key);
-    out.push(b'\n');
-    out.extend_from_slice(value);
+fn broken_off(error: &Error) {
+    tracing::warn!(%error, "a range was broken off");
 }

@@ -2,32 +2,33 @@
 //!
 //! 1. [`Server::start`]: the directory is locked, the default database opened, the address bound. What fails, fails
 //!    before anybody is told that there is a server.
-//! 2. [`Server::run`]: connections are accepted, as many at a time as there may be, and each is served until its client
-//!    leaves, or takes too long for a request's head.
-//! 3. At SIGTERM or SIGINT: nothing more is accepted; every connection ends after the request it is in; after
-//!    the drain's time those that are left are cut off. Then every database is synced and closed.
+//! 2. [`Server::run`]: one thread accepts connections, as many at a time as there may be, and gives them to the workers
+//!    in turn: a thread for each core, with a loop of its own that waits for its sockets alone. So the thread that
+//!    reads a request is the one that answers it, and wakes no other.
+//! 3. At SIGTERM or SIGINT: nothing more is accepted; every connection ends after the request it is in; after the
+//!    drain's time those that are left are cut off. Then every database is synced and closed.
 
 use crate::app::{App, Service};
 use crate::config::Config;
+use crate::connection;
 use crate::lock::DirLock;
-use crate::open::Open;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use pando::{Database, Error, Result};
-use socket2::SockRef;
+use pando::{Error, Result};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{interval, sleep, timeout};
 
-/// The database of `/v0`.
-pub const DEFAULT_DATABASE: &str = "default";
+/// Threads that may wait, for each worker. They come when they are needed, and go when they are not.
+const WAITING_THREADS: usize = 256;
+/// Open files beside connections.
+const OTHER_FILES: u64 = 4096;
 
 /// A server that is ready to run.
 #[derive(Debug)]
@@ -37,36 +38,58 @@ pub struct Server {
     address: SocketAddr,
     app: Arc<App>,
     signals: [Signal; 2],
+    workers: Vec<Worker>,
     _lock: DirLock,
+}
+
+/// A thread with a loop of its own, and the way to it.
+#[derive(Debug)]
+struct Worker {
+    connections: UnboundedSender<Accepted>,
+    thread: JoinHandle<()>,
+}
+
+/// A connection, and its place among those that there may be.
+type Accepted = (std::net::TcpStream, OwnedSemaphorePermit);
+
+fn runtime() -> Result<Runtime> {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().thread_name("pando-waits").max_blocking_threads(WAITING_THREADS);
+    builder.build().map_err(|error| Error::io("start the server's threads", error))
 }
 
 impl Server {
     /// Locks the directory, made if it is missing; opens the default database, made likewise; binds the address.
     ///
     /// # Errors
-    /// `Locked` if another server has the directory; those of opening a database; `Io` if the address cannot be had.
+    /// `Locked` if another server has the directory; those of opening a database; `Io` if the address cannot be had;
+    /// `Invalid` if others could reach it and there are no tokens.
     pub fn start(config: Config) -> Result<Self> {
         let dir = config.dir.display();
         std::fs::create_dir_all(&config.dir).map_err(|error| Error::io(format!("make {dir}"), error))?;
         let lock = DirLock::take(&config.dir)?;
-        let mut builder = Database::builder().durability(config.durability);
-        if let Some(bytes) = config.memory_bytes {
-            builder = builder.memory_bytes(bytes);
+        let app = App::new(config)?;
+        let config = &app.config;
+        if !config.listen.ip().is_loopback() && !app.keeper.is_on_guard() && !config.allow_anyone {
+            let listen = config.listen;
+            return Err(Error::invalid(format!(
+                "{listen} can be reached from other machines, and there are no tokens: make one with \
+                 `pando token create`, or say --allow-anyone"
+            )));
         }
-        let default = Arc::new(Open::new(builder.create(config.dir.join(DEFAULT_DATABASE))?));
-        let started = |error| Error::io("start the server's threads", error);
-        let runtime = Builder::new_multi_thread().enable_all().thread_name("pando-serve").build();
-        let runtime = runtime.map_err(started)?;
-        let _inside = runtime.enter();
+        raise_open_files(config.limits.connections);
+        let runtime = runtime()?;
+        let inside = runtime.enter();
         let bound = |error| Error::io(format!("listen on {}", config.listen), error);
         let listener = runtime.block_on(TcpListener::bind(config.listen)).map_err(bound)?;
         let address = listener.local_addr().map_err(bound)?;
-        let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
-        let [term, int] = signals;
-        let signals = [term.map_err(started)?, int.map_err(started)?];
-        let app = App::new(config, default)?;
-        drop(_inside);
-        Ok(Server { runtime, listener, address, app, signals, _lock: lock })
+        let heard = |error| Error::io("listen to signals", error);
+        let signals = [
+            signal(SignalKind::terminate()).map_err(heard)?,
+            signal(SignalKind::interrupt()).map_err(heard)?,
+        ];
+        drop(inside);
+        Ok(Server { runtime, listener, address, app, signals, workers: Vec::new(), _lock: lock })
     }
 
     /// Where it listens; with port 0 asked for, this tells which it is.
@@ -78,45 +101,120 @@ impl Server {
     ///
     /// # Errors
     /// Those of the last sync.
-    pub fn run(self) -> Result<()> {
-        let Server { runtime, listener, app, signals: [mut term, mut int], .. } = self;
+    pub fn run(mut self) -> Result<()> {
+        let (ending, told) = watch::channel(false);
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        for number in 0..cores {
+            self.workers.push(Worker::start(number, &self.app, told.clone())?);
+        }
+        let Server { runtime, listener, app, signals: [mut term, mut int], workers, .. } = self;
         runtime.block_on(async {
+            let looking_after = tokio::spawn(look_after(Arc::clone(&app)));
             let told = async {
                 tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
             };
-            accept(listener, &app, told).await;
+            accept(&listener, &app.places, &workers, told).await;
+            drop(listener);
+            app.end();
+            let _ = ending.send(true);
+            let all = app.places.acquire_many(app.config.limits.connections as u32);
+            if timeout(app.config.limits.drain, all).await.is_err() {
+                tracing::warn!("connections were cut off that did not end in time");
+            }
+            looking_after.abort();
         });
-        // What clients wait for no more may still be at work: it ends before the databases are closed.
-        runtime.shutdown_timeout(app.config.limits.drain);
-        app.default.db.close()
+        for Worker { connections, thread } in workers {
+            drop(connections);
+            let _ = thread.join();
+        }
+        app.transactions.give_up_all();
+        app.databases.close_all()
     }
 }
 
-/// Steps 2 and 3.
-async fn accept(listener: TcpListener, app: &Arc<App>, told: impl Future<Output = ()>) {
-    let limits = &app.config.limits;
-    let places = Arc::new(Semaphore::new(limits.connections));
-    let all_places = limits.connections as u32;
-    let (ending, _) = watch::channel(false);
-    let service = Service::new(Arc::clone(app));
+impl Worker {
+    fn start(number: usize, app: &Arc<App>, ending: watch::Receiver<bool>) -> Result<Self> {
+        let runtime = runtime()?;
+        let (connections, coming) = mpsc::unbounded_channel();
+        let (service, drain) = (Service::new(Arc::clone(app)), app.config.limits.drain);
+        let work = move || {
+            runtime.block_on(work(coming, service, ending));
+            // What clients wait for no more may still be at work: it ends before the databases are closed.
+            runtime.shutdown_timeout(drain);
+        };
+        let thread = thread::Builder::new().name(format!("pando-http-{number}")).spawn(work);
+        let thread = thread.map_err(|error| Error::io("start the server's threads", error))?;
+        Ok(Worker { connections, thread })
+    }
+}
+
+/// As many open files as connections need, if the system allows it: else those that come too many wait.
+fn raise_open_files(connections: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = (connections as u64).saturating_add(OTHER_FILES);
+    let wanted = maximum.map_or(wanted, |maximum| wanted.min(maximum));
+    if current.is_some_and(|current| current < wanted) {
+        let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+        if let Err(error) = raised {
+            tracing::warn!(%error, "the limit on open files could not be raised");
+        }
+    }
+}
+
+/// A worker's loop: connections come until their sender is dropped, at the very end.
+async fn work(mut coming: UnboundedReceiver<Accepted>, service: Service, ending: watch::Receiver<bool>) {
+    while let Some((stream, place)) = coming.recv().await {
+        let stream = match TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be taken over");
+                continue;
+            }
+        };
+        let limits = &service.config().limits;
+        let (patience, head_bytes) = (limits.head_timeout, limits.head_bytes);
+        let connection = connection::serve(stream, service.clone(), ending.clone(), patience, head_bytes);
+        tokio::spawn(async move {
+            connection.await;
+            drop(place);
+        });
+    }
+}
+
+/// What is looked after while the server runs.
+async fn look_after(app: Arc<App>) {
+    let mut every_second = interval(Duration::from_secs(1));
+    loop {
+        every_second.tick().await;
+        let app = Arc::clone(&app);
+        let _ = tokio::task::spawn_blocking(move || app.look_after()).await;
+    }
+}
+
+/// Accepts connections until it is told to end, each as soon as there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+    workers: &[Worker],
+    told: impl Future<Output = ()>,
+) {
     let mut told = pin!(told);
+    let mut turn = 0;
     loop {
         let accepted = async {
-            let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
-            (place, listener.accept().await)
+            let place = Arc::clone(places).acquire_owned().await.expect("it is never closed");
+            let (stream, _) = listener.accept().await?;
+            Ok::<Accepted, std::io::Error>((stream.into_std()?, place))
         };
-        let (place, accepted) = tokio::select! {
-            () = &mut told => break,
+        let accepted = tokio::select! {
+            () = &mut told => return,
             accepted = accepted => accepted,
         };
         match accepted {
-            Ok((stream, _)) => {
-                let (service, ending) = (service.clone(), ending.subscribe());
-                let connection = serve(stream, service, ending, app.config.clone());
-                tokio::spawn(async move {
-                    connection.await;
-                    drop(place);
-                });
+            Ok(accepted) => {
+                turn = (turn + 1) % workers.len();
+                let _ = workers[turn].connections.send(accepted);
             }
             Err(error) => {
                 // Too many open files, most likely: connections that end make room.
@@ -124,34 +222,5 @@ async fn accept(listener: TcpListener, app: &Arc<App>, told: impl Future<Output 
                 sleep(Duration::from_millis(50)).await;
             }
         }
-    }
-    drop(listener);
-    let _ = ending.send(true);
-    if timeout(limits.drain, places.acquire_many(all_places)).await.is_err() {
-        tracing::warn!("connections were cut off that did not end in time");
-    }
-}
-
-/// One connection, to its end.
-async fn serve(stream: TcpStream, service: Service, mut ending: watch::Receiver<bool>, config: Config) {
-    let limits = &config.limits;
-    let _ = stream.set_nodelay(true);
-    // A client that takes nothing of what is sent is given up after the same time as one that sends nothing.
-    let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(limits.body_timeout * 2));
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(limits.head_timeout).max_buf_size(limits.head_bytes);
-    let answer = service_fn(move |request| service.answer(request));
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
-    // The outcome is dropped inside: it borrows a lock.
-    let ending = async move { ending.wait_for(|ending| *ending).await.is_ok() };
-    let outcome = tokio::select! {
-        outcome = connection.as_mut() => outcome,
-        _ = ending => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = outcome {
-        tracing::debug!(%error, "a connection ended early");
     }
 }

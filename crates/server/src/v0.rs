@@ -13,11 +13,13 @@
 use crate::app::App;
 use crate::body::Body;
 use crate::fast::{absent, found};
+use crate::form::Form;
 use crate::handoff::hand_off;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::{Received, RequestBody};
-use crate::records::{Records, RecordsBody, encode_lines};
+use crate::records::{Records, RecordsBody, Which};
+use crate::v1::conditions::Conditions;
 use crate::writer::Change;
 use crate::{long_value, target};
 use arc_swap::ArcSwap;
@@ -54,11 +56,6 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/v0", any(unknown))
         .route("/v0/", any(unknown))
         .route("/v0/{*rest}", any(unknown))
-        .fallback(nothing_here)
-}
-
-async fn nothing_here() -> Problem {
-    Problem::not_found("there is nothing at this path")
 }
 
 async fn unknown() -> Problem {
@@ -133,7 +130,16 @@ async fn put(app: Arc<App>, request: Request<RequestBody>) -> Answer {
         Received::Long(begin, rest) => {
             let _permit = app.stream_permit()?;
             let table = Table::clone(&app.entity.load());
-            long_value::put(Arc::clone(&app.default), table, key, begin, rest, durability).await?
+            long_value::put(
+                Arc::clone(&app.default),
+                table,
+                key,
+                begin,
+                rest,
+                durability,
+                Conditions::default(),
+            )
+            .await?
         }
     };
     Ok(empty(StatusCode::CREATED))
@@ -178,7 +184,8 @@ async fn range(app: Arc<App>, uri: &Uri) -> Answer {
         let span =
             Span::between(Bound::Included(&start), end.as_deref().map_or(Bound::Unbounded, Bound::Excluded));
         let begin = |open: &Open, table: &Table| {
-            let mut records = Records::new(open.db.snapshot()?, table.clone(), &span, encode_lines, true);
+            let which = Which::Forwards(span.clone());
+            let mut records = Records::new(open.db.snapshot()?, table.clone(), which, Form::Lines, None);
             let first = records.next_batch()?;
             Ok((records, first))
         };

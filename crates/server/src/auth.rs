@@ -1,0 +1,417 @@
+//! Who may do what: bearer tokens, each with a scope over one database or over all.
+//!
+//! 1. A token is 32 random bytes. What is stored is its SHA-256: with so much chance in it there is nothing to guess,
+//!    so that no slow hash is needed, and whoever reads the file has no token.
+//! 2. A presented token's hash is compared with every stored one, each in constant time, also after a match: how long
+//!    it takes says nothing.
+//! 3. As long as there is no file of tokens, nothing is asked for; a server that listens beyond this machine refuses to
+//!    start then, unless it is told that this is meant.
+//! 4. The file is replaced whole, by a rename; a running server looks at it every second.
+
+use crate::problem::{Answer, Problem};
+use arc_swap::ArcSwap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, Method, StatusCode};
+use pando::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::{ErrorKind as IoErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+use subtle::ConstantTimeEq;
+
+/// The file of tokens in the served directory.
+const FILE: &str = "tokens.json";
+/// What every token begins with, so that one that was lost is recognised.
+const PREFIX: &str = "pando_";
+const SECRET_BYTES: usize = 32;
+
+/// What a token allows; each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// To read records.
+    Read,
+    /// To change records too.
+    Write,
+    /// Everything else too: databases, tables, backups, profiles.
+    Admin,
+}
+
+/// A token, as it is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Token {
+    /// What it is called.
+    pub name: String,
+    /// What it allows.
+    pub scope: Scope,
+    /// In which database; `None`: in all.
+    pub database: Option<String>,
+    /// When it was made, in seconds since 1970.
+    pub created_s: u64,
+    /// SHA-256 of the token, in hexadecimal digits.
+    sha256: String,
+}
+
+/// The tokens of a served directory, as `pando token` changes them.
+#[derive(Debug)]
+pub struct TokenFile {
+    path: PathBuf,
+}
+
+impl TokenFile {
+    /// Of the directory `dir`, which need not have one.
+    pub fn of(dir: &Path) -> Self {
+        TokenFile { path: dir.join(FILE) }
+    }
+
+    /// All tokens.
+    ///
+    /// # Errors
+    /// `Corruption` if the file is not what was written.
+    pub fn list(&self) -> Result<Vec<Token>> {
+        let text = match fs::read(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.failed("read", error)),
+        };
+        serde_json::from_slice(&text)
+            .map_err(|error| Error::corruption(format!("{}: {error}", self.path.display())))
+    }
+
+    /// Makes a token and answers it. It cannot be shown again.
+    ///
+    /// # Errors
+    /// `Exists` if there is one called `name`; `Invalid` if `name` is no name.
+    pub fn create(&self, name: &str, scope: Scope, database: Option<String>) -> Result<String> {
+        if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
+            return Err(Error::invalid("a token's name has 1 to 100 bytes and no control characters"));
+        }
+        let mut tokens = self.list()?;
+        if tokens.iter().any(|token| token.name == name) {
+            return Err(Error::new(ErrorKind::Exists, format!("there is a token {name:?}; revoke it first")));
+        }
+        let mut secret = [0; SECRET_BYTES];
+        random(&mut secret)?;
+        let text = format!("{PREFIX}{}", hex(&secret));
+        let created_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let sha256 = hex(&Sha256::digest(&text));
+        tokens.push(Token { name: name.to_owned(), scope, database, created_s, sha256 });
+        self.store(&tokens)?;
+        Ok(text)
+    }
+
+    /// Makes a token worthless.
+    ///
+    /// # Errors
+    /// `Missing` if there is none called `name`.
+    pub fn revoke(&self, name: &str) -> Result<()> {
+        let mut tokens = self.list()?;
+        let before = tokens.len();
+        tokens.retain(|token| token.name != name);
+        if tokens.len() == before {
+            return Err(Error::new(ErrorKind::Missing, format!("there is no token {name:?}")));
+        }
+        self.store(&tokens)
+    }
+
+    /// A whole new file in the place of the old one, readable by its owner alone.
+    fn store(&self, tokens: &[Token]) -> Result<()> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let dir = self.path.parent().expect("it was joined to a directory");
+        fs::create_dir_all(dir).map_err(|error| self.failed("make the directory of", error))?;
+        let text = serde_json::to_vec_pretty(tokens).expect("tokens are plain data");
+        let new = self.path.with_extension("new");
+        let write = || {
+            let mut options = fs::OpenOptions::new();
+            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&new, &self.path)?;
+            fs::File::open(dir)?.sync_all()
+        };
+        write().map_err(|error| self.failed("write", error))
+    }
+
+    fn failed(&self, what: &str, error: std::io::Error) -> Error {
+        Error::io(format!("{what} {}", self.path.display()), error)
+    }
+}
+
+/// What a request must be allowed to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need<'r> {
+    /// Nothing: whether the server is well is nobody's secret.
+    Nothing,
+    /// Any token will do: the answer depends on it, or says nothing of anybody's data.
+    Any,
+    /// This much in one database.
+    In(&'r str, Scope),
+    /// This much in all.
+    All(Scope),
+}
+
+/// The tokens that a running server knows.
+#[derive(Debug)]
+pub struct Gatekeeper {
+    file: TokenFile,
+    tokens: ArcSwap<Vec<Known>>,
+    /// The file as it was when it was read: its time and length.
+    seen: Mutex<Option<(SystemTime, u64)>>,
+}
+
+/// A token, ready to be compared.
+#[derive(Debug)]
+struct Known {
+    hash: [u8; 32],
+    scope: Scope,
+    database: Option<Box<str>>,
+}
+
+impl Gatekeeper {
+    /// With the tokens of `dir`.
+    pub fn new(dir: &Path) -> Result<Self> {
+        let keeper =
+            Gatekeeper { file: TokenFile::of(dir), tokens: ArcSwap::default(), seen: Mutex::default() };
+        keeper.refresh()?;
+        Ok(keeper)
+    }
+
+    /// Whether a token is asked for.
+    #[inline]
+    pub fn is_on_guard(&self) -> bool {
+        !self.tokens.load().is_empty()
+    }
+
+    /// Reads the file again if it has changed.
+    pub fn refresh(&self) -> Result<()> {
+        let meta = fs::metadata(&self.file.path).ok();
+        let stamp = meta.and_then(|meta| Some((meta.modified().ok()?, meta.len())));
+        let mut seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // A file that goes takes no guard away: all of its tokens are revoked, and nobody gets in.
+        if stamp == *seen || (stamp.is_none() && seen.is_some()) {
+            return Ok(());
+        }
+        let known = self.file.list()?.into_iter().map(Known::new).collect::<Result<Vec<_>>>()?;
+        // Whoever revokes the last token wants fewer to come in, not more.
+        let shut = known.is_empty() && stamp.is_some();
+        self.tokens.store(if shut { vec![Known::nobody()].into() } else { known.into() });
+        *seen = stamp;
+        Ok(())
+    }
+
+    /// Whether a request with these headers may do what it needs to.
+    ///
+    /// # Errors
+    /// 401 without a token that is known, 403 with one that does not reach so far.
+    #[inline]
+    pub fn admit(&self, headers: &HeaderMap, need: Need<'_>) -> Answer<()> {
+        let tokens = self.tokens.load();
+        if tokens.is_empty() || need == Need::Nothing {
+            return Ok(());
+        }
+        let known = find(&tokens, headers).ok_or_else(unauthorized)?;
+        if known.allows(need) { Ok(()) } else { Err(forbidden()) }
+    }
+
+    /// Whether whoever sent these headers may see that there is such a database.
+    pub fn may_see(&self, headers: &HeaderMap, database: &str) -> bool {
+        self.admit(headers, Need::In(database, Scope::Read)).is_ok()
+    }
+}
+
+impl Known {
+    fn new(token: Token) -> Result<Self> {
+        let wrong = || Error::corruption(format!("token {:?} has no SHA-256 in hexadecimal", token.name));
+        let mut hash = [0; 32];
+        if token.sha256.len() != 64 || !token.sha256.is_ascii() {
+            return Err(wrong());
+        }
+        for (byte, digits) in hash.iter_mut().zip(token.sha256.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
+        }
+        Ok(Known { hash, scope: token.scope, database: token.database.map(String::into_boxed_str) })
+    }
+
+    /// Stands for all tokens that were revoked: no token has this hash.
+    fn nobody() -> Self {
+        Known { hash: [0; 32], scope: Scope::Read, database: Some("".into()) }
+    }
+
+    fn allows(&self, need: Need<'_>) -> bool {
+        match need {
+            Need::Nothing | Need::Any => true,
+            Need::In(database, scope) => {
+                self.scope >= scope && self.database.as_deref().is_none_or(|own| own == database)
+            }
+            Need::All(scope) => self.scope >= scope && self.database.is_none(),
+        }
+    }
+}
+
+fn find<'t>(tokens: &'t [Known], headers: &HeaderMap) -> Option<&'t Known> {
+    let presented = headers.get(AUTHORIZATION)?.as_bytes();
+    let token = credentials(presented)?;
+    let hash: [u8; 32] = Sha256::digest(&token).into();
+    let mut found = None;
+    for known in tokens {
+        if bool::from(known.hash.ct_eq(&hash)) {
+            found = Some(known);
+        }
+    }
+    found
+}
+
+/// The token in an `Authorization` header: after `Bearer`, or as the password of `Basic`, which browsers can ask for.
+fn credentials(header: &[u8]) -> Option<Vec<u8>> {
+    let (scheme, rest) = header.split_at_checked(header.iter().position(|&byte| byte == b' ')?)?;
+    let rest = rest.trim_ascii();
+    if scheme.eq_ignore_ascii_case(b"bearer") {
+        return Some(rest.to_vec());
+    }
+    if !scheme.eq_ignore_ascii_case(b"basic") {
+        return None;
+    }
+    let pair = from_base64(rest)?;
+    let colon = pair.iter().position(|&byte| byte == b':')?;
+    Some(pair[colon + 1..].to_vec())
+}
+
+fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let digits = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
+    let (mut bits, mut count, mut bytes) = (0u32, 0, Vec::with_capacity(digits.len()));
+    for digit in digits {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+#[cold]
+fn unauthorized() -> Problem {
+    let detail = "a token is needed: `Authorization: Bearer ...`; `pando token create` makes one";
+    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+}
+
+#[cold]
+fn forbidden() -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "forbidden", "the token does not reach so far")
+}
+
+/// Refuses what a page of another site has a browser send: credentials that the browser keeps would go with it.
+///
+/// # Errors
+/// 403 for a request that changes something, or asks for work, whose `Origin` is not this server.
+pub fn check_origin(method: &Method, headers: &HeaderMap) -> Answer<()> {
+    let Some(origin) = headers.get("origin") else { return Ok(()) };
+    let host = headers.get("host").map_or(&b""[..], |host| host.as_bytes());
+    let own = [&b"http://"[..], b"https://"].iter().any(|scheme| {
+        origin.as_bytes().strip_prefix(*scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host))
+    });
+    if own || *method == Method::GET || *method == Method::HEAD {
+        return Ok(());
+    }
+    Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "a page of another site sent this"))
+}
+
+/// Bytes that nobody can guess.
+pub fn random(bytes: &mut [u8]) -> Result<()> {
+    let failed = |error: rustix::io::Errno| Error::io("take random bytes", error.into());
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
+            .map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(authorization: &str) -> HeaderMap {
+        HeaderMap::from_iter([(AUTHORIZATION, authorization.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_token_opens_what_its_scope_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(dir.path());
+        let keeper = Gatekeeper::new(dir.path()).unwrap();
+        assert!(keeper.admit(&HeaderMap::new(), Need::All(Scope::Admin)).is_ok(), "no tokens, no guard");
+        let reader = file.create("reader", Scope::Read, Some("a".into())).unwrap();
+        let admin = file.create("admin", Scope::Admin, None).unwrap();
+        keeper.refresh().unwrap();
+        let status = |headers: &HeaderMap, need| keeper.admit(headers, need).map_err(|p| p.status.as_u16());
+        assert_eq!(status(&HeaderMap::new(), Need::Any), Err(401));
+        assert_eq!(status(&HeaderMap::new(), Need::Nothing), Ok(()));
+        let bearer = |token: &str| headers(&format!("Bearer {token}"));
+        assert_eq!(status(&bearer("pando_wrong"), Need::Any), Err(401));
+        assert_eq!(status(&bearer(&reader), Need::In("a", Scope::Read)), Ok(()));
+        assert_eq!(status(&bearer(&reader), Need::In("a", Scope::Write)), Err(403));
+        assert_eq!(status(&bearer(&reader), Need::In("b", Scope::Read)), Err(403));
+        assert_eq!(status(&bearer(&reader), Need::All(Scope::Read)), Err(403));
+        assert_eq!(status(&bearer(&admin), Need::All(Scope::Admin)), Ok(()));
+        assert_eq!(status(&headers("bearer"), Need::Any), Err(401));
+        assert!(!fs::read_to_string(dir.path().join(FILE)).unwrap().contains(&admin[10..]));
+    }
+
+    #[test]
+    fn the_last_token_revoked_leaves_the_door_shut() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(dir.path());
+        let token = file.create("only", Scope::Admin, None).unwrap();
+        let keeper = Gatekeeper::new(dir.path()).unwrap();
+        assert_eq!(file.create("only", Scope::Read, None).unwrap_err().kind(), ErrorKind::Exists);
+        file.revoke("only").unwrap();
+        keeper.refresh().unwrap();
+        let bearer = headers(&format!("Bearer {token}"));
+        assert_eq!(keeper.admit(&bearer, Need::Any).unwrap_err().status, StatusCode::UNAUTHORIZED);
+        assert_eq!(file.revoke("only").unwrap_err().kind(), ErrorKind::Missing);
+    }
+
+    #[test]
+    fn a_browser_sends_the_token_as_a_password() {
+        assert_eq!(credentials(b"Basic dXNlcjpwYW5kb18x").unwrap(), b"pando_1");
+        assert_eq!(credentials(b"Basic OnA=").unwrap(), b"p");
+        for wrong in [&b"Basic"[..], b"Basic !!", b"Basic dXNlcg==", b"Digest x", b""] {
+            assert_eq!(credentials(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_site_changes_nothing() {
+        let headers = |origin: &str| {
+            HeaderMap::from_iter([
+                ("origin".parse().unwrap(), origin.parse().unwrap()),
+                ("host".parse().unwrap(), "127.0.0.1:7263".parse().unwrap()),
+            ])
+        };
+        let check = |method: Method, origin| check_origin(&method, &headers(origin)).is_ok();
+        assert!(check(Method::POST, "http://127.0.0.1:7263"));
+        assert!(!check(Method::POST, "http://evil.example"));
+        assert!(!check(Method::PUT, "null"));
+        assert!(check(Method::GET, "http://evil.example"));
+        assert!(check_origin(&Method::POST, &HeaderMap::new()).is_ok());
+    }
+}

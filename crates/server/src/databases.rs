@@ -1,0 +1,367 @@
+//! The databases of a directory: opened when somebody asks, closed when nobody has for a while and there are too many.
+//!
+//! 1. A name that a request brings becomes a path only if it is one of [`is_name`]: letters, digits, `-` and `_`.
+//! 2. One look into a map finds an open database, without a lock and without memory. The map itself is never changed:
+//!    a new one takes its place.
+//! 3. Opening, closing and dropping a database happen under its gate, on threads that may wait.
+//! 4. A database is closed when its last user has let go of it, never under one: the handle is taken out of its place
+//!    first, so that nobody new finds it.
+//! 5. A dropped database's directory is renamed before it is removed: a crash between leaves a name that no database
+//!    can have, and that the next start removes.
+
+use crate::open::Open;
+use crate::problem::{Answer, Problem};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use axum::http::StatusCode;
+use pando::{Budget, Database, Durability, Error, Result};
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// The database of `/v0`. It stays open.
+pub const DEFAULT_DATABASE: &str = "default";
+/// The longest name.
+const MAX_NAME_BYTES: usize = 64;
+/// Before this in the name of a directory stands what was dropped.
+const DROPPED: &str = ".dropped-";
+/// How long a drop waits for those who use the database.
+const DROP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// All databases of a directory.
+#[derive(Debug)]
+pub struct Databases {
+    dir: PathBuf,
+    budget: Arc<Budget>,
+    durability: Durability,
+    most_open: usize,
+    places: ArcSwap<HashMap<Box<str>, Arc<Place>>>,
+    /// Counts uses, as a clock for what was used last.
+    uses: AtomicU64,
+}
+
+/// Where an open database is found.
+#[derive(Debug)]
+struct Place {
+    name: Box<str>,
+    open: ArcSwapOption<Open>,
+    gate: Mutex<()>,
+    /// When it was used last, by the server's clock of seconds.
+    used_at: AtomicU64,
+}
+
+/// Whether a database can be called so. Nothing else comes near the file system.
+pub fn is_name(name: &str) -> bool {
+    let letters = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(letters)
+}
+
+fn check_name(name: &str) -> Answer<()> {
+    if is_name(name) {
+        return Ok(());
+    }
+    let detail = format!("a database's name has 1 to {MAX_NAME_BYTES} letters, digits, `-` and `_`");
+    Err(Problem::bad_request(detail))
+}
+
+fn missing(name: &str) -> Problem {
+    Problem::not_found(format!("there is no database {name:?}"))
+}
+
+fn locked(gate: &Mutex<()>) -> MutexGuard<'_, ()> {
+    gate.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Databases {
+    /// Those in `dir`, none of them open yet; what was dropped and not removed is removed.
+    pub fn new(dir: &Path, budget: Arc<Budget>, durability: Durability, most_open: usize) -> Result<Self> {
+        let failed = |error| Error::io(format!("read the directory {}", dir.display()), error);
+        for entry in fs::read_dir(dir).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(DROPPED.as_bytes())) {
+                remove(&path)?;
+            }
+        }
+        let (places, uses) = (ArcSwap::default(), AtomicU64::new(0));
+        Ok(Databases { dir: dir.to_owned(), budget, durability, most_open, places, uses })
+    }
+
+    /// Moves the clock of [`Databases::close_idle`].
+    pub fn tick(&self) {
+        self.uses.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Runs `with` on a database that is open.
+    #[inline]
+    pub fn with_open<T>(&self, name: &str, with: impl FnOnce(&Open) -> T) -> Option<T> {
+        let places = self.places.load();
+        let place = places.get(name)?;
+        let open = place.open.load();
+        let open = open.as_ref()?;
+        self.note_use(place);
+        Some(with(open))
+    }
+
+    /// A database that is open, to be used for longer.
+    pub fn get_open(&self, name: &str) -> Option<Arc<Open>> {
+        let places = self.places.load();
+        let place = places.get(name)?;
+        self.note_use(place);
+        place.open.load_full()
+    }
+
+    /// Stored only when the clock has moved: readers of one database write to no line that they share.
+    #[inline]
+    fn note_use(&self, place: &Place) {
+        // Relaxed on all: an estimate of who was used last, which orders nothing.
+        let now = self.uses.load(Ordering::Relaxed);
+        // Relaxed, as above.
+        if place.used_at.load(Ordering::Relaxed) != now {
+            place.used_at.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// The database, opened if it is not yet. Waits for the disk.
+    pub fn open(&self, name: &str) -> Answer<Arc<Open>> {
+        check_name(name)?;
+        if let Some(open) = self.get_open(name) {
+            return Ok(open);
+        }
+        let path = self.dir.join(name);
+        if !path.is_dir() {
+            return Err(missing(name));
+        }
+        let place = self.place(name);
+        let _gate = locked(&place.gate);
+        if let Some(open) = place.open.load_full() {
+            return Ok(open);
+        }
+        if !path.is_dir() {
+            return Err(missing(name));
+        }
+        self.make_room();
+        let db = self.builder().open(&path)?;
+        Ok(self.install(&place, db))
+    }
+
+    /// Makes a database; `false` if it was there, as it is.
+    pub fn create(&self, name: &str, page_bytes: Option<usize>) -> Answer<(Arc<Open>, bool)> {
+        check_name(name)?;
+        let place = self.place(name);
+        let _gate = locked(&place.gate);
+        let path = self.dir.join(name);
+        let is_new = !path.is_dir();
+        if let Some(open) = place.open.load_full() {
+            let stored = open.db.stats()?.page_bytes;
+            if page_bytes.is_some_and(|asked| asked as u64 != stored) {
+                let detail = format!("database {name:?} has pages of {stored} bytes");
+                return Err(Problem::new(StatusCode::CONFLICT, "mismatch", detail));
+            }
+            return Ok((open, false));
+        }
+        self.make_room();
+        let mut builder = self.builder();
+        if let Some(bytes) = page_bytes {
+            builder = builder.page_bytes(bytes);
+        }
+        let db = builder.create(&path).inspect_err(|_| {
+            // Only an empty directory goes: what is in one that was there stays.
+            let _ = fs::remove_dir(&path);
+        })?;
+        Ok((self.install(&place, db), is_new))
+    }
+
+    /// Removes a database with all it holds, once nobody uses it.
+    pub fn drop_database(&self, name: &str) -> Answer<()> {
+        check_name(name)?;
+        if name == DEFAULT_DATABASE {
+            let detail = "the default database cannot be dropped: `/v0` is answered from it";
+            return Err(Problem::new(StatusCode::CONFLICT, "in-use", detail));
+        }
+        let path = self.dir.join(name);
+        if !path.is_dir() {
+            return Err(missing(name));
+        }
+        let place = self.place(name);
+        let _gate = locked(&place.gate);
+        if !close(&place, DROP_PATIENCE)? {
+            let detail = format!("database {name:?} is in use: a transaction or a stream is under way");
+            return Err(Problem::new(StatusCode::CONFLICT, "in-use", detail));
+        }
+        let failed = |error| Error::io(format!("drop the database {name}"), error);
+        let aside = self.dir.join(format!("{DROPPED}{name}-{}", self.uses.fetch_add(1, Ordering::SeqCst)));
+        fs::rename(&path, &aside).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => missing(name),
+            _ => failed(error).into(),
+        })?;
+        fs::File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+        remove(&aside)?;
+        Ok(())
+    }
+
+    /// The names of all databases, in order.
+    pub fn names(&self) -> Answer<Vec<String>> {
+        let failed = |error| Error::io("read the directory of databases", error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            names.extend(entry.file_name().into_string().ok().filter(|name| is_dir && is_name(name)));
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Every database that is open.
+    pub fn all_open(&self) -> Vec<(String, Arc<Open>)> {
+        let places = self.places.load();
+        let open =
+            places.values().filter_map(|place| Some((place.name.to_string(), place.open.load_full()?)));
+        open.collect()
+    }
+
+    /// Closes what was used longest ago, while more are open than may be. What is in use stays.
+    pub fn close_idle(&self) {
+        self.close_down_to(self.most_open);
+    }
+
+    /// Closes everything, to the last one that can be: the first error is answered.
+    pub fn close_all(&self) -> Result<()> {
+        let mut outcome = Ok(());
+        for place in self.places.load().values() {
+            let _gate = locked(&place.gate);
+            if let Some(open) = place.open.swap(None) {
+                outcome = outcome.and(open.db.close());
+            }
+        }
+        outcome
+    }
+
+    fn make_room(&self) {
+        self.close_down_to(self.most_open.saturating_sub(1));
+    }
+
+    fn close_down_to(&self, count: usize) {
+        let places = self.places.load_full();
+        let mut open: Vec<&Arc<Place>> =
+            places.values().filter(|place| place.open.load().is_some()).collect();
+        // Relaxed: as in `note_use`.
+        open.sort_by_key(|place| place.used_at.load(Ordering::Relaxed));
+        let mut surplus = open.len().saturating_sub(count);
+        for place in open {
+            if surplus == 0 {
+                return;
+            }
+            // Somebody who opens, closes or drops it holds the gate, and may be waiting for this very call's gate.
+            let Ok(_gate) = place.gate.try_lock() else { continue };
+            match close(place, Duration::ZERO) {
+                Ok(true) => surplus -= 1,
+                Ok(false) => {}
+                Err(error) => tracing::error!(%error, database = %place.name, "closing it failed"),
+            }
+        }
+    }
+
+    fn builder(&self) -> pando::Builder {
+        Database::builder().budget(&self.budget).durability(self.durability)
+    }
+
+    /// The place of a database of that name, made if it is new.
+    fn place(&self, name: &str) -> Arc<Place> {
+        if let Some(place) = self.places.load().get(name) {
+            return Arc::clone(place);
+        }
+        let new = Arc::new(Place {
+            name: name.into(),
+            open: ArcSwapOption::empty(),
+            gate: Mutex::new(()),
+            used_at: AtomicU64::new(0),
+        });
+        self.places.rcu(|places| {
+            let mut places = HashMap::clone(places);
+            places.entry(name.into()).or_insert_with(|| Arc::clone(&new));
+            places
+        });
+        Arc::clone(self.places.load().get(name).expect("places are never removed"))
+    }
+
+    fn install(&self, place: &Place, db: Database) -> Arc<Open> {
+        let open = Arc::new(Open::new(db));
+        place.open.store(Some(Arc::clone(&open)));
+        self.note_use(place);
+        open
+    }
+}
+
+/// Closes what is open at `place`, whose gate the caller holds, if those who use it let go of it in time.
+fn close(place: &Place, patience: Duration) -> Result<bool> {
+    // The swap turns what is only borrowed from the place into counted handles: the count is all users.
+    let Some(open) = place.open.swap(None) else { return Ok(true) };
+    let begun = Instant::now();
+    while Arc::strong_count(&open) > 1 || Arc::strong_count(&open.writer) > 1 {
+        if begun.elapsed() >= patience {
+            place.open.store(Some(open));
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    open.db.close()?;
+    Ok(true)
+}
+
+fn remove(path: &Path) -> Result<()> {
+    fs::remove_dir_all(path).map_err(|error| Error::io(format!("remove {}", path.display()), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn databases(dir: &Path, most_open: usize) -> Databases {
+        Databases::new(dir, Budget::new(64 << 20), Durability::Buffered, most_open).unwrap()
+    }
+
+    #[test]
+    fn names_that_could_be_paths_are_none() {
+        for name in ["a", "A-1_b", "x".repeat(64).as_str()] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", ".", "..", "a/b", "a\0", "a.b", "ä", "x".repeat(65).as_str(), "a b", "~"] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_idle_is_closed_and_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let databases = databases(dir.path(), 2);
+        for name in ["a", "b", "c", "d"] {
+            databases.tick();
+            let (open, is_new) = databases.create(name, None).unwrap();
+            assert!(is_new);
+            let table = open.table_or_create("t", &pando::TableOptions::default()).unwrap();
+            open.db.put(&table, b"k", name.as_bytes()).unwrap();
+        }
+        let mut open: Vec<String> = databases.all_open().into_iter().map(|(name, _)| name).collect();
+        open.sort_unstable();
+        assert_eq!(open, ["c", "d"]);
+        let a = databases.open("a").unwrap();
+        assert_eq!(a.db.get(&a.table("t").unwrap(), b"k").unwrap(), Some(b"a".to_vec()));
+        assert!(databases.drop_database("a").is_err_and(|problem| problem.status == StatusCode::CONFLICT));
+        drop(a);
+        databases.drop_database("a").unwrap();
+        assert!(databases.open("a").is_err_and(|problem| problem.status == StatusCode::NOT_FOUND));
+        assert_eq!(databases.names().unwrap(), ["b", "c", "d"]);
+        databases.close_all().unwrap();
+    }
+
+    #[test]
+    fn what_a_crash_left_of_a_drop_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join(".dropped-x-1/inner")).unwrap();
+        let databases = databases(dir.path(), 2);
+        assert_eq!((databases.names().unwrap().len(), fs::read_dir(dir.path()).unwrap().count()), (0, 0));
+    }
+}

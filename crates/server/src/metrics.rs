@@ -1,0 +1,92 @@
+//! `/metrics`: everything that is counted, in the text format that Prometheus reads (version 0.0.4).
+
+use crate::app::App;
+use crate::observe::{BUCKETS, Kind, bucket_end_ns};
+use crate::problem::Answer;
+use crate::stats;
+use std::fmt::Write;
+
+/// What the text is.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// Of the fine buckets, every so many ends one that is shown: a doubling.
+const SHOWN_EVERY: usize = 8;
+
+/// The text. Looks into every database that is open.
+pub fn text(app: &App) -> Answer<String> {
+    let mut out = String::with_capacity(32 << 10);
+    requests(app, &mut out);
+    server(app, &mut out);
+    databases(app, &mut out)?;
+    Ok(out)
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn requests(app: &App, out: &mut String) {
+    let name = "pando_http_requests_total";
+    head(out, name, "counter", "Requests answered, by what they were and the first digit of the status.");
+    let totals = Kind::ALL.map(|kind| (kind.name(), app.observed.totals(kind)));
+    for (kind, totals) in &totals {
+        for (class, count) in totals.statuses.iter().enumerate().skip(2) {
+            let _ = writeln!(out, "{name}{{kind=\"{kind}\",status=\"{class}xx\"}} {count}");
+        }
+    }
+    let name = "pando_http_request_duration_seconds";
+    head(out, name, "histogram", "From a request's head to its response's head.");
+    for (kind, totals) in &totals {
+        let mut below = 0;
+        for (bucket, count) in totals.buckets.iter().enumerate().take(BUCKETS - 1) {
+            below += count;
+            if bucket % SHOWN_EVERY == 0 {
+                let end_s = bucket_end_ns(bucket) as f64 / 1e9;
+                let _ = writeln!(out, "{name}_bucket{{kind=\"{kind}\",le=\"{end_s}\"}} {below}");
+            }
+        }
+        let count = totals.count();
+        let _ = writeln!(out, "{name}_bucket{{kind=\"{kind}\",le=\"+Inf\"}} {count}");
+        let _ = writeln!(out, "{name}_sum{{kind=\"{kind}\"}} {}", totals.total_ns as f64 / 1e9);
+        let _ = writeln!(out, "{name}_count{{kind=\"{kind}\"}} {count}");
+    }
+}
+
+fn server(app: &App, out: &mut String) {
+    let gauges = [
+        ("pando_http_connections", "Connections that are open.", app.connections() as u64),
+        (
+            "pando_http_transactions",
+            "Interactive transactions that are open.",
+            app.transactions.count() as u64,
+        ),
+        ("pando_http_streams", "Long values, ranges and maintenance under way.", app.streams() as u64),
+        ("pando_open_databases", "Databases that are open.", app.databases.all_open().len() as u64),
+    ];
+    for (name, help, value) in gauges {
+        head(out, name, "gauge", help);
+        let _ = writeln!(out, "{name} {value}");
+    }
+    let name = "pando_build_info";
+    head(out, name, "gauge", "The version that runs.");
+    let _ = writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+}
+
+/// The same counts for every database that is open: metric by metric, as the format wants it.
+fn databases(app: &App, out: &mut String) -> Answer<()> {
+    let mut open = app.databases.all_open();
+    open.sort_by(|one, other| one.0.cmp(&other.0));
+    let mut counted = Vec::new();
+    for (name, open) in &open {
+        counted.push((name, stats::fields(&open.db.stats()?)));
+    }
+    let Some((_, first)) = counted.first() else { return Ok(()) };
+    for (at, (field, _, grows)) in first.iter().enumerate() {
+        let kind = if *grows { "counter" } else { "gauge" };
+        let name = if *grows { format!("pando_db_{field}_total") } else { format!("pando_db_{field}") };
+        head(out, &name, kind, &format!("{}, of one database.", field.replace('_', " ")));
+        for (database, fields) in &counted {
+            let _ = writeln!(out, "{name}{{database=\"{database}\"}} {}", fields[at].1);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! What a request must be allowed to do, from its method and path alone: one place to read, before anything is looked
+//! up.
+//!
+//! | path | read | write | admin |
+//! |---|---|---|---|
+//! | `/v0/...`, entries | GET, HEAD | PUT, POST, DELETE | |
+//! | a database | GET, its options, stats, readers | | PUT, DELETE, checkpoint, compact, check, sync, backup |
+//! | tables | GET | PUT | PATCH, DELETE |
+//! | batch, transactions | | all | |
+//! | `/metrics` | GET, in all databases | | |
+//! | `/debug/...` | | | all, in all databases |
+//!
+//! `/healthz` and `/readyz` need nothing, the rest any token.
+
+use crate::auth::{Need, Scope};
+use crate::databases::DEFAULT_DATABASE;
+use crate::observe::Kind;
+use crate::v1::place;
+use axum::http::Method;
+
+/// What `method` on `path` needs.
+#[inline]
+pub fn need<'r>(method: &Method, path: &'r str) -> Need<'r> {
+    let reads = *method == Method::GET || *method == Method::HEAD;
+    let read_or = |other| if reads { Scope::Read } else { other };
+    if is_below(path, "/v0") {
+        return Need::In(DEFAULT_DATABASE, read_or(Scope::Write));
+    }
+    if let Some(database) = place::database(path) {
+        return Need::In(database, in_database(method, path, read_or));
+    }
+    match path {
+        "/healthz" | "/readyz" => Need::Nothing,
+        "/metrics" => Need::All(Scope::Read),
+        path if is_below(path, "/debug") => Need::All(Scope::Admin),
+        _ => Need::Any,
+    }
+}
+
+/// What a request counts as.
+#[inline]
+pub fn kind(method: &Method, path: &str) -> Kind {
+    let single = || match *method {
+        Method::GET | Method::HEAD => Kind::Get,
+        Method::PUT => Kind::Put,
+        Method::DELETE => Kind::Delete,
+        _ => Kind::Other,
+    };
+    if path == "/v0/entity" {
+        return single();
+    }
+    if path == "/v0/entities" {
+        return Kind::Range;
+    }
+    let Some(rest) = path.strip_prefix("/v1/databases/").and_then(|rest| rest.split_once('/')) else {
+        return Kind::Other;
+    };
+    let mut parts = rest.1.split('/');
+    match (parts.next(), parts.nth(1), parts.next()) {
+        (Some("tables"), Some("entries"), Some(_)) => single(),
+        (Some("tables"), Some("entries"), None) => Kind::Range,
+        (Some("batch" | "transactions"), ..) => Kind::Transaction,
+        _ => Kind::Other,
+    }
+}
+
+fn in_database(method: &Method, path: &str, read_or: impl Fn(Scope) -> Scope) -> Scope {
+    let mut parts = path.split('/').skip(4);
+    match (parts.next(), parts.next(), parts.next()) {
+        (None | Some(""), ..) => read_or(Scope::Admin),
+        (Some("options" | "stats" | "readers"), ..) => Scope::Read,
+        (Some("batch" | "transactions"), ..) => Scope::Write,
+        (Some("tables"), _, Some("entries")) => read_or(Scope::Write),
+        (Some("tables"), ..) if *method == Method::PUT => Scope::Write,
+        (Some("tables"), ..) => read_or(Scope::Admin),
+        _ => Scope::Admin,
+    }
+}
+
+fn is_below(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_path_has_its_need() {
+        let scope = |method: Method, path: &str| match need(&method, path) {
+            Need::In(_, scope) => Some(scope),
+            _ => None,
+        };
+        let db = "/v1/databases/d";
+        let cases = [
+            (Method::GET, "/v0/entity".to_owned(), Scope::Read),
+            (Method::PUT, "/v0/entity".to_owned(), Scope::Write),
+            (Method::GET, db.to_owned(), Scope::Read),
+            (Method::PUT, db.to_owned(), Scope::Admin),
+            (Method::DELETE, db.to_owned(), Scope::Admin),
+            (Method::GET, format!("{db}/stats"), Scope::Read),
+            (Method::GET, format!("{db}/backup"), Scope::Admin),
+            (Method::POST, format!("{db}/compact"), Scope::Admin),
+            (Method::POST, format!("{db}/batch"), Scope::Write),
+            (Method::POST, format!("{db}/transactions/x/commit"), Scope::Write),
+            (Method::PUT, format!("{db}/tables/t"), Scope::Write),
+            (Method::DELETE, format!("{db}/tables/t"), Scope::Admin),
+            (Method::GET, format!("{db}/tables/t/entries/k"), Scope::Read),
+            (Method::DELETE, format!("{db}/tables/t/entries/a/b"), Scope::Write),
+            (Method::POST, format!("{db}/tables/t/entries"), Scope::Write),
+            (Method::GET, format!("{db}/nothing"), Scope::Admin),
+        ];
+        for (method, path, expected) in cases {
+            assert_eq!(scope(method.clone(), &path), Some(expected), "{method} {path}");
+        }
+        let entries = "/v1/databases/d/tables/t/entries";
+        assert_eq!(kind(&Method::PUT, &format!("{entries}/k")), Kind::Put);
+        assert_eq!(kind(&Method::GET, entries), Kind::Range);
+        assert_eq!(kind(&Method::POST, "/v1/databases/d/batch"), Kind::Transaction);
+        assert_eq!(kind(&Method::GET, "/v1/databases/d/tables/t"), Kind::Other);
+        assert_eq!(need(&Method::GET, "/healthz"), Need::Nothing);
+        assert_eq!(need(&Method::GET, "/debug/profile"), Need::All(Scope::Admin));
+        assert_eq!(need(&Method::GET, "/v0x"), Need::Any);
+    }
+}

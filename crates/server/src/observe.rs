@@ -1,0 +1,211 @@
+//! What requests took and how they ended, counted without a lock and without a line that two workers write.
+//!
+//! A latency is counted in the bucket of its length: eight buckets for each doubling, from a microsecond to a minute,
+//! so that a percentile read off them is at most an eighth too long. Each thread counts into a shard of its own;
+//! whoever asks adds them up.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// What a request was, as far as counting goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One record is read.
+    Get,
+    /// One record is set.
+    Put,
+    /// One record is removed.
+    Delete,
+    /// Many records are read, set or removed.
+    Range,
+    /// A batch, or a step of an interactive transaction.
+    Transaction,
+    /// Everything else.
+    Other,
+}
+
+impl Kind {
+    /// How many there are.
+    pub const COUNT: usize = 6;
+    /// All.
+    pub const ALL: [Kind; Kind::COUNT] =
+        [Kind::Get, Kind::Put, Kind::Delete, Kind::Range, Kind::Transaction, Kind::Other];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Get => "get",
+            Kind::Put => "put",
+            Kind::Delete => "delete",
+            Kind::Range => "range",
+            Kind::Transaction => "transaction",
+            Kind::Other => "other",
+        }
+    }
+}
+
+/// Buckets for each doubling, as a power of two.
+const STEPS_LOG2: u32 = 3;
+const STEPS: usize = 1 << STEPS_LOG2;
+/// The first doubling: what is shorter than 2^10 ns is all one.
+const FIRST_LOG2: u32 = 10;
+/// The last: what is longer than 2^36 ns, a minute, is all one too.
+const LAST_LOG2: u32 = 36;
+/// How many buckets there are.
+pub const BUCKETS: usize = (LAST_LOG2 - FIRST_LOG2) as usize * STEPS + 2;
+/// Workers beyond so many share shards.
+const SHARDS: usize = 16;
+/// The classes of statuses: 2xx and the like; 0 is none.
+pub const CLASSES: usize = 6;
+
+/// The bucket of a latency.
+fn bucket(ns: u64) -> usize {
+    let log2 = 63 - (ns | 1).leading_zeros();
+    if log2 < FIRST_LOG2 {
+        return 0;
+    }
+    if log2 >= LAST_LOG2 {
+        return BUCKETS - 1;
+    }
+    let step = (ns >> (log2 - STEPS_LOG2)) as usize - STEPS;
+    1 + (log2 - FIRST_LOG2) as usize * STEPS + step
+}
+
+/// The longest latency of a bucket, in nanoseconds.
+pub fn bucket_end_ns(bucket: usize) -> u64 {
+    if bucket == 0 {
+        return 1 << FIRST_LOG2;
+    }
+    let (doubling, step) = ((bucket - 1) / STEPS, (bucket - 1) % STEPS);
+    ((STEPS + step + 1) as u64) << (doubling as u32 + FIRST_LOG2 - STEPS_LOG2)
+}
+
+#[derive(Debug)]
+struct Counts {
+    buckets: [AtomicU64; BUCKETS],
+    total_ns: AtomicU64,
+    statuses: [AtomicU64; CLASSES],
+}
+
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shard([Counts; Kind::COUNT]);
+
+/// What all requests came to.
+#[derive(Debug)]
+pub struct Observed {
+    shards: Box<[Shard]>,
+}
+
+/// What requests of one kind came to.
+#[derive(Clone, Debug)]
+pub struct Totals {
+    /// How many took how long.
+    pub buckets: Box<[u64; BUCKETS]>,
+    /// How long they took together.
+    pub total_ns: u64,
+    /// How they ended, by the first digit of the status.
+    pub statuses: [u64; CLASSES],
+}
+
+impl Totals {
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+thread_local! {
+    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// The shard of this thread.
+fn shard() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    SHARD.with(|shard| {
+        if shard.get() == usize::MAX {
+            shard.set(NEXT.fetch_add(1, Ordering::SeqCst) % SHARDS);
+        }
+        shard.get()
+    })
+}
+
+impl Observed {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        let counts = || Counts {
+            buckets: std::array::from_fn(|_| AtomicU64::new(0)),
+            total_ns: AtomicU64::new(0),
+            statuses: std::array::from_fn(|_| AtomicU64::new(0)),
+        };
+        Observed { shards: (0..SHARDS).map(|_| Shard(std::array::from_fn(|_| counts()))).collect() }
+    }
+
+    /// Counts one.
+    #[inline]
+    pub fn note(&self, kind: Kind, took: Duration, status: u16) {
+        let counts = &self.shards[shard()].0[kind as usize];
+        let ns = took.as_nanos() as u64;
+        // Relaxed on all: tallies, which order nothing.
+        counts.buckets[bucket(ns)].fetch_add(1, Ordering::Relaxed);
+        counts.total_ns.fetch_add(ns, Ordering::Relaxed);
+        let class = usize::from(status / 100).min(CLASSES - 1);
+        counts.statuses[class].fetch_add(1, Ordering::Relaxed); // Relaxed: as above.
+    }
+
+    /// All shards together.
+    pub fn totals(&self, kind: Kind) -> Totals {
+        let mut totals = Totals { buckets: Box::new([0; BUCKETS]), total_ns: 0, statuses: [0; CLASSES] };
+        for shard in &self.shards {
+            let counts = &shard.0[kind as usize];
+            // Relaxed on all: tallies, which order nothing.
+            for (total, count) in totals.buckets.iter_mut().zip(&counts.buckets) {
+                *total += count.load(Ordering::Relaxed);
+            }
+            totals.total_ns += counts.total_ns.load(Ordering::Relaxed);
+            // Relaxed: as above.
+            for (total, count) in totals.statuses.iter_mut().zip(&counts.statuses) {
+                *total += count.load(Ordering::Relaxed);
+            }
+        }
+        totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_lies_in_its_bucket() {
+        assert_eq!(
+            (bucket(0), bucket(1023), bucket(1 << 36), bucket(u64::MAX)),
+            (0, 0, BUCKETS - 1, BUCKETS - 1)
+        );
+        for ns in
+            (10..36).flat_map(|log2| [1u64 << log2, (1 << log2) + 1, (1 << log2) * 15 / 8, (2 << log2) - 1])
+        {
+            let at = bucket(ns);
+            assert!(ns < bucket_end_ns(at), "{ns} is in bucket {at}");
+            assert!(ns >= bucket_end_ns(at - 1), "{ns} is in bucket {at}");
+            assert!((bucket_end_ns(at) - ns) * 8 <= ns + 8, "{ns}: the bucket is narrow");
+        }
+    }
+
+    #[test]
+    fn threads_count_together() {
+        let observed = Observed::new();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    (0..1000).for_each(|n| observed.note(Kind::Put, Duration::from_micros(n), 201))
+                });
+            }
+        });
+        let totals = observed.totals(Kind::Put);
+        assert_eq!((totals.count(), totals.statuses[2]), (4000, 4000));
+        assert_eq!(totals.total_ns, 4 * 499_500_000);
+        assert_eq!(observed.totals(Kind::Get).count(), 0);
+    }
+}

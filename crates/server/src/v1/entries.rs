@@ -1,0 +1,221 @@
+//! Single records: `/v1/databases/{database}/tables/{table}/entries/{key}`.
+
+use super::conditions::{Conditions, etag, etag_header};
+use super::place::Entry;
+use super::{Shared, commit, done, durability, on_table, split, table, transaction_of};
+use crate::app::App;
+use crate::body::Body;
+use crate::fast::{absent, found};
+use crate::handoff::hand_off;
+use crate::long_value::{self, LongValue};
+use crate::problem::{Answer, Problem};
+use crate::receive::{Received, RequestBody};
+use crate::writer::Change;
+use axum::http::header::{CONTENT_LENGTH, ETAG};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use bytes::Bytes;
+use pando::{Table, Transaction, ValueReader};
+use std::io::Read;
+use std::sync::Arc;
+
+/// Values up to here are answered from memory, with their ETag.
+const WHOLE_BYTES: u64 = 1 << 20;
+
+/// What is asked for.
+struct Asked {
+    database: String,
+    table: String,
+    key: Vec<u8>,
+    transaction: Option<String>,
+    conditions: Conditions,
+}
+
+impl Asked {
+    fn of(uri: &Uri, headers: &HeaderMap) -> Answer<Self> {
+        let entry = Entry::of(uri.path()).unwrap_or_else(|| Err(Problem::not_found("a key stands here")))?;
+        Ok(Asked {
+            database: entry.database.to_owned(),
+            table: entry.table.into_owned(),
+            key: entry.key.into_owned(),
+            transaction: transaction_of(headers)?,
+            conditions: Conditions::of(headers)?,
+        })
+    }
+}
+
+/// Every method.
+pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
+    let (method, (uri, headers), body) = split(request);
+    match method {
+        Method::GET => get(app, Asked::of(&uri, &headers)?, false).await,
+        Method::HEAD => get(app, Asked::of(&uri, &headers)?, true).await,
+        Method::PUT => put(app, Asked::of(&uri, &headers)?, &uri, body).await,
+        Method::DELETE => delete(app, Asked::of(&uri, &headers)?, &uri).await,
+        _ => Err(Problem::method_not_allowed()),
+    }
+}
+
+/// A value, as far as it was read.
+enum Found {
+    Whole(Vec<u8>),
+    Long(ValueReader),
+}
+
+fn read(reader: Option<ValueReader>) -> Answer<Option<Found>> {
+    let Some(mut reader) = reader else { return Ok(None) };
+    if reader.len_bytes() > WHOLE_BYTES {
+        return Ok(Some(Found::Long(reader)));
+    }
+    let mut value = Vec::with_capacity(reader.len_bytes() as usize);
+    reader.read_to_end(&mut value).map_err(|error| Problem::internal(error.to_string()))?;
+    Ok(Some(Found::Whole(value)))
+}
+
+async fn get(app: Arc<App>, asked: Asked, head_alone: bool) -> Answer {
+    let Asked { database, table: name, key, transaction, conditions } = asked;
+    let value = match transaction {
+        Some(token) => {
+            let read = move |tx: &mut Transaction| read(tx.value_reader(&table_in(tx, &name)?, &key)?);
+            app.transactions.run(&database, &token, move |_, tx| read(tx)).await?
+        }
+        None => {
+            let (open, table) = table(&app, &database, &name).await?;
+            let read = move || {
+                let find = || read(open.db.snapshot()?.value_reader(&table, &key)?);
+                on_table(&open, &table, find)
+            };
+            hand_off(read).await?
+        }
+    };
+    match value {
+        None => {
+            conditions.check(None)?;
+            Ok(absent())
+        }
+        Some(Found::Whole(value)) => whole(value, &conditions, head_alone),
+        Some(Found::Long(reader)) if head_alone => {
+            let mut response = found(Body::empty());
+            response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(reader.len_bytes()));
+            Ok(response)
+        }
+        Some(Found::Long(reader)) => {
+            Ok(found(axum::body::Body::new(LongValue::new(reader, app.stream_permit()?)).into()))
+        }
+    }
+}
+
+/// 200 with a value that is in memory, or 304 where the client has it.
+pub fn whole(value: Vec<u8>, conditions: &Conditions, head_alone: bool) -> Answer {
+    let tag = etag(&value);
+    let header = etag_header(&tag);
+    let mut response = if conditions.has_this_already(&tag) {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        conditions.check(Some(&tag))?;
+        let length = HeaderValue::from(value.len());
+        let mut response = found(if head_alone { Body::empty() } else { Body::whole(value) });
+        if head_alone {
+            response.headers_mut().insert(CONTENT_LENGTH, length);
+        }
+        response
+    };
+    response.headers_mut().insert(ETAG, header);
+    Ok(response)
+}
+
+/// The table as the transaction sees it.
+pub fn table_in(tx: &Transaction, name: &str) -> Answer<Table> {
+    tx.table(name)?.ok_or_else(|| Problem::not_found(format!("there is no table {name:?}")))
+}
+
+async fn put(app: Arc<App>, asked: Asked, uri: &Uri, body: RequestBody) -> Answer {
+    let durability = durability(&app, uri)?;
+    let Asked { database, table: name, key, transaction, conditions } = asked;
+    // Before the body, so that nobody sends megabytes to a table that is not there.
+    let place = match &transaction {
+        Some(_) => None,
+        None => Some(table(&app, &database, &name).await?),
+    };
+    let received = app.reception.receive(body, u64::MAX).await?;
+    let (value, _counted) = match (received, place) {
+        (Received::Whole(value, counted), None) => {
+            let token = transaction.unwrap_or_default();
+            let tag = etag(&value);
+            let put = move |tx: &mut Transaction| {
+                let table = table_in(tx, &name)?;
+                conditions.check_in(tx, &table, &key)?;
+                Ok(tx.put(&table, &key, &value)?)
+            };
+            app.transactions.run(&database, &token, move |_, tx| put(tx)).await?;
+            drop(counted);
+            return Ok(stored(None, &tag));
+        }
+        (Received::Long(_, mut rest), None) => {
+            rest.discard().await;
+            let detail = "a value of more than 1 MiB is put outside of an interactive transaction";
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail));
+        }
+        (Received::Long(begin, rest), Some((open, table))) => {
+            let _permit = app.stream_permit()?;
+            let number = long_value::put(open, table, key, begin, rest, durability, conditions).await?;
+            return Ok(done(Some(number)));
+        }
+        (Received::Whole(value, counted), Some(place)) => ((value, place), counted),
+    };
+    let (value, (open, table)) = value;
+    let tag = etag(&value);
+    let number = change(open, table, key, Change::Put(value), durability, conditions).await?;
+    Ok(stored(Some(number), &tag))
+}
+
+fn stored(commit: Option<u64>, tag: &str) -> Response<Body> {
+    let mut response = done(commit);
+    response.headers_mut().insert(ETAG, etag_header(tag));
+    response
+}
+
+async fn delete(app: Arc<App>, asked: Asked, uri: &Uri) -> Answer {
+    let durability = durability(&app, uri)?;
+    let Asked { database, table: name, key, transaction, conditions } = asked;
+    if let Some(token) = transaction {
+        let delete = move |tx: &mut Transaction| {
+            let table = table_in(tx, &name)?;
+            conditions.check_in(tx, &table, &key)?;
+            Ok(tx.delete(&table, &key)?)
+        };
+        app.transactions.run(&database, &token, move |_, tx| delete(tx)).await?;
+        return Ok(done(None));
+    }
+    let (open, table) = table(&app, &database, &name).await?;
+    let number = change(open, table, key, Change::Delete, durability, conditions).await?;
+    Ok(done(Some(number)))
+}
+
+/// One write: with others in one commit, or by itself if it depends on what is there.
+async fn change(
+    open: Arc<crate::open::Open>,
+    table: Table,
+    key: Vec<u8>,
+    change: Change,
+    durability: pando::Durability,
+    conditions: Conditions,
+) -> Answer<u64> {
+    if !conditions.are_there() {
+        let written = open.writer.write(table.clone(), key, change, durability).await;
+        return on_table(&open, &table, || written);
+    }
+    hand_off(move || {
+        let work = |tx: &mut Transaction| {
+            conditions.check_in(tx, &table, &key)?;
+            match &change {
+                Change::Put(value) => tx.put(&table, &key, &Bytes::clone(value))?,
+                Change::Delete => tx.delete(&table, &key)?,
+            }
+            Ok(())
+        };
+        on_table(&open, &table, || commit(&open.db, durability, work)).map(|((), number)| number)
+    })
+    .await
+}

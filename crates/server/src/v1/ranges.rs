@@ -1,0 +1,284 @@
+//! Many records: `/v1/databases/{database}/tables/{table}/entries`.
+//!
+//! * GET with `key` (several): those records, in that order.
+//! * GET with `start`, `end`, `prefix`, `reverse`, `limit`, `cursor`, `keys_only`: a range, or all there is. With a
+//!   limit the last line is a cursor if there is more.
+//! * POST: a line of NDJSON a record, all of them in one transaction.
+//! * DELETE with `start`, `end` or `prefix`: the range, unread.
+
+use super::entries::table_in;
+use super::{
+    Shared, commit, done, durability, json, on_table, place, split, streamed, table, transaction_of,
+};
+use crate::app::App;
+use crate::form::{Form, bytes_of, from_hex};
+use crate::handoff::hand_off;
+use crate::problem::{Answer, Problem};
+use crate::receive::{Incoming, Received, RequestBody};
+use crate::records::{Records, RecordsBody, Which};
+use crate::target::{parameter, raw_parameter, raw_parameters};
+use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
+use bytes::Bytes;
+use pando::{Span, Table, Transaction, TransactionOptions};
+use serde_json::{Map, Value, json as object};
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Keys in one request, at most.
+const MOST_KEYS: usize = 1000;
+/// Records that a transaction answers at once, at most, and unless it is asked for fewer.
+const MOST_IN_TRANSACTION: u64 = 10_000;
+/// The longest line of an import.
+const LINE_BYTES: usize = 4 << 20;
+const NDJSON: &str = "application/x-ndjson";
+
+/// Every method.
+pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
+    let (method, (uri, headers), body) = split(request);
+    match method {
+        Method::GET => get(app, &uri, &headers).await,
+        Method::POST => import(app, &uri, body).await,
+        Method::DELETE => delete(app, &uri, &headers).await,
+        _ => Err(Problem::method_not_allowed()),
+    }
+}
+
+/// A flag in the query: there, `true`, `false`.
+fn flag(uri: &Uri, name: &str) -> Answer<bool> {
+    match raw_parameter(uri.query(), name) {
+        None | Some("false") => Ok(false),
+        Some("" | "true") => Ok(true),
+        Some(_) => Err(Problem::bad_request(format!("`{name}` is true or false"))),
+    }
+}
+
+/// The span that the query names.
+fn span(uri: &Uri) -> Answer<Span> {
+    let query = uri.query();
+    let (start, end) = (parameter(query, "start")?, parameter(query, "end")?);
+    match parameter(query, "prefix")? {
+        Some(_) if start.is_some() || end.is_some() => {
+            Err(Problem::bad_request("`prefix` and `start` or `end` exclude each other"))
+        }
+        Some(prefix) => Ok(Span::prefix(&prefix)),
+        None => {
+            let start = start.as_deref().map_or(Bound::Unbounded, Bound::Included);
+            Ok(Span::between(start, end.as_deref().map_or(Bound::Unbounded, Bound::Excluded)))
+        }
+    }
+}
+
+fn limit(uri: &Uri) -> Answer<Option<u64>> {
+    let wrong = |_| Problem::bad_request("`limit` is a whole number");
+    raw_parameter(uri.query(), "limit").map(|number| number.parse().map_err(wrong)).transpose()
+}
+
+/// Which records the query names.
+fn which(uri: &Uri) -> Answer<Which> {
+    let keys: VecDeque<Vec<u8>> = raw_parameters(uri.query(), "key")
+        .map(|key| Ok(crate::target::decode(key)?.into_owned()))
+        .collect::<Answer<_>>()?;
+    if keys.len() > MOST_KEYS {
+        return Err(Problem::bad_request(format!("{MOST_KEYS} keys at most are asked for at once")));
+    }
+    if !keys.is_empty() {
+        return Ok(Which::Keys(keys));
+    }
+    let (span, backwards) = (span(uri)?, flag(uri, "reverse")?);
+    let cursor = raw_parameter(uri.query(), "cursor");
+    let cursor = cursor.map(|digits| from_hex(digits).ok_or_else(|| Problem::bad_request("no such cursor")));
+    let rest = match cursor.transpose()? {
+        None => span,
+        Some(last) if backwards => {
+            let end = span.end().map_or(&last[..], |end| end.min(&last[..]));
+            Span::between(Bound::Included(span.start()), Bound::Excluded(end))
+        }
+        Some(mut next) => {
+            next.push(0);
+            let start = span.start().max(&next);
+            Span::between(Bound::Included(start), span.end().map_or(Bound::Unbounded, Bound::Excluded))
+        }
+    };
+    Ok(if backwards { Which::Backwards(rest) } else { Which::Forwards(rest) })
+}
+
+async fn get(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
+    let (which, limit) = (which(uri)?, limit(uri)?);
+    let form = Form::Ndjson { keys_only: flag(uri, "keys_only")? };
+    let database = place::database(uri.path()).unwrap_or_default().to_owned();
+    let name = place::table(uri.path())?.into_owned();
+    if let Some(token) = transaction_of(headers)? {
+        let limit = limit.unwrap_or(1000).min(MOST_IN_TRANSACTION);
+        let read = move |tx: &mut Transaction| in_transaction(tx, &table_in(tx, &name)?, which, form, limit);
+        let lines = app.transactions.run(&database, &token, move |_, tx| read(tx)).await?;
+        return Ok(streamed(NDJSON, axum::body::Body::from(lines)));
+    }
+    let (open, table) = table(&app, &database, &name).await?;
+    let permit = app.stream_permit()?;
+    let begun = hand_off(move || {
+        on_table(&open, &table, || {
+            let mut records = Records::new(open.db.snapshot()?, table.clone(), which, form, limit);
+            let first = records.next_batch()?;
+            Ok((records, first))
+        })
+    });
+    let (records, first) = begun.await?;
+    Ok(streamed(NDJSON, axum::body::Body::new(RecordsBody::new(records, first, permit))))
+}
+
+/// What a transaction sees, own writes included: in memory, so there is a bound on bytes as well.
+fn in_transaction(tx: &Transaction, table: &Table, which: Which, form: Form, limit: u64) -> Answer<Vec<u8>> {
+    let mut lines = Vec::new();
+    let (span, backwards) = match which {
+        Which::Keys(keys) => {
+            for key in keys {
+                match tx.get(table, &key)? {
+                    Some(value) => form.write(&key, Some(&value), &mut lines),
+                    None => form.write_absent(&key, &mut lines),
+                }
+            }
+            return Ok(lines);
+        }
+        Which::Forwards(span) => (span, false),
+        Which::Backwards(span) => (span, true),
+    };
+    let mut cursor = tx.cursor(table, span)?;
+    let mut last = Vec::new();
+    for count in 0.. {
+        if !(if backwards { cursor.retreat()? } else { cursor.advance()? }) {
+            break;
+        }
+        if count == limit || lines.len() > LINE_BYTES {
+            form.write_cursor(&last, &mut lines);
+            break;
+        }
+        if form.has_values() {
+            cursor.value()?;
+        }
+        let key = cursor.key().unwrap_or_default();
+        form.write(key, cursor.current().map(|(_, value)| value), &mut lines);
+        last = key.to_vec();
+    }
+    Ok(lines)
+}
+
+async fn delete(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
+    let durability = durability(&app, uri)?;
+    let span = span(uri)?;
+    if uri.query().is_none_or(|query| !["start=", "end=", "prefix="].iter().any(|name| query.contains(name)))
+    {
+        return Err(Problem::bad_request(
+            "name a range: `start`, `end` or `prefix` (which may be empty: all)",
+        ));
+    }
+    let database = place::database(uri.path()).unwrap_or_default().to_owned();
+    let name = place::table(uri.path())?.into_owned();
+    if let Some(token) = transaction_of(headers)? {
+        let delete = move |tx: &mut Transaction| {
+            let table = table_in(tx, &name)?;
+            Ok(tx.delete_range(&table, span)?)
+        };
+        app.transactions.run(&database, &token, move |_, tx| delete(tx)).await?;
+        return Ok(done(None));
+    }
+    let (open, table) = table(&app, &database, &name).await?;
+    let ((), number) = hand_off(move || {
+        let work = |tx: &mut Transaction| Ok(tx.delete_range(&table, span.clone())?);
+        on_table(&open, &table, || commit(&open.db, durability, work))
+    })
+    .await?;
+    Ok(done(Some(number)))
+}
+
+async fn import(app: Arc<App>, uri: &Uri, body: RequestBody) -> Answer {
+    let durability = durability(&app, uri)?;
+    let name = place::table(uri.path())?.into_owned();
+    let (open, table) = table(&app, place::database(uri.path()).unwrap_or_default(), &name).await?;
+    let _permit = app.stream_permit()?;
+    let (begin, rest, _counted) = match app.reception.receive(body, u64::MAX).await? {
+        Received::Whole(bytes, counted) => (bytes, None, counted),
+        Received::Long(begin, rest) => (begin, Some(rest), None),
+    };
+    let (pieces, coming) = mpsc::channel(8);
+    let storing = tokio::spawn(hand_off(move || {
+        on_table(&open, &table, || {
+            let options = TransactionOptions { durability, ..open.db.transaction_options() };
+            let mut tx = open.db.begin_with(options)?;
+            let records = store_lines(&mut tx, &table, coming)?;
+            Ok((records, tx.commit()?))
+        })
+    }));
+    let sent = send(pieces, begin, rest).await;
+    let stored = storing.await.unwrap_or_else(|_| Err(Problem::internal("the import ended badly")));
+    sent?;
+    let (records, number) = stored?;
+    Ok(json(StatusCode::OK, &object!({ "records": records, "commit": number })))
+}
+
+/// Passes the body on; an empty piece says that it has ended as it should.
+async fn send(pieces: mpsc::Sender<Bytes>, begin: Bytes, mut rest: Option<Incoming>) -> Answer<()> {
+    let mut next = Some(begin);
+    while let Some(bytes) = next {
+        if !bytes.is_empty() && pieces.send(bytes).await.is_err() {
+            // Storing has failed, and says why.
+            if let Some(rest) = &mut rest {
+                rest.discard().await;
+            }
+            return Ok(());
+        }
+        next = match &mut rest {
+            Some(rest) => rest.next().await?,
+            None => None,
+        };
+    }
+    let _ = pieces.send(Bytes::new()).await;
+    Ok(())
+}
+
+/// Puts the record of each line. Answers how many there were.
+fn store_lines(tx: &mut Transaction, table: &Table, mut coming: mpsc::Receiver<Bytes>) -> Answer<u64> {
+    let (mut line, mut records, mut number) = (Vec::new(), 0, 0);
+    loop {
+        let piece = coming.blocking_recv();
+        let piece = piece.ok_or_else(|| Problem::bad_request("the body did not come to its end"))?;
+        if piece.is_empty() {
+            if !line.trim_ascii().is_empty() {
+                store_line(tx, table, &line, number + 1)?;
+                records += 1;
+            }
+            return Ok(records);
+        }
+        for part in piece.split_inclusive(|&byte| byte == b'\n') {
+            line.extend_from_slice(part);
+            if line.len() > LINE_BYTES {
+                let detail = format!(
+                    "line {} is longer than {LINE_BYTES} bytes; put its record by itself",
+                    number + 1
+                );
+                return Err(Problem::bad_request(detail));
+            }
+            if part.ends_with(b"\n") {
+                number += 1;
+                if !line.trim_ascii().is_empty() {
+                    store_line(tx, table, &line, number)?;
+                    records += 1;
+                }
+                line.clear();
+            }
+        }
+    }
+}
+
+fn store_line(tx: &mut Transaction, table: &Table, line: &[u8], number: u64) -> Answer<()> {
+    let wrong = |what: String| Problem::bad_request(format!("line {number}: {what}; nothing was stored"));
+    let record: Map<String, Value> =
+        serde_json::from_slice(line).map_err(|error| wrong(error.to_string()))?;
+    let key = bytes_of(&record, "key").map_err(wrong)?;
+    let value = bytes_of(&record, "value").map_err(wrong)?;
+    let (Some(key), Some(value)) = (key, value) else {
+        return Err(wrong("a record has `key` and `value`, or `key_hex` and `value_hex`".to_owned()));
+    };
+    Ok(tx.put(table, &key, &value)?)
+}

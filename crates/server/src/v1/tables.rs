@@ -1,0 +1,122 @@
+//! Tables: made, listed, renamed, dropped.
+
+use super::{Shared, database, done, json, json_body, place, split, table};
+use crate::handoff::hand_off;
+use crate::problem::{Answer, Problem};
+use crate::receive::RequestBody;
+use axum::http::{Method, Request, StatusCode};
+use pando::{ErrorKind, Layout, Snapshot, Table, TableOptions};
+use serde::Deserialize;
+use serde_json::{Value, json as object};
+
+/// How a table is made.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Options {
+    layout: Option<String>,
+}
+
+/// What of a table is changed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Change {
+    name: String,
+}
+
+/// The word for a layout.
+pub fn layout_name(layout: Layout) -> &'static str {
+    match layout {
+        Layout::BTree => "btree",
+        _ => "other",
+    }
+}
+
+fn layout_of(word: &str) -> Answer<Layout> {
+    match word {
+        "btree" => Ok(Layout::BTree),
+        _ => Err(Problem::bad_request("`layout` is btree")),
+    }
+}
+
+/// A table in a list.
+pub fn describe(snapshot: &Snapshot, table: &Table) -> Answer<Value> {
+    Ok(object!({
+        "name": table.name(),
+        "layout": layout_name(table.layout()),
+        "approximate_entries": snapshot.approximate_len(table)?,
+    }))
+}
+
+/// GET lists them.
+pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
+    let (method, (uri, _), _) = split(request);
+    if method != Method::GET {
+        return Err(Problem::method_not_allowed());
+    }
+    let open = database(&app, place::database(uri.path()).unwrap_or_default()).await?;
+    let tables = hand_off(move || {
+        let snapshot = open.db.snapshot()?;
+        snapshot.tables()?.iter().map(|table| describe(&snapshot, table)).collect::<Answer<Vec<Value>>>()
+    });
+    Ok(json(StatusCode::OK, &object!({ "tables": tables.await? })))
+}
+
+/// GET, PUT, PATCH (its name), DELETE.
+pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
+    let (method, (uri, _), body) = split(request);
+    let in_database = place::database(uri.path()).unwrap_or_default();
+    let name = place::table(uri.path())?.into_owned();
+    match method {
+        Method::GET => {
+            let (open, table) = table(&app, in_database, &name).await?;
+            let described =
+                hand_off(move || super::on_table(&open, &table, || describe(&open.db.snapshot()?, &table)));
+            Ok(json(StatusCode::OK, &described.await?))
+        }
+        Method::PUT => {
+            let options: Options = json_body(&app, body).await?;
+            let layout = options.layout.as_deref().map(layout_of).transpose()?;
+            let open = database(&app, in_database).await?;
+            let (is_new, described) = hand_off(move || create(&open, &name, layout)).await?;
+            Ok(json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &described))
+        }
+        Method::PATCH => {
+            let change: Change = json_body(&app, body).await?;
+            let open = database(&app, in_database).await?;
+            let described = hand_off(move || {
+                let renamed = open.db.rename_table(&name, &change.name)?;
+                open.forget(&name);
+                open.know(&renamed);
+                describe(&open.db.snapshot()?, &renamed)
+            });
+            Ok(json(StatusCode::OK, &described.await?))
+        }
+        Method::DELETE => {
+            let open = database(&app, in_database).await?;
+            hand_off(move || {
+                let dropped = open.db.drop_table(&name);
+                open.forget(&name);
+                Ok(dropped?)
+            })
+            .await?;
+            Ok(done(None))
+        }
+        _ => Err(Problem::method_not_allowed()),
+    }
+}
+
+/// Makes the table, or finds it with the layout that was asked for.
+fn create(open: &crate::open::Open, name: &str, layout: Option<Layout>) -> Answer<(bool, Value)> {
+    let mut options = TableOptions::default();
+    options.layout = layout.unwrap_or_default();
+    let (is_new, table) = match open.db.create_table(name, &options) {
+        Ok(table) => (true, table),
+        Err(error) if error.kind() == ErrorKind::Exists => match layout {
+            Some(_) => (false, open.db.open_table(name, &options)?),
+            None => (false, open.db.table(name)?),
+        },
+        Err(error) => return Err(error.into()),
+    };
+    open.know(&table);
+    Ok((is_new, describe(&open.db.snapshot()?, &table)?))
+}
