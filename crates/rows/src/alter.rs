@@ -113,14 +113,14 @@ impl DynamicTable {
     }
 
     /// Makes an index and fills it within this transaction, which reads every row and so conflicts with whoever
-    /// writes one meanwhile.
+    /// writes one meanwhile. For a table in use see [`crate::build_index`].
     ///
     /// # Errors
     /// `Exists` with [`Cause::Duplicate`] if it is to be unique and two rows are the same in it; `Invalid` if the name
     /// is taken or a part is no column.
     pub fn create_index(self, tx: &mut Transaction, index: IndexDefinition) -> Result<Self> {
         atomically(tx, |tx| {
-            let table = self.declare_index(tx, index)?;
+            let table = self.declare_index(tx, index, false)?;
             let place = table.inner.indexes.len() - 1;
             table.fill(tx, place)?;
             Ok(table)
@@ -128,9 +128,14 @@ impl DynamicTable {
     }
 
     /// Adds an index that has no entries yet.
-    pub(crate) fn declare_index(self, tx: &mut Transaction, index: IndexDefinition) -> Result<Self> {
+    pub(crate) fn declare_index(
+        self,
+        tx: &mut Transaction,
+        index: IndexDefinition,
+        building: bool,
+    ) -> Result<Self> {
         self.altered(tx, |tx, schema| {
-            schema.push_index(index, false);
+            schema.push_index(index, building);
             let added = schema.indexes.last().expect("it was just pushed");
             // Before there is a table under the name: a name that is too long is refused in the schema's words.
             schema.check().map_err(|message| schema.refused(&message))?;

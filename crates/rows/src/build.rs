@@ -1,35 +1,178 @@
-//! Filling an index with the rows that are there.
+//! Filling an index with the rows that are there, at once or beside writers.
+//!
+//! Online:
+//! 1. *Declare* it, as being built, in a transaction of its own. As with every change of a schema, whoever wrote by the
+//!    older one conflicts; from here on all writers keep its entries.
+//! 2. *Fill* it, a chunk of rows a transaction, in the order of the primary key. A chunk reads its rows and puts their
+//!    entries, and notes how far it came. A writer that changes one of those rows meanwhile conflicts with the chunk:
+//!    by what was read, and under snapshot isolation because it removes the entry that the chunk puts. One of the two
+//!    runs again; a chunk then has half as many rows.
+//! 3. When no row is left, the index is *ready*: one more version of the schema.
+//!
+//! A process that dies in between leaves the index declared: it is kept up, not read, and listed by
+//! [`unfinished_indexes`]; [`finish_index`] goes on from the last chunk.
+//!
+//! In a unique index, while it is built, two rows of the same value are found when the second of them comes to it,
+//! whether by a writer, who is refused, or by a chunk: then the index is dropped, and the build says why.
 
+use crate::catalog;
+use crate::definition::IndexDefinition;
 use crate::table::{DynamicTable, Entry};
 use crate::value::Value;
-use pando::{ErrorKind, Result, Span, Transaction};
+use pando::{Database, Error, ErrorKind, Result, Snapshot, Span, Transaction};
 use std::ops::Bound;
 
 /// Rows whose entries are made together.
 const CHUNK_ROWS: usize = 1000;
+/// The fewest, after conflicts.
+const LEAST_CHUNK_ROWS: usize = 16;
+
+/// How far an index has been built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BuildProgress {
+    /// Rows that this build entered.
+    pub rows: u64,
+    /// Transactions that took.
+    pub chunks: u64,
+    /// Chunks that ran again because a writer came in between.
+    pub conflicts: u64,
+}
+
+/// Makes an index of a table in use, beside its writers. `progress` is told after each chunk. Answers a handle under
+/// the new schema.
+///
+/// ```
+/// # use rows::{build_index, Column, ColumnType, Definition, DynamicTable, IndexDefinition, Value};
+/// # fn main() -> pando::Result<()> {
+/// # let db = pando::Database::builder().in_memory()?;
+/// # let definition = Definition::new("t").column(Column::new("id", ColumnType::Int)).key(["id"]);
+/// # let table = db.write(|tx| DynamicTable::create(tx, &definition))?;
+/// # db.write(|tx| table.insert(tx, &[Value::Int(1)]))?;
+/// let table = build_index(&db, "t", IndexDefinition::new("again", ["id"]), |_| {})?;
+/// assert!(!table.schema().index("again").unwrap().is_building());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// `Exists` with [`crate::Cause::Duplicate`] if it is to be unique and is not: it is dropped again. Any other error
+/// leaves it unfinished: see [`finish_index`].
+pub fn build_index(
+    db: &Database,
+    table: &str,
+    index: IndexDefinition,
+    progress: impl FnMut(BuildProgress),
+) -> Result<DynamicTable> {
+    let name = index.name.clone();
+    db.write(|tx| DynamicTable::expect(tx, table)?.declare_index(tx, index.clone(), true))?;
+    finish_index(db, table, &name, progress)
+}
+
+/// Goes on with an index whose build was interrupted; one that is ready is left as it is.
+///
+/// # Errors
+/// Those of [`build_index`]; `Missing` if there is no such table or index.
+pub fn finish_index(
+    db: &Database,
+    table: &str,
+    index: &str,
+    mut progress: impl FnMut(BuildProgress),
+) -> Result<DynamicTable> {
+    let mut done = BuildProgress::default();
+    loop {
+        let (mut rows, mut tries) = (CHUNK_ROWS, 0);
+        let step = db.write(|tx| {
+            tries += 1;
+            let step = step(tx, table, index, rows);
+            rows = (rows / 2).max(LEAST_CHUNK_ROWS);
+            step
+        });
+        match step {
+            Ok(Step::Filled(filled)) => {
+                done.rows += filled as u64;
+                done.chunks += 1;
+                done.conflicts += tries - 1;
+                progress(done);
+            }
+            Ok(Step::Ready(table)) => return Ok(table),
+            Err(error) if error.kind() == ErrorKind::Exists => {
+                db.write(|tx| DynamicTable::expect(tx, table)?.drop_index(tx, index))?;
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Indexes whose build was interrupted, or goes on: the names of table and index.
+pub fn unfinished_indexes(snapshot: &Snapshot) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for schema in catalog::all(snapshot)? {
+        let unfinished = schema.indexes().iter().filter(|index| index.is_building());
+        found.extend(unfinished.map(|index| (schema.name().to_owned(), index.name().to_owned())));
+    }
+    Ok(found)
+}
+
+/// What a transaction of a build did.
+enum Step {
+    /// It entered so many rows.
+    Filled(usize),
+    /// No row was left.
+    Ready(DynamicTable),
+}
+
+fn step(tx: &mut Transaction, table: &str, index: &str, rows: usize) -> Result<Step> {
+    let open = DynamicTable::expect(tx, table)?;
+    let missing = || Error::new(ErrorKind::Missing, format!("table {table:?} has no index {index:?}"));
+    let place = open.schema().indexes().iter().position(|known| known.name() == index);
+    let place = place.ok_or_else(missing)?;
+    let declared = open.schema().indexes()[place].clone();
+    if !declared.building {
+        return Ok(Step::Ready(open));
+    }
+    let after = catalog::built_through(tx, open.schema(), &declared)?;
+    let filled = open.fill_chunk(tx, place, after.as_deref(), rows)?;
+    catalog::set_built_through(tx, open.schema(), &declared, filled.last.as_deref())?;
+    if filled.last.is_some() {
+        return Ok(Step::Filled(filled.rows));
+    }
+    let ready = open.altered(tx, |_, schema| {
+        schema.indexes[place].building = false;
+        Ok(())
+    })?;
+    Ok(Step::Ready(ready))
+}
+
+/// What [`DynamicTable::fill_chunk`] did.
+pub(crate) struct Filled {
+    rows: usize,
+    /// The key of the last row; `None`: there was no row left.
+    last: Option<Vec<u8>>,
+}
 
 impl DynamicTable {
     /// Makes the entries of all rows in index number `place`.
     pub(crate) fn fill(&self, tx: &mut Transaction, place: usize) -> Result<()> {
         let mut after = None;
-        while let Some(last) = self.fill_chunk(tx, place, after.as_deref())? {
+        while let Some(last) = self.fill_chunk(tx, place, after.as_deref(), CHUNK_ROWS)?.last {
             after = Some(last);
         }
         Ok(())
     }
 
-    /// Makes the entries of the next rows behind the key `after` in index number `place`. Answers the last row's key;
-    /// `None`: there was no row left.
+    /// Makes the entries of at most `most` rows behind the key `after` in index number `place`.
     ///
     /// # Errors
     /// `Exists` with [`crate::Cause::Duplicate`] if a unique index has the entry for another row.
-    pub(crate) fn fill_chunk(
+    fn fill_chunk(
         &self,
         tx: &mut Transaction,
         place: usize,
         after: Option<&[u8]>,
-    ) -> Result<Option<Vec<u8>>> {
-        let entries = self.next_entries(tx, place, after)?;
+        most: usize,
+    ) -> Result<Filled> {
+        let entries = self.next_entries(tx, place, after, most)?;
         let open = &self.inner.indexes[place];
         for (primary, entry) in &entries {
             if entry.value.is_empty() {
@@ -47,7 +190,7 @@ impl DynamicTable {
                 done => done.map_err(|error| self.told(error, Some(open)))?,
             }
         }
-        Ok(entries.into_iter().next_back().map(|(primary, _)| primary))
+        Ok(Filled { rows: entries.len(), last: entries.into_iter().next_back().map(|(primary, _)| primary) })
     }
 
     /// The keys of the next rows, and their entries.
@@ -56,12 +199,13 @@ impl DynamicTable {
         tx: &Transaction,
         place: usize,
         after: Option<&[u8]>,
+        most: usize,
     ) -> Result<Vec<(Vec<u8>, Entry)>> {
         let open = &self.inner.indexes[place];
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut cursor = tx.cursor(&self.inner.data, Span::between(from, Bound::Unbounded))?;
         let mut entries = Vec::new();
-        while entries.len() < CHUNK_ROWS {
+        while entries.len() < most {
             let Some((key, value)) = cursor.next()? else { break };
             let row: Vec<Value<'_>> = self.decode(key, value)?;
             entries.push((key.to_vec(), self.entry(open, &row, key)?));

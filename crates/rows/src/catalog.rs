@@ -75,18 +75,24 @@ pub(crate) fn find(reader: &impl Read, name: &str) -> Result<Option<Schema>> {
     reader.get_with(&table, &schema_key(name), |bytes| codec::decode(name, bytes))?.transpose()
 }
 
+/// The names of all typed tables, in order; an error for one that is no text.
+pub(crate) fn names(reader: &impl Read) -> Result<Vec<Result<String>>> {
+    let Some(table) = reader.table(NAME)? else { return Ok(Vec::new()) };
+    let mut names = Vec::new();
+    let mut cursor = reader.cursor(&table, pando::Span::prefix(&[SCHEMA]))?;
+    while let Some((key, _)) = cursor.next()? {
+        let name = String::from_utf8(key[1..].to_vec());
+        let damaged = |_| Error::corruption(format!("table {NAME:?} has a name that is not UTF-8"));
+        names.push(name.map_err(damaged));
+    }
+    Ok(names)
+}
+
 /// All schemas, by name.
 pub(crate) fn all(reader: &impl Read) -> Result<Vec<Schema>> {
-    let Some(table) = reader.table(NAME)? else { return Ok(Vec::new()) };
-    let mut schemas = Vec::new();
-    let mut cursor = reader.cursor(&table, pando::Span::prefix(&[SCHEMA]))?;
-    while let Some((key, bytes)) = cursor.next()? {
-        let name = std::str::from_utf8(&key[1..]);
-        let name =
-            name.map_err(|_| Error::corruption(format!("table {NAME:?} has a name that is not UTF-8")))?;
-        schemas.push(codec::decode(name, bytes)?);
-    }
-    Ok(schemas)
+    let schema =
+        |name: Result<String>| Ok(find(reader, &name?)?.expect("the same reader has just listed it"));
+    names(reader)?.into_iter().map(schema).collect()
 }
 
 pub(crate) fn put(tx: &mut Transaction, schema: &Schema) -> Result<()> {
@@ -97,6 +103,11 @@ pub(crate) fn put(tx: &mut Transaction, schema: &Schema) -> Result<()> {
 pub(crate) fn delete(tx: &mut Transaction, name: &str) -> Result<()> {
     let table = existing(tx)?;
     tx.delete(&table, &schema_key(name))
+}
+
+/// How far an index has been built: the key of the last row that is in it.
+pub(crate) fn built_through(tx: &Transaction, schema: &Schema, index: &Index) -> Result<Option<Vec<u8>>> {
+    tx.get(&existing(tx)?, &build_key(schema, index))
 }
 
 pub(crate) fn set_built_through(

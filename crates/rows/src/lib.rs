@@ -35,7 +35,8 @@
 //! | write | [`DynamicTable::insert`], `upsert`, `update`, `replace`, `delete`, `remove`, `clear` |
 //! | read | [`DynamicTable::get`], `get_with`, `contains`; `scan`, `scan_index`, `count` over a [`KeyRange`] |
 //!
-//! What changes a schema takes the handle and returns the next one.
+//! What changes a schema takes the handle and returns the next one. [`build_index`] makes an index of a table in use,
+//! beside its writers; [`check()`] compares each index with its table.
 //!
 //! A row is anything that is [`Columns`]: a slice or vector of [`Value`]s in the order of the columns. What is read
 //! comes as `Vec<Value>`, owned or lent. A call that writes does all of it or nothing, index entries included, and
@@ -43,13 +44,14 @@
 //! (kind `Missing`), and a transaction that has used one conflicts with the change at commit, under every isolation.
 //!
 //! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
-//! `table.rs`, `write.rs`, `scan.rs`, `alter.rs`, `build.rs`.
+//! `table.rs`, `write.rs`, `scan.rs`, `alter.rs`, `build.rs`, `check.rs`.
 #![deny(missing_docs, unsafe_code)]
 
 mod alter;
 mod build;
 mod catalog;
 mod cause;
+mod check;
 mod codec;
 mod definition;
 mod json;
@@ -62,7 +64,9 @@ mod table;
 mod value;
 mod write;
 
+pub use build::{BuildProgress, build_index, finish_index, unfinished_indexes};
 pub use cause::Cause;
+pub use check::{CheckReport, Problem, check};
 pub use definition::{Collation, Column, Definition, IndexDefinition, Part};
 pub use read::Read;
 pub use scan::{KeyRange, Position, Scan};

@@ -113,7 +113,7 @@ impl DynamicTable {
         {
             let row = self.decode(key, bytes)?;
             for open in &self.inner.indexes {
-                tx.delete(&open.table, &self.entry(open, &row, key)?.key)?;
+                self.leave(tx, open, &self.entry(open, &row, key)?)?;
             }
         }
         Ok(removed)
@@ -131,7 +131,7 @@ impl DynamicTable {
         for open in &self.inner.indexes {
             let (before, after) = (self.entry(open, &old, key)?, self.entry(open, row, key)?);
             if before != after {
-                tx.delete(&open.table, &before.key)?;
+                self.leave(tx, open, &before)?;
                 self.enter_one(tx, open, row, &after)?;
             }
         }
@@ -145,6 +145,16 @@ impl DynamicTable {
             self.enter_one(tx, open, row, &entry)?;
         }
         Ok(())
+    }
+
+    /// Removes a row's entry. While a unique index is being built the entry may be missing, and another row's in its
+    /// place: that one stays.
+    fn leave(&self, tx: &mut Transaction, open: &OpenIndex, entry: &Entry) -> Result<()> {
+        let may_be_others = open.index.building && !entry.value.is_empty();
+        if may_be_others && tx.get(&open.table, &entry.key)?.as_deref() != Some(&entry.value[..]) {
+            return Ok(());
+        }
+        tx.delete(&open.table, &entry.key)
     }
 
     /// Makes an entry; one in a unique index, which has a value, must not be there.
