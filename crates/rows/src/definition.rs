@@ -150,6 +150,23 @@ impl Part {
         Part { path: Some(pointer.into()), ..self }
     }
 
+    /// A part in words. What is no such word stays in the column's name, and is refused with it.
+    pub(crate) fn of(words: &str) -> Self {
+        let (mut rest, mut part) = (words.trim(), Part::new(""));
+        while let Some((before, word)) = rest.rsplit_once(' ') {
+            match word {
+                "asc" => {}
+                "desc" => part.descending = true,
+                "nocase" => part.collation = Collation::NoCase,
+                "rtrim" => part.collation = Collation::RTrim,
+                _ => break,
+            }
+            rest = before.trim_end();
+        }
+        let (column, path) = rest.find('/').map_or((rest, None), |at| (&rest[..at], Some(&rest[at..])));
+        Part { column: column.to_owned(), path: path.map(str::to_owned), ..part }
+    }
+
     /// The column's name.
     pub fn column(&self) -> &str {
         &self.column
@@ -190,6 +207,18 @@ impl IndexDefinition {
     pub fn new<P: Into<Part>>(name: impl Into<String>, parts: impl IntoIterator<Item = P>) -> Self {
         let parts = parts.into_iter().map(Into::into).collect();
         IndexDefinition { name: name.into(), parts, unique: false }
+    }
+
+    /// An index over parts in words: columns, with commas between, each with `desc`, `nocase` or `rtrim` behind it as
+    /// need be, and, of a document, the path: `document/address/town`.
+    ///
+    /// ```
+    /// use rows::{IndexDefinition, Part};
+    /// let parts = [Part::new("town").descending(), Part::new("document").path("/name")];
+    /// assert_eq!(IndexDefinition::of("i", "town desc, document/name"), IndexDefinition::new("i", parts));
+    /// ```
+    pub fn of(name: impl Into<String>, parts: &str) -> Self {
+        IndexDefinition::new(name, parts.split(',').map(Part::of))
     }
 
     /// The same with one row at most for each value; rows with a null in it do not count, as in SQL.

@@ -24,6 +24,10 @@
 //! # }
 //! ```
 //!
+//! # By struct
+//! A struct that derives [`Row`](trait@Row) is a row of a [`Table`], with typed keys; the table is made, and extended,
+//! as the struct says.
+//!
 //! # By schema
 //! [`DynamicTable`] is a handle on a table as one version of its [`Schema`] has it, and holds nothing else: every
 //! call is given the [`pando::Transaction`], or, to read, any [`Read`] (a transaction or a [`pando::Snapshot`]).
@@ -44,8 +48,11 @@
 //! (kind `Missing`), and a transaction that has used one conflicts with the change at commit, under every isolation.
 //!
 //! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
-//! `table.rs`, `write.rs`, `scan.rs`, `alter.rs`, `build.rs`, `check.rs`.
+//! `table.rs`, `write.rs`, `scan.rs`, `alter.rs`, `build.rs`, `check.rs`; `field.rs`, `typed.rs`; `text.rs`.
 #![deny(missing_docs, unsafe_code)]
+
+// What the macro writes calls the crate by its name, here too.
+extern crate self as rows;
 
 mod alter;
 mod build;
@@ -54,6 +61,7 @@ mod cause;
 mod check;
 mod codec;
 mod definition;
+mod field;
 mod json;
 mod key;
 mod read;
@@ -61,6 +69,8 @@ mod row;
 mod scan;
 mod schema;
 mod table;
+mod text;
+mod typed;
 mod value;
 mod write;
 
@@ -68,8 +78,13 @@ pub use build::{BuildProgress, build_index, finish_index, unfinished_indexes};
 pub use cause::Cause;
 pub use check::{CheckReport, Problem, check};
 pub use definition::{Collation, Column, Definition, IndexDefinition, Part};
+pub use field::{Field, Key, KeyPart, Timestamp};
+#[doc(hidden)]
+pub use field::{field_from, wrong_count};
 pub use read::Read;
+pub use rows_derive::Row;
 pub use scan::{KeyRange, Position, Scan};
 pub use schema::{Index, MAX_COLUMNS, MAX_INDEXES, MAX_NAME_BYTES, Schema};
 pub use table::{Columns, DynamicRow, DynamicTable};
+pub use typed::{Row, Rows, Table};
 pub use value::{ColumnType, Value};

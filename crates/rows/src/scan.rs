@@ -60,7 +60,7 @@ impl<'a> KeyRange<'a> {
         KeyRange { beyond: Some(position), ..self }
     }
 
-    fn span(&self, table: &DynamicTable, index: Option<&OpenIndex>) -> Result<Span> {
+    pub(crate) fn span(&self, table: &DynamicTable, index: Option<&OpenIndex>) -> Result<Span> {
         let bytes = |values| table.prefix_bytes(index, values);
         let mut low = match self.low {
             Bound::Unbounded => Vec::new(),
@@ -146,6 +146,9 @@ impl DynamicTable {
         index: &str,
         range: &KeyRange<'_>,
     ) -> Result<Scan<'r, R>> {
+        // An index has no version in its name: it is the rows' table that knows whether the handle is out of date, and
+        // that it may not know the index for that.
+        reader.get_with(&self.inner.data, b"", |_| ()).map_err(|error| self.told(error, None))?;
         self.open_index(index)?;
         let place = self.inner.indexes.iter().position(|open| open.index.name == index);
         self.scan_in(reader, place, range)
@@ -159,10 +162,6 @@ impl DynamicTable {
     ) -> Result<Scan<'r, R>> {
         let open = index.map(|place| &self.inner.indexes[place]);
         let span = range.span(self, open)?;
-        // An index has no version in its name: it is the rows' table that knows whether the handle is out of date.
-        if open.is_some() {
-            reader.get_with(&self.inner.data, b"", |_| ()).map_err(|error| self.told(error, None))?;
-        }
         let source = open.map_or(&self.inner.data, |open| &open.table);
         let cursor = reader.cursor(source, span).map_err(|error| self.told(error, None))?;
         Ok(Scan { table: self.clone(), reader, cursor, index, backwards: range.backwards })

@@ -1,6 +1,7 @@
 //! Writing rows, their index entries with them. Each call does all of it or nothing.
 
 use crate::cause::Cause;
+use crate::scan::KeyRange;
 use crate::table::{Columns, DynamicTable, Entry, OpenIndex, atomically};
 use crate::value::Value;
 use pando::{ErrorKind, Result, Transaction};
@@ -103,6 +104,24 @@ impl DynamicTable {
         atomically(tx, |tx| {
             tx.delete_range(&self.inner.data, ..).map_err(|error| self.told(error, None))?;
             self.inner.indexes.iter().try_for_each(|open| tx.delete_range(&open.table, ..))
+        })
+    }
+
+    /// Deletes the rows of a range of the primary key: unread if there is no index, whatever their number; else one
+    /// by one.
+    pub fn delete_range(&self, tx: &mut Transaction, range: &KeyRange<'_>) -> Result<()> {
+        let span = range.span(self, None)?;
+        if self.inner.indexes.is_empty() {
+            return tx.delete_range(&self.inner.data, span).map_err(|error| self.told(error, None));
+        }
+        atomically(tx, |tx| {
+            let mut keys = Vec::new();
+            let mut cursor = tx.cursor(&self.inner.data, span).map_err(|error| self.told(error, None))?;
+            while cursor.advance()? {
+                keys.extend(cursor.key().map(<[u8]>::to_vec));
+            }
+            drop(cursor);
+            keys.iter().try_for_each(|key| self.remove_bytes(tx, key).map(drop))
         })
     }
 

@@ -41,7 +41,7 @@ impl History {
 
 fn work(disk: &SimDisk, random: &mut Random) -> History {
     let db = open(disk);
-    let (mut table, mut model) = db.write(|tx| Model::create(tx)).unwrap();
+    let (mut table, mut model) = db.write(Model::create).unwrap();
     let mut history = History { states: Vec::new(), acknowledged: Vec::new() };
     history.note(disk, &db, &model);
     for _ in 0..12 {

@@ -19,7 +19,7 @@ fn rows_and_indexes_agree_with_the_model() {
     for_seeds(0..60, |random| {
         let dir = Arc::new(MemDir::new());
         let mut db = open(&dir);
-        let (mut table, mut model) = db.write(|tx| Model::create(tx)).unwrap();
+        let (mut table, mut model) = db.write(Model::create).unwrap();
         for _ in 0..25 {
             let (before, old) = (model.clone(), table.clone());
             let earlier = db.snapshot().unwrap();
@@ -65,7 +65,7 @@ fn rows_and_indexes_agree_with_the_model() {
 fn indexes_are_built_beside_writers() {
     for_seeds(0..6, |random| {
         let db = open(&Arc::new(MemDir::new()));
-        let (mut table, mut model) = db.write(|tx| Model::create(tx)).unwrap();
+        let (mut table, mut model) = db.write(Model::create).unwrap();
         for _ in 0..3 {
             table = db.write(|tx| model.change_schema(tx, table.clone(), random)).unwrap();
         }

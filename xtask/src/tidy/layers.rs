@@ -9,6 +9,7 @@ use super::{Finding, Tree};
 /// Every crate and its floor.
 const FLOORS: &[(&str, u8)] = &[
     ("base", 0),
+    ("rows-derive", 0),
     ("io", 1),
     ("page", 1),
     ("log", 2),

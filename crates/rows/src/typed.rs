@@ -1,0 +1,373 @@
+//! Tables of Rust structs: [`Table`], over [`DynamicTable`].
+
+use crate::build::build_index;
+use crate::cause::Cause;
+use crate::definition::Definition;
+use crate::field::Key;
+use crate::read::Read;
+use crate::scan::{KeyRange, Scan};
+use crate::schema::Schema;
+use crate::table::{Columns, DynamicTable};
+use crate::value::Value;
+use pando::{Database, Error, ErrorKind, Result, Transaction};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+use std::sync::{Mutex, PoisonError};
+
+/// A struct that is the row of a typed table. Derive it.
+///
+/// | attribute | of | means |
+/// |---|---|---|
+/// | `table = "people"` | the struct | the table's name; else the struct's, in small letters |
+/// | `index(by_age = "age desc, name")` | the struct | an index over those columns: [`crate::IndexDefinition::of`] |
+/// | `unique(by_email = "email")` | the struct | the same, unique |
+/// | `key` | a field | it is in the primary key, in the order of the fields |
+/// | `key, descending` | a field | the same, from the largest to the smallest |
+/// | `default = 7` | a field | what rows from before the column have |
+/// | `name = "type"` | a field | the column's name |
+///
+/// ```
+/// use rows::{Row, Table};
+///
+/// #[derive(Row, Clone, Debug, PartialEq)]
+/// #[row(table = "people", unique(by_email = "email"), index(by_town = "town, name desc"))]
+/// struct Person {
+///     #[row(key)]
+///     id: u32,
+///     name: String,
+///     email: Option<String>,
+///     #[row(default = "Ulm")]
+///     town: String,
+/// }
+///
+/// # fn main() -> pando::Result<()> {
+/// let db = pando::Database::builder().in_memory()?;
+/// let people = Table::<Person>::open(&db)?;
+/// let ann = Person { id: 7, name: "Ann".into(), email: None, town: "Bonn".into() };
+/// db.write(|tx| people.insert(tx, &ann))?;
+/// let snapshot = db.snapshot()?;
+/// assert_eq!(people.get(&snapshot, 7)?, Some(ann.clone()));
+/// assert_eq!(people.range(&snapshot, 1..10)?.count(), 1);
+/// assert_eq!(people.by_index(&snapshot, "by_town", "Bonn")?.next().unwrap()?, ann);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Row: Columns + Sized + 'static {
+    /// The primary key: one value, or a tuple; texts and bytes are lent.
+    type Key<'k>: Key
+    where
+        Self: 'k;
+    /// The table's name.
+    const TABLE: &'static str;
+    /// The table as the program has it.
+    fn definition() -> Definition;
+    /// The row's primary key.
+    fn key(&self) -> Self::Key<'_>;
+    /// The row from the values of its columns.
+    ///
+    /// # Errors
+    /// `Mismatch` if a value is none of its field's type.
+    fn from_values(values: Vec<Value<'_>>) -> Result<Self>;
+}
+
+/// A typed table whose rows are `R`. To be shared by threads.
+///
+/// A handle stays good when the schema is changed beside it, as by [`Table::build_index`] on another one: its calls
+/// then take a look into the catalog each. Opening again spares them that.
+pub struct Table<R> {
+    opened: DynamicTable,
+    /// The newest that a call has found since.
+    newest: Mutex<Option<DynamicTable>>,
+    rows: PhantomData<fn() -> R>,
+}
+
+impl<R> fmt::Debug for Table<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("schema", self.opened.schema()).finish_non_exhaustive()
+    }
+}
+
+impl<R> Clone for Table<R> {
+    fn clone(&self) -> Self {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let opened = newest.unwrap_or_else(|| self.opened.clone());
+        Table { opened, newest: Mutex::new(None), rows: PhantomData }
+    }
+}
+
+impl<R: Row> Table<R> {
+    /// The table of `R`. It is made if it is missing. Columns at the end of `R` that it lacks are added, indexes that
+    /// it lacks are built: beside writers, and before this returns.
+    ///
+    /// # Errors
+    /// `Mismatch` if the table is another one than `R` says, and how; those of [`crate::build_index`].
+    pub fn open(db: &Database) -> Result<Self> {
+        let definition = R::definition();
+        let mut table = db.write(|tx| {
+            let Some(mut table) = DynamicTable::open(tx, R::TABLE)? else {
+                return DynamicTable::create(tx, &definition);
+            };
+            let there = table.schema().columns().count();
+            for column in definition.columns.iter().skip(there) {
+                table = table.add_column(tx, column.clone())?;
+            }
+            fit::<R>(&definition, table.schema())?;
+            Ok(table)
+        })?;
+        for index in &definition.indexes {
+            match table.schema().index(&index.name) {
+                None => table = build_index(db, R::TABLE, index.clone(), |_| {})?,
+                Some(known) if known.building => {
+                    table = crate::build::finish_index(db, R::TABLE, &index.name, |_| {})?;
+                }
+                Some(_) => {}
+            }
+        }
+        Self::of(table)
+    }
+
+    /// The table of `R` as `reader` sees it, of which nothing is changed.
+    ///
+    /// # Errors
+    /// `Missing` if there is none; `Mismatch` if it is another one than `R` says, and how.
+    pub fn existing(reader: &impl Read) -> Result<Self> {
+        Self::of(DynamicTable::expect(reader, R::TABLE)?)
+    }
+
+    /// Makes the table within a transaction.
+    ///
+    /// # Errors
+    /// `Exists` if there is one of that name.
+    pub fn create(tx: &mut Transaction) -> Result<Self> {
+        Self::of(DynamicTable::create(tx, &R::definition())?)
+    }
+
+    fn of(table: DynamicTable) -> Result<Self> {
+        fit::<R>(&R::definition(), table.schema())?;
+        Ok(Table { opened: table, newest: Mutex::new(None), rows: PhantomData })
+    }
+
+    /// The table by its schema, for what is not here.
+    pub fn dynamic(&self) -> &DynamicTable {
+        &self.opened
+    }
+
+    /// Inserts a row whose primary key is not there yet: see [`DynamicTable::insert`].
+    pub fn insert(&self, tx: &mut Transaction, row: &R) -> Result<()> {
+        self.write(tx, |table, tx| table.insert(tx, row))
+    }
+
+    /// Sets a row, whatever was at its primary key: see [`DynamicTable::upsert`].
+    pub fn upsert(&self, tx: &mut Transaction, row: &R) -> Result<()> {
+        self.write(tx, |table, tx| table.upsert(tx, row))
+    }
+
+    /// Sets the row that has the same primary key. Answers whether there was one.
+    pub fn update(&self, tx: &mut Transaction, row: &R) -> Result<bool> {
+        self.write(tx, |table, tx| table.update(tx, row))
+    }
+
+    /// Deletes the row at a primary key. Answers whether there was one.
+    pub fn delete(&self, tx: &mut Transaction, key: R::Key<'_>) -> Result<bool> {
+        self.write(tx, |table, tx| key.with(|key| table.delete(tx, key)))
+    }
+
+    /// Deletes the row at a primary key and answers it.
+    pub fn remove(&self, tx: &mut Transaction, key: R::Key<'_>) -> Result<Option<R>> {
+        let removed = self.write(tx, |table, tx| key.with(|key| table.remove(tx, key)))?;
+        removed.map(R::from_values).transpose()
+    }
+
+    /// The row at a primary key.
+    pub fn get(&self, reader: &impl Read, key: R::Key<'_>) -> Result<Option<R>> {
+        let row = self.read(reader, |table| key.with(|key| table.get_with(reader, key, R::from_values)))?;
+        row.transpose()
+    }
+
+    /// Whether there is a row at a primary key.
+    pub fn contains(&self, reader: &impl Read, key: R::Key<'_>) -> Result<bool> {
+        self.read(reader, |table| key.with(|key| table.contains(reader, key)))
+    }
+
+    /// The rows between two primary keys, in their order.
+    pub fn range<'r, 'k, S: Read>(
+        &self,
+        reader: &'r S,
+        keys: impl RangeBounds<R::Key<'k>>,
+    ) -> Result<Rows<'r, S, R>> {
+        self.between(reader, keys, false)
+    }
+
+    /// The rows between two primary keys, the last one first.
+    pub fn range_backwards<'r, 'k, S: Read>(
+        &self,
+        reader: &'r S,
+        keys: impl RangeBounds<R::Key<'k>>,
+    ) -> Result<Rows<'r, S, R>> {
+        self.between(reader, keys, true)
+    }
+
+    /// The rows whose primary key begins with these values.
+    pub fn prefix<'r, S: Read>(&self, reader: &'r S, first: impl Key) -> Result<Rows<'r, S, R>> {
+        self.scan(reader, |table| first.with(|first| table.scan(reader, &KeyRange::prefix(first))))
+    }
+
+    /// The rows whose values in an index begin with these, in the index's order.
+    ///
+    /// # Errors
+    /// `Missing` if there is no such index, `Invalid` if the values are not of its types.
+    pub fn by_index<'r, S: Read>(
+        &self,
+        reader: &'r S,
+        index: &str,
+        first: impl Key,
+    ) -> Result<Rows<'r, S, R>> {
+        self.in_index(reader, index, first, false)
+    }
+
+    /// As [`Table::by_index`], the last one first.
+    pub fn by_index_backwards<'r, S: Read>(
+        &self,
+        reader: &'r S,
+        index: &str,
+        first: impl Key,
+    ) -> Result<Rows<'r, S, R>> {
+        self.in_index(reader, index, first, true)
+    }
+
+    fn in_index<'r, S: Read>(
+        &self,
+        reader: &'r S,
+        index: &str,
+        first: impl Key,
+        backwards: bool,
+    ) -> Result<Rows<'r, S, R>> {
+        self.scan(reader, |table| {
+            first.with(|first| {
+                let range = KeyRange::prefix(first);
+                table.scan_index(reader, index, &if backwards { range.backwards() } else { range })
+            })
+        })
+    }
+
+    fn between<'r, 'k, S: Read>(
+        &self,
+        reader: &'r S,
+        keys: impl RangeBounds<R::Key<'k>>,
+        backwards: bool,
+    ) -> Result<Rows<'r, S, R>> {
+        let owned = |bound: Bound<&R::Key<'k>>| {
+            let values =
+                |values: &[Value<'_>]| values.iter().cloned().map(Value::into_owned).collect::<Vec<_>>();
+            bound.map(|key| key.with(values))
+        };
+        let (low, high) = (owned(keys.start_bound()), owned(keys.end_bound()));
+        let range = KeyRange::between(low.as_ref().map(Vec::as_slice), high.as_ref().map(Vec::as_slice));
+        let range = if backwards { range.backwards() } else { range };
+        self.scan(reader, |table| table.scan(reader, &range))
+    }
+
+    fn scan<'r, S: Read>(
+        &self,
+        reader: &'r S,
+        scan: impl Fn(&DynamicTable) -> Result<Scan<'r, S>>,
+    ) -> Result<Rows<'r, S, R>> {
+        Ok(Rows { scan: self.read(reader, scan)?, rows: PhantomData })
+    }
+
+    #[inline]
+    fn read<T>(&self, reader: &impl Read, work: impl Fn(&DynamicTable) -> Result<T>) -> Result<T> {
+        match work(&self.opened) {
+            Err(error) if is_changed(&error) => work(&self.renewed(reader)?),
+            done => done,
+        }
+    }
+
+    #[inline]
+    fn write<T>(
+        &self,
+        tx: &mut Transaction,
+        work: impl Fn(&DynamicTable, &mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        match work(&self.opened, tx) {
+            Err(error) if is_changed(&error) => work(&self.renewed(tx)?, tx),
+            done => done,
+        }
+    }
+
+    /// The table as `reader` sees it.
+    #[cold]
+    fn renewed(&self, reader: &impl Read) -> Result<DynamicTable> {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*newest
+            && reader.table(known.data().name())?.is_some_and(|found| found.id() == known.data().id())
+        {
+            return Ok(known.clone());
+        }
+        let found = DynamicTable::expect(reader, R::TABLE)?;
+        fit::<R>(&R::definition(), found.schema())?;
+        *newest = Some(found.clone());
+        Ok(found)
+    }
+}
+
+fn is_changed(error: &Error) -> bool {
+    error.kind() == ErrorKind::Missing && matches!(Cause::of(error), Some(Cause::SchemaChanged { .. }))
+}
+
+/// That the table is the one of the program.
+fn fit<R: Row>(definition: &Definition, schema: &Schema) -> Result<()> {
+    let differs = |what: String| {
+        let message = format!("table {:?} is another one than the program's: {what}", R::TABLE);
+        Err(Error::new(ErrorKind::Mismatch, message))
+    };
+    let (is, should) = (schema.columns().count(), definition.columns.len());
+    if is != should {
+        return differs(format!("it has {is} columns, not {should}"));
+    }
+    for (is, should) in schema.columns().zip(&definition.columns) {
+        let same = (&is.name, is.kind, is.nullable) == (&should.name, should.kind, should.nullable);
+        if !same {
+            let shown = |column: &crate::Column| {
+                let null = if column.nullable { ", may be null" } else { "" };
+                format!("{:?} of type {}{null}", column.name, column.kind)
+            };
+            return differs(format!("it has a column {}, not {}", shown(is), shown(should)));
+        }
+    }
+    if schema.key() != definition.key {
+        return differs("its primary key differs".to_owned());
+    }
+    for should in &definition.indexes {
+        let same = |is: &crate::Index| is.parts == should.parts && is.unique == should.unique;
+        if schema.index(&should.name).is_some_and(|is| !same(is)) {
+            return differs(format!("its index {:?} differs; drop it to have it built anew", should.name));
+        }
+    }
+    Ok(())
+}
+
+/// Rows of a table, one after the other.
+pub struct Rows<'r, S: Read, R> {
+    scan: Scan<'r, S>,
+    rows: PhantomData<fn() -> R>,
+}
+
+impl<S: Read, R> fmt::Debug for Rows<'_, S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.scan.fmt(f)
+    }
+}
+
+impl<S: Read, R: Row> Iterator for Rows<'_, S, R> {
+    type Item = Result<R>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.scan.next_with(R::from_values) {
+            Ok(Some(row)) => Some(row),
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
