@@ -8,11 +8,12 @@
 //!   That happens at most once per prefix byte, mostly while the page is nearly empty.
 //! * A split lengthens it again ([`split`](crate::split)).
 
+use crate::copy::copy_short;
 use crate::header::{
     DELETED_BIT, HEADER_BYTES, HEADER_PREFIX_BYTES, Kind, LARGE_BIT, MAGIC, SLOT_BYTES, Slot, cell_bytes,
     field, head_of,
 };
-use crate::split::{Piece, common_len, laid_out_bytes};
+use crate::split::{common_len, laid_out_bytes};
 use crate::view::Cell;
 use crate::{LargeRef, Page, Value};
 use base::limits::{is_page_size, max_inline_bytes, max_key_bytes};
@@ -236,10 +237,10 @@ impl<'a> PageMut<'a> {
         let (to_front, rest) = self.bytes[offset..].split_at_mut(front.len());
         let (to_lead, rest) = rest.split_at_mut(lead.len());
         let (to_suffix, rest) = rest.split_at_mut(suffix.len());
-        to_front.copy_from_slice(front);
-        to_lead.copy_from_slice(lead);
-        to_suffix.copy_from_slice(suffix);
-        rest[..back.len()].copy_from_slice(back);
+        copy_short(to_front, front);
+        copy_short(to_lead, lead);
+        copy_short(to_suffix, suffix);
+        copy_short(&mut rest[..back.len()], back);
         let head = if lead.is_empty() {
             head_of(suffix)
         } else {
@@ -275,13 +276,14 @@ impl<'a> PageMut<'a> {
         (end - start - SLOT_BYTES) as u64
     }
 
-    fn set_slot(&mut self, at: usize, slot: Slot) {
+    #[inline]
+    pub(crate) fn set_slot(&mut self, at: usize, slot: Slot) {
         let start = HEADER_BYTES + SLOT_BYTES * at;
         self.bytes[start..start + SLOT_BYTES].copy_from_slice(&slot.encode());
     }
 
     #[inline]
-    fn add_large(&mut self, change: i32) {
+    pub(crate) fn add_large(&mut self, change: i32) {
         if change != 0 {
             let count = i32::from(field::large_count(self.bytes)) + change;
             field::set_large_count(self.bytes, u16::try_from(count).expect("as many as entries"));
@@ -289,7 +291,7 @@ impl<'a> PageMut<'a> {
     }
 
     #[inline]
-    fn add_deletes(&mut self, change: i32) {
+    pub(crate) fn add_deletes(&mut self, change: i32) {
         if change != 0 {
             let count = i32::from(field::deletes(self.bytes)) + change;
             field::set_deletes(self.bytes, u16::try_from(count).expect("as many as entries"));
@@ -387,22 +389,6 @@ impl<'a> PageMut<'a> {
         self.add_deletes(-i32::from(deleted));
     }
 
-    /// Appends the entries of `piece` under this page's prefix, which their keys must share.
-    pub(crate) fn append(&mut self, piece: &Piece<'_>, counters: &mut EditCounters) -> Result<(), NoRoom> {
-        let prefix_len = usize::from(field::prefix_len(self.bytes));
-        for i in piece.range.clone() {
-            let cell = piece.page.cell(i);
-            let at = self.as_page().count();
-            let [lead, suffix] = match at < piece.page.kind().first_keyed() {
-                true => [&[][..], &[]],
-                false => piece.key_behind(i, prefix_len),
-            };
-            self.put(at, lead, Cell { suffix, ..cell }, counters)?;
-            counters.bytes_moved += cell.bytes() as u64;
-        }
-        Ok(())
-    }
-
     /// Sets the birth.
     pub fn set_birth(&mut self, birth: CheckpointNo) {
         field::set_birth(self.bytes, birth.0);
@@ -433,6 +419,6 @@ pub(crate) fn is_large(front: &[u8]) -> bool {
 
 /// Whether a cell with this front is a leaf's, of a deleted key. A child's pointer is longer than the two bytes.
 #[inline]
-fn is_deleted(front: &[u8]) -> bool {
+pub(crate) fn is_deleted(front: &[u8]) -> bool {
     front.len() == 2 && u16::from_le_bytes([front[0], front[1]]) & DELETED_BIT != 0
 }

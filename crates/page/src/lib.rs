@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod alloc;
+mod copy;
 pub mod edit;
 pub mod header;
 pub mod large;

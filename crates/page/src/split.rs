@@ -11,7 +11,10 @@
 //! A page laid out anew takes the longest prefix that its first and last key share, or as much of it as the header
 //! holds, if the page is shorter so.
 
-use crate::header::{HEADER_BYTES, HEADER_PREFIX_BYTES, SLOT_BYTES, cell_bytes};
+use crate::copy::copy_short;
+use crate::edit::{is_deleted, is_large};
+use crate::header::{HEADER_BYTES, HEADER_PREFIX_BYTES, SLOT_BYTES, Slot, cell_bytes, field};
+use crate::view::Cell;
 use crate::{EditCounters, Kind, NoRoom, Page, PageMut};
 use std::ops::Range;
 
@@ -50,11 +53,15 @@ pub(crate) fn common_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
+/// What a page's header and its prefix take up.
+fn front_bytes(prefix_len: usize) -> usize {
+    HEADER_BYTES + if prefix_len > HEADER_PREFIX_BYTES { cell_bytes(prefix_len) } else { 0 }
+}
+
 /// The length that a page would have, gap left out, whose prefix has `prefix_len` bytes and whose entries are
 /// those of the pieces, one after the other.
 pub(crate) fn laid_out_bytes(prefix_len: usize, pieces: &[Piece<'_>]) -> usize {
-    let prefix_bytes = if prefix_len > HEADER_PREFIX_BYTES { cell_bytes(prefix_len) } else { 0 };
-    let mut total = HEADER_BYTES + prefix_bytes;
+    let mut total = front_bytes(prefix_len);
     let mut at = 0;
     for piece in pieces {
         for i in piece.range.clone() {
@@ -94,10 +101,10 @@ impl Page<'_> {
         if insert_at == count {
             return count;
         }
-        let total: usize = (0..count).map(|i| self.cell(i).bytes() + SLOT_BYTES).sum();
+        let total = self.used_bytes() - front_bytes(self.prefix().len());
         let mut left = 0;
-        let half = (0..count).take_while(|&i| {
-            left += self.cell(i).bytes() + SLOT_BYTES;
+        let half = self.slots().iter().take_while(|&&slot| {
+            left += self.cell_len(Slot::decode(slot)) + SLOT_BYTES;
             left <= total / 2
         });
         half.count().clamp(1, count.saturating_sub(1).max(1))
@@ -226,6 +233,59 @@ impl PageMut<'_> {
         let image = self.bytes.to_vec();
         self.lay_out(&prefix, &[Page::trusted(&image).into(), piece], counters);
         Ok(())
+    }
+
+    /// Appends the entries of `piece` under this page's prefix, which their keys must share.
+    fn append(&mut self, piece: &Piece<'_>, counters: &mut EditCounters) -> Result<(), NoRoom> {
+        let prefix_len = usize::from(field::prefix_len(self.bytes));
+        let keyed = piece.page.kind().first_keyed();
+        let mut range = piece.range.clone();
+        while !range.is_empty() {
+            let (i, at) = (range.start, self.as_page().count());
+            let alike = i.min(at) >= keyed && piece.page.prefix().len() == prefix_len;
+            if alike && self.append_alike(piece.page, range.clone(), counters) {
+                break;
+            }
+            let cell = piece.page.cell(i);
+            let [lead, suffix] = match at < keyed {
+                true => [&[][..], &[]],
+                false => piece.key_behind(i, prefix_len),
+            };
+            self.put(at, lead, Cell { suffix, ..cell }, counters)?;
+            counters.bytes_moved += cell.bytes() as u64;
+            range.start += 1;
+        }
+        Ok(())
+    }
+
+    /// Appends entries of a page with the same prefix, as most halves of a split have: cells go over as they are, and
+    /// slots but for their offsets. All of the entries have keys. `false`, and nothing is done, if the gap is too
+    /// small.
+    fn append_alike(&mut self, page: Page<'_>, range: Range<usize>, counters: &mut EditCounters) -> bool {
+        let slots = &page.slots()[range];
+        let cells_bytes: usize = slots.iter().map(|&slot| page.cell_len(Slot::decode(slot))).sum();
+        if self.as_page().gap_bytes() < SLOT_BYTES * slots.len() + cells_bytes {
+            return false;
+        }
+        let count = self.as_page().count();
+        let has_marks = page.has_large() || page.deletes() > 0;
+        let mut offset = field::cells_start(self.bytes) as usize;
+        for (at, &slot) in (count..).zip(slots) {
+            let slot = Slot::decode(slot);
+            let cell = &page.bytes[slot.offset()..slot.offset() + page.cell_len(slot)];
+            offset -= cell.len();
+            copy_short(&mut self.bytes[offset..offset + cell.len()], cell);
+            self.set_slot(at, Slot::new(slot.head(), offset, slot.suffix_len()));
+            if has_marks {
+                let front = &cell[..page.kind().front_bytes()];
+                self.add_large(i32::from(is_large(front)));
+                self.add_deletes(i32::from(is_deleted(front)));
+            }
+        }
+        field::set_cells_start(self.bytes, offset as u32);
+        field::set_count(self.bytes, (count + slots.len()) as u16);
+        counters.bytes_moved += cells_bytes as u64;
+        true
     }
 
     /// Makes this page hold just the entries `range` of `page`, under the longest prefix that pays.

@@ -164,6 +164,16 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// The length that the cell of `slot` takes up.
+    #[inline]
+    pub(crate) fn cell_len(self, slot: Slot) -> usize {
+        let payload_len = match self.kind() {
+            Kind::Leaf => self.value_len(slot.offset()).0,
+            Kind::Inner => 0,
+        };
+        cell_bytes(self.kind().front_bytes() + slot.suffix_len() + payload_len)
+    }
+
     #[inline]
     pub(crate) fn cell(self, i: usize) -> Cell<'a> {
         let slot = self.slot(i);
