@@ -55,6 +55,7 @@
 extern crate self as rows;
 
 mod alter;
+mod batch;
 mod build;
 mod catalog;
 mod cause;
@@ -74,6 +75,7 @@ mod typed;
 mod value;
 mod write;
 
+pub use batch::{Batch, BatchScan, Bounds};
 pub use build::{BuildProgress, build_index, finish_index, unfinished_indexes};
 pub use cause::Cause;
 pub use check::{CheckReport, Problem, check};

@@ -25,6 +25,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/profile/src/native/modules.rs", "the loader's list of what is mapped"),
     ("crates/profile/src/native/signal.rs", "a signal handler, and its timer"),
     ("crates/profile/src/native/unwind.rs", "registers, and stacks read while they are in use"),
+    ("crates/sql/src/vtab.rs", "SQLite's interface for virtual tables, which is C's"),
     ("crates/store/src/scan.rs", "a cursor keeps looking at the view that a call of its snapshot keeps"),
     ("crates/store/src/snapshot.rs", "a snapshot looks at the view that its slot holds"),
     ("crates/store/src/view.rs", "views that are found without a lock and freed when no slot holds them"),

@@ -1,0 +1,281 @@
+//! Scans that are read a batch at a time, and hold nothing of the database between: what SQL is made of.
+//!
+//! A scan goes through the primary key or an index, from one end of its bounds to the other. It remembers the key that
+//! it came to, not a cursor, so that rows may be written, and transactions begin and end, between two batches. Each
+//! batch is read from one snapshot or transaction, index entries and their rows together.
+
+use crate::key;
+use crate::key::{Parts, Shape};
+use crate::read::Read;
+use crate::table::{DynamicTable, OpenIndex};
+use crate::value::Value;
+use pando::{Result, Span};
+use std::ops::{Bound, Range};
+
+/// Which rows, by the parts of the primary key or an index: the first ones equal to values, the next one within bounds.
+#[derive(Clone, Debug)]
+pub struct Bounds<'v> {
+    /// Values of the first parts.
+    pub equal: Vec<Value<'v>>,
+    /// The smallest value of the part behind, whichever way that part is ordered.
+    pub lower: Bound<Value<'v>>,
+    /// The largest.
+    pub upper: Bound<Value<'v>>,
+}
+
+impl Default for Bounds<'_> {
+    fn default() -> Self {
+        Bounds { equal: Vec::new(), lower: Bound::Unbounded, upper: Bound::Unbounded }
+    }
+}
+
+/// A batch takes no more rows once it holds so many bytes.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// A scan of a table: see the top of the file.
+#[derive(Debug)]
+pub struct BatchScan {
+    table: DynamicTable,
+    /// Its place among the table's indexes; `None`: the primary key.
+    index: Option<usize>,
+    /// What is still to be read: from the first of these keys, up to but for the second.
+    start: Vec<u8>,
+    end: Option<Vec<u8>>,
+    backwards: bool,
+    /// Whether entries alone are read, and not the rows that they lead to.
+    entries_only: bool,
+    is_done: bool,
+    /// Whether it is known that the handle is not out of date.
+    is_checked: bool,
+}
+
+/// Rows as they were read.
+#[derive(Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    /// Of each row: its primary key, or the index's entry if that alone was read; its value.
+    rows: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl Batch {
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        let middle = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.rows.push((start..middle, middle..self.bytes.len()));
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+    }
+
+    /// The primary key of a row, as the engine has it; the entry's key if entries alone were read.
+    pub fn key(&self, row: usize) -> &[u8] {
+        &self.bytes[self.rows[row].0.clone()]
+    }
+
+    /// The bytes in which all that [`BatchScan::visit`] lends lie.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn value(&self, row: usize) -> &[u8] {
+        &self.bytes[self.rows[row].1.clone()]
+    }
+}
+
+impl BatchScan {
+    /// A scan through the primary key, or the index of that name, in its order or backwards. With `entries_only`, rows
+    /// are not read: [`BatchScan::visit`] shows what the entries give back.
+    ///
+    /// # Errors
+    /// `Missing` if there is no such index, `Invalid` if it is being built, or the bounds do not fit its parts.
+    pub fn new(
+        table: &DynamicTable,
+        index: Option<&str>,
+        bounds: &Bounds<'_>,
+        backwards: bool,
+        entries_only: bool,
+    ) -> Result<Self> {
+        let open = index.map(|name| table.open_index(name)).transpose()?;
+        let prefix = table.prefix_bytes(open, &bounds.equal)?;
+        let shape = shapes(table, open).get(bounds.equal.len()).copied();
+        let span = match shape {
+            Some(shape) => within(&prefix, shape, &bounds.lower, &bounds.upper)?,
+            None => Some((prefix.clone(), pando::keys::prefix_end(&prefix))),
+        };
+        let is_done = span.is_none();
+        let (start, end) = span.unwrap_or_default();
+        let at = |open: &OpenIndex| table.inner.indexes.iter().position(|known| std::ptr::eq(known, open));
+        let (index, table) = (open.and_then(at), table.clone());
+        Ok(BatchScan { table, index, start, end, backwards, entries_only, is_done, is_checked: false })
+    }
+
+    /// The table.
+    pub fn table(&self) -> &DynamicTable {
+        &self.table
+    }
+
+    fn open(&self) -> Option<&OpenIndex> {
+        self.index.map(|index| &self.table.inner.indexes[index])
+    }
+
+    /// Reads the next rows, `most` or fewer, in place of what `batch` had. None are left if there is none.
+    ///
+    /// # Errors
+    /// [`crate::Cause::SchemaChanged`] if the table was altered since the handle was opened.
+    pub fn fill(&mut self, reader: &impl Read, most: usize, batch: &mut Batch) -> Result<()> {
+        batch.clear();
+        if self.is_done {
+            return Ok(());
+        }
+        let open = self.open();
+        if open.is_some() && !self.is_checked {
+            // An index has no version in its name: the rows' table knows.
+            let checked = reader.get_with(self.table.data(), b"", |_| ());
+            checked.map_err(|error| self.table.told(error, None))?;
+        }
+        let entries = open.map_or(self.table.data(), |open| &open.table);
+        let end = self.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let cursor = reader.cursor(entries, Span::between(Bound::Included(&self.start), end));
+        let mut cursor = cursor.map_err(|error| self.table.told(error, open))?;
+        let mut last = Vec::new();
+        while batch.len() < most && batch.bytes.len() < BATCH_BYTES {
+            let entry = if self.backwards { cursor.prev() } else { cursor.next() };
+            let Some((key, value)) = entry.map_err(|error| self.table.told(error, open))? else {
+                self.is_done = true;
+                break;
+            };
+            match open {
+                Some(open) if !self.entries_only => self.push_row(reader, open, key, value, batch)?,
+                _ => batch.push(key, value),
+            }
+            if batch.len() == most || batch.bytes.len() >= BATCH_BYTES {
+                last.extend_from_slice(key);
+            }
+        }
+        drop(cursor);
+        self.is_checked = true;
+        if self.backwards {
+            self.end = Some(last);
+        } else {
+            // The next key that there can be.
+            last.push(0);
+            self.start = last;
+        }
+        Ok(())
+    }
+
+    /// The row that an entry leads to.
+    fn push_row(
+        &self,
+        reader: &impl Read,
+        open: &OpenIndex,
+        key: &[u8],
+        value: &[u8],
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let primary = self.table.primary_of(open, key, value)?;
+        let found = reader.get_with(self.table.data(), primary, |row| batch.push(primary, row));
+        match found.map_err(|error| self.table.told(error, Some(open)))? {
+            Some(()) => Ok(()),
+            None => Err(self.table.bad_entry(open, key, "leads to no row")),
+        }
+    }
+
+    /// Shows the values of a row of the batch by their places; of an entry that was read alone, those it gives back.
+    ///
+    /// # Errors
+    /// `Corruption` if its bytes are no row.
+    pub fn visit<'b>(
+        &self,
+        batch: &'b Batch,
+        row: usize,
+        mut found: impl FnMut(usize, Value<'b>),
+    ) -> Result<()> {
+        let (key, value) = (batch.key(row), batch.value(row));
+        match self.open() {
+            Some(open) if self.entries_only => self.visit_entry(open, key, value, found),
+            _ => {
+                let row = self.table.decode(key, value)?;
+                row.into_iter().enumerate().for_each(|(place, value)| found(place, value));
+                Ok(())
+            }
+        }
+    }
+
+    fn visit_entry<'b>(
+        &self,
+        open: &OpenIndex,
+        key: &'b [u8],
+        value: &'b [u8],
+        mut found: impl FnMut(usize, Value<'b>),
+    ) -> Result<()> {
+        let damaged = || self.table.bad_entry(open, key, "is not one");
+        let mut parts = Parts::new(key);
+        for ((place, shape), part) in open.parts.iter().zip(open.index.parts()) {
+            let value = parts.next(*shape).ok_or_else(damaged)?;
+            if shape.is_recoverable() && part.pointer().is_none() {
+                found(*place, value);
+            }
+        }
+        let mut parts = Parts::new(if value.is_empty() { parts.rest() } else { value });
+        for (place, shape) in &self.table.inner.key {
+            let value = parts.next(*shape).ok_or_else(damaged)?;
+            if shape.is_recoverable() {
+                found(*place, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The part that bounds are for, of each part.
+fn shapes(table: &DynamicTable, open: Option<&OpenIndex>) -> Vec<Shape> {
+    let parts = open.map_or(&table.inner.key, |open| &open.parts);
+    parts.iter().map(|(_, shape)| *shape).collect()
+}
+
+/// From the first key, up to but for the second.
+type Keys = (Vec<u8>, Option<Vec<u8>>);
+
+/// The keys that begin with `prefix` and then have a part within bounds; `None`: there can be none.
+fn within(
+    prefix: &[u8],
+    shape: Shape,
+    lower: &Bound<Value<'_>>,
+    upper: &Bound<Value<'_>>,
+) -> Result<Option<Keys>> {
+    let with = |value: &Value<'_>| {
+        let mut key = prefix.to_vec();
+        key::push(&mut key, shape, value).map(|()| key)
+    };
+    let after = |key: Vec<u8>| pando::keys::prefix_end(&key);
+    let (first, last) = if shape.descending { (upper, lower) } else { (lower, upper) };
+    // All keys with one value of the part begin with the same bytes.
+    let start = match first {
+        Bound::Unbounded => Some(prefix.to_vec()),
+        Bound::Included(value) => Some(with(value)?),
+        Bound::Excluded(value) => after(with(value)?),
+    };
+    let Some(start) = start else { return Ok(None) };
+    let end = match last {
+        Bound::Unbounded => after(prefix.to_vec()),
+        Bound::Included(value) => after(with(value)?),
+        Bound::Excluded(value) => Some(with(value)?),
+    };
+    let is_empty = end.as_ref().is_some_and(|end| *end <= start);
+    Ok((!is_empty).then_some((start, end)))
+}

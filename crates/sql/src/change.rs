@@ -1,0 +1,378 @@
+//! What `INSERT`, `UPDATE` and `DELETE` do to one row.
+//!
+//! Constraints in their order: types, `NOT NULL`, `CHECK`, the primary key, unique indexes. A row that breaks one
+//! writes nothing; what becomes of the statement then is for SQLite to say, by the code it gets: `Failure::code` of
+//! [`PandoTable::refused`].
+
+use crate::catalog::{RowId, SqlColumn};
+use crate::failure::{Failure, Outcome};
+use crate::lexer::quote;
+use crate::session::{Conflict, Conflicts};
+use crate::table::PandoTable;
+use crate::vtab::{Change, OnConflict, Row};
+use rows::{Cause, ColumnType, DynamicTable, KeyRange, Value};
+use rusqlite::ffi;
+use rusqlite::types::ValueRef;
+use std::borrow::Cow;
+use std::ffi::c_int;
+
+/// The version of SQLite from which on a virtual table may say which constraint a row breaks, whatever is to become of
+/// it.
+const KNOWS_EXTENDED_CODES: i32 = 3_054_000;
+
+/// A value as a column of a type holds it; `Err` gives back what it cannot.
+pub(crate) fn coerce(kind: ColumnType, value: Value<'_>) -> Result<Value<'_>, Value<'_>> {
+    match (kind, value) {
+        (_, Value::Null) => Ok(Value::Null),
+        (ColumnType::Any, value) => Ok(value),
+        (ColumnType::Int, value @ Value::Int(_))
+        | (ColumnType::Float, value @ Value::Float(_))
+        | (ColumnType::Text, value @ Value::Text(_))
+        | (ColumnType::Bytes, value @ Value::Bytes(_)) => Ok(value),
+        (ColumnType::Bool, Value::Int(number @ 0..=1)) => Ok(Value::Bool(number == 1)),
+        (ColumnType::UInt, Value::Int(number)) if number >= 0 => Ok(Value::UInt(number as u64)),
+        (ColumnType::Timestamp, Value::Int(number)) => Ok(Value::Timestamp(number)),
+        (ColumnType::Uuid, Value::Bytes(bytes)) => match <[u8; 16]>::try_from(&bytes[..]) {
+            Ok(uuid) => Ok(Value::Uuid(uuid)),
+            Err(_) => Err(Value::Bytes(bytes)),
+        },
+        (ColumnType::Json, Value::Text(text)) => match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
+            Ok(_) => Ok(Value::Json(text)),
+            Err(_) => Err(Value::Text(text)),
+        },
+        (_, value) => Err(value),
+    }
+}
+
+fn type_name(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::Null => "NULL",
+        Value::Float(_) => "REAL",
+        Value::Text(_) | Value::Json(_) => "TEXT",
+        Value::Bytes(_) | Value::Uuid(_) => "BLOB",
+        _ => "INTEGER",
+    }
+}
+
+impl PandoTable {
+    /// Carries out a change.
+    pub fn change(&self, change: Change<'_>) -> Outcome<i64> {
+        match change {
+            Change::Delete { id } => {
+                let key = self.key_of(id)?;
+                self.tables
+                    .session
+                    .write(|tx| Ok(self.table.rows.delete(tx, &key)))?
+                    .map_err(|e| self.told(e))?;
+                Ok(id)
+            }
+            Change::Insert { id, row, on_conflict } => self.insert(id, &row, on_conflict),
+            Change::Update { old, new, row, on_conflict } => self.replace(old, new, &row, on_conflict),
+        }
+    }
+
+    fn insert(&self, id: ValueRef<'_>, row: &Row<'_>, on_conflict: OnConflict) -> Outcome<i64> {
+        let mut values = self.values(row, on_conflict)?;
+        let (place, is_given) = match self.table.row_id {
+            RowId::Made => (None, true),
+            RowId::Hidden => (Some(0), id != ValueRef::Null),
+            RowId::Column(place) => (Some(place), id != ValueRef::Null || !values[place].is_null()),
+        };
+        if let (Some(place), true, true) = (place, is_given, values[place.unwrap_or(0)].is_null()) {
+            values[place] = given_id(id)?;
+        }
+        self.check(&values, on_conflict)?;
+        loop {
+            if let Some(place) = place {
+                values[place] = match &values[place] {
+                    Value::Int(id) if is_given => {
+                        self.table.note_row_id(*id, || self.largest_row_id()).map_err(|e| self.told(e))?;
+                        Value::Int(*id)
+                    }
+                    _ => Value::Int(self.next_row_id()?),
+                };
+            }
+            let inserted = self.tables.session.write(|tx| Ok(self.table.rows.insert(tx, &values)))?;
+            match inserted {
+                Ok(()) => break,
+                // Rows may have come by another way than SQL: the next id, then.
+                Err(error) if !is_given && is_duplicate_key(&error) => {}
+                Err(error) => self.resolve(error, &values, on_conflict)?,
+            }
+        }
+        self.note_written(&values);
+        Ok(place.map_or(0, |place| integer(&values[place])))
+    }
+
+    fn replace(&self, old: i64, new: ValueRef<'_>, row: &Row<'_>, on_conflict: OnConflict) -> Outcome<i64> {
+        let key = self.key_of(old)?;
+        let mut values = self.values(row, on_conflict)?;
+        match self.table.row_id {
+            RowId::Hidden => values[0] = given_id(new)?,
+            RowId::Column(place) if values[place].is_null() => {
+                return Err(Failure::new(ffi::SQLITE_MISMATCH, "datatype mismatch"));
+            }
+            // `UPDATE t SET rowid = ...`.
+            RowId::Column(place) if new != ValueRef::Integer(old) => values[place] = given_id(new)?,
+            RowId::Made if new != ValueRef::Integer(old) => {
+                let name = self.table.name();
+                return Err(Failure::error(format!("rows of {name} have no ids of their own to be changed")));
+            }
+            RowId::Column(_) | RowId::Made => {}
+        }
+        if let RowId::Column(place) = self.table.row_id {
+            let id = integer(&values[place]);
+            self.table.note_row_id(id, || self.largest_row_id()).map_err(|e| self.told(e))?;
+        }
+        self.check(&values, on_conflict)?;
+        loop {
+            let replaced = self.tables.session.write(|tx| Ok(self.table.rows.replace(tx, &key, &values)))?;
+            match replaced {
+                Ok(_) => break,
+                Err(error) => self.resolve(error, &values, on_conflict)?,
+            }
+        }
+        self.note_written(&values);
+        Ok(old)
+    }
+
+    /// The row's values by place: of their columns' types, and null where they may be.
+    fn values<'v>(&self, row: &Row<'v>, on_conflict: OnConflict) -> Outcome<Vec<Value<'v>>> {
+        let table = &self.table;
+        let mut values = Vec::with_capacity(table.columns.len() + 1);
+        if table.hidden() > 0 {
+            values.push(Value::Null);
+        }
+        for (place, column) in table.columns.iter().enumerate() {
+            let value = column.affinity.apply(row.get(place));
+            let not_text = || {
+                Failure::new(ffi::SQLITE_CONSTRAINT_DATATYPE, self.misfit(column, "text that is not UTF-8"))
+            };
+            let value = coerce(column.kind, value.ok_or_else(not_text)?);
+            let is_row_id = table.row_id == RowId::Column(place);
+            let value = match value {
+                Ok(Value::Null) if !column.is_nullable && !is_row_id => {
+                    self.instead_of_null(column, on_conflict)?
+                }
+                Ok(value) => value,
+                Err(_) if is_row_id => return Err(Failure::new(ffi::SQLITE_MISMATCH, "datatype mismatch")),
+                Err(value) => {
+                    let what = format!("{} value", type_name(&value));
+                    let code = ffi::SQLITE_CONSTRAINT_DATATYPE;
+                    return Err(self.refused(on_conflict, code, self.misfit(column, &what)));
+                }
+            };
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    fn misfit(&self, column: &SqlColumn, what: &str) -> String {
+        let kind = match column.kind {
+            ColumnType::Int => "INTEGER",
+            ColumnType::Float => "REAL",
+            ColumnType::Text => "TEXT",
+            ColumnType::Bytes => "BLOB",
+            other => other.name(),
+        };
+        format!("cannot store {what} in {kind} column {}.{}", self.table.name(), column.name)
+    }
+
+    /// `OR REPLACE` puts the default where there may be no null.
+    fn instead_of_null(&self, column: &SqlColumn, on_conflict: OnConflict) -> Outcome<Value<'static>> {
+        let schema = self.table.rows.schema();
+        let known = schema.columns().find(|known| known.name() == column.name);
+        match known.and_then(|known| known.default_value()) {
+            Some(value) if on_conflict == OnConflict::Replace && !value.is_null() => Ok(value.clone()),
+            _ => {
+                let message = format!("NOT NULL constraint failed: {}.{}", self.table.name(), column.name);
+                Err(self.refused(on_conflict, ffi::SQLITE_CONSTRAINT_NOTNULL, message))
+            }
+        }
+    }
+
+    /// `CHECK`: SQLite inserts the row into a table of its own that has these constraints.
+    fn check(&self, values: &[Value<'_>], on_conflict: OnConflict) -> Outcome {
+        let checks = &self.table.note.checks;
+        if checks.is_empty() {
+            return Ok(());
+        }
+        let schema = self.table.rows.schema();
+        let name = format!("\"{}.{}\"", schema.id(), schema.version());
+        let checker = self.tables.checker()?;
+        let insert = format!("INSERT INTO {name} VALUES({})", vec!["?"; self.table.columns.len()].join(", "));
+        let mut insert = match checker.prepare_cached(&insert) {
+            Ok(insert) => insert,
+            Err(_) => {
+                checker.execute_batch(&self.check_table(&name)).map_err(Failure::from)?;
+                checker.prepare_cached(&insert).map_err(Failure::from)?
+            }
+        };
+        let shown = values[self.table.hidden()..].iter().map(sqlite_value);
+        let inserted = insert.execute(rusqlite::params_from_iter(shown));
+        checker.execute(&format!("DELETE FROM {name}"), []).map_err(Failure::from)?;
+        match inserted {
+            Ok(_) => Ok(()),
+            Err(rusqlite::Error::SqliteFailure(error, message))
+                if error.extended_code == ffi::SQLITE_CONSTRAINT_CHECK =>
+            {
+                Err(self.refused(on_conflict, ffi::SQLITE_CONSTRAINT_CHECK, message.unwrap_or_default()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn check_table(&self, name: &str) -> String {
+        let columns = self.table.columns.iter().map(|column| {
+            let collate = match column.collation {
+                rows::Collation::NoCase => " COLLATE NOCASE",
+                rows::Collation::RTrim => " COLLATE RTRIM",
+                _ => "",
+            };
+            format!("{} {}{collate}", quote(&column.name), column.declared)
+        });
+        let checks = self.table.note.checks.iter().map(|check| format!("CHECK ({check})"));
+        let lines: Vec<_> = columns.chain(checks).collect();
+        format!("CREATE TABLE IF NOT EXISTS {name} ({})", lines.join(", "))
+    }
+
+    /// What a row that could not be written means under `on_conflict`: an error, or, once the rows in its way are
+    /// gone, that it can be tried again.
+    fn resolve(&self, error: pando::Error, values: &[Value<'_>], on_conflict: OnConflict) -> Outcome {
+        let Some(Cause::Duplicate { index, columns, .. }) = Cause::of(&error) else {
+            return Err(self.told(error));
+        };
+        if on_conflict == OnConflict::Replace {
+            let key = self.key_in_the_way(index.as_deref(), values)?;
+            self.tables
+                .session
+                .write(|tx| Ok(self.table.rows.delete(tx, &key)))?
+                .map_err(|e| self.told(e))?;
+            return Ok(());
+        }
+        let Failure { code, message } = Failure::duplicate(self.table.name(), index.is_none(), columns);
+        if self.tables.session.watch(|watch| watch.conflicts.is_some()) {
+            let key = self.key_in_the_way(index.as_deref(), values)?;
+            let failure = Failure::new(code, message.clone());
+            let found = Some(Conflict { columns: columns.clone(), key, failure });
+            self.tables.session.watch(|watch| watch.conflicts = Some(Conflicts { found, refused: None }));
+            return Err(Failure::new(ffi::SQLITE_CONSTRAINT, message));
+        }
+        Err(self.refused(on_conflict, code, message))
+    }
+
+    /// The primary key of the row that has these values where they must be unique.
+    fn key_in_the_way(&self, index: Option<&str>, values: &[Value<'_>]) -> Outcome<Vec<Value<'static>>> {
+        let rows = &self.table.rows;
+        let of_row = |row: &[Value<'_>]| key_values(rows, row);
+        let Some(index) = index else { return Ok(of_row(values)) };
+        let parts = rows.schema().index(index).map(|index| index.parts()).unwrap_or_default();
+        let places = parts.iter().map(|part| rows.schema().place(part.column()).expect("parts are columns"));
+        let wanted: Vec<_> = places.map(|place| values[place].borrowed()).collect();
+        let found = self.tables.session.write(|tx| {
+            let range = KeyRange::prefix(&wanted);
+            Ok(rows.scan_index(tx, index, &range).and_then(|mut scan| scan.next_with(|row| of_row(&row))))
+        })?;
+        let gone = || Failure::new(ffi::SQLITE_CORRUPT, format!("index {index} has a row that is not there"));
+        found.map_err(|error| self.told(error))?.ok_or_else(gone)
+    }
+
+    /// That a row breaks a constraint. An older
+    /// SQLite skips it, or keeps what the statement has done, at the plain code
+    /// alone. `ON CONFLICT` is about rows in the way, and leaves out no others.
+    fn refused(&self, on_conflict: OnConflict, code: c_int, message: String) -> Failure {
+        self.tables.session.watch(|watch| {
+            if let Some(conflicts) = &mut watch.conflicts {
+                conflicts.refused = Some(Failure::new(code, message.clone()));
+            }
+        });
+        let is_old = rusqlite::version_number() < KNOWS_EXTENDED_CODES;
+        let code = if is_old && on_conflict != OnConflict::Abort { ffi::SQLITE_CONSTRAINT } else { code };
+        Failure::new(code, message)
+    }
+
+    fn note_written(&self, values: &[Value<'_>]) {
+        self.tables.session.watch(|watch| {
+            if let Some(written) = &mut watch.written {
+                written.push(key_values(&self.table.rows, values));
+            }
+        });
+    }
+
+    /// The primary key of the row that SQLite knows by an id.
+    fn key_of(&self, id: i64) -> Outcome<Vec<Value<'static>>> {
+        match self.table.row_id {
+            RowId::Made => {
+                let table = self.table.rows.schema().id();
+                let known = self.tables.session.row_key(table, id);
+                known.ok_or_else(|| Failure::error("this row's id is of another transaction"))
+            }
+            _ => Ok(vec![Value::Int(id)]),
+        }
+    }
+
+    fn next_row_id(&self) -> Outcome<i64> {
+        let claimed = self.table.claim_row_id(|| self.largest_row_id());
+        let full =
+            || Failure::new(ffi::SQLITE_FULL, format!("table {} is out of row ids", self.table.name()));
+        claimed.map_err(|error| self.told(error))?.ok_or_else(full)
+    }
+
+    /// The largest id of a row, as was acknowledged last. Not as the transaction sees it: it would conflict with
+    /// whoever adds one.
+    fn largest_row_id(&self) -> pando::Result<i64> {
+        let snapshot = self.tables.latest_snapshot()?;
+        let place = if let RowId::Column(place) = self.table.row_id { place } else { 0 };
+        let range = KeyRange::all().backwards();
+        let largest = self
+            .table
+            .rows
+            .scan(&snapshot, &range)
+            .and_then(|mut scan| scan.next_with(|row| integer(&row[place])));
+        match largest {
+            // Made in this transaction: nobody else has written to it.
+            Err(error) if error.kind() == pando::ErrorKind::Missing => Ok(0),
+            largest => Ok(largest?.unwrap_or(0)),
+        }
+    }
+}
+
+/// The values of a row's primary key.
+fn key_values(rows: &DynamicTable, row: &[Value<'_>]) -> Vec<Value<'static>> {
+    let schema = rows.schema();
+    let places = schema.key().iter().map(|part| schema.place(part.column()).expect("a key is of columns"));
+    places.map(|place| row[place].borrowed().into_owned()).collect()
+}
+
+fn is_duplicate_key(error: &pando::Error) -> bool {
+    matches!(Cause::of(error), Some(Cause::Duplicate { index: None, .. }))
+}
+
+fn integer(value: &Value<'_>) -> i64 {
+    match value {
+        Value::Int(number) => *number,
+        other => unreachable!("a row's id is an integer, not {other}"),
+    }
+}
+
+fn given_id<'v>(id: ValueRef<'_>) -> Outcome<Value<'v>> {
+    match crate::affinity::Affinity::Integer.apply(id) {
+        Some(Value::Int(id)) => Ok(Value::Int(id)),
+        _ => Err(Failure::new(ffi::SQLITE_MISMATCH, "datatype mismatch")),
+    }
+}
+
+/// A value as SQLite has it.
+pub(crate) fn sqlite_value(value: &Value<'_>) -> rusqlite::types::Value {
+    use rusqlite::types::Value as Sqlite;
+    match value {
+        Value::Null => Sqlite::Null,
+        Value::Bool(value) => Sqlite::Integer((*value).into()),
+        Value::Int(value) | Value::Timestamp(value) => Sqlite::Integer(*value),
+        Value::UInt(value) => i64::try_from(*value).map_or(Sqlite::Real(*value as f64), Sqlite::Integer),
+        Value::Float(value) => Sqlite::Real(*value),
+        Value::Text(text) | Value::Json(text) => Sqlite::Text(text.clone().into_owned()),
+        Value::Bytes(bytes) => Sqlite::Blob(Cow::clone(bytes).into_owned()),
+        Value::Uuid(bytes) => Sqlite::Blob(bytes.to_vec()),
+    }
+}

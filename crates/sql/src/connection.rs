@@ -1,0 +1,499 @@
+//! Connections: where statements are run.
+//!
+//! Most statements go to SQLite as they are. Some it has no answer for, since to it every table is a virtual one:
+//! * `CREATE`, `ALTER` and `DROP` of tables and indexes: `ddl.rs`;
+//! * columns left out of an `INSERT`, `ON CONFLICT`, `RETURNING`: `dml.rs`.
+
+use crate::catalog::Engine;
+use crate::ddl::{self, Ddl};
+use crate::dml::{self, Dml};
+use crate::error::{Error, Result};
+use crate::lexer;
+use crate::session::{MARKER, Session};
+use crate::tables::Tables;
+use crate::vtab::Host;
+use base::seams::Random;
+use pando::{Database, TransactionOptions};
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{CachedStatement, OpenFlags};
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// A database, as SQL sees it: what its connections share. Clones are the same.
+///
+/// ```
+/// # fn main() -> Result<(), sql::Error> {
+/// # let db = pando::Database::builder().in_memory()?;
+/// let sql = sql::Sql::new(db);
+/// let connection = sql.connect()?;
+/// connection.execute_batch(
+///     "CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+///      INSERT INTO fruit(name) VALUES ('apple'), ('lemon');",
+/// )?;
+/// let mut statement = connection.prepare("SELECT name FROM fruit WHERE id = ?")?;
+/// let mut rows = statement.query(&[2.into()])?;
+/// assert_eq!(rows.next()?.unwrap().get(0), sql::ValueRef::Text(b"lemon"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Sql {
+    engine: Arc<Engine>,
+}
+
+/// How often a statement outside of a transaction is run again after conflicts.
+const RETRIES: u32 = 12;
+/// Statements that a connection keeps prepared.
+const KEPT_STATEMENTS: usize = 32;
+
+impl Sql {
+    /// SQL over a database.
+    pub fn new(db: Database) -> Self {
+        Sql { engine: Arc::new(Engine::new(db)) }
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.engine.db
+    }
+
+    /// A new connection. It has its own transactions, temporary tables and settings; it costs some tens of
+    /// microseconds, and no part of the database's memory until it is used.
+    pub fn connect(&self) -> Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let sqlite = rusqlite::Connection::open_in_memory_with_flags(flags)?;
+        sqlite.set_prepared_statement_cache_capacity(KEPT_STATEMENTS);
+        let host = Host::of(&sqlite);
+        let tables = Arc::new(Tables::new(&self.engine));
+        tables.register_marker(host)?;
+        Ok(Connection { sqlite, tables, host })
+    }
+}
+
+impl fmt::Debug for Sql {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sql").field("database", &self.engine.db).finish_non_exhaustive()
+    }
+}
+
+/// A connection: one transaction at a time. `Send`, not `Sync`; make one for each thread, they write side by side.
+///
+/// A statement outside of a transaction is one of its own. If it conflicts with another connection's, it is run again,
+/// up to a dozen times; within `BEGIN` a conflict is an error at `COMMIT`, whose code is `SQLITE_BUSY_SNAPSHOT`
+/// ([`Error::is_conflict`]): run the transaction again.
+pub struct Connection {
+    // First, so that it is closed before what its tables look at is dropped.
+    pub(crate) sqlite: rusqlite::Connection,
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) host: Host,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("database", &self.tables.engine.db).finish_non_exhaustive()
+    }
+}
+
+/// Stops a statement of a connection, from another thread.
+pub struct Interrupt(rusqlite::InterruptHandle);
+
+impl fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Interrupt")
+    }
+}
+
+impl Interrupt {
+    /// Stops what runs now; it fails with [`Error::is_interrupted`], and a transaction of its own is undone.
+    pub fn interrupt(&self) {
+        self.0.interrupt();
+    }
+}
+
+impl Connection {
+    /// The isolation and durability of transactions that begin from now on.
+    pub fn set_transaction_options(&self, options: TransactionOptions) {
+        self.session().set_options(options);
+    }
+
+    /// What stops a running statement.
+    pub fn interrupt_handle(&self) -> Interrupt {
+        Interrupt(self.sqlite.get_interrupt_handle())
+    }
+
+    /// Calls `stop` about every million steps of a running statement; once it answers true, the statement fails with
+    /// [`Error::is_interrupted`]. For limits of time, and for progress.
+    pub fn on_progress(&mut self, stop: Option<impl FnMut() -> bool + Send + 'static>) -> Result<()> {
+        const STEPS: i32 = 100_000;
+        Ok(self.sqlite.progress_handler(STEPS, stop)?)
+    }
+
+    /// Whether no explicit transaction is open.
+    pub fn is_autocommit(&self) -> bool {
+        self.sqlite.is_autocommit()
+    }
+
+    /// The id of the row that was inserted last.
+    pub fn last_insert_row_id(&self) -> i64 {
+        self.sqlite.last_insert_rowid()
+    }
+
+    /// Runs a statement to its end; answers how many rows it inserted, updated or deleted. `?` stand for `parameters`.
+    pub fn execute(&self, sql: &str, parameters: &[Value]) -> Result<u64> {
+        self.prepare(sql)?.execute(parameters)
+    }
+
+    /// Runs statements one after the other, up to the first that fails.
+    pub fn execute_batch(&self, mut sql: &str) -> Result<()> {
+        while let Some(first) = lexer::split_first(sql) {
+            self.execute(first.statement, &[])?;
+            sql = first.rest;
+        }
+        Ok(())
+    }
+
+    /// All rows of a query.
+    pub fn query(&self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>> {
+        let mut statement = self.prepare(sql)?;
+        let mut rows = statement.query(parameters)?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next()? {
+            all.push((0..row.len()).map(|column| own(row.get(column))).collect());
+        }
+        Ok(all)
+    }
+
+    /// A statement, the only one in `sql`, ready to be run many times.
+    pub fn prepare(&self, sql: &str) -> Result<Statement<'_>> {
+        let none = lexer::First { statement: "", rest: "", is_complete: false };
+        let first = lexer::split_first(sql).unwrap_or(none);
+        if lexer::split_first(first.rest).is_some() {
+            return Err(Error::new("there is more than one statement"));
+        }
+        let sql = first.statement;
+        if let Some(ddl) = Ddl::parse(sql)? {
+            return Ok(Statement { connection: self, kind: Kind::Ddl(ddl) });
+        }
+        if self.session().take_undone() {
+            self.reload()?;
+        }
+        if let Some(dml) = Dml::parse(sql) {
+            self.know_table(&dml)?;
+            match dml::plan(dml, &self.tables.known())? {
+                dml::Planned::Plain => {}
+                dml::Planned::Text(text) => {
+                    let statement = self.prepare_sqlite(&text)?;
+                    return Ok(Statement { connection: self, kind: Kind::Sqlite(statement) });
+                }
+                dml::Planned::Steps(steps) => {
+                    steps.check(self)?;
+                    return Ok(Statement { connection: self, kind: Kind::Steps(steps) });
+                }
+            }
+        }
+        Ok(Statement { connection: self, kind: Kind::Sqlite(self.prepare_sqlite(sql)?) })
+    }
+
+    /// Sees to it that the statement's table is known, if there is one of that name.
+    fn know_table(&self, dml: &Dml<'_>) -> Result<()> {
+        if self.tables.known().find(&dml.table).is_some() {
+            return Ok(());
+        }
+        if self.tables.take_latest(self.host)? && self.tables.known().find(&dml.table).is_some() {
+            return Ok(());
+        }
+        self.reload()
+    }
+
+    /// Reads the schemas again.
+    pub(crate) fn reload(&self) -> Result<()> {
+        self.session().enter(self.host)?;
+        self.tables.reload(self.host)?;
+        if self.is_autocommit() {
+            self.session().rest();
+        }
+        Ok(())
+    }
+
+    /// Prepares a statement as it is. If SQLite does not know what it names, the schemas are read first.
+    pub(crate) fn prepare_sqlite(&self, sql: &str) -> Result<CachedStatement<'_>> {
+        let first = self.sqlite.prepare_cached(sql);
+        if first.is_ok() {
+            return Ok(first?);
+        }
+        if self.tables.take_latest(self.host)?
+            && let Ok(statement) = self.sqlite.prepare_cached(sql)
+        {
+            return Ok(statement);
+        }
+        self.reload()?;
+        let prepared = self.sqlite.prepare_cached(sql);
+        prepared.map_err(|error| {
+            let error = Error::from(error);
+            let about_marker = error.message().contains(MARKER);
+            if about_marker { Error::new("this table is the connection's own") } else { error }
+        })
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.tables.session
+    }
+
+    /// Runs `work` so that all of it happens or nothing: in a transaction of its own, which is run again after a
+    /// conflict, or within the one that is open.
+    pub(crate) fn atomically<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        if !self.is_autocommit() {
+            self.control("SAVEPOINT pando_statement")?;
+            let done = work();
+            if done.is_err() && !self.is_autocommit() {
+                self.control("ROLLBACK TO pando_statement")?;
+            }
+            if !self.is_autocommit() {
+                self.control("RELEASE pando_statement")?;
+            }
+            return done;
+        }
+        self.retrying(|| {
+            self.control("BEGIN")?;
+            let done = work().and_then(|done| self.control("COMMIT").map(|()| done));
+            if done.is_err() && !self.is_autocommit() {
+                self.control("ROLLBACK")?;
+            }
+            done
+        })
+    }
+
+    fn control(&self, sql: &str) -> Result<()> {
+        Ok(self.sqlite.prepare_cached(sql)?.raw_execute().map(drop)?)
+    }
+
+    /// Runs `work`, and again after conflicts, a bounded number of times.
+    fn retrying<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        for attempt in 0..RETRIES {
+            match work() {
+                Err(error) if error.is_conflict() => {
+                    let most_us = 50 << attempt;
+                    thread::sleep(Duration::from_micros(Random::from_entropy().below(most_us)));
+                }
+                done => return done,
+            }
+        }
+        work()
+    }
+}
+
+/// A prepared statement.
+pub struct Statement<'c> {
+    connection: &'c Connection,
+    kind: Kind<'c>,
+}
+
+enum Kind<'c> {
+    Sqlite(CachedStatement<'c>),
+    Ddl(Ddl),
+    Steps(dml::Steps),
+}
+
+impl fmt::Debug for Statement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Statement")
+    }
+}
+
+impl Statement<'_> {
+    /// Runs it to its end; answers how many rows it inserted, updated or deleted.
+    pub fn execute(&mut self, parameters: &[Value]) -> Result<u64> {
+        let connection = self.connection;
+        match &mut self.kind {
+            Kind::Ddl(ddl) => ddl::run(connection, ddl).map(|()| 0),
+            Kind::Steps(steps) => {
+                connection.atomically(|| steps.run(connection, parameters)).map(|done| done.changes)
+            }
+            Kind::Sqlite(statement) => {
+                bind(statement, parameters)?;
+                if statement.column_count() > 0 {
+                    let mut rows = statement.raw_query();
+                    while rows.next()?.is_some() {}
+                    return Ok(0);
+                }
+                let is_retried = connection.is_autocommit();
+                let before = connection.sqlite.total_changes();
+                let mut run = || statement.raw_execute().map_err(Error::from);
+                if is_retried {
+                    connection.retrying(run)?
+                } else {
+                    run()?
+                };
+                Ok(connection.sqlite.total_changes() - before)
+            }
+        }
+    }
+
+    /// Runs it row by row.
+    pub fn query(&mut self, parameters: &[Value]) -> Result<Rows<'_>> {
+        let connection = self.connection;
+        let is_query = match &self.kind {
+            Kind::Sqlite(statement) => statement.column_count() > 0,
+            Kind::Steps(steps) => steps.has_rows(),
+            Kind::Ddl(_) => false,
+        };
+        if !is_query {
+            let changes = self.execute(parameters)?;
+            return Ok(Rows {
+                columns: Vec::new(),
+                source: RowSource::Held(Vec::new().into_iter(), None),
+                changes,
+            });
+        }
+        match &mut self.kind {
+            Kind::Steps(steps) => {
+                let done = connection.atomically(|| steps.run(connection, parameters))?;
+                let source = RowSource::Held(done.rows.into_iter(), None);
+                Ok(Rows { columns: done.columns, source, changes: done.changes })
+            }
+            Kind::Sqlite(statement) => {
+                bind(statement, parameters)?;
+                let columns = statement.column_names().map(str::to_owned).collect();
+                Ok(Rows { columns, source: RowSource::Sqlite(statement.raw_query(), false), changes: 0 })
+            }
+            Kind::Ddl(_) => unreachable!("DDL has no rows"),
+        }
+    }
+
+    /// The place of a named parameter, from 0; `None` if there is none of that name. The name has its `:`, `@` or `$`.
+    pub fn parameter(&self, name: &str) -> Result<Option<usize>> {
+        let found = match &self.kind {
+            Kind::Sqlite(statement) => statement.parameter_index(name)?.map(|index| index - 1),
+            Kind::Steps(steps) => steps.parameter(name),
+            Kind::Ddl(_) => None,
+        };
+        Ok(found)
+    }
+
+    /// How many parameters it has.
+    pub fn parameter_count(&self) -> usize {
+        match &self.kind {
+            Kind::Sqlite(statement) => statement.parameter_count(),
+            Kind::Steps(steps) => steps.parameter_count(),
+            Kind::Ddl(_) => 0,
+        }
+    }
+
+    /// Whether it writes nothing: a query. `BEGIN` and its like write nothing either.
+    pub fn is_read_only(&self) -> bool {
+        matches!(&self.kind, Kind::Sqlite(statement) if statement.readonly())
+    }
+}
+
+fn bind(statement: &mut CachedStatement<'_>, parameters: &[Value]) -> Result<()> {
+    let wanted = statement.parameter_count();
+    if wanted != parameters.len() {
+        let given = parameters.len();
+        return Err(Error::new(format!("the statement has {wanted} parameters, {given} values were given")));
+    }
+    for (place, value) in parameters.iter().enumerate() {
+        statement.raw_bind_parameter(place + 1, value)?;
+    }
+    Ok(())
+}
+
+/// A copy of a value; of text that is not UTF-8, with marks in place of what is wrong.
+pub(crate) fn own(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}
+
+/// The rows of a query, one after the other.
+pub struct Rows<'s> {
+    columns: Vec<String>,
+    source: RowSource<'s>,
+    changes: u64,
+}
+
+enum RowSource<'s> {
+    /// And whether the first row was asked for.
+    Sqlite(rusqlite::Rows<'s>, bool),
+    Held(std::vec::IntoIter<Vec<Value>>, Option<Vec<Value>>),
+}
+
+impl fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").field("columns", &self.columns).finish_non_exhaustive()
+    }
+}
+
+impl Rows<'_> {
+    /// The names of the columns; none if the statement was no query. They are certain once the first row was asked for:
+    /// until then another connection may have changed the table, and the statement is prepared anew.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// How many rows the statement has inserted, updated or deleted.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The next row.
+    #[expect(clippy::should_implement_trait, reason = "a row is lent until the next call")]
+    pub fn next(&mut self) -> Result<Option<Row<'_>>> {
+        match &mut self.source {
+            RowSource::Sqlite(rows, is_begun) => {
+                let row = rows.next()?;
+                if let (Some(row), false) = (row, *is_begun) {
+                    self.columns = row.as_ref().column_names().map(str::to_owned).collect();
+                }
+                *is_begun = true;
+                let count = self.columns.len();
+                Ok(row.map(|row| Row { count, source: Lent::Sqlite(row) }))
+            }
+            RowSource::Held(rows, current) => {
+                *current = rows.next();
+                Ok(current.as_ref().map(|row| Row { count: row.len(), source: Lent::Held(row) }))
+            }
+        }
+    }
+}
+
+/// A row, lent.
+#[derive(Debug)]
+pub struct Row<'r> {
+    count: usize,
+    source: Lent<'r>,
+}
+
+#[derive(Debug)]
+enum Lent<'r> {
+    Sqlite(&'r rusqlite::Row<'r>),
+    Held(&'r [Value]),
+}
+
+impl Row<'_> {
+    /// How many columns there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is no column.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The value of a column, from 0.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn get(&self, column: usize) -> ValueRef<'_> {
+        match &self.source {
+            Lent::Sqlite(row) => row.get_ref(column).expect("a column that there is"),
+            Lent::Held(row) => ValueRef::from(&row[column]),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What a statement answers when it does not succeed.
+
+use crate::failure::Failure;
+use pando::ErrorKind;
+use rusqlite::ffi;
+use std::ffi::c_int;
+use std::fmt;
+
+/// The result of everything here that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a statement failed: a result code of SQLite, as <https://www.sqlite.org/rescode.html> lists them, and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    code: c_int,
+    message: String,
+}
+
+impl Error {
+    /// A plain `SQLITE_ERROR`.
+    #[cold]
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Error { code: ffi::SQLITE_ERROR, message: message.into() }
+    }
+
+    /// The extended result code: 517 is `SQLITE_BUSY_SNAPSHOT`.
+    pub fn code(&self) -> i32 {
+        self.code
+    }
+
+    /// What happened.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Whether running the same transaction again can succeed: another one got in between, and nothing was written.
+    pub fn is_conflict(&self) -> bool {
+        self.code == ffi::SQLITE_BUSY_SNAPSHOT
+    }
+
+    /// Whether it was stopped by [`crate::Interrupt::interrupt`].
+    pub fn is_interrupted(&self) -> bool {
+        self.code & 0xff == ffi::SQLITE_INTERRUPT
+    }
+
+    /// Whether a row broke a constraint.
+    pub fn is_constraint(&self) -> bool {
+        self.code & 0xff == ffi::SQLITE_CONSTRAINT
+    }
+
+    /// What the engine calls it.
+    pub fn kind(&self) -> ErrorKind {
+        match self.code & 0xff {
+            ffi::SQLITE_BUSY if self.is_conflict() => ErrorKind::Conflict,
+            ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => ErrorKind::Locked,
+            ffi::SQLITE_FULL => ErrorKind::Full,
+            ffi::SQLITE_READONLY => ErrorKind::ReadOnly,
+            ffi::SQLITE_CORRUPT => ErrorKind::Corruption,
+            ffi::SQLITE_NOTADB => ErrorKind::Foreign,
+            ffi::SQLITE_IOERR | ffi::SQLITE_CANTOPEN => ErrorKind::Io,
+            ffi::SQLITE_CONSTRAINT => ErrorKind::Exists,
+            _ => ErrorKind::Invalid,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match error {
+            rusqlite::Error::SqliteFailure(failure, message) => {
+                let message = message.unwrap_or_else(|| ffi::code_to_str(failure.extended_code).to_owned());
+                Error { code: failure.extended_code, message }
+            }
+            rusqlite::Error::SqlInputError { error, msg, .. } => {
+                Error { code: error.extended_code, message: msg }
+            }
+            other => Error::new(other.to_string()),
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Error { code: failure.code, message: failure.message }
+    }
+}
+
+impl From<pando::Error> for Error {
+    fn from(error: pando::Error) -> Self {
+        Failure::from(error).into()
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        let Error { code, message } = error.into();
+        Failure::new(code, message)
+    }
+}
+
+impl From<Error> for pando::Error {
+    fn from(error: Error) -> Self {
+        pando::Error::new(error.kind(), error.message)
+    }
+}

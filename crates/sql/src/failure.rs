@@ -1,0 +1,67 @@
+//! What a callback answers SQLite when it does not succeed: a result code and a sentence.
+
+use pando::{Error, ErrorKind};
+use rows::Cause;
+use rusqlite::ffi;
+use std::ffi::c_int;
+
+/// The result of a callback.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+/// A result code of SQLite, and what happened.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub code: c_int,
+    pub message: String,
+}
+
+impl Failure {
+    #[cold]
+    pub fn new(code: c_int, message: impl Into<String>) -> Self {
+        Failure { code, message: message.into() }
+    }
+
+    /// A plain error: the statement asks for what cannot be done.
+    #[cold]
+    pub fn error(message: impl Into<String>) -> Self {
+        Failure::new(ffi::SQLITE_ERROR, message)
+    }
+
+    /// That there is a row with the same values, in SQLite's words.
+    #[cold]
+    pub fn duplicate(table: &str, is_key: bool, columns: &[String]) -> Self {
+        let columns: Vec<_> = columns.iter().map(|column| format!("{table}.{column}")).collect();
+        let code = if is_key { ffi::SQLITE_CONSTRAINT_PRIMARYKEY } else { ffi::SQLITE_CONSTRAINT_UNIQUE };
+        Failure::new(code, format!("UNIQUE constraint failed: {}", columns.join(", ")))
+    }
+
+    /// What a call of SQLite answered.
+    pub fn check(code: c_int, what: &str) -> Outcome {
+        match code {
+            ffi::SQLITE_OK => Ok(()),
+            _ => Err(Failure::new(code, format!("{what} failed: {}", ffi::code_to_str(code)))),
+        }
+    }
+}
+
+/// The code by what a caller can do about it: a conflict is [`ffi::SQLITE_BUSY_SNAPSHOT`], which says that running the
+/// transaction again can succeed; waiting longer, as for `SQLITE_BUSY`, cannot.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        if let Some(Cause::Duplicate { table, index, columns }) = Cause::of(&error) {
+            return Failure::duplicate(table, index.is_none(), columns);
+        }
+        let code = match error.kind() {
+            ErrorKind::Conflict | ErrorKind::SnapshotTooOld => ffi::SQLITE_BUSY_SNAPSHOT,
+            ErrorKind::Full => ffi::SQLITE_FULL,
+            ErrorKind::Exists => ffi::SQLITE_CONSTRAINT,
+            ErrorKind::Locked => ffi::SQLITE_BUSY,
+            ErrorKind::ReadOnly => ffi::SQLITE_READONLY,
+            ErrorKind::Foreign => ffi::SQLITE_NOTADB,
+            ErrorKind::Corruption => ffi::SQLITE_CORRUPT,
+            ErrorKind::Io | ErrorKind::Latched | ErrorKind::Indeterminate => ffi::SQLITE_IOERR,
+            _ => ffi::SQLITE_ERROR,
+        };
+        Failure::new(code, error.to_string())
+    }
+}

@@ -1,0 +1,201 @@
+//! SQL in tokens: as much as it takes to see where a statement ends and what kind it is. SQLite parses it.
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A keyword or a name without quotes.
+    Word,
+    /// A name in double quotes, brackets or backticks.
+    Quoted,
+    /// A string or a blob.
+    Literal,
+    Number,
+    /// `?`, `?1`, `:name`, `@name`, `$name`.
+    Parameter,
+    /// One character of anything else.
+    Mark,
+}
+
+/// A token: where it is in the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token<'a> {
+    pub kind: Kind,
+    pub text: &'a str,
+    pub start: usize,
+}
+
+impl Token<'_> {
+    pub fn end(&self) -> usize {
+        self.start + self.text.len()
+    }
+
+    /// Whether it is this keyword.
+    pub fn is(&self, keyword: &str) -> bool {
+        self.kind == Kind::Word && self.text.eq_ignore_ascii_case(keyword)
+    }
+
+    pub fn is_mark(&self, mark: char) -> bool {
+        self.kind == Kind::Mark && self.text.starts_with(mark)
+    }
+
+    /// The name that it stands for, without its quotes. SQLite takes strings for names, too.
+    pub fn name(&self) -> Option<String> {
+        match self.kind {
+            Kind::Word => Some(self.text.to_owned()),
+            Kind::Quoted | Kind::Literal => {
+                let mut chars = self.text.chars();
+                let close = match chars.next()? {
+                    '[' => return Some(self.text.get(1..self.text.len() - 1)?.to_owned()),
+                    quote @ ('"' | '`' | '\'') => quote,
+                    _ => return None,
+                };
+                let inner = self.text.get(1..self.text.len() - 1)?;
+                Some(inner.replace(&format!("{close}{close}"), &close.to_string()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The tokens of a text, without spaces and comments. What is not closed goes to the end.
+pub(crate) fn tokens(sql: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        at += skipped(&sql[at..]);
+        let rest = &sql[at..];
+        let (kind, count) = first(rest)?;
+        let token = Token { kind, text: &rest[..count], start: at };
+        at += count;
+        Some(token)
+    })
+}
+
+/// The bytes of spaces and comments at the front.
+fn skipped(sql: &str) -> usize {
+    let mut rest = sql;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\n', '\r', '\x0c', '\u{feff}']);
+        let comment = if rest.starts_with("--") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if let Some(inside) = rest.strip_prefix("/*") {
+            inside.find("*/").map_or(rest.len(), |end| end + 4)
+        } else {
+            return sql.len() - rest.len();
+        };
+        rest = &rest[comment..];
+    }
+}
+
+fn first(rest: &str) -> Option<(Kind, usize)> {
+    let in_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$' || !c.is_ascii();
+    let word = |from: &str| from.find(|c| !in_word(c)).unwrap_or(from.len());
+    let first = rest.chars().next()?;
+    Some(match first {
+        '\'' => (Kind::Literal, quoted(rest, '\'')),
+        '"' | '`' => (Kind::Quoted, quoted(rest, first)),
+        '[' => (Kind::Quoted, rest.find(']').map_or(rest.len(), |end| end + 1)),
+        'x' | 'X' if rest[1..].starts_with('\'') => (Kind::Literal, 1 + quoted(&rest[1..], '\'')),
+        '?' => (Kind::Parameter, 1 + rest[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - 1)),
+        ':' | '@' | '$' | '#' if word(&rest[1..]) > 0 => (Kind::Parameter, 1 + word(&rest[1..])),
+        _ if first.is_ascii_digit() => (Kind::Number, word(rest)),
+        _ if in_word(first) => (Kind::Word, word(rest)),
+        _ => (Kind::Mark, first.len_utf8()),
+    })
+}
+
+/// The length of what begins with `quote`; a doubled one does not end it.
+fn quoted(rest: &str, quote: char) -> usize {
+    let mut at = 1;
+    while let Some(found) = rest[at..].find(quote) {
+        at += found + 1;
+        if !rest[at..].starts_with(quote) {
+            return at;
+        }
+        at += 1;
+    }
+    rest.len()
+}
+
+/// The first statement, without its semicolon, and what is behind it. `None` if there is none. `is_complete` of
+/// the answer says whether the semicolon is there.
+pub(crate) fn split_first(sql: &str) -> Option<First<'_>> {
+    let mut all = tokens(sql).skip_while(|token| token.is_mark(';')).peekable();
+    let start = all.peek()?.start;
+    let mut is_trigger = None;
+    // Within a trigger, `;` ends only what `END` stands before, alone.
+    let mut before = [false, false];
+    for (position, token) in all.enumerate() {
+        if position < 4 && token.is("TRIGGER") {
+            is_trigger = Some(());
+        }
+        if token.is_mark(';') && (is_trigger.is_none() || before == [true, true]) {
+            let (statement, rest) = (&sql[start..token.start], &sql[token.end()..]);
+            return Some(First { statement, rest, is_complete: true });
+        }
+        before =
+            if token.is_mark(';') { [true, false] } else { [before[0] && token.is("END"), token.is("END")] };
+    }
+    Some(First { statement: sql[start..].trim_end(), rest: "", is_complete: false })
+}
+
+/// What [`split_first`] answers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct First<'a> {
+    pub statement: &'a str,
+    pub rest: &'a str,
+    pub is_complete: bool,
+}
+
+/// A name in quotes, as SQL writes it.
+pub(crate) fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_where_they_are() {
+        let sql =
+            "SELECT 'it''s', \"a\"\"b\", [c d], x'00', 1.5e3 /* ; */ -- ;\n FROM t WHERE a=?1 AND b=:b;";
+        let found: Vec<_> = tokens(sql).map(|token| (token.kind, token.text)).collect();
+        assert_eq!(found[1], (Kind::Literal, "'it''s'"));
+        assert_eq!(found[3], (Kind::Quoted, "\"a\"\"b\""));
+        assert_eq!(found[5], (Kind::Quoted, "[c d]"));
+        assert_eq!(found[7], (Kind::Literal, "x'00'"));
+        assert!(found.contains(&(Kind::Parameter, "?1")) && found.contains(&(Kind::Parameter, ":b")));
+        let names: Vec<_> =
+            tokens(sql).filter(|token| token.kind == Kind::Quoted).map(|t| t.name()).collect();
+        assert_eq!(names, [Some("a\"b".to_owned()), Some("c d".to_owned())]);
+        for token in tokens(sql) {
+            assert_eq!(&sql[token.start..token.end()], token.text);
+        }
+    }
+
+    #[test]
+    fn statements_end_where_sqlite_ends_them() {
+        let all = |mut sql: &'static str| {
+            let mut found = Vec::new();
+            while let Some(first) = split_first(sql) {
+                found.push(first.statement);
+                sql = first.rest;
+            }
+            found
+        };
+        assert_eq!(all(" ; ;; "), [""; 0]);
+        assert_eq!(all("-- nothing\n/* at all"), [""; 0]);
+        assert_eq!(all("SELECT ';'; SELECT 2 -- ;\n"), ["SELECT ';'", "SELECT 2 -- ;"]);
+        let trigger =
+            "CREATE TEMP TRIGGER a AFTER INSERT ON t BEGIN SELECT CASE 1 WHEN 1 THEN 2 END; SELECT 2; END";
+        let second = all(
+            "CREATE TEMP TRIGGER a AFTER INSERT ON t BEGIN SELECT CASE 1 WHEN 1 THEN 2 END; SELECT 2; END;
+             SELECT 3",
+        );
+        assert_eq!((second.len(), second[0], second[1]), (2, trigger, "SELECT 3"));
+        for unclosed in ["'", "\"", "[", "/*", "--", "x'", "?", ":", "\u{1F333}", "'a''"] {
+            let _ = all(unclosed);
+            tokens(unclosed).for_each(|token| drop(token.name()));
+        }
+    }
+}

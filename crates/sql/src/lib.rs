@@ -1,0 +1,35 @@
+//! Pando, floor 7: SQL. SQLite's own parser, planner and executor run it, over Pando's typed tables and transactions.
+//!
+//! ```text
+//!   sql ──► Connection ──► SQLite ──► virtual tables ──► Session ──► rows ──► pando
+//!             ddl, dml      parse,     plan, table,       transaction,
+//!                           plan, run  change             savepoints
+//! ```
+//!
+//! [`Sql`] is a database seen so, [`Connection`] where statements run; many connections write at once. What is
+//! different from SQLite's own tables is in `docs/sql.md`.
+//!
+//! Reading order: `connection.rs`; `session.rs` (transactions), `table.rs`, `plan.rs`, `change.rs` (one table);
+//! `catalog.rs`, `tables.rs` (which tables there are); `ddl.rs`, `dml.rs` over `lexer.rs` (what SQLite does not do for
+//! virtual tables); `affinity.rs`; `vtab.rs`, the one file with `unsafe`.
+#![deny(missing_docs, unsafe_code)]
+
+mod affinity;
+mod catalog;
+mod change;
+mod connection;
+mod ddl;
+mod dml;
+mod error;
+mod failure;
+mod lexer;
+mod plan;
+mod session;
+mod table;
+mod tables;
+#[allow(unsafe_code, reason = "an interface of C's")]
+mod vtab;
+
+pub use connection::{Connection, Interrupt, Row, Rows, Sql, Statement};
+pub use error::{Error, Result};
+pub use rusqlite::types::{Value, ValueRef};

@@ -1,0 +1,354 @@
+//! Which way a query goes into a table: by its primary key, or by an index.
+//!
+//! 1. Every way is tried. Its first parts are bound by equalities, as many as there are; the next part by a lower and
+//!    an upper bound.
+//! 2. The order asked for comes for free if, but for columns bound to one value, it is that of the parts behind, all
+//!    forwards or all backwards.
+//! 3. The cheapest is chosen: in row look-ups, by guesses that are SQLite's where it has no statistics.
+//!
+//! SQLite checks every row against the whole `WHERE` all the same: a scan may show more rows than asked for, never
+//! fewer.
+
+use crate::vtab::{Choice, Constraint, Operator};
+use rows::Collation;
+use std::fmt::Write;
+
+/// One way into a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    /// Of the index; empty for the primary key.
+    pub name: String,
+    pub parts: Vec<WayPart>,
+    /// How many parts can be bound. Behind those of an index that is not unique, the primary key only gives order.
+    pub own_parts: usize,
+    /// How many parts tell one row from all others, nulls aside.
+    pub unique_parts: usize,
+    /// Whether its entries hold all that rows of the table have.
+    pub is_primary: bool,
+    /// The columns that an entry gives back; `None` if not even all of the primary key.
+    pub covered: Option<Vec<Option<usize>>>,
+}
+
+/// A part of a way.
+#[derive(Clone, Debug)]
+pub(crate) struct WayPart {
+    /// The column, `None` for the row's id.
+    pub column: Option<usize>,
+    pub name: String,
+    pub descending: bool,
+    /// How it orders texts; `None` if it has none.
+    pub collation: Option<Collation>,
+    /// Of its column: an order asked for goes by that.
+    pub own_collation: Option<Collation>,
+}
+
+impl WayPart {
+    fn answers(&self, constraint: &Constraint) -> bool {
+        constraint.column == self.column
+            && (self.collation.is_none() || self.collation == constraint.collation)
+    }
+}
+
+/// A bound of a range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Edge {
+    #[default]
+    Open,
+    Included,
+    Excluded,
+}
+
+/// A scan, as it goes through SQLite in 32 bits. Its values come in this order: those of the equalities, the lower
+/// bound, the upper bound, the limit, the offset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Which way: 0 is the primary key.
+    pub way: u8,
+    /// How many parts are bound by equalities.
+    pub equal: u8,
+    /// Of the equalities, those under which null is equal to null.
+    pub nulls: u8,
+    pub lower: Edge,
+    pub upper: Edge,
+    /// Against the way's order.
+    pub backwards: bool,
+    pub has_limit: bool,
+    pub has_offset: bool,
+    /// Whether the way's entries have all that is asked for.
+    pub is_covered: bool,
+}
+
+/// The most parts of a way that are bound by equalities.
+const MOST_EQUAL: usize = 8;
+/// The most ways that are looked at: what 7 bits number.
+pub(crate) const MOST_WAYS: usize = 127;
+
+impl Plan {
+    pub fn to_number(self) -> i32 {
+        let edge = |edge| match edge {
+            Edge::Open => 0,
+            Edge::Included => 1,
+            Edge::Excluded => 2,
+        };
+        let flags = [self.backwards, self.has_limit, self.has_offset, self.is_covered];
+        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | i32::from(*flag));
+        i32::from(self.way) << 24
+            | i32::from(self.nulls) << 16
+            | i32::from(self.equal) << 8
+            | edge(self.lower) << 6
+            | edge(self.upper) << 4
+            | flags
+    }
+
+    pub fn from_number(number: i32) -> Self {
+        let edge = |bits| match bits & 3 {
+            0 => Edge::Open,
+            1 => Edge::Included,
+            _ => Edge::Excluded,
+        };
+        let flag = |bit: u32| number >> bit & 1 == 1;
+        Plan {
+            way: (number >> 24) as u8,
+            nulls: (number >> 16) as u8,
+            equal: (number >> 8) as u8,
+            lower: edge(number >> 6),
+            upper: edge(number >> 4),
+            backwards: flag(0),
+            has_limit: flag(1),
+            has_offset: flag(2),
+            is_covered: flag(3),
+        }
+    }
+}
+
+/// What a query asks.
+pub(crate) struct Asked<'a> {
+    /// The constraints that can be used, each with its index.
+    pub constraints: &'a [(usize, Constraint)],
+    /// Columns in order, `None` for the row's id, and whether each descends.
+    pub order: &'a [(Option<usize>, bool)],
+    /// Whether it looks at a column.
+    pub uses: &'a dyn Fn(usize) -> bool,
+    /// Rows of the table, roughly.
+    pub rows: f64,
+}
+
+/// The cheapest of the ways.
+pub(crate) fn choose(ways: &[Way], asked: &Asked<'_>) -> Choice {
+    let tried =
+        ways.iter().take(MOST_WAYS).enumerate().map(|(number, way)| try_way(number as u8, way, asked));
+    let cheapest = tried.min_by(|a, b| a.cost.total_cmp(&b.cost));
+    cheapest.expect("a table has a primary key")
+}
+
+fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
+    let mut plan = Plan { way: number, ..Plan::default() };
+    let mut arguments = Vec::new();
+    let mut label = Vec::new();
+    for part in way.parts.iter().take(way.own_parts.min(MOST_EQUAL)) {
+        let equality = |op| find(asked, part, |other| other == op);
+        let Some((index, op)) = equality(Operator::Equal).or_else(|| equality(Operator::Is)) else { break };
+        plan.nulls |= u8::from(op == Operator::Is) << plan.equal;
+        plan.equal += 1;
+        arguments.push(index);
+        label.push(format!("{}=?", part.name));
+    }
+    let equal = usize::from(plan.equal);
+    let mut bounds = 0;
+    if let Some(part) = way.parts[..way.own_parts].get(equal) {
+        let lower = find(asked, part, |op| matches!(op, Operator::Greater | Operator::GreaterOrEqual));
+        let upper = find(asked, part, |op| matches!(op, Operator::Less | Operator::LessOrEqual));
+        for (found, edge, sign) in [(lower, &mut plan.lower, '>'), (upper, &mut plan.upper, '<')] {
+            let Some((index, op)) = found else { continue };
+            let is_strict = matches!(op, Operator::Greater | Operator::Less);
+            *edge = if is_strict { Edge::Excluded } else { Edge::Included };
+            arguments.push(index);
+            label.push(format!("{}{sign}?", part.name));
+            bounds += 1;
+        }
+    }
+    let order = direction(way, equal, asked.order);
+    plan.backwards = order == Some(true);
+    plan.is_covered = way.is_primary || covers(way, asked);
+    let used = arguments.len();
+    for (op, flag) in [(Operator::Limit, &mut plan.has_limit), (Operator::Offset, &mut plan.has_offset)] {
+        if let Some((index, _)) = asked.constraints.iter().find(|(_, constraint)| constraint.op == op) {
+            *flag = true;
+            arguments.push(*index);
+        }
+    }
+    let is_unique = equal >= way.unique_parts && plan.nulls == 0;
+    let rows = expected(asked.rows, equal, bounds, is_unique);
+    // All that is asked for is answered in order, so the scan ends with the limit.
+    let compared = asked.constraints.iter().filter(|(_, constraint)| !is_limit(constraint.op)).count();
+    let stops = plan.has_limit && order.is_some() && compared == used;
+    let looked_at = if stops { rows.min(100.0) } else { rows };
+    let cost = asked.rows.max(2.0).log2() * 0.5 + looked_at * cost_of_row(way, plan);
+    Choice {
+        plan: plan.to_number(),
+        label: describe(way, plan, &label),
+        arguments,
+        is_ordered: order.is_some() && !asked.order.is_empty(),
+        is_unique,
+        cost,
+        rows,
+    }
+}
+
+fn is_limit(op: Operator) -> bool {
+    matches!(op, Operator::Limit | Operator::Offset)
+}
+
+fn find(asked: &Asked<'_>, part: &WayPart, wanted: impl Fn(Operator) -> bool) -> Option<(usize, Operator)> {
+    let mut all = asked.constraints.iter();
+    let found = all.find(|(_, constraint)| wanted(constraint.op) && part.answers(constraint));
+    found.map(|(index, constraint)| (*index, constraint.op))
+}
+
+/// Whether the way has the order asked for, `equal` parts bound: `Some(true)` backwards.
+fn direction(way: &Way, equal: usize, order: &[(Option<usize>, bool)]) -> Option<bool> {
+    let (bound, rest) = way.parts.split_at(equal);
+    let mut rest = rest.iter();
+    let mut backwards = None;
+    for &(column, descending) in order {
+        if bound.iter().any(|part| part.column == column) {
+            continue;
+        }
+        let Some(part) = rest.next() else {
+            // Every part is behind us: there are no two rows left to put in order.
+            break;
+        };
+        if part.column != column || part.collation != part.own_collation {
+            return None;
+        }
+        if *backwards.get_or_insert(descending != part.descending) != (descending != part.descending) {
+            return None;
+        }
+    }
+    Some(backwards.unwrap_or(false))
+}
+
+fn covers(way: &Way, asked: &Asked<'_>) -> bool {
+    let Some(covered) = &way.covered else { return false };
+    // The 64th bit stands for all columns from there on: then it is not known which.
+    (0..64).all(|column| !(asked.uses)(column) || column < 63 && covered.contains(&Some(column)))
+}
+
+fn expected(rows: f64, equal: usize, bounds: u32, is_unique: bool) -> f64 {
+    if is_unique {
+        return 1.0;
+    }
+    let by_equality = if equal == 0 { rows } else { (rows / 2.0).min(10.0 / equal as f64) };
+    (by_equality / f64::from(4u32.pow(bounds))).max(1.0)
+}
+
+fn cost_of_row(way: &Way, plan: Plan) -> f64 {
+    match (way.is_primary, plan.is_covered) {
+        (true, _) => 1.0,
+        (_, true) => 0.9,
+        _ => 3.5,
+    }
+}
+
+/// For `EXPLAIN QUERY PLAN`, in the words that SQLite has for its own tables.
+fn describe(way: &Way, plan: Plan, bounds: &[String]) -> String {
+    let mut label = match (way.is_primary, plan.is_covered) {
+        (true, _) => "PRIMARY KEY".to_owned(),
+        (_, true) => format!("COVERING INDEX {}", way.name),
+        _ => format!("INDEX {}", way.name),
+    };
+    if !bounds.is_empty() {
+        let _ = write!(label, " ({})", bounds.join(" AND "));
+    }
+    if plan.backwards {
+        label.push_str(" DESC");
+    }
+    label
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(name: &str, parts: &[(Option<usize>, bool)], unique_parts: usize) -> Way {
+        let part = |&(column, descending): &(Option<usize>, bool)| WayPart {
+            column,
+            name: column.map_or("rowid".to_owned(), |column| format!("c{column}")),
+            descending,
+            collation: Some(Collation::Binary),
+            own_collation: Some(Collation::Binary),
+        };
+        let covered = Some(parts.iter().map(|(column, _)| *column).chain([Some(0)]).collect());
+        let parts: Vec<_> = parts.iter().map(part).collect();
+        let own_parts = parts.len() - usize::from(!name.is_empty() && unique_parts == usize::MAX);
+        Way { name: name.to_owned(), parts, own_parts, unique_parts, is_primary: name.is_empty(), covered }
+    }
+
+    /// Key c0; an index over c1 and, descending, c2; a unique one over c3.
+    fn ways() -> Vec<Way> {
+        vec![
+            way("", &[(Some(0), false)], 1),
+            way("by_1_2", &[(Some(1), false), (Some(2), true), (Some(0), false)], usize::MAX),
+            way("by_3", &[(Some(3), false)], 1),
+        ]
+    }
+
+    fn chosen(constraints: &[(usize, Operator)], order: &[(Option<usize>, bool)], used: &[usize]) -> Choice {
+        let collation = Some(Collation::Binary);
+        let constraints = constraints.iter().enumerate().map(|(index, &(column, op))| {
+            (index, Constraint { column: Some(column).filter(|_| !is_limit(op)), op, collation })
+        });
+        let constraints = constraints.collect::<Vec<_>>();
+        let uses = |column: usize| used.contains(&column);
+        choose(&ways(), &Asked { constraints: &constraints, order, uses: &uses, rows: 1e6 })
+    }
+
+    #[test]
+    fn the_cheapest_way_is_chosen_and_named() {
+        use Operator::{Equal, Greater, Is, LessOrEqual, Limit};
+        let label = |constraints: &[(usize, Operator)], order: &[(Option<usize>, bool)]| {
+            let choice = chosen(constraints, order, &[0, 1, 2, 3, 4]);
+            format!("{}{}", choice.label, if choice.is_ordered { " ordered" } else { "" })
+        };
+        assert_eq!(label(&[], &[]), "PRIMARY KEY");
+        assert_eq!(label(&[(0, Equal)], &[(Some(4), true)]), "PRIMARY KEY (c0=?) ordered");
+        assert_eq!(label(&[(3, Equal)], &[]), "INDEX by_3 (c3=?)");
+        assert_eq!(label(&[(4, Equal)], &[(Some(0), true)]), "PRIMARY KEY DESC ordered");
+        assert_eq!(label(&[(1, Equal), (2, Greater)], &[]), "INDEX by_1_2 (c1=? AND c2>?)");
+        assert_eq!(
+            label(&[(1, Is), (2, Greater), (2, LessOrEqual)], &[(Some(2), true)]),
+            "INDEX by_1_2 (c1=? AND c2>? AND c2<?) ordered"
+        );
+        assert_eq!(label(&[(1, Equal)], &[(Some(2), false)]), "INDEX by_1_2 (c1=?) DESC ordered");
+        assert_eq!(
+            label(&[(1, Equal)], &[(Some(1), true), (Some(2), true), (Some(0), true)]),
+            "INDEX by_1_2 (c1=?)"
+        );
+        assert_eq!(label(&[(9, Limit)], &[(Some(1), true), (Some(2), false)]), "INDEX by_1_2 DESC ordered");
+        assert_eq!(chosen(&[(1, Equal)], &[], &[1, 2]).label, "COVERING INDEX by_1_2 (c1=?)");
+    }
+
+    #[test]
+    fn a_plan_goes_through_a_number() {
+        let edges = [Edge::Open, Edge::Included, Edge::Excluded];
+        for (way, equal, nulls) in [(0, 0, 0), (64, 8, 255), (126, 3, 5)] {
+            for (lower, upper) in edges.iter().flat_map(|lower| edges.map(|upper| (*lower, upper))) {
+                for bits in 0..16 {
+                    let flag = |bit: i32| bits >> bit & 1 == 1;
+                    let plan = Plan {
+                        way,
+                        equal,
+                        nulls,
+                        lower,
+                        upper,
+                        backwards: flag(0),
+                        has_limit: flag(1),
+                        has_offset: flag(2),
+                        is_covered: flag(3),
+                    };
+                    assert_eq!(Plan::from_number(plan.to_number()), plan);
+                }
+            }
+        }
+    }
+}

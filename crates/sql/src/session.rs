@@ -1,0 +1,278 @@
+//! A connection's side of the database: its transaction, as SQLite's callbacks begin, divide and end it.
+//!
+//! SQLite knows when a transaction that writes begins and ends, and tells every table of it. What it does not tell is
+//! that an explicit transaction reads. So:
+//! 1. A statement outside of a transaction reads from a snapshot, which the first cursor takes and the last gives back.
+//! 2. A statement that writes begins a transaction of ours (`begin`), and reads from that.
+//! 3. A statement that reads within `BEGIN` first writes nothing to the table [`MARKER`]: from then on that table is
+//!    part of SQLite's transaction, and its callbacks tell us of the end (`Host::execute` in [`Session::enter`]).
+//! 4. `sync`, which the first table gets, commits; `commit` to all tables then only tidies up.
+//! 5. Savepoints, SQLite's own for each statement included, are numbered from 0 and come to every table in turn: the
+//!    first to bring a number makes ours. One that began before the transaction did has none; going back to it
+//!    goes back to the first after it.
+
+use crate::failure::{Failure, Outcome};
+use crate::vtab::Host;
+use pando::{Database, Savepoint, Snapshot, Transaction, TransactionOptions};
+use rows::Value;
+use rusqlite::ffi;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+
+/// The table that a reading transaction takes part with. It has no rows.
+pub(crate) const MARKER: &str = "pando_transaction";
+const JOIN: &std::ffi::CStr = c"DELETE FROM pando_transaction";
+
+/// What is read from.
+pub(crate) enum Source<'a> {
+    Snapshot(&'a Snapshot),
+    Transaction(&'a Transaction),
+}
+
+/// Runs `$body` with `$reader` bound to what `$source` holds: a generic call for each.
+macro_rules! with_reader {
+    ($source:expr, $reader:ident => $body:expr) => {
+        match $source {
+            $crate::session::Source::Snapshot($reader) => $body,
+            $crate::session::Source::Transaction($reader) => $body,
+        }
+    };
+}
+pub(crate) use with_reader;
+
+/// What a connection and its tables share.
+pub(crate) struct Session {
+    pub db: Database,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    mode: Mode,
+    /// Isolation and durability; those of the database if none are set.
+    options: Option<TransactionOptions>,
+    savepoints: Vec<(i32, Savepoint)>,
+    open_cursors: usize,
+    /// Ids that were given to rows of tables without an id: their primary keys.
+    row_keys: HashMap<(u32, i64), Vec<Value<'static>>>,
+    watch: Watch,
+    /// Whether the transaction has changed a schema.
+    changed_schemas: bool,
+    /// Whether such a change was undone: what the connection knows of tables is no good then, as the next change may
+    /// give the same version to another schema.
+    undid_schemas: bool,
+}
+
+#[derive(Default)]
+enum Mode {
+    #[default]
+    Idle,
+    /// A snapshot: for a statement, or for a transaction of a database that is open read-only.
+    Reading(Snapshot),
+    Writing(Transaction),
+}
+
+/// What a statement is watched for by whoever runs it.
+#[derive(Default)]
+pub(crate) struct Watch {
+    /// Primary keys of rows that were inserted or updated, if somebody wants to know.
+    pub written: Option<Vec<Vec<Value<'static>>>>,
+    /// For `ON CONFLICT`: rows that break a unique constraint are told here and left out.
+    pub conflicts: Option<Conflicts>,
+}
+
+/// A row that was left out.
+#[derive(Default)]
+pub(crate) struct Conflicts {
+    pub found: Option<Conflict>,
+    /// The row broke another constraint.
+    pub refused: Option<Failure>,
+}
+
+/// Why a row was left out.
+pub(crate) struct Conflict {
+    /// The columns that must be unique together.
+    pub columns: Vec<String>,
+    /// The primary key of the row that was there already.
+    pub key: Vec<Value<'static>>,
+    /// What it would be otherwise.
+    pub failure: Failure,
+}
+
+impl Session {
+    pub fn new(db: Database) -> Self {
+        Session { db, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic in a callback ends the process, so nobody sees a state left half-way.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub fn set_options(&self, options: TransactionOptions) {
+        self.state().options = Some(options);
+    }
+
+    /// Runs `work` on what the current statement reads from.
+    pub fn read<T>(&self, work: impl FnOnce(Source<'_>) -> Outcome<T>) -> Outcome<T> {
+        let mut state = self.state();
+        if let Mode::Idle = state.mode {
+            state.mode = Mode::Reading(self.db.snapshot()?);
+        }
+        match &state.mode {
+            Mode::Reading(snapshot) => work(Source::Snapshot(snapshot)),
+            Mode::Writing(transaction) => work(Source::Transaction(transaction)),
+            Mode::Idle => unreachable!("a snapshot was just taken"),
+        }
+    }
+
+    /// Runs `work` in the transaction that the current statement has begun.
+    pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Outcome<T>) -> Outcome<T> {
+        match &mut self.state().mode {
+            Mode::Writing(transaction) => work(transaction),
+            _ if self.db.is_read_only() => {
+                Err(Failure::new(ffi::SQLITE_READONLY, "the database was opened read-only"))
+            }
+            _ => unreachable!("SQLite begins before it writes"),
+        }
+    }
+
+    /// A scan begins: within an explicit transaction, it is to be told of that one's end.
+    pub fn enter(&self, host: Host) -> Outcome {
+        let is_known = host.is_autocommit() || matches!(self.state().mode, Mode::Writing(_));
+        if is_known { Ok(()) } else { host.execute(JOIN) }
+    }
+
+    pub fn cursor_opened(&self) {
+        self.state().open_cursors += 1;
+    }
+
+    /// The last cursor gives the snapshot back, if it is a statement's.
+    pub fn cursor_closed(&self, host: Host) {
+        let mut state = self.state();
+        state.open_cursors -= 1;
+        if state.open_cursors == 0 && host.is_autocommit() {
+            state.leave_snapshot();
+        }
+    }
+
+    /// Gives back a snapshot that a look at the catalog has left.
+    pub fn rest(&self) {
+        let mut state = self.state();
+        if state.open_cursors == 0 {
+            state.leave_snapshot();
+        }
+    }
+
+    pub fn begin(&self) -> Outcome {
+        let mut state = self.state();
+        if let Mode::Writing(_) = state.mode {
+            return Ok(());
+        }
+        state.row_keys.clear();
+        if self.db.is_read_only() {
+            state.mode = Mode::Reading(self.db.snapshot()?);
+            return Ok(());
+        }
+        let options = state.options.unwrap_or_else(|| self.db.transaction_options());
+        state.mode = Mode::Writing(self.db.begin_with(options)?);
+        Ok(())
+    }
+
+    /// Commits. Whatever comes of it, the transaction is over.
+    pub fn sync(&self) -> Outcome {
+        let mut state = self.state();
+        state.savepoints.clear();
+        if let Mode::Writing(transaction) = std::mem::take(&mut state.mode) {
+            transaction.commit()?;
+            state.changed_schemas = false;
+        }
+        Ok(())
+    }
+
+    /// Commit or rollback: nothing of the transaction is left.
+    pub fn end(&self) {
+        let mut state = self.state();
+        state.undid_schemas |= std::mem::take(&mut state.changed_schemas);
+        state.savepoints.clear();
+        state.row_keys.clear();
+        state.mode = Mode::Idle;
+    }
+
+    pub fn savepoint(&self, number: i32) {
+        let mut state = self.state();
+        let State { mode: Mode::Writing(transaction), savepoints, .. } = &mut *state else { return };
+        if savepoints.last().is_none_or(|(last, _)| *last < number) {
+            savepoints.push((number, transaction.savepoint()));
+        }
+    }
+
+    pub fn release(&self, number: i32) -> Outcome {
+        let mut state = self.state();
+        let State { mode: Mode::Writing(transaction), savepoints, .. } = &mut *state else { return Ok(()) };
+        let kept = savepoints.iter().take_while(|(known, _)| *known < number).count();
+        if let Some((_, first)) = savepoints.get(kept) {
+            transaction.release(first)?;
+            savepoints.truncate(kept);
+        }
+        Ok(())
+    }
+
+    pub fn rollback_to(&self, number: i32) -> Outcome {
+        let mut state = self.state();
+        let State { mode: Mode::Writing(transaction), savepoints, .. } = &mut *state else { return Ok(()) };
+        let kept = savepoints.iter().take_while(|(known, _)| *known < number).count();
+        if let Some((_, first)) = savepoints.get(kept) {
+            transaction.rollback_to(first)?;
+            savepoints.truncate(kept + 1);
+            // Nothing was written between the two.
+            savepoints[kept].0 = number;
+        }
+        state.undid_schemas |= state.changed_schemas;
+        Ok(())
+    }
+
+    /// Gives a row without an id one that stands for its primary key until the transaction, or the statement, ends.
+    /// `wanted` is a hash of the key: the same row gets the same id, and others that are taken are passed over.
+    pub fn row_id(&self, table: u32, wanted: i64, key: Vec<Value<'static>>) -> i64 {
+        let row_keys = &mut self.state().row_keys;
+        let mut id = wanted;
+        while let Some(known) = row_keys.get(&(table, id)) {
+            if *known == key {
+                return id;
+            }
+            id = id.wrapping_add(1);
+        }
+        row_keys.insert((table, id), key);
+        id
+    }
+
+    /// The primary key that an id was given for.
+    pub fn row_key(&self, table: u32, id: i64) -> Option<Vec<Value<'static>>> {
+        self.state().row_keys.get(&(table, id)).cloned()
+    }
+
+    /// The transaction changes a schema.
+    pub fn changes_schemas(&self) {
+        self.state().changed_schemas = true;
+    }
+
+    /// Whether a change of a schema was undone since this was asked last.
+    pub fn take_undone(&self) -> bool {
+        std::mem::take(&mut self.state().undid_schemas)
+    }
+
+    /// What is watched for.
+    pub fn watch<T>(&self, with: impl FnOnce(&mut Watch) -> T) -> T {
+        with(&mut self.state().watch)
+    }
+}
+
+impl State {
+    fn leave_snapshot(&mut self) {
+        if let Mode::Reading(_) = self.mode {
+            self.mode = Mode::Idle;
+            self.row_keys.clear();
+        }
+    }
+}

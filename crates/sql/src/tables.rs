@@ -1,0 +1,108 @@
+//! The tables that a connection knows, and what they share: its session, and a scratch database for `CHECK`.
+
+use crate::catalog::{Catalog, Engine};
+use crate::failure::{Failure, Outcome};
+use crate::session::{MARKER, Session, Source, with_reader};
+use crate::table::{Connector, MarkerConnector};
+use crate::vtab::{self, Host};
+use pando::Snapshot;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the tables of a connection share.
+pub(crate) struct Tables {
+    pub engine: Arc<Engine>,
+    pub session: Session,
+    known: Mutex<Arc<Catalog>>,
+    /// Counts what was learned.
+    generation: AtomicU64,
+    checker: Mutex<Option<rusqlite::Connection>>,
+}
+
+impl Tables {
+    pub fn new(engine: &Arc<Engine>) -> Self {
+        Tables {
+            engine: Arc::clone(engine),
+            session: Session::new(engine.db.clone()),
+            known: Mutex::default(),
+            generation: AtomicU64::new(0),
+            checker: Mutex::default(),
+        }
+    }
+
+    /// What the connection knows.
+    pub fn known(&self) -> Arc<Catalog> {
+        Arc::clone(&self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How often tables were learned: what was connected before is out of date.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// What was acknowledged last, for estimates.
+    pub fn latest_snapshot(&self) -> pando::Result<Snapshot> {
+        self.engine.db.snapshot()
+    }
+
+    /// Makes the table known that reading transactions take part with.
+    pub fn register_marker(self: &Arc<Self>, host: Host) -> Outcome {
+        vtab::register(host, MARKER, Box::new(MarkerConnector(Arc::clone(self))))
+    }
+
+    /// Takes over what another connection has read. Answers whether that is anything new.
+    pub fn take_latest(self: &Arc<Self>, host: Host) -> Outcome<bool> {
+        match self.engine.latest() {
+            Some(latest) if !Arc::ptr_eq(&latest, &self.known()) => self.learn(host, latest).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// Reads the catalog again, as the current transaction sees it, and makes SQLite know its tables and no others.
+    pub fn reload(self: &Arc<Self>, host: Host) -> Outcome {
+        let loaded = self.session.read(|source| {
+            let is_committed = matches!(source, Source::Snapshot(_));
+            let loaded = with_reader!(source, reader => self.engine.load(reader))?;
+            if is_committed {
+                self.engine.publish(&loaded);
+            }
+            Ok(loaded)
+        })?;
+        self.learn(host, loaded)
+    }
+
+    fn learn(self: &Arc<Self>, host: Host, catalog: Arc<Catalog>) -> Outcome {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        let known = self.known();
+        for table in known.tables.iter().filter(|table| catalog.find(table.name()).is_none()) {
+            vtab::unregister(host, table.name())?;
+        }
+        for table in &catalog.tables {
+            let (table, tables) = (Arc::clone(table), Arc::clone(self));
+            let name = table.name().to_owned();
+            vtab::register(host, &name, Box::new(Connector { table, tables }))?;
+        }
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = catalog;
+        Ok(())
+    }
+
+    /// Runs `with` on the database in memory that checks constraints.
+    pub fn checker(&self) -> Outcome<Checker<'_>> {
+        let mut held = self.checker.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.is_none() {
+            *held = Some(rusqlite::Connection::open_in_memory().map_err(Failure::from)?);
+        }
+        Ok(Checker(held))
+    }
+}
+
+/// The database in memory that checks constraints.
+pub(crate) struct Checker<'a>(MutexGuard<'a, Option<rusqlite::Connection>>);
+
+impl std::ops::Deref for Checker<'_> {
+    type Target = rusqlite::Connection;
+
+    fn deref(&self) -> &rusqlite::Connection {
+        self.0.as_ref().expect("it was just opened")
+    }
+}
