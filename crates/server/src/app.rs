@@ -11,7 +11,7 @@ use crate::problem::{Answer, Problem};
 use crate::receive::{Reception, RequestBody};
 use crate::trace::{self, Ids, Line, REQUEST_ID};
 use crate::transactions::Transactions;
-use crate::{fast, health, v0, v1};
+use crate::{dashboard, debug, fast, health, openapi, v0, v1};
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::http::{HeaderValue, Request, Response};
@@ -134,7 +134,13 @@ impl App {
 impl Service {
     /// Answers for `app`.
     pub fn new(app: Arc<App>) -> Self {
-        let routes = v0::routes().merge(v1::routes()).merge(health::routes()).fallback(nothing_here);
+        let routes = v0::routes()
+            .merge(v1::routes())
+            .merge(health::routes())
+            .merge(openapi::routes())
+            .merge(dashboard::routes())
+            .merge(debug::routes())
+            .fallback(nothing_here);
         let router = routes.with_state(Arc::clone(&app));
         Service { app, router }
     }

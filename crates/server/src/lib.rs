@@ -8,8 +8,10 @@
 //! ```
 //!
 //! Reading order: [`config`] (what can be set), `serve` (a server from start to end), `app` (the way of a request),
-//! `fast`, `v0` (the contract's paths); what they use: `target` (addresses), `receive` (bodies in), `body`, `records`
-//! and `long_value` (bodies out), `writer` (commits), `open` (a database), `problem` (errors), `lock`.
+//! `fast`, `v0` and `v1` (the paths); what they use: `target` (addresses), `receive` (bodies in), `body`, `records`
+//! and `long_value` (bodies out), `writer` (commits), `databases` and `open`, `transactions`, `problem` (errors),
+//! `lock`; for operators: [`auth`] and `need` (who may do what), `health`, `metrics` and `observe`, `trace`, `openapi`,
+//! `dashboard`, `debug` (profiles).
 //!
 //! The threads that read sockets never wait: not for a disk, not for a commit, not for a lock held across either.
 #![deny(missing_docs, unsafe_code)]
@@ -19,7 +21,9 @@ pub mod auth;
 mod body;
 pub mod config;
 mod connection;
+mod dashboard;
 mod databases;
+mod debug;
 mod fast;
 mod form;
 mod handoff;
@@ -30,6 +34,8 @@ mod metrics;
 mod need;
 mod observe;
 mod open;
+mod openapi;
+mod operations;
 mod problem;
 mod receive;
 mod records;

@@ -1,0 +1,159 @@
+//! What people and tools look at: the OpenAPI document against the running server, metrics, the dashboard, profiles.
+
+#[path = "support/http.rs"]
+mod http;
+
+use http::Server;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+#[test]
+fn the_document_describes_what_the_server_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let mut client = server.connect();
+    let document: Value = serde_json::from_slice(&client.ask("GET", "/openapi.json", &[], b"").body).unwrap();
+    assert_eq!(document["openapi"], "3.1.0");
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let target = path.replace("{database}", "d").replace("{table}", "t").replace("{key}", "k");
+        let target = target.replace("{transaction}", "none");
+        let described: BTreeSet<&str> =
+            methods.as_object().unwrap().keys().map(|method| &method[..]).collect();
+        for method in ["get", "head", "put", "post", "patch", "delete"] {
+            let status = client.ask(&method.to_uppercase(), &target, &[], b"").status;
+            if described.contains(method) {
+                let known = methods[method]["responses"].as_object().unwrap();
+                assert!(
+                    known.contains_key(&status.to_string()),
+                    "{method} {path}: {status} is not described"
+                );
+            } else if method != "head" {
+                assert_eq!(status, 405, "{method} {path} is not described");
+            }
+        }
+    }
+}
+
+/// Lines of a Prometheus exposition as (name, labels, value), each checked to be well-formed.
+fn parse(text: &str) -> Vec<(String, BTreeMap<String, String>, f64)> {
+    let (mut samples, mut types) = (Vec::new(), BTreeMap::new());
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert!(types.insert(name.to_owned(), kind).is_none(), "{name} twice");
+            continue;
+        }
+        if line.starts_with('#') {
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let labels = labels.strip_suffix('}').unwrap();
+        let labels = labels.split(',').filter(|label| !label.is_empty()).map(|label| {
+            let (key, value) = label.split_once('=').unwrap();
+            (key.to_owned(), value.strip_prefix('"').unwrap().strip_suffix('"').unwrap().to_owned())
+        });
+        let family =
+            ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        assert!(types.contains_key(name) || types.contains_key(family), "{name} has no type");
+        samples.push((name.to_owned(), labels.collect(), value.parse().unwrap()));
+    }
+    samples
+}
+
+#[test]
+fn metrics_count_what_was_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let mut client = server.connect();
+    for n in 0..20 {
+        client.ask("PUT", &format!("/v0/entity?id={n}"), &[], b"v");
+        client.ask("GET", &format!("/v0/entity?id={}", 2 * n), &[], b"");
+    }
+    let reply = client.ask("GET", "/metrics", &[], b"");
+    assert!(reply.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
+    let samples = parse(reply.text());
+    let of = |name: &str, label: &str, is: &str| -> f64 {
+        let found = samples
+            .iter()
+            .filter(|(found, labels, _)| found == name && labels.get(label).is_some_and(|value| value == is));
+        found.map(|(_, _, value)| value).sum()
+    };
+    assert_eq!(of("pando_http_requests_total", "kind", "put"), 20.0);
+    assert_eq!(of("pando_http_requests_total", "kind", "get"), 20.0);
+    assert_eq!(of("pando_http_requests_total", "status", "4xx"), 19.0);
+    assert_eq!(of("pando_http_request_duration_seconds_count", "kind", "put"), 20.0);
+    assert!(of("pando_db_commits_total", "database", "default") >= 20.0);
+    // The buckets of a histogram only grow, up to the count.
+    let buckets =
+        samples.iter().filter(|(name, labels, _)| name.ends_with("_bucket") && labels["kind"] == "get");
+    let buckets: Vec<f64> = buckets.map(|(_, _, count)| *count).collect();
+    assert!(buckets.is_sorted() && buckets.last() == Some(&20.0), "{buckets:?}");
+}
+
+#[test]
+fn health_ids_and_the_access_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    assert_eq!(server.ask("GET", "/healthz", b"").status, 200);
+    assert_eq!(server.ask("GET", "/readyz", b"").status, 200);
+    let reply = server.ask_with("GET", "/v0/status", &[("x-request-id", "mine")], b"");
+    assert_eq!(reply.header("x-request-id"), Some("mine"));
+    let given = server.ask("GET", "/v0/status", b"");
+    assert!(given.header("x-request-id").is_some_and(|id| id.len() > 10));
+    let foreign = [("origin", "http://evil.example")];
+    assert_eq!(server.ask_with("POST", "/v1/databases/default/checkpoint", &foreign, b"").status, 403);
+}
+
+#[test]
+fn a_profile_is_recorded_while_the_server_works() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    for kind in ["cpu", "alloc", "lock"] {
+        let profile = server.ask("GET", &format!("/debug/profile?kind={kind}&seconds=1"), b"");
+        assert_eq!(profile.status, 200, "{kind}: {}", profile.text());
+        assert!(profile.text().contains("<svg"), "{kind}");
+    }
+    for bad in ["kind=heat", "seconds=0", "seconds=61", "form=png"] {
+        assert_eq!(server.ask("GET", &format!("/debug/profile?{bad}"), b"").status, 400, "{bad}");
+    }
+}
+
+#[test]
+fn the_dashboard_shows_a_browser_what_the_server_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let page = server.ask("GET", "/", b"");
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    for outside in ["src=\"http", "href=\"http", "url(http", "@import"] {
+        assert!(!page.text().contains(outside), "the page needs nothing but the server: {outside}");
+    }
+    let script = "<script>document.title='taken'</script>";
+    let body = json!({"operations": [
+        {"op": "put", "table": "entity", "key": "<b>bold</b>", "value": script},
+    ]});
+    assert_eq!(server.ask("POST", "/v1/databases/default/batch", body.to_string().as_bytes()).status, 200);
+    let address = format!("http://{}/", server.address);
+    let profile = dir.path().join("browser");
+    let flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=6000", "--dump-dom"];
+    let browser = Command::new("chromium")
+        .args(flags)
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(&address)
+        .output();
+    let Ok(output) = browser else {
+        eprintln!("skipped: there is no chromium to show the page");
+        return;
+    };
+    let dom = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() || dom.is_empty() {
+        eprintln!("skipped: chromium does not run here: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    assert!(dom.contains("data-ready=\"yes\""), "{dom}");
+    assert!(dom.contains("&lt;b&gt;bold&lt;/b&gt;"), "what a database holds is shown as text");
+    assert!(!dom.contains("<title>taken"), "and never run");
+    assert!(dom.contains("Entries of entity"));
+}

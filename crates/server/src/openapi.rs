@@ -1,0 +1,293 @@
+//! The OpenAPI 3.1 document, at `/openapi.json`, and a page that shows it, at `/docs`.
+//!
+//! The document is written from one table, [`OPERATIONS`]: what stands there is what is said, and a test asks a running
+//! server for every line of it.
+
+use crate::app::App;
+use crate::body::Body;
+use crate::operations::{OPERATIONS, Operation};
+use crate::problem::{Answer, Problem};
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, Method, Response};
+use axum::routing::any;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+/// The paths.
+pub fn routes() -> Router<Arc<App>> {
+    Router::new().route("/openapi.json", any(show_document)).route("/docs", any(show_page))
+}
+
+async fn show_document(method: Method) -> Answer {
+    page(&method, "application/json", text().as_bytes())
+}
+
+async fn show_page(method: Method) -> Answer {
+    page(&method, "text/html; charset=utf-8", include_bytes!("docs.html"))
+}
+
+/// A page that is always the same. No script or style comes from elsewhere, and no other site may frame it.
+pub fn page(method: &Method, content_type: &'static str, content: &'static [u8]) -> Answer {
+    if *method != Method::GET && *method != Method::HEAD {
+        return Err(Problem::method_not_allowed());
+    }
+    let mut response = Response::new(Body::whole(content));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    let policy = "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
+                  frame-ancestors 'none'";
+    headers.insert("content-security-policy", HeaderValue::from_static(policy));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    Ok(response)
+}
+
+/// The document, made once.
+fn text() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| document().to_string())
+}
+
+fn document() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in OPERATIONS {
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.method] = describe(operation);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Pando",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Databases over HTTP. Keys and values are bytes: percent-encoded in addresses, as \
+                            they are in bodies, and in JSON as text, or in hexadecimal digits under the name with \
+                            `_hex` behind it.",
+            "license": { "name": "MIT OR Apache-2.0" },
+        },
+        "security": [{ "token": [] }, {}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "schemas": { "Problem": problem() },
+        },
+    })
+}
+
+fn problem() -> Value {
+    json!({
+        "type": "object",
+        "description": "RFC 9457",
+        "required": ["type", "title", "status", "detail"],
+        "properties": {
+            "type": { "type": "string" },
+            "title": { "type": "string" },
+            "status": { "type": "integer" },
+            "detail": { "type": "string" },
+        },
+    })
+}
+
+/// Answers that any operation may get: the address or a header is wrong, a token is missing or too narrow.
+const ALWAYS: &[(u16, &str)] = &[
+    (400, "The request is not as it should be"),
+    (401, "A token is needed"),
+    (403, "The token does not reach so far"),
+];
+
+fn describe(operation: &Operation) -> Value {
+    let in_path = operation.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = in_path.map(|name| {
+        let schema = match name {
+            "database" => json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" }),
+            _ => json!({ "type": "string", "minLength": 1 }),
+        };
+        json!({ "name": name, "in": "path", "required": true, "schema": schema })
+    });
+    let parameters: Vec<Value> =
+        in_path.chain(operation.parameters.iter().map(|name| parameter(name))).collect();
+    let answers = ALWAYS.iter().chain(operation.answers);
+    let responses: Map<String, Value> = answers
+        .map(|&(status, meaning)| (status.to_string(), response(operation, status, meaning)))
+        .collect();
+    let id = operation.path.replace(['/', '{', '}', '.'], "_");
+    let mut described = json!({
+        "operationId": format!("{}{}", operation.method, id),
+        "summary": operation.summary,
+        "tags": [tag(operation.path)],
+        "parameters": parameters,
+        "responses": responses,
+    });
+    if !operation.body.is_empty() {
+        described["requestBody"] = body(operation.body);
+    }
+    described
+}
+
+fn tag(path: &str) -> &'static str {
+    match path {
+        path if path.starts_with("/v0") => "/v0: keys and values",
+        path if path.contains("/entries") => "Records",
+        path if path.contains("/tables") => "Tables",
+        path if path.contains("/batch") || path.contains("/transactions") => "Transactions",
+        path if path.starts_with("/v1/databases") => "Databases",
+        _ => "The server",
+    }
+}
+
+/// What an answer carries.
+fn response(operation: &Operation, status: u16, meaning: &str) -> Value {
+    let of = |kind: &str, schema: Value| {
+        let content = json!({ kind: { "schema": schema } });
+        json!({ "description": meaning, "content": content })
+    };
+    let silent = matches!(status, 202 | 204 | 304) || (status == 201 && operation.path.starts_with("/v0"));
+    let absent_key = status == 404 && operation.method == "get";
+    match (status, operation.path) {
+        _ if silent || operation.method == "head" => json!({ "description": meaning }),
+        (404, "/v0/entity") => json!({ "description": meaning }),
+        (404, path) if absent_key && path.ends_with("{key}") => {
+            json!({ "description": "The key is absent; or, with a problem, table or database are" })
+        }
+        (400.., _) => of("application/problem+json", json!({ "$ref": "#/components/schemas/Problem" })),
+        (_, "/healthz" | "/readyz" | "/metrics" | "/v0/status") => {
+            of("text/plain", json!({ "type": "string" }))
+        }
+        (_, "/debug/profile") => {
+            json!({ "description": meaning, "content": { "image/svg+xml": {}, "text/plain": {} } })
+        }
+        (_, "/docs" | "/") => of("text/html", json!({ "type": "string" })),
+        (_, "/v0/entities") => of("application/octet-stream", json!({})),
+        (_, path) if path.ends_with("{key}") || path.ends_with("/backup") || path == "/v0/entity" => {
+            of("application/octet-stream", json!({}))
+        }
+        (_, path) if path.ends_with("/entries") && operation.method == "get" => {
+            of("application/x-ndjson", json!({}))
+        }
+        _ => of("application/json", json!({ "type": "object" })),
+    }
+}
+
+/// A parameter of the query or a header.
+fn parameter(name: &str) -> Value {
+    let described = |name: &str, place: &str, required: bool, meaning: &str, schema: Value| {
+        json!({
+            "name": name, "in": place, "required": required, "description": meaning, "schema": schema,
+        })
+    };
+    let query = |name: &str, required: bool, meaning: &str, schema: Value| {
+        described(name, "query", required, meaning, schema)
+    };
+    let header =
+        |name: &str, meaning: &str| described(name, "header", false, meaning, json!({ "type": "string" }));
+    let text = || json!({ "type": "string" });
+    match name {
+        "id" => {
+            query("id", true, "The key: bytes, percent-encoded", json!({ "type": "string", "minLength": 1 }))
+        }
+        "from" => query("start", true, "The first key", json!({ "type": "string", "minLength": 1 })),
+        "key" => {
+            let several = json!({ "type": "array", "items": { "type": "string" }, "maxItems": 1000 });
+            query("key", false, "These keys, in this order", several)
+        }
+        "start" => query("start", false, "The first key", text()),
+        "end" => query("end", false, "The first key behind the last", text()),
+        "prefix" => query("prefix", false, "Keys that begin so", text()),
+        "reverse" => query("reverse", false, "From the last to the first", json!({ "type": "boolean" })),
+        "limit" => query("limit", false, "At most so many", json!({ "type": "integer", "minimum": 0 })),
+        "cursor" => query(
+            "cursor",
+            false,
+            "On from here: of the last line of the page before",
+            json!({ "type": "string", "pattern": "^([0-9a-f]{2})*$" }),
+        ),
+        "keys_only" => query("keys_only", false, "Without values", json!({ "type": "boolean" })),
+        "durability" => {
+            let words = json!({ "type": "string", "enum": ["sync", "buffered", "lazy"] });
+            query(
+                "durability",
+                false,
+                "What the write is to survive; unless it is said, what the server was told",
+                words,
+            )
+        }
+        "transaction" => {
+            header("pando-transaction", "The token of the transaction that the request belongs to")
+        }
+        "kind" => query(
+            "kind",
+            false,
+            "What to look at",
+            json!({ "type": "string", "enum": ["cpu", "alloc", "lock"] }),
+        ),
+        "seconds" => {
+            query("seconds", false, "For how long", json!({ "type": "integer", "minimum": 1, "maximum": 60 }))
+        }
+        "form" => query("form", false, "As what", json!({ "type": "string", "enum": ["svg", "folded"] })),
+        "if-match" => header("if-match", "Only if the value has one of these tags; `*`: if there is one"),
+        "if-none-match" => {
+            header("if-none-match", "Only if the value has none of these tags; `*`: if there is none")
+        }
+        other => unreachable!("no parameter {other} is described"),
+    }
+}
+
+/// A body.
+fn body(name: &str) -> Value {
+    let of = |kind: &str, required: bool, schema: Value| {
+        let content = json!({ kind: { "schema": schema } });
+        json!({ "required": required, "content": content })
+    };
+    let object = |properties: Value| {
+        json!({
+            "type": "object", "properties": properties, "additionalProperties": false,
+        })
+    };
+    let json_of = |properties: Value| of("application/json", false, object(properties));
+    match name {
+        "value" => of("application/octet-stream", false, json!({})),
+        "records" => of("application/x-ndjson", true, json!({})),
+        "database" => json_of(json!({ "page_bytes": { "enum": [4096, 8192, 16384, 32768, 65536] } })),
+        "table" => json_of(json!({ "layout": { "enum": ["btree"] } })),
+        "name" => {
+            let mut name = object(json!({ "name": { "type": "string", "minLength": 1, "maxLength": 60 } }));
+            name["required"] = json!(["name"]);
+            of("application/json", true, name)
+        }
+        "transaction" => json_of(json!({
+            "durability": { "enum": ["sync", "buffered", "lazy"] },
+            "isolation": { "enum": ["serializable", "snapshot"] },
+        })),
+        "batch" => {
+            let step = json!({
+                "type": "object",
+                "required": ["op", "table"],
+                "properties": {
+                    "op": { "enum": ["put", "insert", "check", "delete", "delete_range"] },
+                    "table": { "type": "string" },
+                },
+            });
+            let mut batch = object(json!({ "operations": { "type": "array", "items": step } }));
+            batch["required"] = json!(["operations"]);
+            of("application/json", true, batch)
+        }
+        other => unreachable!("no body {other} is described"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_document_describes_every_operation_once() {
+        let document = document();
+        let mut ids = BTreeSet::new();
+        for operation in OPERATIONS {
+            let described = &document["paths"][operation.path][operation.method];
+            assert!(described["summary"].is_string(), "{operation:?}");
+            assert!(ids.insert(described["operationId"].to_string()), "{operation:?} twice");
+        }
+    }
+}
