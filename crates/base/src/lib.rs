@@ -4,7 +4,7 @@
 //! [`limits`], [`checksum`], [`codec`] (bytes to numbers and back), [`keys`] (order-preserving encodings),
 //! [`slots`] (who is reading, and what must not be freed under them), [`budget`], [`seams`] (time and chance),
 //! [`mod@prefetch`], [`sync`] (the one door to locks and atomics, so that loom and shuttle can stand in for them),
-//! [`waits`] (who waits for a lock, and how long).
+//! [`waits`] (who waits for a lock, and how long), [`latency`] and [`reads`] (what is counted).
 #![deny(missing_docs)]
 
 pub mod budget;
@@ -14,9 +14,11 @@ pub mod error;
 pub mod ids;
 pub mod keys;
 pub mod large;
+pub mod latency;
 pub mod limits;
 pub mod op;
 pub mod prefetch;
+pub mod reads;
 pub mod seams;
 pub mod slots;
 pub mod sync;

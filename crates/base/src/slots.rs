@@ -7,7 +7,8 @@
 //! * `epoch`: set while a call is under way. While it looks at pages of the pool it is a number: a frame that was
 //!   unlinked in epoch *e* is reused once no slot is in an epoch at or before *e*. A call leaves its epoch before it
 //!   waits for I/O and before it runs a user's code, so that nobody's slowness holds up frames; it is `ASIDE` then.
-//! * `since_ms`, `ts` and `opened_at` are for those who ask which reader it is that holds so much.
+//! * `since_ms`, `ts` and `opened_at` are for those who ask which reader it is that holds so much; `reads` for those
+//!   who ask what is read.
 //!
 //! Each slot has cache lines of its own: beginning and ending a read writes no line that another thread writes.
 //!
@@ -28,9 +29,13 @@
 //! whole word, in which the reader counts its turns: what a reclaimer found old is not taken from a younger holder.
 //! It costs a call one load of its own line, and nothing at all where a page is looked at anyway.
 
+use crate::TableId;
+use crate::latency::Latencies;
+use crate::reads::{ReadCounts, ReadTotals, Reads};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock, loom_fence};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::Arc; // Also under loom: who owns the slots is not in question.
@@ -52,7 +57,8 @@ const RESTING: u64 = 0;
 /// `epoch` of a slot whose call looks at no frame just now. No frame waits for it, but its view does.
 const ASIDE: u64 = u64::MAX;
 
-/// One reader's announcements. 128 bytes: two cache lines, as neighbouring lines are fetched in pairs.
+/// One reader's announcements and counts. A multiple of 128 bytes: two cache lines, as neighbouring lines are fetched
+/// in pairs.
 #[repr(align(128))]
 #[derive(Debug)]
 pub struct Slot {
@@ -63,13 +69,21 @@ pub struct Slot {
     ts: AtomicU64,
     /// Null, or a `&'static`.
     opened_at: AtomicPtr<Location<'static>>,
+    reads: ReadCounts,
 }
 
 impl Slot {
     fn new() -> Self {
         let word = || AtomicU64::new(0);
         let opened_at = AtomicPtr::new(ptr::null_mut());
-        Slot { view: word(), epoch: word(), since_ms: word(), ts: word(), opened_at }
+        Slot {
+            view: word(),
+            epoch: word(),
+            since_ms: word(),
+            ts: word(),
+            opened_at,
+            reads: ReadCounts::new(),
+        }
     }
 }
 
@@ -130,6 +144,9 @@ pub struct Slots {
     /// Slots without an owner, each with the turns it has had.
     free: Mutex<Vec<(usize, u64)>>,
     epoch: AtomicU64,
+    read_totals: ReadTotals,
+    /// How long whoever has a slot waited for what.
+    pub latencies: Arc<Latencies>,
 }
 
 impl Default for Slots {
@@ -142,7 +159,14 @@ impl Slots {
     /// No slots yet.
     pub fn new() -> Self {
         let chunks = (0..MAX_CHUNKS).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
-        Slots { chunks, high: AtomicUsize::new(0), free: Mutex::new(Vec::new()), epoch: AtomicU64::new(1) }
+        Slots {
+            chunks,
+            high: AtomicUsize::new(0),
+            free: Mutex::new(Vec::new()),
+            epoch: AtomicU64::new(1),
+            read_totals: ReadTotals::new(),
+            latencies: Arc::default(),
+        }
     }
 
     /// A slot that is nobody's, for as long as the [`Reader`] lives; `None` when all 65,536 are taken. Takes a lock:
@@ -231,6 +255,11 @@ impl Slots {
             in_call: slot.epoch.load(Ordering::SeqCst) != RESTING,
         };
         (slot.view.load(Ordering::SeqCst) & !REVOKED == holding.word & !REVOKED).then_some(particulars)
+    }
+
+    /// What was read of each table. Scans all slots.
+    pub fn reads(&self) -> BTreeMap<TableId, Reads> {
+        self.read_totals.with(self.all().map(|slot| &slot.reads))
     }
 
     /// How many readers hold a view. Scans all slots.
@@ -322,6 +351,22 @@ impl Reader {
         slot.since_ms.store(now_ms, Ordering::Relaxed);
         // Relaxed: likewise.
         slot.opened_at.store(ptr::from_ref(opened_at).cast_mut(), Ordering::Relaxed);
+    }
+
+    /// Counts a key that is looked up in `table`; how many that makes lately.
+    #[inline]
+    pub fn count_get(&self, table: TableId) -> u64 {
+        self.slot().reads.get(table, &self.slots.read_totals)
+    }
+
+    /// Counts a cursor over `table` that was moved `moves` times.
+    pub fn count_scan(&self, table: TableId, moves: u64) {
+        self.slot().reads.scan(table, moves, &self.slots.read_totals);
+    }
+
+    /// How long operations of this database waited for what.
+    pub fn latencies(&self) -> &Latencies {
+        &self.slots.latencies
     }
 
     /// Notes the last commit that is seen.

@@ -30,6 +30,27 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// Locks `mutex`, and tells `waited` for how many nanoseconds if somebody else held it.
+#[inline]
+pub fn lock_timed<T>(mutex: &Mutex<T>, waited: impl FnOnce(u64)) -> MutexGuard<'_, T> {
+    #[cfg(not(any(loom, shuttle)))]
+    return match mutex.try_lock() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            let watch = crate::seams::Stopwatch::start();
+            let guard = lock(mutex);
+            waited(watch.elapsed_ns());
+            guard
+        }
+    };
+    #[cfg(any(loom, shuttle))]
+    {
+        let _ = waited;
+        lock(mutex)
+    }
+}
+
 /// Waits until `condvar` is notified, or for no reason, as condition variables do. For waits that hold up somebody's
 /// operation: the [hook](crate::waits) hears of them. Poisoning is ignored as in [`lock`].
 pub fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {

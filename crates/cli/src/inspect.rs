@@ -112,7 +112,7 @@ pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
 }
 
 /// The counters worth a line, in the order of the layers.
-pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 48] {
+pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 52] {
     let held = |holder| stats.memory.held.of(holder) as u64;
     let pacing = &stats.pacing;
     let debt = |cause: DelayCause| pacing.debt_permille[cause as usize];
@@ -122,6 +122,10 @@ pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 48] {
         ("last_commit", stats.last_commit),
         ("commits", stats.commits),
         ("conflicts", stats.conflicts),
+        ("gets", stats.gets),
+        ("scans", stats.scans),
+        ("cursor_moves", stats.cursor_moves),
+        ("writes", stats.writes),
         ("checkpoint", stats.checkpoint),
         ("checkpoints", stats.checkpoints),
         ("absorbed_records", stats.absorbed_records),

@@ -155,13 +155,20 @@ impl Log {
     /// Those of making a file, [`ErrorKind::Full`] foremost. The log is as it was, and the call may be repeated.
     #[inline]
     pub fn reserve(&self, payload_bytes: u64) -> Result<()> {
+        if self.has_room(payload_bytes)? {
+            return Ok(());
+        }
+        self.prepare(payload_bytes as usize, false).map(drop)
+    }
+
+    /// Whether [`Log::reserve`] has nothing to do for a block of `payload_bytes`.
+    ///
+    /// # Errors
+    /// [`Invalid`](base::ErrorKind::Invalid) if no block is so long.
+    pub fn has_room(&self, payload_bytes: u64) -> Result<bool> {
         check_length(payload_bytes)?;
-        let payload_bytes = payload_bytes as usize;
-        let has_room = {
-            let appender = lock(&self.appender);
-            appender.has_room(payload_bytes) || appender.next_has_room(payload_bytes)
-        };
-        if has_room { Ok(()) } else { self.prepare(payload_bytes, false).map(drop) }
+        let appender = lock(&self.appender);
+        Ok(appender.has_room(payload_bytes as usize) || appender.next_has_room(payload_bytes as usize))
     }
 
     /// Makes the next segment ready if the current one is more than half full, so that no append has to; says

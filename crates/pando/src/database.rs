@@ -5,7 +5,8 @@ use crate::options::Setting;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 use crate::workers::{Foreman, Signals, Workers};
-use base::seams::Random;
+use base::latency::Cause;
+use base::seams::{Random, Stopwatch};
 use base::sync::lock;
 use base::{Error, ErrorKind, Result};
 use std::path::Path;
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 use store::check::{Findings, Report};
-use store::stats::Stats;
+use store::stats::{Stats, TableStats};
 use store::{OpenReader, Store, Table, TransactionOptions, WantedLayout};
 
 /// Options of a table. All are stored; opening a table with others is an error, never silence.
@@ -85,7 +86,7 @@ impl Database {
 
     /// A handle on `store`, which `builder` opened.
     pub(crate) fn start(store: Arc<Store>, builder: Builder) -> Result<Self> {
-        let signals = Arc::new(Signals::new(builder.lazy_interval, builder.watch.clone()));
+        let signals = Arc::new(Signals::new(builder.lazy_interval, builder.watch.clone(), store.latencies()));
         let workers = if store.is_read_only() { None } else { Some(Workers::start(&store, &signals)?) };
         store.set_attendant(Box::new(Foreman(Arc::clone(&signals))));
         let (workers, gate) = (Mutex::new(workers), Gate::default());
@@ -155,12 +156,27 @@ impl Database {
     /// What `work` or the commit answers. A conflict that even the last attempt met is returned as such.
     #[track_caller]
     pub fn write<T>(&self, mut work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-        for attempt in 0..OPEN_ATTEMPTS {
+        match self.attempt(&mut work) {
+            Err(error) if error.is_retryable() => {}
+            done => return done,
+        }
+        let watch = Stopwatch::start();
+        let done = self.write_again(work);
+        self.shared.store.latencies().record(Cause::ConflictRetry, watch.elapsed_ns());
+        done
+    }
+
+    /// After a first conflict.
+    #[track_caller]
+    fn write_again<T>(&self, mut work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        for attempt in 1..OPEN_ATTEMPTS {
+            pause(attempt - 1);
             match self.attempt(&mut work) {
-                Err(error) if error.is_retryable() => pause(attempt),
+                Err(error) if error.is_retryable() => {}
                 done => return done,
             }
         }
+        pause(OPEN_ATTEMPTS - 1);
         let _held = self.shared.gate.hold();
         for _ in 1..GATED_ATTEMPTS {
             match self.attempt(&mut work) {
@@ -322,6 +338,23 @@ impl Database {
         let mut stats = self.shared.store.stats()?;
         self.shared.signals.pacer.fill(&mut stats.pacing);
         Ok(stats)
+    }
+
+    /// What was done with each table, by name.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let fruit = db.table("fruit")?;
+    /// db.put(&fruit, b"apple", b"red")?;
+    /// db.get(&fruit, b"apple")?;
+    /// let of_fruit = &db.table_stats()?[0];
+    /// assert_eq!((of_fruit.gets, of_fruit.writes), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn table_stats(&self) -> Result<Vec<TableStats>> {
+        self.shared.store.table_stats()
     }
 
     /// The open snapshots and transactions, the oldest first: what each keeps from being freed, since when, and where

@@ -36,6 +36,7 @@ mod cursor;
 mod database;
 pub mod options;
 mod pacer;
+mod prometheus;
 pub mod salvage;
 mod snapshot;
 mod transaction;
@@ -48,6 +49,7 @@ pub use backup::{
 #[doc(hidden)]
 pub use backup::{restore_in, restore_stream_in};
 pub use base::budget::{Budget, Held, Holder};
+pub use base::latency::{Cause as WaitCause, Latency};
 pub use base::{Error, ErrorKind, Result, keys, limits};
 pub use builder::Builder;
 pub use compact::Compacted;
@@ -58,7 +60,7 @@ pub use store::WantedLayout as Layout;
 pub use store::check::{Findings as CheckFindings, Report as CheckReport};
 pub use store::memory::MemoryStats;
 pub use store::pacing::{Cause as DelayCause, Delays, PacingStats};
-pub use store::stats::Stats;
+pub use store::stats::{Stats, TableStats, Waits};
 pub use store::{OpenReader, Resident, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter};
 pub use transaction::Transaction;
 pub use txn::{Durability, Isolation};

@@ -5,9 +5,10 @@
 //! ahead sleeps until then, in slices of at most a millisecond and [`MOST_SLICES`] of them. Less than [`QUANTUM_NS`]
 //! ahead nobody sleeps: the kernel would not wake him in time. As long as there is no debt, a commit looks at one flag.
 
+use base::latency::{self, Latencies};
 use base::sync::lock;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use store::Store;
@@ -36,10 +37,11 @@ pub(crate) struct Pacer {
     due_ns: AtomicU64,
     absorbed_bytes_per_s: AtomicU64,
     delays: Mutex<[Delays; Cause::COUNT]>,
+    latencies: Arc<Latencies>,
 }
 
-impl Default for Pacer {
-    fn default() -> Self {
+impl Pacer {
+    pub fn new(latencies: Arc<Latencies>) -> Self {
         let number = || AtomicU64::new(0);
         Pacer {
             started: Instant::now(),
@@ -50,11 +52,10 @@ impl Default for Pacer {
             due_ns: number(),
             absorbed_bytes_per_s: number(),
             delays: Mutex::default(),
+            latencies,
         }
     }
-}
 
-impl Pacer {
     fn now_ns(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64
     }
@@ -137,6 +138,7 @@ impl Pacer {
 
     /// Counts a delay.
     pub fn count(&self, cause: Cause, ns: u64) {
+        self.latencies.record(latency::Cause::Debt, ns);
         let delays = &mut lock(&self.delays)[cause as usize];
         delays.count += 1;
         delays.total_ns += ns;

@@ -9,6 +9,7 @@
 //! joined when the database closes.
 
 use crate::pacer::Pacer;
+use base::latency::Latencies;
 use base::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -109,7 +110,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    pub fn new(lazy_interval: Duration, watch: ReaderWatch) -> Self {
+    pub fn new(lazy_interval: Duration, watch: ReaderWatch, latencies: &Arc<Latencies>) -> Self {
         Signals {
             checkpoint: Bell::default(),
             log: Bell::default(),
@@ -122,7 +123,7 @@ impl Signals {
             lazy_interval,
             started: Instant::now(),
             watch,
-            pacer: Pacer::default(),
+            pacer: Pacer::new(Arc::clone(latencies)),
         }
     }
 

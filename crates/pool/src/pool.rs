@@ -4,6 +4,7 @@ use crate::fault::{Begun, Misses};
 use crate::frames::{Frames, Pin, Resident};
 use crate::ledger::{Ledger, OVERDRAFT_PAGES};
 use base::budget::{Account, Given, Need};
+use base::latency::Cause;
 use base::limits::{UNIT_BYTES, is_page_size};
 use base::slots::{EpochGuard, Reader, Slots};
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -243,6 +244,11 @@ impl Pool {
         if ptr.len_bytes() != self.page_bytes {
             return Err(self.corrupt(ptr, format!("pages have {} bytes", self.page_bytes)));
         }
+        let latencies = &self.misses.slots().latencies;
+        latencies.time(Cause::PoolFault, || self.load(ptr))
+    }
+
+    fn load(&self, ptr: PagePtr) -> Result<Pin> {
         let mut load = match self.misses.begin(ptr)? {
             Begun::Linked(pin) => return Ok(pin),
             Begun::Load(load) => load,

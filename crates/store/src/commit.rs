@@ -29,13 +29,14 @@ use crate::store::Store;
 use crate::view::{SealedMemtable, oldest_writing_view};
 use crate::write_set::WriteSet;
 use base::budget::Holder;
+use base::latency::Cause;
 use base::op::{Encoder, stamp};
 use base::slots::Reader;
-use base::sync::lock;
+use base::sync::{lock, lock_timed};
 use base::{CommitTs, Error, ErrorKind, Lsn, Result, TableId};
 use log::Position;
 use memtable::{Memtable, Writer};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use txn::{Durability, History, Isolation, ReadSet, WrittenKey};
@@ -57,13 +58,22 @@ pub(crate) struct Committer {
     pub history_floor: CommitTs,
     /// `Sync` commits whose flush has not come yet, oldest first, each with the log's end behind it.
     pub unsynced: VecDeque<(CommitTs, Lsn)>,
+    /// What was committed since the database was opened, by table.
+    pub written: BTreeMap<TableId, Written>,
+}
+
+/// Commits to a table, and the puts, deletes and range deletes in them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    pub commits: u64,
+    pub operations: u64,
 }
 
 impl Committer {
     /// A committer that goes on from `last`.
     pub fn new(open: Arc<Memtable>, opened_at: Lsn, writer: Writer, last: CommitTs) -> Self {
-        let (history, unsynced) = (Vec::new(), VecDeque::new());
-        Committer { writer, open, opened_at, last, history, history_floor: CommitTs(0), unsynced }
+        let (history, unsynced, written) = (Vec::new(), VecDeque::new(), BTreeMap::new());
+        Committer { writer, open, opened_at, last, history, history_floor: CommitTs(0), unsynced, written }
     }
 
     /// What was committed lately, for validation.
@@ -143,7 +153,7 @@ impl Store {
             return Ok(Applied { ts: begin, durable_at, durability, sealed: false, wants_segment: false });
         }
         encode(request.writes, None, request.record);
-        self.log.reserve(request.record.len() as u64)?;
+        self.reserve_log(request.record.len() as u64)?;
         if request.writes.has_large() {
             self.sync_data()?;
         }
@@ -172,6 +182,20 @@ impl Store {
         Ok(self.publish(committer, request, ts, end))
     }
 
+    /// Room in the log, which is ready nearly always; making it is work of the disk.
+    pub(crate) fn reserve_log(&self, bytes: u64) -> Result<()> {
+        if self.log.has_room(bytes)? {
+            return Ok(());
+        }
+        self.slots.latencies.time(Cause::LogRoom, || self.log.reserve(bytes))
+    }
+
+    /// The commit lock.
+    #[inline]
+    fn lock_committer(&self) -> MutexGuard<'_, Committer> {
+        lock_timed(&self.committer, |ns| self.slots.latencies.record(Cause::CommitQueue, ns))
+    }
+
     /// Step 6.
     pub(crate) fn publish(
         &self,
@@ -191,6 +215,11 @@ impl Store {
             self.clocks.publish(ts);
         }
         self.tallies.commits.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
+        for (table, operations) in request.writes.operations_by_table() {
+            let written = committer.written.entry(table).or_default();
+            written.commits += 1;
+            written.operations += operations;
+        }
         let begin = end.0.saturating_sub(request.record.len() as u64);
         let wants_segment = begin / SEGMENT_CARE_BYTES != end.0 / SEGMENT_CARE_BYTES;
         let sealed = self.seal_if_full(committer, end);
@@ -202,7 +231,7 @@ impl Store {
     #[inline]
     pub(crate) fn lock_with_memory_for(&self, request: &Request<'_>) -> Result<MutexGuard<'_, Committer>> {
         let (bytes, operations) = (request.record.len(), request.writes.operations());
-        let mut committer = lock(&self.committer);
+        let mut committer = self.lock_committer();
         if committer.writer.reserve(bytes, operations) {
             return Ok(committer);
         }

@@ -36,6 +36,7 @@ impl Snapshot {
     }
 
     fn get_resident_in(&self, table: TableId, key: &[u8]) -> Result<Resident<Vec<u8>>> {
+        self.count_get(table);
         let mut call = self.call()?.without_waiting();
         let view = self.view(&call);
         if view.has_attached {

@@ -6,7 +6,7 @@ use crate::snapshot::Snapshot;
 use crate::spill::Spills;
 use crate::value_reader::{Located, ValueReader};
 use crate::write_set::WriteSet;
-use base::slots::Aside;
+use base::slots::{Aside, Reader};
 use base::{PagePtr, Result, TableId, keys};
 use memtable::Memtable;
 use std::cell::RefCell;
@@ -130,6 +130,19 @@ struct Track<'a> {
     token: Option<RangeToken>,
 }
 
+/// How often a cursor moved, counted when it is closed.
+struct Steps<'a> {
+    reader: &'a Reader,
+    table: TableId,
+    taken: u64,
+}
+
+impl Drop for Steps<'_> {
+    fn drop(&mut self) {
+        self.reader.count_scan(self.table, self.taken);
+    }
+}
+
 /// A cursor over the records of a [`Span`], in either direction. What it shows is lent until it moves: no copies.
 ///
 /// Between the records it can stand before the first and behind the last; a step off an end returns `None`, and a
@@ -146,6 +159,7 @@ pub struct Cursor<'a> {
     track: Option<Track<'a>>,
     /// The current value, if it lies outside the pages and was read.
     large: Option<Vec<u8>>,
+    steps: Steps<'a>,
     /// Keeps the view that `merged` looks at. The last field: dropped after all others.
     _call: Aside<'a>,
 }
@@ -207,7 +221,8 @@ impl<'a> Cursor<'a> {
         let lower = RunLayer::new(view.tables.run(table), pool, reader);
         let merged = Merged::new(uppers, lower);
         let (place, large) = (Place::Fresh, None);
-        Ok(Cursor { merged, snapshot, own: None, span, place, track, large, _call: call })
+        let steps = Steps { reader, table, taken: 0 };
+        Ok(Cursor { merged, snapshot, own: None, span, place, track, large, steps, _call: call })
     }
 
     #[inline]
@@ -360,6 +375,7 @@ impl<'a> Cursor<'a> {
     /// A failed move leaves the cursor fresh.
     #[inline]
     fn settle(&mut self, moved: Result<bool>) -> Result<bool> {
+        self.steps.taken += 1;
         self.large = None;
         if moved.is_err() {
             self.place = Place::Fresh;

@@ -12,6 +12,8 @@ use crate::spill;
 use crate::store::Store;
 use crate::value_reader::{Located, ValueReader};
 use crate::view::{HeldView, Purpose, View};
+use base::latency::{Cause, SAMPLE_EVERY};
+use base::seams::Stopwatch;
 use base::slots::{Aside, EpochGuard, Reader};
 use base::{CommitTs, Error, ErrorKind, Result, TableId};
 use memtable::Found;
@@ -145,8 +147,41 @@ impl Snapshot {
         }
     }
 
+    /// Counts a look-up. Answers whether it is one of those that are timed.
+    #[inline]
+    pub(crate) fn count_get(&self, table: TableId) -> bool {
+        self.reader().count_get(table).is_multiple_of(SAMPLE_EVERY)
+    }
+
+    /// Copies the value and times that: unless it read from the disk, which is counted there.
+    #[cold]
+    #[inline(never)]
+    fn copy_timed(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let store = self.store();
+        let in_memtable = {
+            let call = self.call()?;
+            self.in_memtables(self.view(&call), table, key).is_some()
+        };
+        let (faults, watch) = (store.pool.stats().faults, Stopwatch::start());
+        let got = self.copy_of(table, key)?;
+        let ns = watch.elapsed_ns();
+        if store.pool.stats().faults == faults {
+            store.slots.latencies.record(if in_memtable { Cause::Memtable } else { Cause::PoolHit }, ns);
+        }
+        Ok(got)
+    }
+
     /// A copy of the value of `key`.
     pub(crate) fn get_in(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if self.count_get(table) {
+            return self.copy_timed(table, key);
+        }
+        self.copy_of(table, key)
+    }
+
+    /// Inlined into both: what is returned is three words that would else be moved once more.
+    #[inline(always)]
+    fn copy_of(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut call = self.call()?;
         let view = self.view(&call);
         if view.has_attached {
@@ -184,6 +219,7 @@ impl Snapshot {
         key: &[u8],
         with: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>> {
+        self.count_get(table);
         let mut call = self.call()?;
         let view = self.view(&call);
         if view.has_attached {
@@ -227,6 +263,7 @@ impl Snapshot {
 
     /// Whether `key` is present.
     pub(crate) fn contains_in(&self, table: TableId, key: &[u8]) -> Result<bool> {
+        self.count_get(table);
         let mut call = self.call()?;
         let view = self.view(&call);
         if view.has_attached {
@@ -244,6 +281,7 @@ impl Snapshot {
 
     /// Where the value of `key` is; its bytes, if they are at hand.
     pub(crate) fn locate_in(&self, table: TableId, key: &[u8]) -> Result<Option<Located>> {
+        self.count_get(table);
         let mut call = self.call()?;
         let view = self.view(&call);
         if view.has_attached {

@@ -4,8 +4,11 @@ use crate::memory::MemoryStats;
 use crate::pacing::PacingStats;
 use crate::store::Store;
 use base::Result;
+use base::latency::{Cause, Latency};
 use base::limits::UNIT_BYTES;
+use base::reads::Reads;
 use base::sync::lock;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Counts since the database was opened, and sizes as they are now.
@@ -20,6 +23,16 @@ pub struct Stats {
     pub commits: u64,
     /// Transactions refused because of another's commit.
     pub conflicts: u64,
+    /// Keys that were looked up, in all tables and the catalog.
+    pub gets: u64,
+    /// Cursors that were closed.
+    pub scans: u64,
+    /// Times that they moved: a record each, and once beyond the last.
+    pub cursor_moves: u64,
+    /// Puts, deletes and range deletes that were committed; of spilled transactions only what was still in memory.
+    pub writes: u64,
+    /// How long operations waited, and for what.
+    pub latencies: Waits,
     /// Bytes of a page.
     pub page_bytes: u64,
     /// The last checkpoint's number.
@@ -78,7 +91,60 @@ pub struct Stats {
     pub pacing: PacingStats,
 }
 
+/// How long operations waited, by cause, since the database was opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waits {
+    by_cause: [Latency; Cause::COUNT],
+}
+
+impl Waits {
+    /// The waits for `cause`.
+    pub fn of(&self, cause: Cause) -> Latency {
+        self.by_cause[cause as usize]
+    }
+}
+
+/// What was done with one table since the database was opened.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct TableStats {
+    /// The table's name.
+    pub name: String,
+    /// About how many records it has: see [`Snapshot::approximate_len`](crate::Snapshot::approximate_len).
+    pub approximate_records: u64,
+    /// Keys that were looked up.
+    pub gets: u64,
+    /// Cursors that were closed.
+    pub scans: u64,
+    /// Times that they moved: a record each, and once beyond the last.
+    pub cursor_moves: u64,
+    /// Commits that wrote to it.
+    pub commits: u64,
+    /// Puts, deletes and range deletes in them; of spilled transactions only what was still in memory.
+    pub writes: u64,
+}
+
 impl Store {
+    /// What was done with each table, by name. O(tables + slots).
+    pub fn table_stats(self: &Arc<Self>) -> Result<Vec<TableStats>> {
+        let snapshot = self.snapshot()?;
+        let (reads, written) = (self.slots.reads(), lock(&self.committer).written.clone());
+        let each = |table: crate::Table| {
+            let reads = reads.get(&table.id()).copied().unwrap_or_default();
+            let written = written.get(&table.id()).copied().unwrap_or_default();
+            Ok(TableStats {
+                approximate_records: snapshot.approximate_len(&table)?,
+                name: table.name().to_owned(),
+                gets: reads.gets,
+                scans: reads.scans,
+                cursor_moves: reads.cursor_moves,
+                commits: written.commits,
+                writes: written.operations,
+            })
+        };
+        snapshot.tables()?.into_iter().map(each).collect()
+    }
+
     /// Gathers [`Stats`]. Waits for a checkpoint's current step at most.
     pub fn stats(&self) -> Result<Stats> {
         self.check_open()?;
@@ -88,11 +154,18 @@ impl Store {
         let (pool, log, space) = (self.pool.stats(), self.log.stats(), lock(&self.space).stats());
         let pressure = self.pressure();
         let checkpoint = self.views.with_current(|view| view.checkpoint);
+        let reads = self.slots.reads().into_values().fold(Reads::default(), Reads::plus);
+        let writes = lock(&self.committer).written.values().map(|written| written.operations).sum();
         Ok(Stats {
             last_commit: self.clocks.applied().0,
             visible_commit: self.clocks.visible().0,
             commits: tally(&tallies.commits),
             conflicts: tally(&tallies.conflicts),
+            gets: reads.gets,
+            scans: reads.scans,
+            cursor_moves: reads.cursor_moves,
+            writes,
+            latencies: Waits { by_cause: Cause::ALL.map(|cause| self.slots.latencies.of(cause)) },
             page_bytes: self.page_bytes as u64,
             checkpoint: checkpoint.0,
             checkpoints: tally(&tallies.checkpoints),

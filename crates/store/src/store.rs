@@ -15,6 +15,7 @@ use crate::snapshot::Snapshot;
 use crate::superblock::Superblock;
 use crate::view::{Purpose, Views};
 use base::budget::{Account, Charge, Holder};
+use base::latency::{Cause, Latencies};
 use base::slots::Slots;
 use base::{DatabaseId, Error, ErrorKind, Lsn, Result, TableId};
 use io::{Dir, File, Lock};
@@ -147,6 +148,11 @@ impl Store {
         self.page_bytes
     }
 
+    /// How long operations waited for what.
+    pub fn latencies(&self) -> &Arc<Latencies> {
+        &self.slots.latencies
+    }
+
     /// The directory, for messages.
     pub fn describe(&self) -> String {
         self.dir.describe()
@@ -171,7 +177,10 @@ impl Store {
     /// Syncs the log through `lsn` and publishes what that made visible. A failure latches.
     pub(crate) fn sync_log(&self, lsn: Lsn) -> Result<()> {
         self.latch.check()?;
-        self.log.sync(lsn).map_err(|cause| self.latch.set(cause))?;
+        if self.log.synced() < lsn {
+            let synced = self.slots.latencies.time(Cause::Sync, || self.log.sync(lsn));
+            synced.map_err(|cause| self.latch.set(cause))?;
+        }
         self.publish_synced();
         Ok(())
     }

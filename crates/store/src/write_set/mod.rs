@@ -338,6 +338,12 @@ impl WriteSet {
         self.arena.held_bytes() + WRITE_COST * entries + size_of::<Undo>() * self.undo.capacity()
     }
 
+    /// How many puts, deletes and range deletes there are to commit, by table.
+    pub fn operations_by_table(&self) -> impl Iterator<Item = (TableId, u64)> {
+        let sets = self.sets().iter().map(|set| (set.table, set.operations() as u64));
+        sets.filter(|&(_, operations)| operations > 0)
+    }
+
     /// The tables with something to commit, in the order of their ids.
     pub fn tables(&self) -> impl Iterator<Item = TableId> {
         self.sets().iter().filter(|set| set.operations() > 0).map(|set| set.table)

@@ -1,0 +1,209 @@
+//! What readers did, by table.
+//!
+//! A reader's counts lie in its slot, on lines that it alone writes: a read costs an addition, no lock and no shared
+//! write. There are [`PLACES`] of them, chosen by the table's id. A reader that comes to a table whose place another
+//! has taken moves those counts to the database's [`ReadTotals`], by atomic additions. Who wants to know adds up the
+//! totals and all slots.
+
+use crate::TableId;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Tables that a reader counts without touching the totals.
+const PLACES: usize = 4;
+/// Tables that the totals tell apart. Moved counts of more are in no table's figures.
+const TABLES: usize = 256;
+/// Of no table: ids are given from the low end.
+const NOBODY: u32 = u32::MAX;
+
+/// Reads of one table since the database was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Keys that were looked up.
+    pub gets: u64,
+    /// Cursors that were closed.
+    pub scans: u64,
+    /// Times that they moved: a record each, and once beyond the last.
+    pub cursor_moves: u64,
+}
+
+impl Reads {
+    /// The sum of both.
+    pub fn plus(self, other: Reads) -> Reads {
+        Reads {
+            gets: self.gets + other.gets,
+            scans: self.scans + other.scans,
+            cursor_moves: self.cursor_moves + other.cursor_moves,
+        }
+    }
+}
+
+/// The same, while it is counted.
+#[derive(Debug)]
+struct Counting {
+    table: AtomicU32,
+    gets: AtomicU64,
+    scans: AtomicU64,
+    cursor_moves: AtomicU64,
+}
+
+impl Counting {
+    fn new() -> Self {
+        let word = || AtomicU64::new(0);
+        Counting { table: AtomicU32::new(NOBODY), gets: word(), scans: word(), cursor_moves: word() }
+    }
+
+    // Relaxed throughout this file: tallies order nothing, and a figure may be an instant old.
+    #[inline]
+    fn is_of(&self, table: u32) -> bool {
+        self.table.load(Ordering::Relaxed) == table
+    }
+
+    fn reads(&self) -> Reads {
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed); // Relaxed: as above.
+        let (gets, scans) = (word(&self.gets), word(&self.scans));
+        Reads { gets, scans, cursor_moves: word(&self.cursor_moves) }
+    }
+}
+
+/// One reader's counts. Its methods that count are for the slot's one owner.
+#[derive(Debug)]
+pub(crate) struct ReadCounts {
+    places: [Counting; PLACES],
+}
+
+impl ReadCounts {
+    pub fn new() -> Self {
+        ReadCounts { places: std::array::from_fn(|_| Counting::new()) }
+    }
+
+    /// Counts a key looked up in `table`; how many that makes.
+    #[inline]
+    pub fn get(&self, table: TableId, totals: &ReadTotals) -> u64 {
+        let place = self.place(table, totals);
+        add(&place.gets, 1)
+    }
+
+    /// Counts a cursor that was moved `moves` times.
+    pub fn scan(&self, table: TableId, moves: u64, totals: &ReadTotals) {
+        let place = self.place(table, totals);
+        add(&place.scans, 1);
+        add(&place.cursor_moves, moves);
+    }
+
+    #[inline]
+    fn place(&self, table: TableId, totals: &ReadTotals) -> &Counting {
+        let place = &self.places[table.0 as usize % PLACES];
+        if !place.is_of(table.0) {
+            Self::take(place, table.0, totals);
+        }
+        place
+    }
+
+    #[cold]
+    fn take(place: &Counting, table: u32, totals: &ReadTotals) {
+        let before = place.table.swap(NOBODY, Ordering::SeqCst);
+        if before != NOBODY {
+            totals.add(before, place.reads());
+        }
+        for word in [&place.gets, &place.scans, &place.cursor_moves] {
+            word.store(0, Ordering::SeqCst);
+        }
+        place.table.store(table, Ordering::SeqCst);
+    }
+
+    /// What is counted here, by table.
+    pub fn each(&self) -> impl Iterator<Item = (TableId, Reads)> {
+        self.places.iter().filter_map(|place| {
+            let table = place.table.load(Ordering::SeqCst);
+            (table != NOBODY).then(|| (TableId(table), place.reads()))
+        })
+    }
+}
+
+/// Adds without a locked instruction: the word has one writer. Answers the sum.
+#[inline]
+fn add(word: &AtomicU64, more: u64) -> u64 {
+    // Relaxed: a tally, whose one writer this is.
+    let sum = word.load(Ordering::Relaxed) + more;
+    word.store(sum, Ordering::Relaxed); // Relaxed: as above.
+    sum
+}
+
+/// What slots have handed over, by table. A hash table that only grows, without locks.
+#[derive(Debug)]
+pub(crate) struct ReadTotals {
+    tables: Box<[Counting]>,
+}
+
+impl ReadTotals {
+    pub fn new() -> Self {
+        ReadTotals { tables: std::iter::repeat_with(Counting::new).take(TABLES).collect() }
+    }
+
+    fn add(&self, table: u32, reads: Reads) {
+        let first = table as usize;
+        for place in (first..first + TABLES).map(|place| &self.tables[place % TABLES]) {
+            let claimed = place.table.compare_exchange(NOBODY, table, Ordering::SeqCst, Ordering::SeqCst);
+            if claimed.is_ok() || claimed == Err(table) {
+                place.gets.fetch_add(reads.gets, Ordering::SeqCst);
+                place.scans.fetch_add(reads.scans, Ordering::SeqCst);
+                place.cursor_moves.fetch_add(reads.cursor_moves, Ordering::SeqCst);
+                return;
+            }
+        }
+    }
+
+    /// The totals and what is counted in `slots`, by table. Beside readers a count that is just moved may be missing,
+    /// or be there twice, for this once.
+    pub fn with<'a>(&self, slots: impl Iterator<Item = &'a ReadCounts>) -> BTreeMap<TableId, Reads> {
+        let mut sums = BTreeMap::<TableId, Reads>::new();
+        let moved =
+            self.tables.iter().map(|place| (TableId(place.table.load(Ordering::SeqCst)), place.reads()));
+        let moved = moved.filter(|(table, _)| table.0 != NOBODY);
+        for (table, reads) in moved.chain(slots.flat_map(ReadCounts::each)) {
+            let sum = sums.entry(table).or_default();
+            *sum = sum.plus(reads);
+        }
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seams::Random;
+
+    #[test]
+    fn nothing_is_lost_on_the_way_to_the_totals() {
+        let totals = ReadTotals::new();
+        let slots: Vec<ReadCounts> = (0..3).map(|_| ReadCounts::new()).collect();
+        let models: Vec<_> = std::thread::scope(|scope| {
+            let count = |(seed, slot): (usize, &ReadCounts)| {
+                let (mut random, mut model) =
+                    (Random::seeded(seed as u64), BTreeMap::<TableId, Reads>::new());
+                for _ in 0..20_000 {
+                    let table = TableId(random.below(20) as u32);
+                    let reads = model.entry(table).or_default();
+                    if random.chance(3, 4) {
+                        reads.gets += 1;
+                        assert!(slot.get(table, &totals) <= reads.gets);
+                    } else {
+                        *reads = reads.plus(Reads { gets: 0, scans: 1, cursor_moves: 7 });
+                        slot.scan(table, 7, &totals);
+                    }
+                }
+                model
+            };
+            let threads: Vec<_> =
+                slots.iter().enumerate().map(|slot| scope.spawn(move || count(slot))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let mut expected = BTreeMap::<TableId, Reads>::new();
+        for (table, reads) in models.into_iter().flatten() {
+            let sum = expected.entry(table).or_default();
+            *sum = sum.plus(reads);
+        }
+        assert_eq!(totals.with(slots.iter()), expected);
+    }
+}

@@ -1,0 +1,185 @@
+//! Counts and sizes in the text format that Prometheus and its kin read (version 0.0.4).
+//!
+//! A family is a `# HELP` line, a `# TYPE` line and its samples. Counters end in `_total`; times are in seconds, sizes
+//! in bytes; waits are summaries, with quantiles since the database was opened.
+
+use crate::database::Database;
+use base::Result;
+use base::budget::Holder;
+use base::latency;
+use std::fmt::{Display, Write as _};
+use store::pacing::Cause;
+use store::stats::{Stats, TableStats};
+
+const NS_PER_S: f64 = 1e9;
+
+impl Database {
+    /// Everything that is counted, as a page for Prometheus: serve it as `text/plain; version=0.0.4`. O(tables).
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// db.put(&db.table("fruit")?, b"apple", b"red")?;
+    /// assert!(db.prometheus()?.contains("\npando_table_writes_total{table=\"fruit\"} 1\n"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prometheus(&self) -> Result<String> {
+        let mut page = Page::default();
+        let stats = self.stats()?;
+        page.counters(&stats);
+        page.sizes(&stats);
+        page.waits(&stats);
+        page.pacing(&stats);
+        page.tables(&self.table_stats()?);
+        Ok(page.text)
+    }
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.text, "# HELP pando_{name} {help}\n# TYPE pando_{name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, label: Option<(&str, &str)>, value: impl Display) {
+        let _ = match label {
+            None => writeln!(self.text, "pando_{name} {value}"),
+            Some((label, of)) => writeln!(self.text, "pando_{name}{{{label}=\"{}\"}} {value}", escaped(of)),
+        };
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "counter", help);
+        self.sample(name, None, value);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "gauge", help);
+        self.sample(name, None, value);
+    }
+
+    fn counters(&mut self, stats: &Stats) {
+        self.counter("commits_total", "Commits that wrote something.", stats.commits);
+        self.counter("conflicts_total", "Transactions refused because of another's commit.", stats.conflicts);
+        self.counter("gets_total", "Keys that were looked up.", stats.gets);
+        self.counter("scans_total", "Cursors that were closed.", stats.scans);
+        self.counter("cursor_moves_total", "Times that cursors moved.", stats.cursor_moves);
+        self.counter("writes_total", "Puts, deletes and range deletes committed.", stats.writes);
+        self.counter("checkpoints_total", "Checkpoints made.", stats.checkpoints);
+        self.counter("seals_total", "Memtables sealed.", stats.seals);
+        self.counter("absorbed_records_total", "Records merged by checkpoints.", stats.absorbed_records);
+        self.counter("spills_total", "Spills of transactions that did not fit memory.", stats.spills);
+        self.counter("expired_readers_total", "Readers that expired.", stats.expired_readers);
+        self.counter("pool_faults_total", "Pages read from disk.", stats.pool_faults);
+        self.counter("pool_evictions_total", "Pages that left the pool.", stats.pool_evictions);
+        self.counter("log_appends_total", "Blocks appended to the log.", stats.log_appends);
+        self.counter("log_appended_bytes_total", "Bytes appended to the log.", stats.log_appended_bytes);
+        self.counter("log_flushes_total", "Flushes of the log.", stats.log_flushes);
+        self.counter("log_flushes_asked_total", "Calls that waited for a flush.", stats.log_flushes_asked);
+        let edits = &stats.edits;
+        self.counter("page_splits_total", "Pages split.", edits.splits);
+        self.counter("page_merges_total", "Pages merged.", edits.merges);
+        self.counter("page_compactions_total", "Pages compacted in place.", edits.compactions);
+        self.counter(
+            "page_allocator_failures_total",
+            "Inserts that met scattered room.",
+            edits.allocator_failures,
+        );
+    }
+
+    fn sizes(&mut self, stats: &Stats) {
+        self.gauge("last_commit", "The number of the last commit.", stats.last_commit);
+        self.gauge("visible_commit", "The last commit that every reader sees.", stats.visible_commit);
+        self.gauge("checkpoint", "The last checkpoint's number.", stats.checkpoint);
+        self.gauge("readers", "Snapshots and transactions that are open.", stats.readers);
+        self.gauge("views", "Views kept for readers, the current one included.", stats.views);
+        self.gauge("sealed_memtables", "Memtables that wait for a checkpoint.", stats.sealed_memtables);
+        self.gauge("attached_runs", "Spilled runs that wait for a checkpoint.", stats.attached_runs);
+        self.gauge("log_file_bytes", "Bytes of the log's files.", stats.log_file_bytes);
+        self.gauge("data_file_bytes", "Bytes of the data file.", stats.data_file_bytes);
+        self.gauge("data_used_bytes", "Bytes of the data file in use.", stats.data_used_bytes);
+        self.gauge("data_retired_bytes", "Bytes that wait for readers to end.", stats.data_retired_bytes);
+        self.gauge("data_hole_bytes", "Free bytes that take no room on the disk.", stats.data_hole_bytes);
+        let memory = &stats.memory;
+        self.gauge("memory_limit_bytes", "The memory budget.", memory.limit_bytes);
+        self.gauge("memory_used_bytes", "Memory used of the budget.", memory.used_bytes);
+        self.gauge("memory_peak_bytes", "The most that was ever used.", memory.peak_bytes);
+        self.family("memory_held_bytes", "gauge", "Memory of this database, by holder.");
+        for holder in Holder::ALL {
+            let name = format!("{holder:?}").to_lowercase();
+            self.sample("memory_held_bytes", Some(("holder", &name)), memory.held.of(holder));
+        }
+    }
+
+    fn waits(&mut self, stats: &Stats) {
+        let help = "Waits by cause; memtable and pool_hit are one read in 1024.";
+        self.family("wait_seconds", "summary", help);
+        for cause in latency::Cause::ALL {
+            let (name, waits) = (cause.name(), stats.latencies.of(cause));
+            for (quantile, ns) in [("0.5", waits.p50_ns), ("0.99", waits.p99_ns), ("0.999", waits.p999_ns)] {
+                let seconds = ns as f64 / NS_PER_S;
+                let labels = format!("cause=\"{name}\",quantile=\"{quantile}\"");
+                let _ = writeln!(self.text, "pando_wait_seconds{{{labels}}} {seconds}");
+            }
+            let sum = waits.total_ns as f64 / NS_PER_S;
+            self.sample("wait_seconds_sum", Some(("cause", name)), sum);
+            self.sample("wait_seconds_count", Some(("cause", name)), waits.count);
+        }
+        self.family("wait_seconds_max", "gauge", "The longest wait, by cause.");
+        for cause in latency::Cause::ALL {
+            let longest = stats.latencies.of(cause).max_ns as f64 / NS_PER_S;
+            self.sample("wait_seconds_max", Some(("cause", cause.name())), longest);
+        }
+    }
+
+    fn pacing(&mut self, stats: &Stats) {
+        let pacing = &stats.pacing;
+        self.gauge("unabsorbed_log_bytes", "Log that a recovery would replay.", pacing.unabsorbed_log_bytes);
+        self.gauge("unabsorbed_records", "Records in it.", pacing.unabsorbed_records);
+        self.gauge(
+            "absorbed_bytes_per_second",
+            "How fast memtables are merged.",
+            pacing.absorbed_bytes_per_s,
+        );
+        let causes = [(Cause::Memtables, "memtables"), (Cause::Log, "log"), (Cause::Budget, "budget")];
+        self.family("debt_ratio", "gauge", "Merge debt as a part of its ceiling, by what is filling up.");
+        for (cause, name) in causes {
+            let ratio = pacing.debt_permille[cause as usize] as f64 / 1000.0;
+            self.sample("debt_ratio", Some(("cause", name)), ratio);
+        }
+        self.family("delays_total", "counter", "Writers slowed because of debt.");
+        for (cause, name) in causes {
+            self.sample("delays_total", Some(("cause", name)), pacing.delays[cause as usize].count);
+        }
+    }
+
+    fn tables(&mut self, tables: &[TableStats]) {
+        type Figure = (&'static str, &'static str, &'static str, fn(&TableStats) -> u64);
+        let families: [Figure; 6] = [
+            ("table_records", "gauge", "About how many records a table has.", |table| {
+                table.approximate_records
+            }),
+            ("table_gets_total", "counter", "Keys looked up, by table.", |table| table.gets),
+            ("table_scans_total", "counter", "Cursors closed, by table.", |table| table.scans),
+            ("table_cursor_moves_total", "counter", "Cursor moves, by table.", |table| table.cursor_moves),
+            ("table_commits_total", "counter", "Commits that wrote to a table.", |table| table.commits),
+            ("table_writes_total", "counter", "Puts and deletes committed, by table.", |table| table.writes),
+        ];
+        for (name, kind, help, figure) in families {
+            self.family(name, kind, help);
+            for table in tables {
+                self.sample(name, Some(("table", &table.name)), figure(table));
+            }
+        }
+    }
+}
+
+/// A label's value between its quotes.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
