@@ -1,14 +1,16 @@
-//! `cargo xtask tidy` and `cargo xtask mutants`.
+//! `cargo xtask tidy`, `cargo xtask mutants` and `cargo xtask guard`.
 
 use std::path::Path;
 use std::process::ExitCode;
-use xtask::{mutants, tidy};
+use xtask::{guard, mutants, tidy};
 
 const USAGE: &str = "usage: cargo xtask <check>
 
   tidy                                    check the tree's form; exits 1 if anything is wrong
   mutants [--list] [--only NAME]          apply each patch of mutants/ to a scratch copy and prove that it is
           [--keep-going]                  caught; stops at the first that is not, unless told to keep going
+  guard   [--update | --planted]          count what operations cost, and hold it against the budgets; write these
+                                          anew; prove that planted regressions are caught
 ";
 
 fn main() -> ExitCode {
@@ -22,6 +24,10 @@ fn main() -> ExitCode {
         "tidy" if rest.is_empty() => run_tidy(root),
         "mutants" => match mutants::Options::parse(rest) {
             Ok(options) => mutants::run(root, &options, &mut std::io::stdout()).map_err(|e| e.to_string()),
+            Err(message) => return usage(&message),
+        },
+        "guard" => match guard::Options::parse(rest) {
+            Ok(options) => guard::run(root, options, &mut std::io::stdout()).map_err(|e| e.to_string()),
             Err(message) => return usage(&message),
         },
         _ => return usage("no such check"),

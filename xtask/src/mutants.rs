@@ -164,13 +164,13 @@ fn chosen(root: &Path, only: Option<&str>) -> io::Result<Vec<Mutant>> {
 }
 
 /// The scratch copy of the tree that the patches are applied to.
-struct Copy {
+pub(crate) struct Copy {
     tree: PathBuf,
     build: PathBuf,
 }
 
 impl Copy {
-    fn new(root: &Path) -> io::Result<Copy> {
+    pub(crate) fn new(root: &Path) -> io::Result<Copy> {
         let scratch = root.join("target").join("mutants");
         fs::create_dir_all(&scratch)?;
         let copy = Copy { tree: scratch.join("tree"), build: scratch.join("build") };
@@ -190,7 +190,7 @@ impl Copy {
     }
 
     /// Back to the commit. Git touches only the files that differ, so that builds stay incremental.
-    fn restore(&self) -> io::Result<()> {
+    pub(crate) fn restore(&self) -> io::Result<()> {
         git(&self.tree, &["checkout", "--quiet", "--force", "--", "."])?;
         git(&self.tree, &["clean", "-fdq"]).map(drop)
     }
@@ -231,7 +231,12 @@ impl Copy {
         })
     }
 
-    fn command(&self, command: &str) -> io::Result<Output> {
+    /// Where the copy is.
+    pub(crate) fn tree(&self) -> &Path {
+        &self.tree
+    }
+
+    pub(crate) fn command(&self, command: &str) -> io::Result<Output> {
         Command::new("timeout")
             .args(["--kill-after=10", &LIMIT_SECONDS.to_string(), "sh", "-c", command])
             .current_dir(&self.tree)
@@ -252,7 +257,7 @@ fn seed_in(line: &str) -> Option<String> {
 }
 
 /// Runs git in `dir`; answers what it printed, trimmed.
-fn git(dir: &Path, arguments: &[&str]) -> io::Result<String> {
+pub(crate) fn git(dir: &Path, arguments: &[&str]) -> io::Result<String> {
     // A hook's environment would point git at the hook's own repository.
     let mut command = Command::new("git");
     command.args(arguments).current_dir(dir).env_remove("GIT_DIR").env_remove("GIT_INDEX_FILE");

@@ -1,0 +1,199 @@
+//! The operations, and what they work on: 5,000 records of 116 bytes in pages, 500 in the memtable, an empty tree.
+
+use bench::Outcome;
+use bench::bed::{Bed, EditorBed};
+use bench::cli::{Durability, Settings};
+use bench::records::{Records, permutation};
+use clap::Parser;
+use pando::{Database, Table, TransactionOptions};
+use run::Editor;
+use std::hint::black_box;
+
+const SEED: u64 = 7;
+const RECORDS: u64 = 5_000;
+const FRESH: u64 = 500;
+const KEY_BYTES: usize = 16;
+const VALUE_BYTES: usize = 100;
+
+/// The settings' defaults are those of the command line.
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// An operation.
+pub struct Op {
+    pub name: &'static str,
+    /// How often one call of `run` does it.
+    pub times: u64,
+    pub run: fn(&mut Bench, u64) -> Outcome<()>,
+    /// The same a few times, in a function of another name.
+    pub warm_up: fn(&mut Bench) -> Outcome<()>,
+}
+
+/// In the order in which they are run.
+pub const OPS: &[Op] = &[
+    Op { name: "begin_read", times: 2_000, run: begin_read, warm_up: |_| Ok(()) },
+    Op { name: "get_hit", times: 1_000, run: get_hit, warm_up: read_all },
+    Op { name: "get_miss", times: 1_000, run: get_miss, warm_up: read_all },
+    Op { name: "get_memtable", times: 500, run: get_memtable, warm_up: |_| Ok(()) },
+    Op { name: "scan", times: RECORDS, run: scan, warm_up: read_all },
+    Op {
+        name: "put_buffered",
+        times: 500,
+        run: put_buffered,
+        warm_up: |bench| bench.put_one(Durability::Buffered),
+    },
+    Op { name: "put_sync", times: 50, run: put_sync, warm_up: |bench| bench.put_one(Durability::Sync) },
+    Op { name: "leaf_insert", times: RECORDS, run: load_leaves, warm_up: |_| Ok(()) },
+];
+
+pub struct Bench {
+    bed: Bed,
+    editor: EditorBed,
+    /// In pages.
+    settled: Table,
+    /// In the memtable.
+    fresh: Table,
+    keys: Vec<Vec<u8>>,
+    absent: Vec<Vec<u8>>,
+    inserted: page::EditCounters,
+}
+
+impl Bench {
+    pub fn new() -> Outcome<Self> {
+        let settings = Flags::parse_from(["guard", "--seed", "7", "--memory", "32MiB"]).settings;
+        let bed = Bed::new(&settings, Durability::Buffered)?;
+        let records = Records::new(SEED, KEY_BYTES, VALUE_BYTES);
+        let key = |number: u32| {
+            let mut key = Vec::new();
+            records.key(number.into(), &mut key);
+            key
+        };
+        let (settled, fresh) = (bed.db.table("settled")?, bed.db.table("fresh")?);
+        let keys: Vec<Vec<u8>> = permutation(RECORDS as u32, SEED).into_iter().map(key).collect();
+        let absent = (RECORDS as u32..2 * RECORDS as u32).map(key).collect();
+        let value = [1; VALUE_BYTES];
+        bed.db.write(|tx| keys.iter().try_for_each(|key| tx.put(&settled, key, &value)))?;
+        bed.db.checkpoint()?;
+        bed.db.write(|tx| keys[..FRESH as usize].iter().try_for_each(|key| tx.put(&fresh, key, &value)))?;
+        let (editor, inserted) = (EditorBed::new(&settings)?, page::EditCounters::default());
+        Ok(Bench { bed, editor, settled, fresh, keys, absent, inserted })
+    }
+
+    /// What the engine counts, and should not do more often.
+    pub fn counters(&self) -> Outcome<[(&'static str, u64); 6]> {
+        let (stats, inserted) = (self.bed.db.stats()?, &self.inserted);
+        Ok([
+            ("flushes", stats.log_flushes),
+            ("log_bytes", stats.log_appended_bytes),
+            ("pool_faults", stats.pool_faults),
+            ("page_compactions", inserted.compactions),
+            ("page_allocator_failures", inserted.allocator_failures),
+            ("page_splits", inserted.splits),
+        ])
+    }
+
+    fn db(&self) -> &Database {
+        &self.bed.db
+    }
+
+    fn put(&self, durability: Durability, key: &[u8]) -> Outcome<()> {
+        let options = TransactionOptions { durability: durability.into(), ..self.db().transaction_options() };
+        let mut tx = self.db().begin_with(options)?;
+        tx.put(&self.fresh, key, &[2; VALUE_BYTES])?;
+        tx.commit()?;
+        Ok(())
+    }
+
+    fn put_one(&self, durability: Durability) -> Outcome<()> {
+        self.put(durability, &self.keys[0])
+    }
+}
+
+fn read_all(bench: &mut Bench) -> Outcome<()> {
+    let snapshot = bench.db().snapshot()?;
+    let mut cursor = snapshot.cursor(&bench.settled, ..)?;
+    while cursor.next()?.is_some() {}
+    Ok(())
+}
+
+#[inline(never)]
+fn begin_read(bench: &mut Bench, times: u64) -> Outcome<()> {
+    for _ in 0..times {
+        drop(black_box(bench.db().snapshot()?));
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn get_hit(bench: &mut Bench, times: u64) -> Outcome<()> {
+    let snapshot = bench.db().snapshot()?;
+    for key in &bench.keys[..times as usize] {
+        assert!(black_box(snapshot.get(&bench.settled, key)?).is_some());
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn get_miss(bench: &mut Bench, times: u64) -> Outcome<()> {
+    let snapshot = bench.db().snapshot()?;
+    for key in &bench.absent[..times as usize] {
+        assert!(black_box(snapshot.get(&bench.settled, key)?).is_none());
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn get_memtable(bench: &mut Bench, times: u64) -> Outcome<()> {
+    let snapshot = bench.db().snapshot()?;
+    for key in &bench.keys[..times as usize] {
+        assert!(black_box(snapshot.get(&bench.fresh, key)?).is_some());
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn scan(bench: &mut Bench, times: u64) -> Outcome<()> {
+    let snapshot = bench.db().snapshot()?;
+    let mut cursor = snapshot.cursor(&bench.settled, ..)?;
+    let mut seen = 0;
+    while black_box(cursor.next()?).is_some() {
+        seen += 1;
+    }
+    assert_eq!(seen, times);
+    Ok(())
+}
+
+#[inline(never)]
+fn put_buffered(bench: &mut Bench, times: u64) -> Outcome<()> {
+    bench.keys[..times as usize].iter().try_for_each(|key| bench.put(Durability::Buffered, key))
+}
+
+#[inline(never)]
+fn put_sync(bench: &mut Bench, times: u64) -> Outcome<()> {
+    bench.keys[..times as usize].iter().try_for_each(|key| bench.put(Durability::Sync, key))
+}
+
+fn load_leaves(bench: &mut Bench, times: u64) -> Outcome<()> {
+    let keys = &bench.keys;
+    let loaded = bench.editor.load(|editor| leaf_insert(editor, keys))?;
+    bench.inserted = loaded.counters;
+    bench.editor.check(loaded.run, |scan| {
+        let mut seen = 0;
+        while scan.step()?.is_some() {
+            seen += 1;
+        }
+        assert_eq!(seen, times);
+        Ok(())
+    })
+}
+
+#[inline(never)]
+fn leaf_insert(editor: &mut Editor<'_>, keys: &[Vec<u8>]) -> Outcome<()> {
+    for key in keys {
+        assert!(editor.insert(key, &[1; VALUE_BYTES])?);
+    }
+    Ok(())
+}

@@ -1,0 +1,314 @@
+//! What an operation may cost: counted, not timed, so that it comes out the same on a loaded machine.
+//!
+//! 1. Build `pando-guard` as a user's default release build would be (`[profile.guard]`).
+//! 2. Run it three times: alone (it counts allocations, flushes and pages itself), under callgrind (instructions), and
+//!    under strace (system calls of the calling thread).
+//! 3. Hold each figure against `crates/bench/budgets.toml`. More than the budget fails; much less asks for a new
+//!    budget.
+//! 4. Budgets change together with CHANGELOG.md: `--update` writes them only if that has uncommitted changes, and a
+//!    commit that changed one without the other fails.
+//!
+//! `--planted` proves that all this can fail: see `mutants/guard`.
+
+use crate::mutants::{Copy, git};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::Command;
+
+const BUDGETS: &str = "crates/bench/budgets.toml";
+/// Instructions differ a little from one system library to the next, and with where memory happens to lie.
+const TOLERANCE: f64 = 0.03;
+/// What is counted exactly differs by what happens now and then: a buffer grows, a thread is rung.
+const SLACK: f64 = 0.02;
+
+/// Figures by operation and name, for one repetition of the operation.
+type Figures = BTreeMap<(String, String), f64>;
+
+/// What to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Write the budgets anew.
+    pub update: bool,
+    /// Prove that each planted regression is caught.
+    pub planted: bool,
+}
+
+impl Options {
+    /// Reads the command line behind `guard`; an error is what is wrong with it.
+    pub fn parse(arguments: &[String]) -> Result<Options, String> {
+        match arguments {
+            [] => Ok(Options::default()),
+            [only] if only == "--update" => Ok(Options { update: true, planted: false }),
+            [only] if only == "--planted" => Ok(Options { update: false, planted: true }),
+            _ => Err("guard knows --update and --planted".into()),
+        }
+    }
+}
+
+/// Counts, and compares with the budgets of the tree at `root`. Answers whether every figure is within its budget, or
+/// every planted regression was caught.
+pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<bool> {
+    if options.planted {
+        return planted(root, out);
+    }
+    if options.update && git(root, &["diff", "HEAD", "--name-only", "--", "CHANGELOG.md"])?.is_empty() {
+        return Err(io::Error::other("say in CHANGELOG.md what changes for users, then update the budgets"));
+    }
+    let figures = count(root)?;
+    if options.update {
+        fs::write(root.join(BUDGETS), written(&figures))?;
+        writeln!(out, "wrote {BUDGETS}")?;
+        return Ok(true);
+    }
+    let budgets = read(&fs::read_to_string(root.join(BUDGETS))?).map_err(io::Error::other)?;
+    let over = judge(&budgets, &figures, out)?;
+    let alone = changed_alone(root)?;
+    if alone {
+        writeln!(out, "the last commit that changed {BUDGETS} says nothing in CHANGELOG.md")?;
+    }
+    writeln!(out, "guard: {} figures, {over} over budget", figures.len())?;
+    Ok(over == 0 && !alone)
+}
+
+/// Whether the last commit that changed the budgets left CHANGELOG.md as it was. Without history nothing is known.
+fn changed_alone(root: &Path) -> io::Result<bool> {
+    let last = git(root, &["log", "-1", "--format=%H", "--", BUDGETS])?;
+    if last.is_empty() || git(root, &["rev-parse", "--verify", "--quiet", &format!("{last}^")]).is_err() {
+        return Ok(false);
+    }
+    Ok(git(root, &["show", "--format=", "--name-only", &last, "--", "CHANGELOG.md"])?.is_empty())
+}
+
+/// Writes a line for each figure that is not where its budget is. Answers how many are over.
+fn judge(budgets: &Figures, figures: &Figures, out: &mut dyn Write) -> io::Result<usize> {
+    let mut over = 0;
+    for ((op, name), &figure) in figures {
+        let Some(&budget) = budgets.get(&(op.clone(), name.clone())) else {
+            writeln!(out, "{op} {name}: {figure:.2}, over budget: it has none")?;
+            over += 1;
+            continue;
+        };
+        let room = if name == "instructions" { budget * TOLERANCE } else { SLACK };
+        if figure > budget + room {
+            writeln!(out, "{op} {name}: {figure:.2}, over budget: {budget:.2}")?;
+            over += 1;
+        } else if name == "instructions" && figure < budget - 2.0 * room {
+            writeln!(out, "{op} {name}: {figure:.2}, far below its budget of {budget:.2}: lower that")?;
+        }
+    }
+    for (op, name) in budgets.keys().filter(|key| !figures.contains_key(*key)) {
+        writeln!(out, "{op} {name}: over budget: not counted any more")?;
+        over += 1;
+    }
+    Ok(over)
+}
+
+/// Steps 1 and 2.
+fn count(root: &Path) -> io::Result<Figures> {
+    let scratch = root.join("target").join("guard-runs");
+    fs::create_dir_all(&scratch)?;
+    let build =
+        ["build", "--quiet", "--profile", "guard", "--package", "pando-bench", "--bin", "pando-guard"];
+    checked(Command::new("cargo").args(build).current_dir(root))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    let guard = target.join("guard").join("pando-guard");
+    let guard = guard.to_string_lossy();
+
+    let counted = checked(&mut Command::new(&*guard))?;
+    let mut sums = BTreeMap::<String, Vec<(String, u64)>>::new();
+    for line in counted.lines() {
+        let [op, name, sum] = line.split(' ').collect::<Vec<_>>()[..] else {
+            return Err(io::Error::other(format!("pando-guard printed `{line}`")));
+        };
+        let sum = sum.parse().map_err(io::Error::other)?;
+        sums.entry(op.into()).or_default().push((name.into(), sum));
+    }
+    let profile = scratch.join("callgrind.out");
+    let to = format!("--callgrind-out-file={}", profile.display());
+    let plain = ["--tool=callgrind", "--compress-strings=no", "--compress-pos=no", &to];
+    checked(Command::new("valgrind").args(plain).arg(&*guard))?;
+    let profile = fs::read_to_string(profile)?;
+    let calls = scratch.join("strace.out");
+    checked(Command::new("strace").arg("-o").arg(&calls).arg(&*guard))?;
+    let mut ops: Vec<&str> = counted.lines().filter_map(|line| line.split(' ').next()).collect();
+    ops.dedup();
+    let calls = system_calls(&fs::read_to_string(calls)?);
+    if calls.len() != ops.len() {
+        return Err(io::Error::other(format!("strace shows {} operations of {}", calls.len(), ops.len())));
+    }
+
+    let mut figures = Figures::new();
+    for (op, calls) in ops.into_iter().zip(calls) {
+        let sums = &sums[op];
+        let times = sums.iter().find(|(name, _)| name == "times").map_or(1, |&(_, times)| times) as f64;
+        let mut note = |name: &str, sum: u64| figures.insert((op.into(), name.into()), sum as f64 / times);
+        note("instructions", instructions(&profile, op));
+        note("system_calls", calls);
+        for (name, sum) in sums.iter().filter(|(name, _)| name != "times") {
+            note(name, *sum);
+        }
+    }
+    Ok(figures)
+}
+
+/// Runs `command`; answers what it printed.
+fn checked(command: &mut Command) -> io::Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output =
+        command.output().map_err(|error| io::Error::other(format!("cannot run {program}: {error}")))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(format!("{program} failed: {}", said.trim())));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The instructions of the function `ops::NAME` and of all that it called, in callgrind's format: under `fn=` a line
+/// for each source line, its cost last, and behind each `calls=` line what that call cost.
+fn instructions(profile: &str, name: &str) -> u64 {
+    let is_it = |function: &str| {
+        let plain = function.split(['<', '\'']).next().unwrap_or(function);
+        plain.ends_with(&format!("ops::{name}"))
+    };
+    let (mut inside, mut sum) = (false, 0);
+    for line in profile.lines() {
+        if let Some(function) = line.strip_prefix("fn=") {
+            inside = is_it(function);
+        } else if inside && line.starts_with(|first: char| first.is_ascii_digit()) {
+            let cost = line.rsplit(' ').next().and_then(|cost| cost.parse::<u64>().ok());
+            sum += cost.unwrap_or(0);
+        }
+    }
+    sum
+}
+
+/// How many calls lie between the first `getppid` and the second, the third and the fourth, and so on; but for those
+/// that depend on what other threads do just then.
+fn system_calls(trace: &str) -> Vec<u64> {
+    const CHANCE: [&str; 4] = ["futex(", "sched_yield(", "clock_nanosleep(", "---"];
+    let mut counts = Vec::new();
+    let mut counting = None;
+    for line in trace.lines() {
+        if line.starts_with("getppid(") {
+            match counting.take() {
+                None => counting = Some(0),
+                Some(count) => counts.push(count),
+            }
+        } else if let Some(count) = &mut counting
+            && !CHANCE.iter().any(|call| line.starts_with(call))
+        {
+            *count += 1;
+        }
+    }
+    counts
+}
+
+/// The budgets file: a table for each operation, a line for each figure.
+fn written(figures: &Figures) -> String {
+    let mut text = String::from(
+        "# What one operation may cost, counted by `cargo xtask guard`. Changed by `cargo xtask guard\n\
+         # --update`, together with CHANGELOG.md.\n",
+    );
+    let mut table = "";
+    for ((op, name), figure) in figures {
+        if op != table {
+            let _ = write!(text, "\n[{op}]\n");
+            table = op;
+        }
+        let _ = writeln!(text, "{name} = {figure:.2}");
+    }
+    text
+}
+
+fn read(text: &str) -> Result<Figures, String> {
+    let (mut figures, mut op) = (Figures::new(), String::new());
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    for line in lines {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            name.clone_into(&mut op);
+            continue;
+        }
+        let (name, figure) = line.split_once(" = ").ok_or(format!("{BUDGETS}: `{line}` is no budget"))?;
+        let figure = figure.parse().map_err(|_| format!("{BUDGETS}: `{figure}` is no number"))?;
+        figures.insert((op.clone(), name.into()), figure);
+    }
+    Ok(figures)
+}
+
+/// Applies each patch of `mutants/guard` to a scratch copy; the guard there must say what is over its budget.
+fn planted(root: &Path, out: &mut dyn Write) -> io::Result<bool> {
+    let mut patches = Vec::new();
+    for entry in fs::read_dir(root.join("mutants").join("guard"))? {
+        patches.push(entry?.path());
+    }
+    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
+    patches.sort();
+    let copy = Copy::new(root)?;
+    let guard = "cargo run --quiet --package xtask -- guard";
+    let unbroken = copy.command(guard)?;
+    if !unbroken.status.success() {
+        out.write_all(&[unbroken.stdout, unbroken.stderr].concat())?;
+        return Err(io::Error::other("the guard complains of unbroken code: mend that first"));
+    }
+    let mut all_caught = !patches.is_empty();
+    for patch in patches {
+        let name = patch.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        git(copy.tree(), &["apply", &patch.to_string_lossy()])?;
+        let output = copy.command(guard);
+        copy.restore()?;
+        let output = output?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let over: Vec<&str> = said.lines().filter(|line| line.contains(", over budget: ")).collect();
+        let caught = !output.status.success() && !over.is_empty();
+        all_caught &= caught;
+        writeln!(out, "{name}: {}", if caught { "caught" } else { "NOT CAUGHT" })?;
+        for line in
+            if caught { over.join("\n") } else { String::from_utf8_lossy(&output.stderr).into() }.lines()
+        {
+            writeln!(out, "    {line}")?;
+        }
+    }
+    Ok(all_caught)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_s_cost_is_its_caller_s_too() {
+        let profile = "fl=a.rs\nfn=guard::ops::scan\n0 100\ncfn=next\ncalls=5 0\n0 900\nfi=b.rs\n7 11\n\n\
+                       fn=guard::ops::scan_more\n0 5000\nfn=guard::ops::get'2\n3 8\n";
+        assert_eq!(instructions(profile, "scan"), 1011);
+        assert_eq!(instructions(profile, "get"), 8);
+        assert_eq!(instructions(profile, "absent"), 0);
+    }
+
+    #[test]
+    fn calls_are_counted_between_marks() {
+        let trace = "read(3)\ngetppid() = 1\nwrite(4)\nfutex(0x1)\nfdatasync(4)\ngetppid() = 1\nread(3)\n\
+                     getppid() = 1\ngetppid() = 1\n";
+        assert_eq!(system_calls(trace), [2, 0]);
+    }
+
+    #[test]
+    fn more_than_a_budget_is_over_it() {
+        let figures = |instructions: f64, calls: f64| {
+            let key = |name: &str| ("get".to_string(), name.to_string());
+            Figures::from([(key("instructions"), instructions), (key("system_calls"), calls)])
+        };
+        let budgets = figures(1000.0, 1.0);
+        assert_eq!(read(&written(&budgets)).unwrap(), budgets);
+        let mut said = Vec::new();
+        let mut over = |figures: &Figures| judge(&budgets, figures, &mut said).unwrap();
+        assert_eq!(over(&figures(1029.0, 1.01)), 0);
+        assert_eq!(over(&figures(1031.0, 1.0)), 1);
+        assert_eq!(over(&figures(900.0, 2.0)), 1);
+        assert_eq!(over(&Figures::new()), 2, "what is not counted is not guarded");
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("get instructions: 900.00, far below its budget of 1000.00"), "{said}");
+    }
+}
