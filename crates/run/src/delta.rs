@@ -22,7 +22,7 @@ use base::{CheckpointNo, Error, Result, TableId};
 use page::Value;
 use pool::Pool;
 use space::Space;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 /// See the module. Cheap to clone.
@@ -166,17 +166,18 @@ impl Delta {
         self.common_key(pool, reader, other)
     }
 
-    /// Retires its pages at checkpoint `at`; large values are left to whoever has taken them over.
+    /// Retires its pages, which views of the checkpoints `lived` alone may reach; large values are left to whoever has
+    /// taken them over.
     pub fn retire_pages(
         &self,
         pool: &Pool,
         reader: &Reader,
         space: &Mutex<Space>,
-        at: CheckpointNo,
+        lived: Range<CheckpointNo>,
     ) -> Result<()> {
         for run in self.all() {
             if let Some((root, level)) = run.top() {
-                retire_subtree(pool, reader, space, at, root, level, false)?;
+                retire_subtree(pool, reader, space, &lived, root, level, false)?;
             }
         }
         Ok(())

@@ -11,14 +11,15 @@ use base::{CheckpointNo, PagePtr, Result};
 use page::Value;
 use pool::Pool;
 use space::Space;
+use std::ops::Range;
 
-/// Retires the subtree at `ptr`, whose root has `level`; answers how many leaves it had. Its large values go too with
-/// `values`; without, they belong to another run by now.
+/// Retires the subtree at `ptr`, whose root has `level`, and which no checkpoints but those `lived` reach; answers how
+/// many leaves it had. Its large values go too with `values`; without, they belong to another run by now.
 pub(crate) fn retire_subtree(
     pool: &Pool,
     reader: &Reader,
     space: &Mutex<Space>,
-    at: CheckpointNo,
+    lived: &Range<CheckpointNo>,
     ptr: PagePtr,
     level: u8,
     values: bool,
@@ -30,12 +31,12 @@ pub(crate) fn retire_subtree(
         expect_level(page, ptr, level)?;
         for i in 0..page.count() {
             if level > 0 {
-                leaves += retire_subtree(pool, reader, space, at, page.child(i), level - 1, values)?;
+                leaves += retire_subtree(pool, reader, space, lived, page.child(i), level - 1, values)?;
             } else if let Value::Large(large) = page.value(i) {
-                retire_large(pool, space, large, at)?;
+                retire_large(pool, space, large, lived.end)?;
             }
         }
     }
-    lock(space).retire(ptr, at)?;
+    lock(space).retire_born(ptr, lived.start, lived.end)?;
     Ok(leaves)
 }

@@ -198,7 +198,7 @@ fn absorb(bed: &mut Bed, run: Run, deltas: &[Delta]) -> Run {
         lock(&bed.space).retire(ptr, bed.birth).unwrap();
     }
     for delta in deltas {
-        delta.retire_pages(pool, &reader, &bed.space, bed.birth).unwrap();
+        delta.retire_pages(pool, &reader, &bed.space, CheckpointNo(0)..bed.birth).unwrap();
     }
     run
 }

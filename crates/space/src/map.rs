@@ -36,13 +36,28 @@ pub struct Space {
     pub(crate) handed_out: u64,
     pub(crate) handed_out_before: u64,
     /// What saved maps have as free already, by the checkpoint from which on nobody reaches it.
-    pub(crate) retired: BTreeMap<CheckpointNo, Vec<Extent>>,
+    pub(crate) retired: BTreeMap<CheckpointNo, Vec<Retired>>,
     /// What was retired since the last save.
-    pub(crate) retiring: BTreeMap<CheckpointNo, Vec<Extent>>,
+    pub(crate) retiring: BTreeMap<CheckpointNo, Vec<Retired>>,
     /// What only the log refers to, as unit and length: used, but saved as free; recovery claims it again.
     pub(crate) logged: BTreeMap<u64, u64>,
     /// What was logged until the checkpoint that is being written adopted or retired it: logged again on a revert.
     pub(crate) adopted: BTreeMap<u64, u64>,
+}
+
+/// What is given up, and the first checkpoint that reached it, or an earlier one: 0 where that is not known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retired {
+    pub extent: Extent,
+    pub birth: CheckpointNo,
+}
+
+impl Retired {
+    /// Whether one of `readers`, which ascend, looks at a checkpoint that reaches it; `at` is the first that does not.
+    fn is_read(&self, at: CheckpointNo, readers: &[CheckpointNo]) -> bool {
+        let first = readers.partition_point(|&reader| reader < self.birth);
+        readers.get(first).is_some_and(|&reader| reader < at)
+    }
 }
 
 /// How the units of a file are spent.
@@ -170,6 +185,14 @@ impl Space {
     /// [`Corruption`](base::ErrorKind::Corruption) where the map does not have all of it as used: the pointer came from
     /// a page that two others point to, or that points to what is nobody's. Nothing changes then.
     pub fn retire(&mut self, ptr: PagePtr, at: CheckpointNo) -> Result<()> {
+        self.retire_born(ptr, CheckpointNo(0), at)
+    }
+
+    /// Likewise; no checkpoint before `birth` reaches it. So it waits for the readers of those from `birth` on alone.
+    ///
+    /// # Errors
+    /// As [`retire`](Space::retire).
+    pub fn retire_born(&mut self, ptr: PagePtr, birth: CheckpointNo, at: CheckpointNo) -> Result<()> {
         let extent = Extent::from(ptr);
         if extent.unit < self.reserved || !self.is_used(extent) {
             let what = "are given up, but not in use: two pages point there, or one to a wrong place";
@@ -179,21 +202,30 @@ impl Space {
         self.set_held(extent);
         let list = self.retiring.entry(at).or_default();
         match list.last_mut() {
-            Some(last) if last.end() == extent.unit => last.units += extent.units,
-            _ => list.push(extent),
+            Some(last) if last.extent.end() == extent.unit && last.birth == birth => {
+                last.extent.units += extent.units;
+            }
+            _ => list.push(Retired { extent, birth }),
         }
         Ok(())
     }
 
-    /// Everything retired at checkpoints up to `through`, and saved since, may be handed out again: that
-    /// checkpoint is safe, and nobody reads an older one. Returns how many units that is.
-    pub fn release(&mut self, through: CheckpointNo) -> u64 {
+    /// Everything retired at checkpoints up to `through`, and saved since, may be handed out again, unless one of the
+    /// checkpoints `readers` reaches it, which somebody looks at: checkpoint `through` is safe. So a reader keeps what
+    /// it sees, and nothing of what came and went since it began. `readers` ascend. Returns how many units were
+    /// released. O(extents that wait * log readers).
+    pub fn release(&mut self, through: CheckpointNo, readers: &[CheckpointNo]) -> u64 {
         let later = self.retired.split_off(&CheckpointNo(through.0 + 1));
         let mut released = 0;
-        for extent in std::mem::replace(&mut self.retired, later).into_values().flatten() {
-            released += extent.units;
-            self.unhold(extent);
-            self.forget_misses(extent.unit, extent.units);
+        for (at, mut waiting) in std::mem::replace(&mut self.retired, later) {
+            for Retired { extent, .. } in waiting.extract_if(.., |retired| !retired.is_read(at, readers)) {
+                released += extent.units;
+                self.unhold(extent);
+                self.forget_misses(extent.unit, extent.units);
+            }
+            if !waiting.is_empty() {
+                self.retired.insert(at, waiting);
+            }
         }
         released
     }
@@ -201,7 +233,7 @@ impl Space {
     /// Forgets what was allocated and retired since the last save, because the checkpoint that did it failed. What
     /// the log refers to ([`allocate_logged`](Space::allocate_logged)) stays used.
     pub fn revert(&mut self) {
-        for extent in std::mem::take(&mut self.retiring).into_values().flatten() {
+        for Retired { extent, .. } in std::mem::take(&mut self.retiring).into_values().flatten() {
             self.unhold(extent);
         }
         for chunk in &mut self.chunks {
@@ -223,11 +255,16 @@ impl Space {
         self.handed_out = 0;
     }
 
-    /// How many units wait to be released, by the checkpoint from which on nobody reaches them; what no save has
-    /// seen yet is left out. O(extents).
-    pub fn retired_by_checkpoint(&self) -> Vec<(CheckpointNo, u64)> {
-        let units = |extents: &Vec<Extent>| extents.iter().map(|extent| extent.units).sum();
-        self.retired.iter().map(|(at, extents)| (*at, units(extents))).collect()
+    /// How many units wait to be released, by the first checkpoint that may reach them and the one from which on nobody
+    /// does; what no save has seen yet is left out. O(extents).
+    pub fn retired_by_checkpoint(&self) -> BTreeMap<(CheckpointNo, CheckpointNo), u64> {
+        let mut units = BTreeMap::new();
+        for (at, waiting) in &self.retired {
+            for Retired { extent, birth } in waiting {
+                *units.entry((*birth, *at)).or_default() += extent.units;
+            }
+        }
+        units
     }
 
     /// What only the log refers to, uncommitted values included.
@@ -238,7 +275,7 @@ impl Space {
     /// How the units are spent. O(chunks), or O(units / 64) where there are holes.
     pub fn stats(&self) -> SpaceStats {
         let waiting = self.retired.values().chain(self.retiring.values()).flatten();
-        let retired_units = waiting.map(|extent| extent.units).sum();
+        let retired_units = waiting.map(|retired| retired.extent.units).sum();
         let free_units = self.chunks.iter().map(|chunk| chunk.free).sum();
         let used_units = self.units - free_units - retired_units;
         let backed_units: u64 = self.chunks.iter().map(Chunk::backed).sum();

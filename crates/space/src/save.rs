@@ -15,7 +15,7 @@
 //!    are free again and the old ones used.
 
 use crate::chunk::{Bits, CHUNK_UNITS, Chunk};
-use crate::map::{MAX_UNITS, Space};
+use crate::map::{MAX_UNITS, Retired, Space};
 use crate::root::{Extent, SpaceRoot};
 use base::limits::UNIT_BYTES;
 use base::{CheckpointNo, DatabaseId, Error, PagePtr, Result, checksum};
@@ -182,7 +182,9 @@ impl Space {
             self.retired.entry(since).or_default().extend(extents);
         }
         if !old.is_empty() {
-            self.retired.entry(at).or_default().extend(old.into_iter().map(Extent::from));
+            // Whoever opens the database reads the map, and a copy that pins its checkpoint; no snapshot does.
+            let retired = |ptr| Retired { extent: Extent::from(ptr), birth: at };
+            self.retired.entry(at).or_default().extend(old.into_iter().map(retired));
         }
         self.adopted.clear();
         self.handed_out_before = std::mem::take(&mut self.handed_out);

@@ -157,13 +157,13 @@ fn a_trim_gives_back_the_end_of_the_file() {
     let first = space.save(CheckpointNo(1)).unwrap();
     space.retire(PagePtr::new(high, 40_000, 0), CheckpointNo(2)).unwrap();
     let second = space.save(CheckpointNo(2)).unwrap();
-    space.release(CheckpointNo(2));
+    space.release(CheckpointNo(2), &[]);
     let before = file.len().unwrap();
     space.trim(0).unwrap();
     // The second map lies at the end, so another save must bring it to the front before the file can shrink.
     let keep = space.allocate(4).unwrap();
     let third = space.save(CheckpointNo(3)).unwrap();
-    space.release(CheckpointNo(3));
+    space.release(CheckpointNo(3), &[]);
     assert!(space.trim(0).unwrap() > 0);
     assert!(file.len().unwrap() < before / 2, "{} of {before}", file.len().unwrap());
     let loaded = Space::load(file, DATABASE, 2, &third).unwrap();

@@ -36,9 +36,9 @@ struct Model {
     owed: BTreeSet<Extent>,
     root: SpaceRoot,
     checkpoint: u64,
-    /// By the checkpoint at which they were retired; `retiring` since the last save.
-    retired: BTreeMap<u64, BTreeSet<u64>>,
-    retiring: BTreeSet<u64>,
+    /// Units with their birth, by the checkpoint at which they were retired; `retiring` since the last save.
+    retired: BTreeMap<u64, BTreeMap<u64, u64>>,
+    retiring: BTreeMap<u64, u64>,
     longest: u64,
 }
 
@@ -52,7 +52,7 @@ impl Model {
         let mut space = Space::create(file.clone(), DATABASE, RESERVED);
         let root = space.save(CheckpointNo(0)).unwrap();
         let (now, saved) = (Live::default(), Live::default());
-        let (retired, retiring) = (BTreeMap::new(), BTreeSet::new());
+        let (retired, retiring) = (BTreeMap::new(), BTreeMap::new());
         let random = Random::seeded(seed);
         let owed = BTreeSet::new();
         Model { file, space, random, now, saved, owed, root, checkpoint: 1, retired, retiring, longest }
@@ -65,8 +65,8 @@ impl Model {
             all.extend(units(&live.trees));
         }
         all.extend(units(&self.now.logged));
-        all.extend(self.retired.values().flatten());
-        all.extend(&self.retiring);
+        all.extend(self.retired.values().flat_map(BTreeMap::keys));
+        all.extend(self.retiring.keys());
         all
     }
 
@@ -122,8 +122,13 @@ impl Model {
         let Some(extent) = self.pick(&all) else { return };
         self.now.trees.remove(&extent);
         self.now.logged.remove(&extent);
-        self.retiring.extend(extent.unit..extent.end());
-        self.space.retire(PagePtr::new(extent.unit, extent.units, 0), CheckpointNo(self.checkpoint)).unwrap();
+        let birth = self.random.below(self.checkpoint + 1);
+        self.retiring.extend((extent.unit..extent.end()).map(|unit| (unit, birth)));
+        let (ptr, at) = (PagePtr::new(extent.unit, extent.units, 0), CheckpointNo(self.checkpoint));
+        match birth {
+            0 => self.space.retire(ptr, at).unwrap(),
+            _ => self.space.retire_born(ptr, CheckpointNo(birth), at).unwrap(),
+        }
     }
 
     fn adopt(&mut self) {
@@ -180,7 +185,7 @@ impl Model {
             assert!(self.space.claim(extent.unit, extent.units).is_err());
         }
         (self.now, self.owed) = (self.saved.clone(), self.saved.logged.clone());
-        (self.retired, self.retiring) = (BTreeMap::new(), BTreeSet::new());
+        (self.retired, self.retiring) = (BTreeMap::new(), BTreeMap::new());
     }
 
     fn revert(&mut self) {
@@ -191,10 +196,19 @@ impl Model {
 
     fn release(&mut self) {
         let through = self.checkpoint.saturating_sub(1 + self.random.below(3));
-        let later = self.retired.split_off(&(through + 1));
-        let released: usize = std::mem::replace(&mut self.retired, later).values().map(BTreeSet::len).sum();
+        let readers: BTreeSet<u64> =
+            (0..self.random.below(3)).map(|_| self.random.below(self.checkpoint)).collect();
+        let mut released = 0;
+        for (&at, waiting) in self.retired.range_mut(..=through) {
+            let before = waiting.len();
+            waiting.retain(|_, birth| readers.iter().any(|reader| (*birth..at).contains(reader)));
+            released += before - waiting.len();
+        }
+        let readers: Vec<_> = readers.into_iter().map(CheckpointNo).collect();
         // The map's own old parts are released as well.
-        assert!(self.space.release(CheckpointNo(through)) >= released as u64);
+        assert!(self.space.release(CheckpointNo(through), &readers) >= released as u64);
+        let waiting = self.retired.values().map(BTreeMap::len).sum::<usize>() as u64;
+        assert!(self.space.stats().retired_units >= waiting);
     }
 
     fn check(&self) {

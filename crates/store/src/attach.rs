@@ -23,6 +23,7 @@ use page::Value;
 use pool::Pool;
 use run::{Builder, Delta, Editor, Merge, Run};
 use space::{Extent, Space};
+use std::ops::Range;
 
 /// The runs of one commit.
 #[derive(Debug, Default)]
@@ -158,9 +159,15 @@ impl Absorb<'_> {
             builder.finish()?
         };
         for delta in deltas {
-            delta.retire_pages(self.pool, self.reader, self.space, self.birth)?;
+            delta.retire_pages(self.pool, self.reader, self.space, self.lived())?;
         }
         Ok((run, counters))
+    }
+
+    /// The checkpoints in whose views the deltas lie. What the one before this was to absorb it has absorbed: so they
+    /// were attached after that had begun, and then, before its switch, the one before it was still the newest.
+    fn lived(&self) -> Range<CheckpointNo> {
+        CheckpointNo(self.birth.0.saturating_sub(2))..self.birth
     }
 
     fn editor(&self, run: Run, table: TableId) -> Editor<'_> {

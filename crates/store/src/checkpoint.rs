@@ -223,9 +223,9 @@ impl Store {
         self.expire_readers();
         let forgotten = self.prune_history(&mut lock(&self.committer));
         drop(forgotten);
-        let oldest_read = self.views.reclaim(&self.slots);
+        let read = self.views.reclaim(&self.slots);
         let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
-        lock(&self.space).release(oldest_read.min(noted).min(self.pins.oldest()));
+        lock(&self.space).release(noted.min(self.pins.oldest()), &read);
     }
 }
 

@@ -25,7 +25,7 @@ use base::slots::{Announced, Holding, Particulars};
 use base::sync::lock;
 use memtable::Memtable;
 use space::Space;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::Location;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -125,8 +125,8 @@ struct Census {
     views: HashMap<u64, Kept>,
     /// Sealed memtables that only conflicts are looked for in: the first view without each, its address, its bytes.
     history: Vec<(u64, usize, u64)>,
-    /// Units retired, by the checkpoint that retired them.
-    retired: Vec<(CheckpointNo, u64)>,
+    /// Units retired, by the first checkpoint that may reach them and the one that retired them.
+    retired: BTreeMap<(CheckpointNo, CheckpointNo), u64>,
 }
 
 fn address_and_bytes(memtable: &Memtable) -> (usize, u64) {
@@ -167,8 +167,8 @@ impl Census {
 
     fn space_bytes(&self, holding: &Holding) -> u64 {
         let Some(kept) = self.views.get(&holding.view) else { return 0 };
-        let later = self.retired.iter().filter(|(at, _)| *at > kept.checkpoint);
-        later.map(|(_, units)| units * UNIT_BYTES as u64).sum()
+        let seen = self.retired.iter().filter(|((born, at), _)| (*born..*at).contains(&kept.checkpoint));
+        seen.map(|(_, units)| units * UNIT_BYTES as u64).sum()
     }
 
     /// The newest view whose holders, together with all younger ones, keep more than the bounds allow. 0: none.

@@ -240,9 +240,9 @@ impl Views {
         reader.hold(unsafe { view.get(call) }.number, false);
     }
 
-    /// Frees the views that nobody holds, and returns the oldest checkpoint that a kept view still reads. While a
+    /// Frees the views that nobody holds, and returns the checkpoints that kept views still read, ascending. While a
     /// reader is about to take hold of one, nothing is freed.
-    pub fn reclaim(&self, slots: &Slots) -> CheckpointNo {
+    pub fn reclaim(&self, slots: &Slots) -> Vec<CheckpointNo> {
         let mut kept = lock(&self.kept);
         let mut freed = Vec::new();
         if let Some(held) = holdings(slots) {
@@ -250,10 +250,11 @@ impl Views {
             let is_held = |number| held.iter().any(|holding| holding.view == number);
             freed.extend(kept.extract_if(.., |view| view.number != current && !is_held(view.number)));
         }
-        let oldest = kept.first().expect("the current view is kept").checkpoint;
+        let mut read: Vec<_> = kept.iter().map(|view| view.checkpoint).collect();
         drop(kept);
         drop(freed);
-        oldest
+        read.dedup();
+        read
     }
 
     /// Runs `with` on all views that are kept, oldest first, the last one being current.

@@ -166,7 +166,8 @@ impl Editor<'_> {
             lock(self.space).free_unused(ptr.unit(), ptr.units());
             self.pool.forget(ptr.unit());
         } else {
-            lock(self.space).retire(ptr, self.birth)?;
+            let born = self.arena.page(node).birth();
+            lock(self.space).retire_born(ptr, born, self.birth)?;
         }
         self.arena.page_mut(node).set_birth(self.birth);
         if level == 0 {

@@ -11,7 +11,7 @@
 use super::Editor;
 use super::arena::node_of;
 use crate::drop::retire_subtree;
-use base::{PagePtr, Result};
+use base::{CheckpointNo, PagePtr, Result};
 
 impl Editor<'_> {
     /// Removes all records with `start <= key`, and `key < end` if there is an end. Where leaves are dropped
@@ -134,7 +134,9 @@ impl Editor<'_> {
     /// Retires a subtree that is all on disk. Its leaves are taken to have held as many records as the others do on
     /// average.
     fn drop_clean(&mut self, ptr: PagePtr, level: u8) -> Result<()> {
-        let dropped = retire_subtree(self.pool, self.reader, self.space, self.birth, ptr, level, true)?;
+        // What is not read does not say when it was born.
+        let lived = CheckpointNo(0)..self.birth;
+        let dropped = retire_subtree(self.pool, self.reader, self.space, &lived, ptr, level, true)?;
         let share = |of: u64| (u128::from(of) * u128::from(dropped) / u128::from(self.leaves.max(1))) as u64;
         let (records, bytes) = (share(self.records), share(self.bytes));
         self.records = self.records.saturating_sub(records);

@@ -82,7 +82,7 @@ impl Bed {
     pub fn checkpoint(&mut self, runs: &[Run]) {
         let space = self.space.get_mut().unwrap();
         space.save(self.birth).unwrap();
-        space.release(self.birth);
+        space.release(self.birth, &[]);
         let mut extents = Vec::new();
         for run in runs {
             run.check(&self.pool, &mut |ptr: PagePtr| {
