@@ -20,7 +20,8 @@ const LOOK_NS: u64 = 1_000_000;
 const SLICE_NS: u64 = 1_000_000;
 /// A commit sleeps at most so often; what is left is the next one's.
 const MOST_SLICES: u32 = 4;
-/// What is not slept for: shorter sleeps take as long.
+/// What is not slept for: shorter sleeps take as long. The kernel lets that pass after the time that was asked for, so
+/// a sleep asks for as much less.
 const QUANTUM_NS: u64 = 50_000;
 
 /// See the module.
@@ -100,7 +101,7 @@ impl Pacer {
             if mine <= now + QUANTUM_NS {
                 break;
             }
-            thread::sleep(Duration::from_nanos((mine - now).min(SLICE_NS)));
+            thread::sleep(Duration::from_nanos((mine - now - QUANTUM_NS).min(SLICE_NS)));
             now = self.now_ns();
         }
         if now > begun {

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use store::checkpoint::Step;
 use store::memory::Attendant;
 use store::{OpenReader, Store};
 
@@ -263,10 +264,18 @@ fn run_checkpoints(store: &Store, signals: &Signals) {
     while !signals.stopping() {
         let begun = Instant::now();
         let result = store.begin_pending_checkpoint().and_then(|pending| match pending {
-            Some(checkpoint) => {
+            Some(mut checkpoint) => {
                 let bytes = checkpoint.merging_bytes();
+                while checkpoint.next_step() <= Step::Absorb {
+                    checkpoint.step()?;
+                }
+                let absorbed = begun.elapsed();
                 checkpoint.finish()?;
-                signals.pacer.absorbed(bytes, begun.elapsed());
+                let all = begun.elapsed();
+                store.note_checkpoint_tail(
+                    ((all - absorbed).as_nanos() * 1000 / all.as_nanos().max(1)) as u64,
+                );
+                signals.pacer.absorbed(bytes, all);
                 Ok(true)
             }
             None => Ok(false),

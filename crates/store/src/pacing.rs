@@ -3,7 +3,8 @@
 //! *Debt* is what was committed and is not merged yet, against what there may be of it: memtables against their share
 //! of the memory, the log that a recovery would replay against its cap in bytes and records, the memtables of all who
 //! share a budget against the same share. What the checkpoint under way has merged already counts as paid, although
-//! its memory comes back only at its end: so debt falls while a merge runs.
+//! its memory comes back only at its end: so debt falls while a merge runs. Behind the last record a checkpoint writes
+//! and flushes, and nobody can say how far that is: the part of its time that this took lately counts at the end alone.
 //!
 //! Let *x* be the greatest of these fractions and *R* the rate at which memtables were merged lately. Writers get
 //! *R (1 - x) / x*: at half the ceiling exactly what is merged, so that debt settles there; three times as much at a
@@ -76,12 +77,31 @@ pub struct PacingStats {
 
 /// How far the checkpoint under way has come. Written by it, read by whoever asks for [`Pressure`]: all `Relaxed`, as
 /// these are estimates that order nothing.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Merging {
     bytes: AtomicU64,
     records: AtomicU64,
     done: AtomicU64,
+    /// The part of a checkpoint's time behind its last record, in thousandths.
+    tail_permille: AtomicU64,
 }
+
+impl Default for Merging {
+    fn default() -> Self {
+        let number = AtomicU64::new;
+        Merging {
+            bytes: number(0),
+            records: number(0),
+            done: number(0),
+            tail_permille: number(TAIL_PERMILLE),
+        }
+    }
+}
+
+/// What the end of a checkpoint is taken to need, before there was one.
+const TAIL_PERMILLE: u64 = 500;
+/// What it is taken to need at most.
+const MOST_TAIL_PERMILLE: u64 = 900;
 
 impl Merging {
     pub fn begin(&self, bytes: u64, records: u64) {
@@ -98,12 +118,22 @@ impl Merging {
         self.bytes.store(0, Ordering::Relaxed); // Relaxed: see `Merging`.
     }
 
+    /// Notes which part of a checkpoint's time lay behind its last record, in thousandths.
+    pub fn note_tail(&self, permille: u64) {
+        // Relaxed, in two steps: see `Merging`; one thread makes checkpoints.
+        let before = self.tail_permille.load(Ordering::Relaxed);
+        let mean = (3 * before + permille.min(MOST_TAIL_PERMILLE)) / 4;
+        self.tail_permille.store(mean, Ordering::Relaxed); // Relaxed: likewise.
+    }
+
     /// The bytes that are being merged, and those of them that are merged.
     pub fn progress(&self) -> (u64, u64) {
         // Relaxed on all: see `Merging`.
         let (bytes, records) = (self.bytes.load(Ordering::Relaxed), self.records.load(Ordering::Relaxed));
         let done = self.done.load(Ordering::Relaxed).min(records);
-        (bytes, (u128::from(bytes) * u128::from(done) / u128::from(records.max(1))) as u64)
+        let body_permille = 1000 - self.tail_permille.load(Ordering::Relaxed); // Relaxed: likewise.
+        let merged = u128::from(bytes) * u128::from(done) / u128::from(records.max(1));
+        (bytes, (merged * u128::from(body_permille) / 1000) as u64)
     }
 }
 
@@ -211,12 +241,16 @@ mod tests {
             let mut merge = 4_000 + random.below(100_000);
             let (mut open, mut sealed) = (0u64, Vec::<u64>::new());
             let (mut merging, mut merged, mut known) = (0, 0, merge * 1000);
+            // The part of a merge that cannot be seen, in thousandths, and what it is taken for.
+            let (tail, taken) = (random.below(700), random.below(700));
             let (mut written, mut absorbed, mut stopped_ms) = (0u64, 0u64, 0);
             for ms in 0..20_000u64 {
                 if ms % 3_000 == 2_999 {
                     merge = (merge * (60 + random.below(80)) / 100).max(1_000);
                 }
-                let now = pressure(open + sealed.iter().sum::<u64>(), merging, merged);
+                let seen =
+                    (merged.min(merging * (1000 - tail) / 1000) * (1000 - taken) / (1000 - tail)).min(merged);
+                let now = pressure(open + sealed.iter().sum::<u64>(), merging, seen);
                 assert!(now.memtables_bytes as u64 <= LIMIT + LIMIT / 50, "seed {seed}, {ms} ms: {now:?}");
                 let allowed =
                     now.pace(known).map_or(u64::MAX, |pace| 1_000_000_000 / pace.ps_per_byte.max(1));

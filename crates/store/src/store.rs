@@ -195,6 +195,12 @@ impl Store {
         self.log.expect(bytes)
     }
 
+    /// Notes which part of the last checkpoint's time lay behind its last record, in thousandths: whoever makes
+    /// checkpoints measures it.
+    pub fn note_checkpoint_tail(&self, permille: u64) {
+        self.merging.note_tail(permille);
+    }
+
     /// How full the memtables are, for whoever decides to wait or to work.
     pub fn pressure(&self) -> Pressure {
         let (memtables_bytes, records, sealed) = self.views.with_current(|view| {
