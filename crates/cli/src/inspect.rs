@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::open::{Existing, WriteArgs};
-use crate::output::{self, Cell, FormatArgs, Rows};
+use crate::output::{self, Cell, Format, FormatArgs, Rows};
 use clap::Args;
 use pando::{CheckReport, DelayCause, Holder, Stats};
 use std::io::{self, IsTerminal};
@@ -91,6 +91,16 @@ pub fn check(args: &InspectArgs) -> Outcome {
     fields.push(("page_bytes_read", Cell::Number(pages * db.stats()?.page_bytes)));
     fields.push(("milliseconds", Cell::Number(began.elapsed().as_millis() as u64)));
     fields.push(("problems", Cell::Number(found.count)));
+    let shown: Vec<(String, String)> = found
+        .wrong
+        .iter()
+        .take(SHOWN)
+        .zip(1..)
+        .map(|(problem, number)| (format!("problem_{number}"), problem.to_string()))
+        .collect();
+    if args.format.format() != Format::Table {
+        fields.extend(shown.iter().map(|(name, text)| (name.as_str(), Cell::Bytes(text.as_bytes()))));
+    }
     output::write_record(args.format.format(), &fields)?;
     if found.count == 0 {
         return Ok(());

@@ -48,7 +48,7 @@ impl Findings {
     /// So many are kept.
     pub const MOST: usize = 1000;
 
-    fn add(&mut self, error: Error) {
+    pub(crate) fn add(&mut self, error: Error) {
         self.count += 1;
         if self.wrong.len() < Self::MOST {
             self.wrong.push(error);
@@ -91,6 +91,7 @@ impl Store {
             }
             progress(&findings.report);
         }
+        self.check_catalog(&tables, superblock.next_table, &mut findings);
         for attached in &self.attached_to_view() {
             self.check_attached(attached, newest, &mut findings, &mut extents);
         }

@@ -26,6 +26,7 @@ pub mod attach;
 mod bulk_load;
 pub mod catalog;
 pub mod check;
+mod check_catalog;
 pub mod checkpoint;
 mod claims;
 pub mod commit;
