@@ -58,6 +58,10 @@ fn arbitrary_bytes_survive_csv_and_ndjson() {
         let args = ["import", word(&to), format, "-", "--format", format, "--threads", "2", "--batch", "50"];
         stdout(pando_with(args, &exported));
         assert!(load(&to, format) == records, "{format}");
+        let bulk = format!("{format}-bulk");
+        let args = ["import", word(&to), &bulk, "-", "--format", format, "--bulk"];
+        assert!(String::from_utf8_lossy(&stdout(pando_with(args, &exported))).contains("in 1 commits"));
+        assert!(load(&to, &bulk) == records, "{bulk}");
         // A scan in that format is the same text.
         assert_eq!(stdout(pando(["scan", word(&from), "t", "--format", format])), exported);
         // And so is a file that the name gives the format to.
@@ -166,4 +170,16 @@ fn an_input_that_is_missing_creates_no_database() {
 
 fn string(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_bulk_import_is_all_or_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("to");
+    let broken = b"{\"key\": \"a\", \"value\": \"1\"}\n{\"key\": \"b\"\n";
+    let args = ["import", word(&to), "t", "-", "--format", "ndjson", "--bulk"];
+    assert!(failure(pando_with(args, broken), 1).contains("line 2"));
+    assert!(load(&to, "t").is_empty());
+    let args = ["import", word(&to), "t", word(dir.path()), "--bulk"];
+    assert!(failure(pando(args), 2).contains("CSV"));
 }

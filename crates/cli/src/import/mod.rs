@@ -2,8 +2,9 @@
 //!
 //! One thread reads the input and cuts it into batches; `--threads` writers commit a batch a transaction, each
 //! batch all or nothing. A failure stops the import and leaves the batches before it: running it again is safe,
-//! since a record is put under its key whether it is there or not.
+//! since a record is put under its key whether it is there or not. With `--bulk` all records are one transaction.
 
+mod bulk;
 mod csv_input;
 mod ndjson_input;
 
@@ -59,6 +60,9 @@ pub struct ImportArgs {
     /// Records a transaction
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u32).range(1..))]
     batch: u32,
+    /// All records in one transaction, whatever their size: fastest if their keys ascend. All or nothing
+    #[arg(long, conflicts_with_all = ["threads", "batch"])]
+    bulk: bool,
     #[command(flatten)]
     create: CreateArgs,
 }
@@ -80,9 +84,14 @@ pub fn run(args: &ImportArgs) -> Outcome {
     let db = args.create.create(&args.dir)?;
     let table = db.table(&args.table)?;
     let begun = Instant::now();
-    let loader = Loader { db: &db, table: &table, failed: AtomicBool::new(false), bar: progress() };
-    let loaded = loader.run(items, args.threads.into(), args.batch as usize);
-    loader.bar.finish_and_clear();
+    let bar = progress();
+    let loaded = if args.bulk {
+        bulk::load(&db, &table, items, &bar)
+    } else {
+        let loader = Loader { db: &db, table: &table, failed: AtomicBool::new(false), bar: &bar };
+        loader.run(items, args.threads.into(), args.batch as usize)
+    };
+    bar.finish_and_clear();
     let loaded = loaded?;
     db.close()?;
     let (records, bytes) = (text::count(loaded.records), text::size(loaded.bytes));
@@ -110,6 +119,9 @@ impl ImportArgs {
     fn items(&self) -> Outcome<Items> {
         let format = self.format()?;
         if format == RecordFormat::Tree {
+            if self.bulk {
+                return Err(Failure::Usage("--bulk is for CSV and NDJSON".to_owned()));
+            }
             if self.key.is_some() || self.value.is_some() {
                 return Err(Failure::Usage("--key and --value are for CSV and NDJSON".to_owned()));
             }
@@ -158,7 +170,7 @@ struct Loader<'a> {
     table: &'a Table,
     /// Some writer failed: the others and the reader stop.
     failed: AtomicBool,
-    bar: ProgressBar,
+    bar: &'a ProgressBar,
 }
 
 impl Loader<'_> {

@@ -1,0 +1,39 @@
+//! `import --bulk`: the whole input as one load ([`pando::Database::bulk_load`]).
+
+use super::{Item, Items, Loaded};
+use crate::failure::{Failure, Outcome};
+use indicatif::ProgressBar;
+use pando::{Database, Error, Table};
+
+/// How often the bar moves, in records.
+const PROGRESS_RECORDS: u64 = 4096;
+
+/// Loads all of `items`, or nothing.
+pub(super) fn load(db: &Database, table: &Table, items: Items, bar: &ProgressBar) -> Outcome<Loaded> {
+    let mut loaded = Loaded { commits: 1, ..Loaded::default() };
+    // The load knows the library's errors alone. It ends at the first, and ours is told instead.
+    let mut failure: Option<Failure> = None;
+    let records = items.map(|item| {
+        let record = item.map(|item| match item {
+            Item::Record(key, value) => (key, value),
+            Item::File(_) => unreachable!("a tree is not loaded in bulk"),
+        });
+        record
+            .inspect(|(key, value)| {
+                loaded.records += 1;
+                loaded.bytes += (key.len() + value.len()) as u64;
+                if loaded.records.is_multiple_of(PROGRESS_RECORDS) {
+                    bar.set_position(loaded.records);
+                }
+            })
+            .map_err(|cause| {
+                failure = Some(cause);
+                Error::invalid("a record could not be read")
+            })
+    });
+    let result = db.bulk_load(table, records);
+    match failure {
+        Some(failure) => Err(failure),
+        None => Ok(result.map(|_| loaded)?),
+    }
+}
