@@ -89,6 +89,9 @@ pub struct Settings {
     /// Transactions of a thread (write-throughput), or reads in all (read-start, point-get)
     #[arg(short, long, value_parser = parse_count)]
     pub iterations: Option<u64>,
+    /// steady: how long the writer goes on
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seconds: Option<u64>,
     /// ceilings: rows of the one transaction
     #[arg(long, value_parser = parse_count)]
     pub rows: Option<u64>,
@@ -233,6 +236,7 @@ impl Settings {
             ("seed", (self.seed != 1).then(|| self.seed.to_string())),
             ("batch-size", self.batch_size.map(|rows| rows.to_string())),
             ("iterations", self.iterations.map(|count| count.to_string())),
+            ("seconds", self.seconds.map(|seconds| seconds.to_string())),
             ("rows", self.rows.map(|rows| rows.to_string())),
             ("value-bytes", self.value_bytes.map(|bytes| bytes.to_string())),
             ("work-us", (self.work_us != 0).then(|| self.work_us.to_string())),

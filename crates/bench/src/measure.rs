@@ -119,6 +119,13 @@ pub fn resident_bytes() -> Option<u64> {
     status_bytes("VmRSS:")
 }
 
+/// For how long the calling thread has stood ready to run while others had the processors, in nanoseconds; `None`
+/// where the kernel does not count it.
+pub fn run_queue_wait() -> Option<u64> {
+    let schedstat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    schedstat.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// The number behind `label` at the start of a line.
 fn field(text: &str, label: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(label))?;

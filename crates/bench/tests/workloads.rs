@@ -57,6 +57,7 @@ fn the_list_names_every_workload() {
         "scan",
         "delete-churn",
         "range-delete",
+        "steady",
         "ceilings",
         "baseline",
     ];
@@ -148,7 +149,16 @@ fn bulk_loads_by_transactions_and_by_the_editor() {
     let rows = rows(&["bulk", "--n", "3000", "--batch-size", "100", "--durability", "buffered"]);
     assert_eq!(
         cases(&rows),
-        ["batches of 100", "batches of 100 + checkpoint", "one transaction", "one transaction + checkpoint"]
+        [
+            "batches of 100",
+            "batches of 100 + checkpoint",
+            "one transaction",
+            "one transaction + checkpoint",
+            "bulk load",
+            "bulk load + checkpoint",
+            "bulk load, ascending",
+            "bulk load, ascending + checkpoint"
+        ]
     );
     assert_eq!(self::rows(&["bulk", "--n", "3000", "--path", "editor"]).len(), 2);
 }
@@ -212,4 +222,14 @@ fn ceilings_has_a_row_for_each_phase() {
     let rows = rows(&["ceilings", "--n", "2000", "--memory", "8MiB"]);
     assert_eq!(cases(&rows), ["load", "one transaction", "recovery", "check", "backup"]);
     assert!(rows.iter().all(|row| number(row, "budget_bytes") == f64::from(8 << 20)));
+}
+
+#[test]
+fn steady_keeps_its_bounds_and_samples_each_second() {
+    let rows = rows(&["steady", "--n", "2000", "--seconds", "2", "--memory", "8MiB"]);
+    assert_eq!(cases(&rows), ["put"]);
+    assert!(number(&rows[0], "p999_ns") >= number(&rows[0], "own_p50_ns"));
+    for name in ["rows_by_second", "resident_by_second_bytes", "debt_by_second_permille"] {
+        assert!(!rows[0][name].as_array().unwrap().is_empty(), "{name}");
+    }
 }

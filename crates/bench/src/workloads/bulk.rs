@@ -1,8 +1,9 @@
 //! `bulk`: a load of records in random order.
 //!
 //! * n (1,000,000) records, keys of 24 random bytes, values of 150.
-//! * `batches of 1000` (`--batch-size`), and `one transaction` of as many of the records as fit into a commit; each
-//!   has a second row that adds a checkpoint.
+//! * `batches of 1000` (`--batch-size`), `one transaction`, and `bulk load`, which is one transaction through
+//!   `bulk_load`, in the same random order; `bulk load, ascending` has records of 8 + 150 bytes with ascending keys.
+//!   Each has a second row that adds a checkpoint.
 //! * Making a record is inside the timer, as keeping them all would cost the caches more; `make_ns` is what it takes.
 //! * `editor`, with `--path editor`: one record at a time through the run's editor.
 
@@ -10,7 +11,7 @@ use super::{cases, duplicate_step};
 use crate::bed::{Bed, EditorBed, check_duplicates};
 use crate::cli::{Durability, Path, Settings};
 use crate::measure::Meter;
-use crate::records::Records;
+use crate::records::{Records, check_ascending};
 use crate::report::Row;
 use crate::{Outcome, ensure};
 use pando::{Database, Table, TableOptions};
@@ -25,11 +26,6 @@ const BATCH_ROWS: u64 = 1000;
 const KEY_BYTES: usize = 24;
 const VALUE_BYTES: usize = 150;
 
-/// What a commit surely holds: it is one block of the log.
-const COMMIT_BYTES: u64 = 64 << 20;
-/// More than a commit spends on a record besides its key and value.
-const OVERHEAD_BYTES: usize = 16;
-
 /// The records of the settings, as this workload and those that read have them.
 pub(super) fn records(settings: &Settings) -> Records {
     Records::new(settings.seed, KEY_BYTES, settings.value_bytes.unwrap_or(VALUE_BYTES))
@@ -42,11 +38,47 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
         return editor(settings, records, n);
     }
     let batch = settings.batch_size.unwrap_or(BATCH_ROWS);
-    let mut rows = transactions(settings, records, n, &format!("batches of {batch}"), batch)?;
-    let most = COMMIT_BYTES / (records.record_bytes() + OVERHEAD_BYTES) as u64;
-    let one = n.min(most.max(1));
-    rows.extend(transactions(settings, records, one, "one transaction", one)?);
+    let in_batches = |rows| move |db: &Database, table: &Table| insert(db, table, records, n, rows);
+    let mut rows = measure(settings, records, n, &format!("batches of {batch}"), in_batches(batch))?;
+    rows.extend(measure(settings, records, n, "one transaction", in_batches(n))?);
+    rows.extend(measure(settings, records, n, "bulk load", |db, table| load(db, table, records, n))?);
+    rows.extend(ascending(settings, records, n)?);
     Ok(rows)
+}
+
+/// Loads records `0..n` with `bulk_load`.
+fn load(db: &Database, table: &Table, records: Records, n: u64) -> Outcome<()> {
+    let made = (0..n).map(|i| {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        records.key(i, &mut key);
+        records.value(i, &mut value);
+        Ok((key, value))
+    });
+    let loaded = db.bulk_load(table, made)?;
+    ensure(loaded == n, || format!("{loaded} records of {n} were loaded"))
+}
+
+/// The load of ascending keys, to their places at once.
+fn ascending(settings: &Settings, records: Records, n: u64) -> Outcome<Vec<Row>> {
+    let durability = settings.durability.unwrap_or(Durability::Sync);
+    let bed = Bed::new(settings, durability)?;
+    let mut meter = Meter::start(Some(&bed.db))?;
+    let table = bed.db.create_table("records", &TableOptions::default())?;
+    let made = (0..n).map(|i| {
+        let mut value = Vec::new();
+        records.value(i, &mut value);
+        Ok((i.to_be_bytes(), value))
+    });
+    bed.db.bulk_load(&table, made)?;
+    let committed = meter.lap()?;
+    bed.db.checkpoint()?;
+    let absorbed = meter.lap()?;
+    check_ascending(n, &mut bed.db.snapshot()?.cursor(&table, ..)?, |i, key, value| {
+        key.extend_from_slice(&i.to_be_bytes());
+        records.value(i, value);
+    })?;
+    let laps = cases("bulk load, ascending").into_iter().zip([committed, absorbed]);
+    Ok(laps.map(|(case, usage)| Row::new(NAME, case, durability.name(), n, usage)).collect())
 }
 
 /// Inserts records `0..n` into `table`, `batch` in each transaction.
@@ -107,12 +139,19 @@ fn sample(records: Records, n: u64) -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn transactions(settings: &Settings, records: Records, n: u64, name: &str, batch: u64) -> Outcome<Vec<Row>> {
+/// What `fill`, which puts records `0..n`, takes in a database of its own.
+fn measure(
+    settings: &Settings,
+    records: Records,
+    n: u64,
+    name: &str,
+    fill: impl FnOnce(&Database, &Table) -> Outcome<()>,
+) -> Outcome<Vec<Row>> {
     let durability = settings.durability.unwrap_or(Durability::Sync);
     let bed = Bed::new(settings, durability)?;
     let mut meter = Meter::start(Some(&bed.db))?;
     let table = bed.db.create_table("records", &TableOptions::default())?;
-    insert(&bed.db, &table, records, n, batch)?;
+    fill(&bed.db, &table)?;
     let committed = meter.lap()?;
     bed.db.checkpoint()?;
     let absorbed = meter.lap()?;

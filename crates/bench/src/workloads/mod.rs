@@ -10,6 +10,7 @@ mod point_get;
 mod range_delete;
 mod read_start;
 mod scan;
+mod steady;
 mod write_throughput;
 
 use crate::cli::Settings;
@@ -26,7 +27,7 @@ pub struct Workload {
 }
 
 /// All of them, in the order of `--list`.
-pub const ALL: [Workload; 11] = [
+pub const ALL: [Workload; 12] = [
     Workload { name: btree_insert::NAME, run: btree_insert::run },
     Workload { name: leaf_edit::NAME, run: leaf_edit::run },
     Workload { name: read_start::NAME, run: read_start::run },
@@ -36,6 +37,7 @@ pub const ALL: [Workload; 11] = [
     Workload { name: scan::NAME, run: scan::run },
     Workload { name: delete_churn::NAME, run: delete_churn::run },
     Workload { name: range_delete::NAME, run: range_delete::run },
+    Workload { name: steady::NAME, run: steady::run },
     Workload { name: ceilings::NAME, run: ceilings::run },
     Workload { name: baseline::NAME, run: baseline::run },
 ];
