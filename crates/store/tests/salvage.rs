@@ -5,7 +5,9 @@
 //!
 //! 1. what is certain is the state as of the commit that the report names, less what it lists as lost;
 //! 2. what is uncertain was committed once;
-//! 3. of every leaf that is as it was, every record comes out that the log did not change.
+//! 3. of every leaf that is as it was, every record comes out that the log did not change. (Where a run that a commit
+//!    attached is damaged, the log is not followed beyond that commit: histories with such runs are held against the
+//!    first two alone.)
 
 use base::seams::Random;
 use base::{DatabaseId, ErrorKind, PagePtr, Result, TableId};
@@ -38,6 +40,8 @@ struct History {
     /// The files at its end, and at its checkpoints.
     files: Files,
     older: Vec<Files>,
+    /// Whether transactions spill, so that runs are attached.
+    spills: bool,
 }
 
 fn files_of(dir: &MemDir) -> Files {
@@ -59,14 +63,13 @@ fn dir_of(files: &Files) -> MemDir {
 }
 
 impl History {
-    fn make(random: &mut Random) -> Result<History> {
+    fn make(random: &mut Random, spills: bool) -> Result<History> {
         let dir = MemDir::new();
         let options = Options {
             page_bytes: Some(if random.chance(1, 4) { 8192 } else { UNIT }),
             memory_bytes: 4 << 20,
             max_segment_bytes: 16 << 10,
-            // Where a run that a commit attached is damaged, the log is not followed beyond that commit: then not all
-            // that is readable comes out, which is what is asked for here.
+            // Large enough that nothing is spilled but where it is asked for.
             write_set_bytes: Some(8 << 20),
             ..Options::default()
         };
@@ -77,6 +80,7 @@ impl History {
             names: BTreeMap::new(),
             files: Files::new(),
             older: Vec::new(),
+            spills,
         };
         for _ in 0..3 + random.below(4) {
             for _ in 0..3 + random.below(8) {
@@ -124,6 +128,9 @@ impl History {
                     tx.delete(table, &key)?;
                     records.remove(&key);
                     continue;
+                }
+                if self.spills && random.chance(1, 150) {
+                    tx.spill()?;
                 }
                 let len = match random.below(3000) {
                     0 => (1 << 20) + random.below(1 << 19),
@@ -361,7 +368,7 @@ fn check_complete(history: &History, taken: &Taken, files: &Files, placed: &[Pla
 
 fn one_way(seed: u64) {
     let mut random = Random::seeded(seed);
-    let history = History::make(&mut random).unwrap();
+    let history = History::make(&mut random, seed % 3 == 2).unwrap();
     let data = dir_of(&history.files).open("data").unwrap();
     let superblock = Superblock::read(&*data).unwrap();
     let placed = placed(&history.files["data"], &superblock);
@@ -378,7 +385,9 @@ fn one_way(seed: u64) {
             Ok(report) => {
                 check_certain(&history, &taken, &report);
                 check_uncertain(&history, &taken);
-                check_complete(&history, &taken, &files, &placed);
+                if !history.spills {
+                    check_complete(&history, &taken, &files, &placed);
+                }
             }
             Err(error) => {
                 assert!(matches!(error.kind(), ErrorKind::Foreign | ErrorKind::Missing), "{error}");
@@ -410,8 +419,8 @@ fn damaged_in_many_ways() {
 
 #[test]
 fn whole_directories_come_out_whole() {
-    for seed in 0..5 {
-        let history = History::make(&mut Random::seeded(seed)).unwrap();
+    for seed in 0..10 {
+        let history = History::make(&mut Random::seeded(seed), seed % 2 == 1).unwrap();
         let mut taken = Taken::default();
         let report = salvage(Arc::new(dir_of(&history.files)), &mut taken).unwrap();
         assert!(report.is_complete(), "seed {seed}: {report:?}");
