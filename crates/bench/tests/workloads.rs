@@ -220,7 +220,7 @@ fn the_table_is_for_people() {
 #[test]
 fn ceilings_has_a_row_for_each_phase() {
     let rows = rows(&["ceilings", "--n", "2000", "--memory", "8MiB"]);
-    assert_eq!(cases(&rows), ["load", "one transaction", "recovery", "check", "backup"]);
+    assert_eq!(cases(&rows), ["load", "puts", "one transaction", "recovery", "check", "backup"]);
     assert!(rows.iter().all(|row| number(row, "budget_bytes") == f64::from(8 << 20)));
 }
 

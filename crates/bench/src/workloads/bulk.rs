@@ -47,7 +47,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
 }
 
 /// Loads records `0..n` with `bulk_load`.
-fn load(db: &Database, table: &Table, records: Records, n: u64) -> Outcome<()> {
+pub(super) fn load(db: &Database, table: &Table, records: Records, n: u64) -> Outcome<()> {
     let made = (0..n).map(|i| {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         records.key(i, &mut key);

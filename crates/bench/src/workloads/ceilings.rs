@@ -1,7 +1,9 @@
 //! `ceilings`: what is larger than memory, phase by phase, and how much memory each phase takes.
 //!
 //! A budget of 32 MiB (`--memory`); records of 24 + 150 bytes (`--value-bytes`).
-//! * `load`: 20 times the budget (`--n` records), keys at random, transactions of 1,000 (`--batch-size`).
+//! * `load`: 20 times the budget (`--n` records), keys at random, through `bulk_load`: sorted outside of memory.
+//! * `puts`: 100,000 of them (or n) put once more, in transactions of 1,000 (`--batch-size`). Nearly each changes a
+//!   page of its own, which is read, and written again: with little memory, pages of 4 KiB are the better choice.
 //! * `one transaction`: 10,000,000 rows (`--rows`) of 8 + 8 bytes in one transaction, neither up nor down.
 //! * `check`: every checksum and every structural rule.
 //! * `recovery`: opening behind an orderly close without a checkpoint, the log as full as it came to be.
@@ -14,7 +16,7 @@ use super::bulk;
 use crate::bed::Bed;
 use crate::cli::{Durability, Settings};
 use crate::measure::{Meter, Usage, resident_bytes};
-use crate::records::check_ascending;
+use crate::records::{Records, check_ascending};
 use crate::report::Row;
 use crate::{Outcome, ensure};
 use pando::{BackupOptions, Database, Table, TableOptions};
@@ -25,6 +27,7 @@ const MEMORY_BYTES: usize = 32 << 20;
 const TIMES_MEMORY: usize = 20;
 const ROWS: u64 = 10_000_000;
 const BATCH_ROWS: u64 = 1000;
+const PUTS: u64 = 100_000;
 
 pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     let memory = settings.memory.unwrap_or(MEMORY_BYTES);
@@ -51,8 +54,14 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     let mut bed = Bed::new(settings, durability)?;
     let table = bed.db.create_table("records", &TableOptions::default())?;
     let mut meter = Meter::start(Some(&bed.db))?;
-    bulk::insert(&bed.db, &table, records, n, settings.batch_size.unwrap_or(BATCH_ROWS))?;
+    bulk::load(&bed.db, &table, records, n)?;
+    bed.db.checkpoint()?;
     phase("load", n, meter.lap()?, &bed.db)?;
+
+    let puts = n.min(PUTS);
+    let mut meter = Meter::start(Some(&bed.db))?;
+    put_again(&bed.db, &table, records, puts, settings.batch_size.unwrap_or(BATCH_ROWS))?;
+    phase("puts", puts, meter.lap()?, &bed.db)?;
 
     let other = bed.db.create_table("rows", &TableOptions::default())?;
     let mut meter = Meter::start(Some(&bed.db))?;
@@ -62,7 +71,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
 
     let mut meter = Meter::start(None)?;
     bed.reopen()?;
-    phase("recovery", n, meter.lap()?, &bed.db)?;
+    phase("recovery", puts, meter.lap()?, &bed.db)?;
 
     bed.db.checkpoint()?;
     let mut meter = Meter::start(Some(&bed.db))?;
@@ -84,6 +93,21 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
         value.extend_from_slice(&i.to_le_bytes());
     })?;
     Ok(done)
+}
+
+/// Puts records `0..puts` with the values that they have, `batch` in each transaction.
+fn put_again(db: &Database, table: &Table, records: Records, puts: u64, batch: u64) -> Outcome<()> {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    for first in (0..puts).step_by(batch as usize) {
+        let mut tx = db.begin()?;
+        for i in first..puts.min(first + batch) {
+            records.key(i, &mut key);
+            records.value(i, &mut value);
+            tx.put(table, &key, &value)?;
+        }
+        tx.commit()?;
+    }
+    Ok(())
 }
 
 /// Keys `0..rows`, each once, in steps that are coprime to their number.
