@@ -1,0 +1,40 @@
+//! A backup's stream: changed in any way it is refused, and leaves nothing in the directory.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pando::{BackupOptions, Database};
+use pando_fuzz::{Edit, is_refusal};
+use std::sync::{Arc, OnceLock};
+
+fn sound() -> &'static Vec<u8> {
+    static SOUND: OnceLock<Vec<u8>> = OnceLock::new();
+    SOUND.get_or_init(|| {
+        let dir = Arc::new(io::MemDir::new());
+        let db = Database::builder().page_bytes(4096).memory_bytes(4 << 20).create_in(dir).expect("memory");
+        let table = db.table("t").expect("memory");
+        db.put(&table, b"large", &[3; 9000]).expect("memory");
+        (0..200u8).for_each(|key| db.put(&table, &[key], &[key; 20]).expect("memory"));
+        db.checkpoint().expect("memory");
+        db.put(&table, b"later", b"in the log").expect("memory");
+        let mut stream = Vec::new();
+        db.backup(BackupOptions::default(), &mut stream).expect("memory");
+        stream
+    })
+}
+
+fuzz_target!(|edits: Vec<Edit>| {
+    let mut stream = sound().clone();
+    for edit in edits.iter().take(8) {
+        edit.apply(&mut stream);
+    }
+    let changed = stream != *sound();
+    let dir: Arc<dyn io::Dir> = Arc::new(io::MemDir::new());
+    match pando::restore_stream_in(&mut &stream[..], Arc::clone(&dir)) {
+        Ok(_) => assert!(!changed, "a changed backup was restored"),
+        Err(error) => {
+            assert!(changed && is_refusal(error.kind()), "{error:?}");
+            let names = dir.list().expect("memory can be listed");
+            assert!(names.iter().all(|name| name == "lock"), "{names:?} are left");
+        }
+    }
+});
