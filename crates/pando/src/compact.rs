@@ -50,9 +50,26 @@ impl Compacted {
 }
 
 impl Database {
-    /// Makes the files as small as they get: merges what the log holds, packs half-empty pages, moves what lies at the
-    /// end of the data file into gaps, and gives the rest back to the file system. `progress` is told after each round,
-    /// which moves 64 MiB at most. Reads and commits go on; every page of every table is read.
+    /// Merges what the log holds, and what is due of the runs of LSM tables, until nothing is: a table whose layout was
+    /// changed is then wholly in the new one. `progress` is told after each slice. The worker thread does the same,
+    /// when nothing else is to be done; this is for those who want to wait for it. Reads and commits go on.
+    ///
+    /// # Errors
+    /// Those of a checkpoint. What earlier slices did stays done.
+    pub fn settle(&self, mut progress: impl FnMut()) -> Result<()> {
+        self.checkpoint()?;
+        while let Some(slice) = self.shared.store.begin_compaction()? {
+            slice.finish()?;
+            self.shared.signals.set_full(self.shared.store.pressure().is_full());
+            progress();
+        }
+        Ok(())
+    }
+
+    /// Makes the files as small as they get: merges what the log holds and each LSM table's runs into one, packs
+    /// half-empty pages, moves what lies at the end of the data file into gaps, and gives the rest back to the file
+    /// system. `progress` is told after each round, which moves 64 MiB at most. Reads and commits go on; every page of
+    /// every table is read.
     ///
     /// Never needed: freed space is used again, and given back as checkpoints go. What snapshots still see stays until
     /// they end, so that a compaction beside long readers gains less.

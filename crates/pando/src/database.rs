@@ -16,14 +16,31 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 use store::check::{Findings, Report};
 use store::stats::{Stats, TableStats};
-use store::{OpenReader, Store, Table, TransactionOptions, WantedLayout};
+use store::{OpenReader, Store, Table, TransactionOptions, WantedLayout as Layout};
 
 /// Options of a table. All are stored; opening a table with others is an error, never silence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableOptions {
     /// How the table is laid out.
-    pub layout: WantedLayout,
+    pub layout: Layout,
+}
+
+impl TableOptions {
+    /// The default options, with this layout.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// use pando::{Layout, TableOptions};
+    /// let events = db.create_table("events", &TableOptions::with_layout(Layout::Lsm))?;
+    /// assert_eq!(events.layout(), Layout::Lsm);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_layout(layout: Layout) -> Self {
+        TableOptions { layout }
+    }
 }
 
 /// An open database. A clone is another handle on the same one; when the last is dropped, it closes.
@@ -273,6 +290,33 @@ impl Database {
         })
     }
 
+    /// Gives a table another layout, while it is used: what comes is written in the new one, and what is there is
+    /// rewritten in the background, a slice at a time. Reads and writes go on; a crash leaves the table readable, and
+    /// the rest is done after it. [`Database::compact`] returns when it is done.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let table = db.table("events")?;
+    /// db.put(&table, b"k", b"v")?;
+    /// db.set_layout("events", pando::Layout::Lsm)?;
+    /// assert_eq!(db.get(&table, b"k")?.as_deref(), Some(&b"v"[..]));
+    /// assert_eq!(db.table("events")?.layout(), pando::Layout::Lsm);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Missing` if there is no table of that name.
+    pub fn set_layout(&self, name: &str, layout: Layout) -> Result<()> {
+        self.write(|tx| match tx.table(name)? {
+            Some(table) => tx.set_layout(&table, layout),
+            None => Err(Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))),
+        })?;
+        // The worker learns of it from the catalog that a checkpoint writes.
+        self.checkpoint()
+    }
+
     /// All tables, by name.
     pub fn tables(&self) -> Result<Vec<Table>> {
         self.snapshot()?.tables()
@@ -386,7 +430,7 @@ fn check_options(table: &Table, options: &TableOptions) -> Result<()> {
         return Ok(());
     }
     let (name, stored, asked) = (table.name(), table.layout(), options.layout);
-    let message = format!("table {name:?} has layout {stored:?}, {asked:?} was asked for");
+    let message = format!("table {name:?} has layout {stored}, {asked} was asked for; set_layout changes it");
     Err(Error::new(ErrorKind::Mismatch, message))
 }
 

@@ -6,7 +6,7 @@ use base::{Error, ErrorKind, Result};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::{Savepoint, Table, TransactionOptions, ValueReader, ValueWriter};
+use store::{Savepoint, Table, TransactionOptions, ValueReader, ValueWriter, WantedLayout as Layout};
 use txn::Durability;
 
 /// A read-write transaction. It sees the database as of its beginning, and its own writes. Dropped without
@@ -391,6 +391,15 @@ impl Transaction {
     /// `Exists` if there is a table of that name, `Missing` if this one does not exist.
     pub fn rename_table(&mut self, table: &Table, name: &str) -> Result<Table> {
         self.inner.rename_table(table, name)
+    }
+
+    /// Asks for another layout of a table: see [`Database::set_layout`](crate::Database::set_layout). Conflicts as
+    /// [`Transaction::rename_table`] does. Nothing is rewritten before the next checkpoint.
+    ///
+    /// # Errors
+    /// `Missing` if the table does not exist.
+    pub fn set_layout(&mut self, table: &Table, layout: Layout) -> Result<()> {
+        self.inner.set_layout(table, layout)
     }
 
     /// Commits: everything or nothing, as durable as the transaction's [`Durability`] says when this returns.

@@ -1,6 +1,7 @@
 //! The two threads of an open database.
 //!
-//! * *checkpoint* merges sealed memtables when it is told that there are some;
+//! * *checkpoint* merges sealed memtables when it is told that there are some, and runs of LSM tables in between, a
+//!   slice at a time;
 //! * *log* readies the next segment before it is needed and syncs `Lazy` commits within their interval. It is also the
 //!   store's clock: four times a second it says what time it is, and looks after readers that have been open long.
 //!
@@ -278,7 +279,11 @@ fn run_checkpoints(store: &Store, signals: &Signals) {
                 signals.pacer.absorbed(bytes, all);
                 Ok(true)
             }
-            None => Ok(false),
+            // Nothing waits to be absorbed: a slice of an LSM table, if one is due.
+            None => match store.begin_compaction()? {
+                Some(checkpoint) => checkpoint.finish().map(|()| true),
+                None => Ok(false),
+            },
         });
         let full = store.pressure().is_full();
         match result {

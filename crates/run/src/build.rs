@@ -4,7 +4,8 @@
 //!    of the leaves' tail; one that does not fit closes it, and begins the next.
 //! 2. A full buffer is written: one extent, one write, in key order. Only now do its pages have a place and so a
 //!    checksum. Each goes, as a pointer behind its lowest key, to the end of the tail one level up.
-//! 3. At the end the levels are closed from the leaves up, until one has a single page: the root.
+//! 3. A run can be gone on with: the tails are then its last pages.
+//! 4. At the end the levels are closed from the leaves up, until one has a single page: the root.
 //!
 //! Separators are as short as can be, unless they are to be whole keys. Every page but the last of each level is full.
 //! Memory: the buffers, that is the size asked for and an eighth of it for each level above the leaves; large values
@@ -13,8 +14,9 @@
 //! The hashes of the records that come in and of those in the leaves that are written are held against each other, as
 //! by the editor: a difference is corruption, and the run is not handed out.
 
-use crate::descriptor::{MAX_HEIGHT, Run};
+use crate::descriptor::{MAX_HEIGHT, Run, expect_leaf, expect_level};
 use crate::large::{record_hash, value_bytes, write_large};
+use crate::site::Site;
 use base::limits::{MAX_LOGGED_VALUE_BYTES, UNIT_BYTES, max_inline_bytes, max_key_bytes};
 use base::sync::{Mutex, lock};
 use base::{CheckpointNo, Error, ErrorKind, PagePtr, Result, TableId};
@@ -106,6 +108,40 @@ struct Level {
     tail_low: Vec<u8>,
     full: Vec<u8>,
     lows: Vec<Vec<u8>>,
+}
+
+impl<'a> Builder<'a, &'a Mutex<Space>> {
+    /// A builder that goes on where `run` ends: with the last page of each level, whose old places are given up. What
+    /// is added lies behind all that the run holds, and is written as if it had been added before.
+    ///
+    /// Errors: those of reading pages.
+    pub fn resume(run: Run, site: Site<'a>, buffer_bytes: usize) -> Result<Self> {
+        let mut builder = Builder::new(site.pool, site.space, site.birth, buffer_bytes);
+        let Some((mut ptr, top)) = run.top() else { return Ok(builder) };
+        let mut low = Vec::new();
+        for level in (0..=top).rev() {
+            let pin = site.pool.pin(site.reader, ptr)?;
+            let page = pin.page();
+            let mut tail = page.bytes().to_vec();
+            let tail_low = std::mem::take(&mut low);
+            lock(site.space).retire(ptr, site.birth)?;
+            let last = page.count().saturating_sub(1);
+            if level > 0 {
+                expect_level(page, ptr, level)?;
+                page.copy_key(last, &mut low);
+                ptr = page.child(last);
+                PageMut::edit(&mut tail).remove(last, &mut builder.counters);
+            } else {
+                expect_leaf(page, ptr, run.deletes)?;
+                page.copy_key(last, &mut builder.last);
+                builder.sum = page.record_sum(&mut builder.scratch);
+            }
+            PageMut::edit(&mut tail).set_birth(site.birth);
+            builder.levels.insert(0, Level { tail, tail_low, full: Vec::new(), lows: Vec::new() });
+        }
+        builder.run = Run { root: None, height: 0, leaves: run.leaves.saturating_sub(1), ..run };
+        Ok(builder)
+    }
 }
 
 impl<'a, A: Allocate> Builder<'a, A> {

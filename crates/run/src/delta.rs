@@ -16,6 +16,7 @@ use crate::drop::retire_subtree;
 use crate::filter::{BitsPerKey, FilterBuilder, Probe, may_hold};
 use crate::get::Spot;
 use crate::ranges::Ranges;
+use crate::site::Site;
 use base::slots::{EpochGuard, Reader};
 use base::sync::Mutex;
 use base::{CheckpointNo, Error, Result, TableId};
@@ -190,6 +191,15 @@ pub struct DeltaBuilder<'a, A> {
     filter: FilterBuilder<'a, A>,
 }
 
+impl<'a> DeltaBuilder<'a, &'a Mutex<Space>> {
+    /// A builder that goes on where `delta` ends: [`Builder::resume`].
+    pub fn resume(delta: &Delta, site: Site<'a>, buffer_bytes: usize, bits: BitsPerKey) -> Result<Self> {
+        let records = Builder::resume(delta.records, site, buffer_bytes)?;
+        let filter = FilterBuilder::resume(delta.filter, site, buffer_bytes / 8, bits)?;
+        Ok(DeltaBuilder { records, filter })
+    }
+}
+
 impl<'a, A: Allocate + Copy> DeltaBuilder<'a, A> {
     /// As [`Builder::new`], with a filter of so many bits for each key.
     pub fn new(pool: &'a Pool, space: A, birth: CheckpointNo, buffer_bytes: usize, bits: BitsPerKey) -> Self {
@@ -197,10 +207,10 @@ impl<'a, A: Allocate + Copy> DeltaBuilder<'a, A> {
         DeltaBuilder { records, filter: FilterBuilder::new(pool, space, birth, buffer_bytes / 8, bits) }
     }
 
-    /// As [`Builder::of_table`].
+    /// As [`Builder::of_table`]: of the records. Filters name no table, see [`filter`](crate::filter).
     #[must_use]
     pub fn of_table(self, table: TableId) -> Self {
-        DeltaBuilder { records: self.records.of_table(table), filter: self.filter.of_table(table) }
+        DeltaBuilder { records: self.records.of_table(table), ..self }
     }
 
     /// Adds a record behind all others: [`Builder::add`].

@@ -24,15 +24,20 @@
 //! 2. Separators of a filter's inner pages are whole keys: a key between two stretches would else be looked for in the
 //!    leaf behind its own. So a filter is built, cut and moved, never edited.
 //! 3. A run without a filter is asked itself.
+//! 4. Its pages name no table: salvage, which knows pages by that, would take stretches for records.
 
 use crate::build::{Allocate, Builder};
+use crate::cursor::Cursor;
 use crate::descriptor::{Run, expect_leaf};
 use crate::get::descend;
+use crate::site::Site;
 use base::limits::max_inline_bytes;
 use base::slots::EpochGuard;
-use base::{CheckpointNo, Error, Result, TableId, checksum};
+use base::sync::Mutex;
+use base::{CheckpointNo, Error, Result, checksum};
 use page::Value;
 use pool::Pool;
+use space::Space;
 
 const BLOCK_BYTES: usize = 64;
 /// Bits of a probe: a block has 512.
@@ -133,6 +138,21 @@ fn no_stretch(bytes: usize) -> Error {
     Error::corruption(format!("filter: {bytes} bytes are no stretch of one"))
 }
 
+/// What of `filter` the records at or behind `key` need.
+///
+/// Errors: those of [`Run::cut`].
+pub fn cut(filter: Run, site: Site<'_>, key: &[u8]) -> Result<Run> {
+    let mut cursor = Cursor::new(filter);
+    // The stretch of the key itself stays whole.
+    let found = match cursor.seek(site.pool, site.reader, key)? {
+        true if cursor.entry().is_some_and(|(low, _)| low == key) => true,
+        _ => cursor.seek_before(site.pool, site.reader, key)?,
+    };
+    let low = cursor.entry().filter(|_| found).map(|(low, _)| low.to_vec());
+    drop(cursor);
+    low.map_or(Ok(filter), |low| filter.cut(site, &low))
+}
+
 /// Builds a filter, key by key in ascending order, beside the run of these keys.
 pub struct FilterBuilder<'a, A> {
     builder: Builder<'a, A>,
@@ -147,6 +167,14 @@ pub struct FilterBuilder<'a, A> {
     stretch: Vec<u8>,
 }
 
+impl<'a> FilterBuilder<'a, &'a Mutex<Space>> {
+    /// A builder that goes on where `filter` ends: [`Builder::resume`].
+    pub fn resume(filter: Run, site: Site<'a>, buffer_bytes: usize, bits: BitsPerKey) -> Result<Self> {
+        let builder = Builder::resume(filter, site, buffer_bytes)?;
+        Ok(Self::over(builder, site.pool.page_bytes(), bits))
+    }
+}
+
 impl<'a, A: Allocate> FilterBuilder<'a, A> {
     /// A builder of a new filter; see [`Builder::new`].
     pub fn new(pool: &'a Pool, space: A, birth: CheckpointNo, buffer_bytes: usize, bits: BitsPerKey) -> Self {
@@ -154,8 +182,7 @@ impl<'a, A: Allocate> FilterBuilder<'a, A> {
         Self::over(builder, pool.page_bytes(), bits)
     }
 
-    /// A builder that goes on with `builder`'s filter, whose keys are all before those that will be added.
-    pub(crate) fn over(builder: Builder<'a, A>, page_bytes: usize, bits: BitsPerKey) -> Self {
+    fn over(builder: Builder<'a, A>, page_bytes: usize, bits: BitsPerKey) -> Self {
         let blocks = (max_inline_bytes(page_bytes) - 1) / BLOCK_BYTES;
         let most = (blocks * BLOCK_BYTES * 8 / usize::from(bits.0.max(1))).max(1);
         FilterBuilder {
@@ -167,12 +194,6 @@ impl<'a, A: Allocate> FilterBuilder<'a, A> {
             last: Vec::new(),
             stretch: Vec::new(),
         }
-    }
-
-    /// As [`Builder::of_table`].
-    #[must_use]
-    pub fn of_table(self, table: TableId) -> Self {
-        FilterBuilder { builder: self.builder.of_table(table), ..self }
     }
 
     /// Adds a key behind all others. Errors as [`Builder::add`].

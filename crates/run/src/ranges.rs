@@ -38,6 +38,16 @@ impl Ranges {
     /// # Ok::<(), base::Error>(())
     /// ```
     pub fn union<'s>(spans: impl IntoIterator<Item = SpanRef<'s>>) -> Result<Ranges> {
+        let ranges = Ranges::joined(spans);
+        if ranges.bytes() > MAX_BYTES {
+            let message = format!("the range deletes of one transaction take more than {MAX_BYTES} bytes");
+            return Err(Error::new(ErrorKind::Full, message));
+        }
+        Ok(ranges)
+    }
+
+    /// The union of spans in any order, however many.
+    pub fn joined<'s>(spans: impl IntoIterator<Item = SpanRef<'s>>) -> Ranges {
         let mut sorted: Vec<SpanRef<'s>> = spans.into_iter().collect();
         sorted.sort_unstable_by_key(|&(start, _)| start);
         sorted.dedup_by(|next, last| {
@@ -47,15 +57,34 @@ impl Ranges {
             }
             joins
         });
-        let bytes =
-            sorted.iter().map(|(start, end)| start.len() + end.map_or(0, <[u8]>::len) + size_of::<Span>());
-        if bytes.sum::<usize>() > MAX_BYTES {
-            let message = format!("the range deletes of one transaction take more than {MAX_BYTES} bytes");
-            return Err(Error::new(ErrorKind::Full, message));
-        }
-        Ok(Ranges {
-            spans: sorted.into_iter().map(|(start, end)| (start.into(), end.map(Into::into))).collect(),
-        })
+        Ranges { spans: sorted.into_iter().map(|(start, end)| (start.into(), end.map(Into::into))).collect() }
+    }
+
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        let bytes = |(start, end): SpanRef<'_>| start.len() + end.map_or(0, <[u8]>::len) + size_of::<Span>();
+        self.iter().map(bytes).sum()
+    }
+
+    /// Whether every key is covered by one span.
+    pub fn covers_all(&self) -> bool {
+        matches!(self.spans.first(), Some((start, None)) if start.is_empty())
+    }
+
+    /// The spans, as far as they lie before `key`; `None`: before the end.
+    pub fn before<'r>(&'r self, key: Option<&'r [u8]>) -> impl Iterator<Item = SpanRef<'r>> {
+        let clipped = move |(start, end): SpanRef<'r>| match key {
+            Some(key) if start >= key => None,
+            Some(key) => Some((start, Some(end.map_or(key, |end| end.min(key))))),
+            None => Some((start, end)),
+        };
+        self.iter().filter_map(clipped)
+    }
+
+    /// The spans, as far as they lie at or behind `key`.
+    pub fn from<'r>(&'r self, key: &'r [u8]) -> impl Iterator<Item = SpanRef<'r>> {
+        let is_behind = move |end: Option<&[u8]>| end.is_none_or(|end| end > key);
+        self.iter().filter(move |(_, end)| is_behind(*end)).map(move |(start, end)| (start.max(key), end))
     }
 
     /// Whether there are none.

@@ -10,7 +10,7 @@
 use base::CommitTs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Savepoint, Snapshot, Span};
+use store::{Savepoint, Snapshot, Span, WantedLayout};
 use txn::{Durability, Isolation};
 
 /// Bytes of a key or a value.
@@ -18,10 +18,11 @@ pub type Bytes = Arc<[u8]>;
 /// The records of a table in order.
 type Rows = Vec<(Bytes, Bytes)>;
 
-/// One table: which one of those that had its name, and its records.
+/// One table: which one of those that had its name, the layout asked for, and its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Table {
     id: u32,
+    layout: WantedLayout,
     rows: Arc<Rows>,
 }
 
@@ -41,7 +42,9 @@ pub enum Change {
     /// Removes all keys from one on and below another.
     DeleteRange(&'static str, Bytes, Bytes),
     /// Makes a table, with the id that it was given.
-    Create(&'static str, u32),
+    Create(&'static str, u32, WantedLayout),
+    /// Asks for another layout.
+    SetLayout(&'static str, WantedLayout),
     /// Drops a table.
     Drop(&'static str),
     /// Gives the first name's table the second name.
@@ -49,6 +52,11 @@ pub enum Change {
 }
 
 impl State {
+    /// The layout that was asked for of a table that exists.
+    pub fn layout(&self, table: &str) -> Option<WantedLayout> {
+        self.tables.get(table).map(|table| table.layout)
+    }
+
     /// Whether a table exists.
     pub fn has(&self, table: &str) -> bool {
         self.tables.contains_key(table)
@@ -77,8 +85,13 @@ impl State {
             None => Err(format!("a commit wrote to table {name}, which was dropped before it")),
         };
         let (name, rows) = match change {
-            Change::Create(name, id) => {
-                self.tables.insert(name, Table { id: *id, rows: Arc::default() });
+            Change::Create(name, id, layout) => {
+                self.tables.insert(name, Table { id: *id, layout: *layout, rows: Arc::default() });
+                return Ok(());
+            }
+            Change::SetLayout(name, layout) => {
+                let gone = || format!("a commit set the layout of {name}, which was dropped before it");
+                self.tables.get_mut(name).ok_or_else(gone)?.layout = *layout;
                 return Ok(());
             }
             Change::Drop(name) => {
@@ -123,8 +136,9 @@ impl State {
     /// What differs first, or the engine's error.
     pub fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
         let seen = snapshot.tables().map_err(|error| format!("listing the tables: {error:?}"))?;
-        let names: Vec<_> = seen.iter().map(|table| (table.name(), table.id().0)).collect();
-        let expected: Vec<_> = self.tables.iter().map(|(name, table)| (*name, table.id)).collect();
+        let names: Vec<_> = seen.iter().map(|table| (table.name(), table.id().0, table.layout())).collect();
+        let expected: Vec<_> =
+            self.tables.iter().map(|(name, table)| (*name, table.id, table.layout)).collect();
         if names != expected {
             return Err(format!("tables are {names:?}, expected {expected:?}"));
         }
@@ -218,7 +232,8 @@ impl Draft {
         let own = |change: &Change| match change {
             Change::Put(name, written, _) | Change::Delete(name, written) => *name == table && written == key,
             Change::DeleteRange(name, start, end) => *name == table && start <= key && key < end,
-            Change::Create(name, _) | Change::Drop(name) => *name == table,
+            Change::Create(name, ..) | Change::Drop(name) => *name == table,
+            Change::SetLayout(..) => false,
             Change::Rename(name, new) => *name == table || *new == table,
         };
         if !self.changes.iter().any(own) {
@@ -230,7 +245,8 @@ impl Draft {
     pub fn read_range(&mut self, table: &'static str, start: &Bytes, end: &Bytes) {
         let touches = |change: &Change| match change {
             Change::Put(name, ..) | Change::Delete(name, _) | Change::DeleteRange(name, ..) => *name == table,
-            Change::Create(name, _) | Change::Drop(name) => *name == table,
+            Change::Create(name, ..) | Change::Drop(name) => *name == table,
+            Change::SetLayout(..) => false,
             Change::Rename(name, new) => *name == table || *new == table,
         };
         if !self.changes.iter().any(touches) {

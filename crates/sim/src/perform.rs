@@ -55,6 +55,14 @@ pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), T
                 draft.write(Change::Drop(name));
             }
         }
+        Op::SetLayout(name, layout) => {
+            if let Some(table) = open_table(tx, draft, name)? {
+                tx.set_layout(&table, *layout).map_err(failed)?;
+                if draft.state.layout(name) != Some(*layout) {
+                    draft.write(Change::SetLayout(name, *layout));
+                }
+            }
+        }
         Op::Rename(name, new) => {
             if let Some(table) = open_table(tx, draft, name)? {
                 let is_taken = open_table(tx, draft, new)?.is_some();
@@ -106,10 +114,18 @@ fn make_table(tx: &mut Transaction, draft: &mut Draft, name: &'static str) -> Re
         return Ok(table);
     }
     let table = tx
-        .create_table(name, WantedLayout::BTree)
+        .create_table(name, first_layout(name))
         .map_err(|error| Trouble::Engine(format!("creating table {name}"), error))?;
-    draft.write(Change::Create(name, table.id().0));
+    draft.write(Change::Create(name, table.id().0, table.layout()));
     Ok(table)
+}
+
+/// Half of the tables begin in each layout.
+pub fn first_layout(name: &str) -> WantedLayout {
+    match TABLES.iter().position(|table| *table == name) {
+        Some(at) if at % 2 == 0 => WantedLayout::Lsm,
+        _ => WantedLayout::BTree,
+    }
 }
 
 fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Result<(), Trouble> {

@@ -19,6 +19,7 @@ pub enum Phase {
     GroupSync,
     SyncLog,
     Absorb,
+    Compact,
     Relocate,
     PhysicalRows,
     SpaceMap,
@@ -33,7 +34,7 @@ pub enum Phase {
 
 impl Phase {
     /// All, in the order of the table.
-    pub const ALL: [Phase; 22] = [
+    pub const ALL: [Phase; 23] = [
         Phase::Creation,
         Phase::RecoveryRead,
         Phase::RecoveryRewrite,
@@ -46,6 +47,7 @@ impl Phase {
         Phase::GroupSync,
         Phase::SyncLog,
         Phase::Absorb,
+        Phase::Compact,
         Phase::Relocate,
         Phase::PhysicalRows,
         Phase::SpaceMap,
@@ -63,6 +65,7 @@ impl Phase {
         match step {
             Step::SyncLog => Phase::SyncLog,
             Step::Absorb => Phase::Absorb,
+            Step::Compact => Phase::Compact,
             Step::Relocate => Phase::Relocate,
             Step::PhysicalRows => Phase::PhysicalRows,
             Step::SpaceMap => Phase::SpaceMap,
@@ -90,6 +93,7 @@ impl Phase {
             Phase::GroupSync => "group sync",
             Phase::SyncLog => "cp: sync log",
             Phase::Absorb => "cp: absorb",
+            Phase::Compact => "cp: compact",
             Phase::Relocate => "cp: relocate",
             Phase::PhysicalRows => "cp: physical rows",
             Phase::SpaceMap => "cp: space map",

@@ -425,6 +425,7 @@ impl<'s> Driver<'s> {
                 self.store.begin_checkpoint()
             }
             1..9 if sealed > 0 => self.store.begin_pending_checkpoint(),
+            9..12 => self.store.begin_compaction(),
             12.. => return self.compact(),
             _ => return Ok(()),
         };

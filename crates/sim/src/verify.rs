@@ -2,13 +2,14 @@
 
 use crate::history::Run;
 use crate::model::{Bytes, Change, State};
+use crate::perform::first_layout;
 use crate::workload::TABLES;
 use base::seams::Random;
 use io::sim::SimDisk;
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 use store::relocate::Compaction;
-use store::{Options, Store, Transaction, TransactionOptions, WantedLayout};
+use store::{Options, Store, Transaction, TransactionOptions};
 use txn::{Durability, Isolation};
 
 /// What an opened image was found to hold.
@@ -146,8 +147,8 @@ pub fn go_on(recovered: &Recovered, disk: &SimDisk, run: &Run) -> Result<(), Str
     let table = match tx.table(name).map_err(failed)? {
         Some(table) => table,
         None => {
-            let table = tx.create_table(name, WantedLayout::BTree).map_err(failed)?;
-            draft.change(&Change::Create(name, table.id().0))?;
+            let table = tx.create_table(name, first_layout(name)).map_err(failed)?;
+            draft.change(&Change::Create(name, table.id().0, table.layout()))?;
             table
         }
     };

@@ -5,7 +5,7 @@ use crate::model::Bytes;
 use base::DatabaseId;
 use base::seams::Random;
 use std::time::Duration;
-use store::{Options, TransactionOptions};
+use store::{Options, TransactionOptions, WantedLayout};
 use txn::{Durability, Isolation};
 
 /// The tables that scripts use, made when first written to.
@@ -37,6 +37,8 @@ pub enum Op {
     Drop(&'static str),
     /// Gives the first name's table the second name.
     Rename(&'static str, &'static str),
+    /// Asks for another layout of a table.
+    SetLayout(&'static str, WantedLayout),
     /// Loads many records at once.
     Load(&'static str, Vec<(Bytes, Bytes)>),
     /// Writes what is in memory to runs of the transaction's own.
@@ -84,6 +86,7 @@ impl Workload {
             seal_bytes: Some(24 << 10),
             large_bytes: [900, 2500, 1 << 20][random.below(3) as usize],
             piece_bytes: PAGE_BYTES << random.below(2),
+            slice_bytes: [300, 2000, 32 << 20][random.below(3) as usize],
             write_set_bytes: random.chance(3, 4).then(|| 1500 + random.below(4000) as usize),
             database: Some(DatabaseId(random.next_u64())),
             max_snapshot_age: random.chance(1, 3).then(|| Duration::from_millis(20 + random.below(100))),
@@ -131,7 +134,10 @@ impl Workload {
                 Op::Scan(table, start, end, self.random.chance(1, 2))
             }
             36 if self.drops => Op::Drop(table),
-            37 => Op::RollBack,
+            37 if self.random.chance(1, 2) => Op::RollBack,
+            37 if self.random.chance(1, 2) => {
+                Op::SetLayout(table, WantedLayout::ALL[self.random.below(2) as usize])
+            }
             38 if self.random.chance(1, 3) => Op::Spill,
             38 if self.random.chance(1, 2) => Op::Load(table, self.load()),
             38 if self.drops => Op::Rename(table, TABLES[self.random.below(TABLES.len() as u64) as usize]),

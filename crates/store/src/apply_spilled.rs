@@ -14,8 +14,10 @@
 use crate::apply::apply_record;
 use crate::attach::Attached;
 use crate::commit::{Applied, Committer, Request, encode};
+use crate::lsm::stack::MOST_STACKED;
 use crate::merge::cursor::MOST_LAYERS;
-use crate::spill::Spills;
+use crate::options::MAX_SEALED;
+use crate::spill::{MERGED, Spills};
 use crate::store::Store;
 use base::op::stamp;
 use base::{CommitTs, Error, ErrorKind, Result};
@@ -23,8 +25,11 @@ use log::Position;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Attached runs that may wait for a checkpoint: a scan merges them all, with memtables and a transaction's own above.
-const MOST_WAITING: usize = MOST_LAYERS / 2;
+/// Attached runs that may wait for a checkpoint: a scan merges them all, with memtables and a transaction's own above,
+/// and an LSM table's deltas below.
+const MOST_WAITING: usize = MOST_LAYERS / 4;
+const _: () =
+    assert!(MOST_WAITING + MOST_STACKED + MAX_SEALED + 5 * MERGED <= MOST_LAYERS, "a scan has room for all");
 
 impl Store {
     /// Steps 1 to 6 of a commit with `spills`.

@@ -17,11 +17,10 @@
 
 use base::op::{self, Op};
 use base::slots::Reader;
-use base::sync::lock;
 use base::{CheckpointNo, Error, Result, TableId};
 use page::Value;
 use pool::Pool;
-use run::{Builder, Delta, Editor, Merge, Run};
+use run::{Builder, Delta, Editor, Merge, Run, Site};
 use space::{Extent, Space};
 use std::ops::Range;
 
@@ -131,7 +130,16 @@ pub(crate) struct Absorb<'a> {
     pub reader: &'a Reader,
     pub space: &'a std::sync::Mutex<Space>,
     pub birth: CheckpointNo,
+    /// The first checkpoint in whose view the deltas may lie.
+    pub since: CheckpointNo,
     pub buffer_bytes: usize,
+}
+
+/// The first checkpoint in whose view runs lie that checkpoint `birth` absorbs. What the one before was to absorb it
+/// has absorbed: so they were attached after that had begun, and then, before its switch, the one before it was still
+/// the newest.
+pub(crate) fn attached_since(birth: CheckpointNo) -> CheckpointNo {
+    CheckpointNo(birth.0.saturating_sub(2))
 }
 
 impl Absorb<'_> {
@@ -164,10 +172,8 @@ impl Absorb<'_> {
         Ok((run, counters))
     }
 
-    /// The checkpoints in whose views the deltas lie. What the one before this was to absorb it has absorbed: so they
-    /// were attached after that had begun, and then, before its switch, the one before it was still the newest.
     fn lived(&self) -> Range<CheckpointNo> {
-        CheckpointNo(self.birth.0.saturating_sub(2))..self.birth
+        self.since..self.birth
     }
 
     fn editor(&self, run: Run, table: TableId) -> Editor<'_> {
@@ -177,11 +183,9 @@ impl Absorb<'_> {
     /// Shows what `deltas` say of each key, in key order, and retires the large values that none of them says.
     fn merged(&self, deltas: &[Delta], take: &mut dyn FnMut(&[u8], Value<'_>) -> Result<()>) -> Result<()> {
         let mut merge = Merge::open(deltas, self.pool, self.reader)?;
-        let mut retire = |value: Value<'_>| match value {
-            Value::Large(large) => lock(self.space).retire(large.ptr, self.birth),
-            Value::Inline(_) | Value::Deleted => Ok(()),
-        };
-        while merge.next(&mut retire)? {
+        let (pool, reader, space, birth) = (self.pool, self.reader, self.space, self.birth);
+        let site = Site { pool, reader, space, birth };
+        while merge.next(&mut |value| site.retire_value(value))? {
             let (key, value) = merge.entry().expect("the merge is on a record");
             take(key, value)?;
         }

@@ -8,20 +8,58 @@
 //! | offset | bytes | field |
 //! |---:|---:|---|
 //! | 0 | 4 | table id |
-//! | 4 | 1 | wanted layout: 1 B+tree |
+//! | 4 | 1 | wanted layout: 1 B+tree, 2 LSM |
 //! | 5 | - | reserved for further options: none in format 1 |
 
 use base::codec::{Reader, Writer};
 use base::limits::MAX_TABLE_NAME_BYTES;
 use base::{Error, Result, TableId};
+use std::fmt;
+use std::str::FromStr;
 
 /// The layout that a table's owner asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum WantedLayout {
-    /// One B+tree, edited in place by each checkpoint: fast reads and scans.
+    /// One B+tree, edited in place by each checkpoint: fast reads and scans, and the least space.
     #[default]
     BTree,
+    /// A log-structured merge tree: sorted runs with filters, merged in the background. Writes cost the same however
+    /// large the table is; reads ask several runs.
+    Lsm,
+}
+
+impl WantedLayout {
+    /// All.
+    pub const ALL: [WantedLayout; 2] = [WantedLayout::BTree, WantedLayout::Lsm];
+
+    /// As it is written: `btree` or `lsm`.
+    pub fn name(self) -> &'static str {
+        match self {
+            WantedLayout::BTree => "btree",
+            WantedLayout::Lsm => "lsm",
+        }
+    }
+}
+
+impl fmt::Display for WantedLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for WantedLayout {
+    type Err = Error;
+
+    /// ```
+    /// use store::WantedLayout;
+    /// assert_eq!("lsm".parse::<WantedLayout>()?, WantedLayout::Lsm);
+    /// assert!("heap".parse::<WantedLayout>().is_err());
+    /// # base::Result::Ok(())
+    /// ```
+    fn from_str(name: &str) -> Result<Self> {
+        let found = WantedLayout::ALL.into_iter().find(|layout| layout.name() == name);
+        found.ok_or_else(|| Error::invalid(format!("a table's layout is btree or lsm, not {name:?}")))
+    }
 }
 
 /// A row of the catalog.
@@ -34,6 +72,7 @@ pub struct TableRow {
 }
 
 const BTREE_TAG: u8 = 1;
+const LSM_TAG: u8 = 2;
 
 impl TableRow {
     /// The row's value.
@@ -42,6 +81,7 @@ impl TableRow {
         out.put_u32(self.id.0);
         out.put_u8(match self.layout {
             WantedLayout::BTree => BTREE_TAG,
+            WantedLayout::Lsm => LSM_TAG,
         });
         out
     }
@@ -53,6 +93,7 @@ impl TableRow {
             let id = TableId(reader.u32()?);
             let layout = match reader.u8()? {
                 BTREE_TAG => WantedLayout::BTree,
+                LSM_TAG => WantedLayout::Lsm,
                 _ => return None,
             };
             (id >= TableId::FIRST_USER && reader.is_empty()).then_some(TableRow { id, layout })

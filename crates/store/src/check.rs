@@ -88,6 +88,9 @@ impl Store {
             findings.report.tables += 1;
             match layout {
                 Layout::BTree(run) => self.check_run(run, table, of(table), &mut findings, &mut extents),
+                Layout::Lsm(stack) => stack.entries().iter().for_each(|entry| {
+                    self.check_delta(&entry.delta, table, of(table), &mut findings, &mut extents);
+                }),
             }
             progress(&findings.report);
         }

@@ -44,7 +44,7 @@ impl Store {
     fn names_in(&self, tables: &Tables) -> Result<BTreeMap<TableId, Vec<String>>> {
         let mut names: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let Some(reader) = self.slots.claim() else { return Ok(names) };
-        let mut cursor = Cursor::new(tables.run(TableId::CATALOG));
+        let mut cursor = Cursor::new(tables.layers(TableId::CATALOG).1);
         cursor.seek_first(&self.pool, &reader)?;
         while let Some((key, value)) = cursor.entry() {
             let name = String::from_utf8_lossy(key).into_owned();

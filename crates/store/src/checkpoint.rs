@@ -4,37 +4,40 @@
 //! 2. *Sync the log* through the seal: a memtable is merged only when all of it is visible and durable
 //!    (invariant 5).
 //! 3. *Absorb*, a table a step: the layout says how. New pages go to free places only (invariant 3).
-//! 4. *Relocate*, a table a step, if much of the file is free: some of what lies at its end moves (`relocate`).
-//! 5. *Physical rows* of the changed tables, in their own tree.
-//! 6. *Space map*: its changed chunks, copy-on-write like the pages.
-//! 7. *Sync the data file*: a superblock names only what is on the disk (invariant 2).
-//! 8. *Superblock* into the slot that the previous one does not lie in. 9. *Sync it.*
-//! 10. *Switch* to a view with the new runs and without the absorbed memtables.
-//! 11. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
-//! 12. *Free*: the retired pages that no view reads, the log before the seal. What is free by then, and more than
+//! 4. *Compact*, a slice of an LSM table a step, as long as the quota lasts (see [`crate::lsm`]).
+//! 5. *Relocate*, a table a step, if much of the file is free: some of what lies at its end moves (`relocate`).
+//! 6. *Physical rows* of the changed tables, in their own tree.
+//! 7. *Space map*: its changed chunks, copy-on-write like the pages.
+//! 8. *Sync the data file*: a superblock names only what is on the disk (invariant 2).
+//! 9. *Superblock* into the slot that the previous one does not lie in. 10. *Sync it.*
+//! 11. *Switch* to a view with the new runs and without the absorbed memtables.
+//! 12. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
+//! 13. *Free*: the retired pages that no view reads, the log before the seal. What is free by then, and more than
 //!     the next checkpoint will need, goes back to the file system.
 //!
-//! A failure before 7 leaves nothing behind but unreachable pages: the space map is turned back and the next
-//! checkpoint starts over. A failed sync latches, as always; and from 8 on it is unknown which superblock the disk
+//! A failure before 8 leaves nothing behind but unreachable pages: the space map is turned back and the next
+//! checkpoint starts over. A failed sync latches, as always; and from 9 on it is unknown which superblock the disk
 //! holds, so that any failure does.
 
-use crate::attach::Absorb;
+use crate::attach::{Absorb, attached_since};
+use crate::catalog::WantedLayout;
 use crate::commit::Committer;
+use crate::lsm::Quota;
 use crate::memory::dirty_pages_charge;
 use crate::options::MAX_SEALED;
 use crate::pacing::Merging;
 use crate::relocate::Moves;
 use crate::store::Store;
 use crate::superblock::Superblock;
-use crate::tables::{Layout, Tables, row_key};
+use crate::tables::{Layout, Tables};
 use crate::view::SealedMemtable;
 use base::budget::Charge;
 use base::slots::Reader;
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, ErrorKind, Result, TableId};
 use memtable::{Found, Memtable};
-use run::{Editor, Run};
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use run::{Editor, Run, Site};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -48,6 +51,7 @@ const PROGRESS_RECORDS: u64 = 64;
 pub enum Step {
     SyncLog,
     Absorb,
+    Compact,
     Relocate,
     PhysicalRows,
     SpaceMap,
@@ -65,6 +69,7 @@ impl fmt::Display for Step {
         f.write_str(match self {
             Step::SyncLog => "sync log",
             Step::Absorb => "absorb",
+            Step::Compact => "compact",
             Step::Relocate => "relocate",
             Step::PhysicalRows => "physical rows",
             Step::SpaceMap => "space map",
@@ -91,7 +96,10 @@ pub struct Checkpoint<'s> {
     sealed: Vec<SealedMemtable>,
     pub(crate) tables: Tables,
     to_absorb: VecDeque<TableId>,
-    changed: BTreeSet<TableId>,
+    pub(crate) to_compact: VecDeque<TableId>,
+    pub(crate) quota: Quota,
+    /// The changed tables, each with the keys of the rows that it had.
+    changed: BTreeMap<TableId, Vec<Vec<u8>>>,
     pub(crate) moves: Option<Moves>,
     step: Step,
     /// Through it the editors look at pages.
@@ -124,6 +132,34 @@ impl Store {
         self.check_open()?;
         self.latch.check()?;
         self.checkpoint_of_sealed(last)
+    }
+
+    /// Begins a checkpoint that merges a slice of an LSM table, and absorbs what is sealed already. `None`: no table is
+    /// due.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`]; those of reading the catalog.
+    pub fn begin_compaction(&self) -> Result<Option<Checkpoint<'_>>> {
+        self.begin_merging(false)
+    }
+
+    /// As [`Store::begin_compaction`]; `wholly`: until each LSM table is one run.
+    pub(crate) fn begin_merging(&self, wholly: bool) -> Result<Option<Checkpoint<'_>>> {
+        self.check_process()?;
+        let last = lock(&self.checkpoint);
+        self.check_open()?;
+        self.latch.check()?;
+        let (sealed, tables) =
+            self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
+        if !self.is_compaction_due(&tables, wholly)? {
+            return Ok(None);
+        }
+        let base = sealed.first().map(|newest| (newest.sealed_at, newest.log_end));
+        // With nothing to absorb, the log is needed from where the last checkpoint needs it.
+        let base = base.unwrap_or((last.absorbed, last.replay_from));
+        let mut checkpoint = self.checkpoint_over(last, base, sealed, &tables, None)?;
+        checkpoint.quota = Quota { bytes: self.slice_bytes, wholly };
+        Ok(Some(checkpoint))
     }
 
     fn checkpoint_of_sealed<'s>(
@@ -179,19 +215,22 @@ impl Store {
         let written: BTreeSet<_> = written.collect();
         let full = || base::Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
         let reader = self.slots.claim().ok_or_else(full)?;
-        let checkpoint = Checkpoint {
+        let mut checkpoint = Checkpoint {
             store: self,
             last,
             next,
             sealed,
             tables: tables.clone(),
             to_absorb: written.into_iter().collect(),
-            changed: BTreeSet::new(),
+            to_compact: VecDeque::new(),
+            quota: Quota { bytes: 0, wholly: false },
+            changed: BTreeMap::new(),
             moves,
             step: Step::SyncLog,
             reader,
             memory: dirty_pages_charge(&self.account, self.shares.dirty_bytes),
         };
+        checkpoint.quota.bytes = checkpoint.usual_quota();
         let records = checkpoint.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
         self.merging.begin(checkpoint.merging_bytes(), records);
         Ok(checkpoint)
@@ -270,6 +309,12 @@ impl Checkpoint<'_> {
                     self.absorb(table)?;
                     return Ok(self.step);
                 }
+                self.to_compact = self.due_for_compaction()?;
+            }
+            Step::Compact => {
+                if self.compact_next()? {
+                    return Ok(self.step);
+                }
             }
             Step::Relocate => {
                 if self.relocate()? {
@@ -323,21 +368,56 @@ impl Checkpoint<'_> {
     }
 
     fn absorb(&mut self, table: TableId) -> Result<()> {
-        let layout = self.tables.get(table).copied().unwrap_or(Layout::BTree(Run::EMPTY));
-        let absorbed = match layout {
-            Layout::BTree(run) => Layout::BTree(self.absorb_in_run(run, table)?),
-        };
-        let Layout::BTree(run) = absorbed;
+        match (self.tables.get(table), self.wanted(table)?) {
+            (None, WantedLayout::BTree) => self.absorb_in_run_of(table, Run::EMPTY),
+            (Some(&Layout::BTree(run)), WantedLayout::BTree) => self.absorb_in_run_of(table, run),
+            (None | Some(Layout::BTree(_)), WantedLayout::Lsm) | (Some(Layout::Lsm(_)), _) => {
+                self.absorb_in_stack(table)
+            }
+        }
+    }
+
+    fn absorb_in_run_of(&mut self, table: TableId, run: Run) -> Result<()> {
+        let run = self.absorb_in_run(run, table)?;
         self.set_run(table, run);
         Ok(())
     }
 
-    /// The table's run is `run` from now on.
+    /// The table is a B+tree of `run` from now on.
     pub(crate) fn set_run(&mut self, table: TableId, run: Run) {
-        if self.tables.run(table) != run {
-            self.tables.set(table, run.root.map(|_| Layout::BTree(run)));
-            self.changed.insert(table);
+        self.set_layout(table, run.root.map(|_| Layout::BTree(run)));
+    }
+
+    /// The table's layout and runs from now on; `None`: it has none.
+    pub(crate) fn set_layout(&mut self, table: TableId, layout: Option<Layout>) {
+        let before = self.tables.get(table);
+        if before != layout.as_ref() {
+            let keys = || before.into_iter().flat_map(|layout| layout.rows(table)).map(|row| row.0).collect();
+            self.changed.entry(table).or_insert_with(keys);
+            self.tables.set(table, layout);
         }
+    }
+
+    /// What is absorbed, oldest first.
+    pub(crate) fn sealed(&self) -> &[SealedMemtable] {
+        &self.sealed
+    }
+
+    /// Where it works.
+    pub(crate) fn site(&self) -> Site<'_> {
+        let Store { pool, space, .. } = self.store;
+        Site { pool, reader: &self.reader, space, birth: self.next.checkpoint }
+    }
+
+    /// What dirty pages, or a builder's buffers, may take.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        Editor::least_bytes(self.store.page_bytes) + self.memory.bytes()
+    }
+
+    /// An editor of `run`, whose pages do not say whose they are.
+    pub(crate) fn editor(&self, run: Run) -> Editor<'_> {
+        let Site { pool, reader, space, birth } = self.site();
+        Editor::open(run, pool, reader, space, birth, self.buffer_bytes())
     }
 
     /// Oldest first: memtables in one session of the editor, until attached runs lie between.
@@ -352,7 +432,8 @@ impl Checkpoint<'_> {
                     reader: &self.reader,
                     space: &store.space,
                     birth: self.next.checkpoint,
-                    buffer_bytes: Editor::least_bytes(store.page_bytes) + self.memory.bytes(),
+                    since: attached_since(self.next.checkpoint),
+                    buffer_bytes: self.buffer_bytes(),
                 };
                 let (absorbed, counters) = absorb.absorb(run, table, attached)?;
                 *lock(&store.tallies.edits) += counters;
@@ -374,24 +455,29 @@ impl Checkpoint<'_> {
         table: TableId,
         edit: impl FnOnce(&mut Editor<'_>) -> Result<()>,
     ) -> Result<Run> {
-        let store = self.store;
-        let birth = self.next.checkpoint;
-        let memory = Editor::least_bytes(store.page_bytes) + self.memory.bytes();
-        let mut editor =
-            Editor::open(run, &store.pool, &self.reader, &store.space, birth, memory).of_table(table);
+        self.edit_with(self.editor(run).of_table(table), edit)
+    }
+
+    /// Lets `edit` work on what `editor` was opened on, and writes what changed.
+    pub(crate) fn edit_with(
+        &self,
+        mut editor: Editor<'_>,
+        edit: impl FnOnce(&mut Editor<'_>) -> Result<()>,
+    ) -> Result<Run> {
         edit(&mut editor)?;
         let (run, counters) = editor.finish()?;
-        *lock(&store.tallies.edits) += counters;
+        *lock(&self.store.tallies.edits) += counters;
         Ok(run)
     }
 
     fn write_physical_rows(&mut self) -> Result<()> {
         self.next.physical = self.edit(self.last.physical, TableId::PHYSICAL, |editor| {
-            for &table in &self.changed {
-                match self.tables.get(table) {
-                    Some(layout) => editor.put(&row_key(table), &layout.encode())?,
-                    None => editor.remove(&row_key(table))?,
-                };
+            for (&table, before) in &self.changed {
+                let rows = self.tables.get(table).map_or(Vec::new(), |layout| layout.rows(table));
+                for key in before.iter().filter(|&key| rows.iter().all(|row| row.0 != *key)) {
+                    editor.remove(key)?;
+                }
+                rows.iter().try_for_each(|(key, value)| editor.put(key, value).map(drop))?;
             }
             match &self.moves {
                 Some(moves) => editor.relocate(&[], &mut moves.of_catalog()).map(drop),
@@ -475,7 +561,8 @@ impl Step {
         use Step::*;
         match self {
             SyncLog => Absorb,
-            Absorb => Relocate,
+            Absorb => Compact,
+            Compact => Relocate,
             Relocate => PhysicalRows,
             PhysicalRows => SpaceMap,
             SpaceMap => SyncData,

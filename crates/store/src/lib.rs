@@ -9,8 +9,8 @@
 //!   `value_reader`: their users.
 //! * `spill`: writes that do not fit memory; [`attach`] and `apply_spilled`: what becomes of them; `bulk_load`.
 //! * `claims`: what the log refers to outside itself.
-//! * [`checkpoint`]: from memtables to runs, in twelve steps; [`tables`] knows the layouts;
-//!   [`relocate`]: making the data file shorter.
+//! * [`checkpoint`]: from memtables to runs, in thirteen steps; [`tables`] knows the layouts; [`lsm`]
+//!   what a checkpoint makes of the second one; [`relocate`]: making the data file shorter.
 //! * [`recovery`]: opening and creating; `replay`: from the log to memtables again; [`superblock`]: where it begins.
 //! * [`pinned`]: everything that one commit sees, to be copied; [`rebuild`]: a database made of such a copy.
 //! * [`pacing`]: how fast writers may go.
@@ -36,6 +36,7 @@ mod handle;
 pub mod large;
 pub mod latch;
 mod lease;
+pub mod lsm;
 pub mod memory;
 pub mod merge;
 pub mod options;

@@ -35,6 +35,9 @@ pub struct Options {
     pub max_log_bytes: u64,
     /// The same in records: what bounds the time that a recovery takes.
     pub max_log_records: u64,
+    /// What is merged of an LSM table at a time, in bytes: between two of these, checkpoints that writers wait for
+    /// come.
+    pub slice_bytes: u64,
     /// What the writes of one transaction may hold in memory before they are spilled; `None`: a sixteenth of the
     /// memory, at most 256 MiB. More than a block of the log holds (about 60 MiB of keys and values) is spilled always.
     pub write_set_bytes: Option<usize>,
@@ -59,6 +62,7 @@ impl Default for Options {
             piece_bytes: limits::PIECE_BYTES,
             max_log_bytes: 1 << 30,
             max_log_records: 16_000_000,
+            slice_bytes: 32 << 20,
             write_set_bytes: None,
             database: None,
             read_only: false,

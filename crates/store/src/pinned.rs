@@ -19,7 +19,7 @@
 use crate::claims::{Reference, references};
 use crate::store::Store;
 use crate::superblock::{RESERVED_UNITS, Superblock};
-use crate::tables::{Layout, Tables};
+use crate::tables::Tables;
 use base::checksum::Running;
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, Error, LargeRef, Lsn, PagePtr, Result};
@@ -172,9 +172,7 @@ impl Store {
             part: (None, Vec::new()),
         };
         // From here on dropping it lets go of everything.
-        pinned.runs.extend(tables.iter().map(|(_, layout)| match layout {
-            Layout::BTree(run) => *run,
-        }));
+        pinned.runs.extend(tables.iter().flat_map(|(_, layout)| layout.runs()));
         pinned.map = Space::map_parts(&*self.data, self.database, RESERVED_UNITS, &superblock.space)?.into();
         pinned.stage = Stage::Log(Box::new(self.log.follow(superblock.replay_from)?));
         Ok(pinned)

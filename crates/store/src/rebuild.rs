@@ -18,7 +18,6 @@ use crate::claims::{Reference, claim, read_through, references};
 use crate::pinned::following;
 use crate::recovery::{DATA, LOCK, REBUILT_DATA, read_physical_rows};
 use crate::superblock::{RESERVED_UNITS, Superblock};
-use crate::tables::Layout;
 use base::budget::Account;
 use base::checksum::Running;
 use base::limits::UNIT_BYTES;
@@ -28,6 +27,7 @@ use io::{Dir, File, Lock};
 use log::Log;
 use page::Page;
 use pool::Pool;
+use run::Run;
 use run::walk::Piece;
 use space::Space;
 use std::sync::Arc;
@@ -232,10 +232,8 @@ impl Rebuild {
         }
         superblock.physical.check(&pool, &mut |_| Ok(()))?;
         for (table, layout) in read_physical_rows(&superblock.physical, &pool, &slots)?.iter() {
-            let checked = match layout {
-                Layout::BTree(run) => run.check(&pool, &mut |_| Ok(())),
-            };
-            checked.map_err(|error| error.within(table))?;
+            let check = |run: Run| run.check(&pool, &mut |_| Ok(())).map(drop);
+            layout.runs().into_iter().try_for_each(check).map_err(|error| error.within(table))?;
         }
         Ok(())
     }

@@ -17,6 +17,7 @@
 use crate::commit::Committer;
 use crate::expiry::Expiry;
 use crate::latch::Latch;
+use crate::lsm::Wanted;
 use crate::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
 use crate::options::Options;
 use crate::pacing::Merging;
@@ -25,7 +26,7 @@ use crate::read_only::Ceiling;
 use crate::replay::Survey;
 use crate::store::{Store, Tallies};
 use crate::superblock::{RESERVED_UNITS, Superblock};
-use crate::tables::{Layout, Tables, table_of_key};
+use crate::tables::{Rows, Tables};
 use crate::view::{OpenMemtable, View, Views};
 use base::budget::{Account, Budget, Holder, Member};
 use base::seams::Random;
@@ -33,7 +34,6 @@ use base::slots::Slots;
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, TableId, limits};
 use io::{Dir, File, ReadOnlyDir};
 use log::{Log, Tail};
-use page::Value;
 use pool::Pool;
 use run::{Cursor, Run};
 use space::{Space, SpaceRoot};
@@ -318,6 +318,9 @@ impl Parts {
             committer: Mutex::new(Committer::new(open, opened_at, writer, last)),
             checkpoint: Mutex::new(self.superblock),
             relocation: Mutex::default(),
+            wanted: Wanted::default(),
+            compacted: AtomicU32::new(0),
+            slice_bytes: options.slice_bytes,
             pins,
             catalog_changed: AtomicU64::new(last.0),
             noted: AtomicU64::new(self.superblock.checkpoint.0),
@@ -338,16 +341,12 @@ impl Parts {
 
 pub(crate) fn read_physical_rows(physical: &Run, pool: &Pool, slots: &Arc<Slots>) -> Result<Tables> {
     let reader = slots.claim().expect("a new database has free slots");
-    let mut rows = Vec::new();
+    let mut rows = Rows::default();
     let mut cursor = Cursor::new(*physical);
     cursor.seek_first(pool, &reader)?;
     while let Some((key, value)) = cursor.entry() {
-        let table = table_of_key(key)?;
-        let Value::Inline(value) = value else {
-            return Err(Error::corruption(format!("physical row of {table} is a large value")));
-        };
-        rows.push((table, Layout::decode(table, value)?));
+        rows.push(key, value)?;
         cursor.next(pool, &reader)?;
     }
-    Ok(Tables::from_rows(rows))
+    rows.tables(pool, &reader)
 }

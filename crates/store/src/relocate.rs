@@ -6,15 +6,14 @@
 //!
 //! * Any checkpoint moves something, if more than half of a file of over `LEAST_UNITS` is free: at most
 //!   `ROUND_UNITS` units, after looking at no more than `ROUND_PARENTS` parents of leaves.
-//! * A [`Compaction`] is a row of checkpoints that move more each, pack leaves on their way, and go on until nothing is
-//!   gained any more. What is left in the end is gaps that no page fits into, and what lies before values in pieces,
-//!   which stay where they are.
+//! * A [`Compaction`] is a row of checkpoints that merge the runs of each LSM table into one, then move more each, pack
+//!   leaves on their way, and go on until nothing is gained any more. What is left in the end is gaps that no page fits
+//!   into, and what lies before values in pieces, which stay where they are.
 //!
 //! Where the last one stopped is kept in memory alone: after a restart the next one begins at the first table.
 
 use crate::checkpoint::Checkpoint;
 use crate::store::Store;
-use crate::tables::Layout;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
 use base::{Result, TableId};
@@ -37,8 +36,8 @@ const LEAST_GAIN_SHARE: u64 = 64;
 /// Where the next relocation goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
-    /// A table and a key in it; `None`: at the first table.
-    next: Option<(TableId, Vec<u8>)>,
+    /// A table, one of its runs, and a key in it; `None`: at the first table.
+    next: Option<(TableId, usize, Vec<u8>)>,
 }
 
 /// What a checkpoint moves besides what it absorbs.
@@ -88,23 +87,32 @@ impl Checkpoint<'_> {
             self.moves = Moves::ordinary(lock(&store.space).stats());
         }
         let Some(mut work) = self.moves.as_ref().map(|moves| moves.work) else { return Ok(false) };
-        let from = lock(&store.relocation).next.take().unwrap_or((TableId(0), Vec::new()));
+        let from = lock(&store.relocation).next.take().unwrap_or((TableId(0), 0, Vec::new()));
         let Some((table, layout)) = self.tables.iter().find(|(table, _)| *table >= from.0) else {
             return Ok(false);
         };
-        let Layout::BTree(run) = *layout;
-        let key = if table == from.0 { from.1 } else { Vec::new() };
+        let (at, key) = if table == from.0 { (from.1, from.2) } else { (0, Vec::new()) };
+        let Some(&run) = layout.runs().get(at) else {
+            lock(&store.relocation).next = Some((TableId(table.0 + 1), 0, Vec::new()));
+            return Ok(true);
+        };
+        let is_filter = layout.is_filter(at);
+        work.packs &= !is_filter;
         let mut stopped = None;
-        let moved = self.edit(run, table, |editor| {
+        let editor = self.editor(run);
+        let editor = if is_filter { editor.moving_only() } else { editor };
+        let editor = if layout.says_whose(at) { editor.of_table(table) } else { editor };
+        let moved = self.edit_with(editor, |editor| {
             stopped = editor.relocate(&key, &mut work)?;
             Ok(())
         })?;
-        self.set_run(table, moved);
+        let layout = layout.with_run(at, moved);
+        self.set_layout(table, Some(layout));
         if let Some(moves) = &mut self.moves {
-            moves.work = work;
+            moves.work = Relocation { packs: moves.work.packs, ..work };
         }
         let more = stopped.is_none();
-        let next = stopped.map_or((TableId(table.0 + 1), Vec::new()), |key| (table, key));
+        let next = stopped.map_or((table, at + 1, Vec::new()), |key| (table, at, key));
         lock(&store.relocation).next = Some(next);
         Ok(more)
     }
@@ -146,6 +154,8 @@ pub struct Compaction {
     began_units: u64,
     /// Rounds that this pass may still take: a pass ends, whatever is written meanwhile.
     rounds_left: u64,
+    /// Slices of LSM tables that may still be merged, likewise; `None`: none has been.
+    slices_left: Option<u64>,
 }
 
 impl Compaction {
@@ -160,6 +170,9 @@ impl Compaction {
     /// # Errors
     /// As [`Store::begin_checkpoint`].
     pub fn next_round<'s>(&mut self, store: &'s Store) -> Result<Option<Checkpoint<'s>>> {
+        if let Some(round) = self.next_slice(store)? {
+            return Ok(Some(round));
+        }
         let space = lock(&store.space).stats();
         let is_pass_over = self.rounds_left == 0 || lock(&store.relocation).next.is_none();
         if is_pass_over {
@@ -178,6 +191,23 @@ impl Compaction {
         }
         self.rounds_left -= 1;
         store.begin_moving_checkpoint(Moves::compacting(space, self.passes == 1)).map(Some)
+    }
+
+    /// Before anything is moved, each LSM table becomes one run.
+    fn next_slice<'s>(&mut self, store: &'s Store) -> Result<Option<Checkpoint<'s>>> {
+        let used_bytes = lock(&store.space).stats().used_units * UNIT_BYTES as u64;
+        let left = self.slices_left.get_or_insert(8 + 2 * used_bytes / store.slice_bytes.max(1));
+        match left.checked_sub(1) {
+            None => Ok(None),
+            Some(fewer) => {
+                *left = fewer;
+                store.begin_merging(true).inspect(|round| {
+                    if round.is_none() {
+                        *left = 0;
+                    }
+                })
+            }
+        }
     }
 
     fn is_over(&self, space: SpaceStats) -> bool {

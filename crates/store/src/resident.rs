@@ -48,8 +48,7 @@ impl Snapshot {
             Some(Found::Deleted) => return Ok(Resident::Absent),
             None => {}
         }
-        let run = view.tables.run(table);
-        let leaf = run.get(&self.store().pool, &mut call, key)?;
+        let leaf = self.in_runs(&mut call, table, key)?;
         Ok(match leaf.as_ref().map(|leaf| leaf.value()) {
             Some(Value::Inline(value)) => Resident::Found(value.to_vec()),
             Some(Value::Large(_)) => Resident::WouldWait,

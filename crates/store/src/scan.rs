@@ -218,7 +218,9 @@ impl<'a> Cursor<'a> {
             let attached = sealed.attached_for(table, ts).iter();
             uppers.extend(attached.map(|delta| Upper::from(DeltaLayer::new(delta, pool, reader))));
         }
-        let lower = RunLayer::new(view.tables.run(table), pool, reader);
+        let (above, lowest) = view.tables.layers(table);
+        uppers.extend(above.iter().map(|entry| Upper::from(DeltaLayer::new(&entry.delta, pool, reader))));
+        let lower = RunLayer::new(lowest, pool, reader);
         let merged = Merged::new(uppers, lower);
         let (place, large) = (Place::Fresh, None);
         let steps = Steps { reader, table, taken: 0 };

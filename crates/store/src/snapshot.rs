@@ -10,6 +10,7 @@ use crate::lease::Lease;
 use crate::scan::{Cursor, Span};
 use crate::spill;
 use crate::store::Store;
+use crate::tables::Tables;
 use crate::value_reader::{Located, ValueReader};
 use crate::view::{HeldView, Purpose, View};
 use base::latency::{Cause, SAMPLE_EVERY};
@@ -18,7 +19,7 @@ use base::slots::{Aside, EpochGuard, Reader};
 use base::{CommitTs, Error, ErrorKind, Result, TableId};
 use memtable::Found;
 use page::Value;
-use run::PinnedRecord;
+use run::{Leaf, PinnedRecord};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -110,6 +111,22 @@ impl Snapshot {
         view.memtables().find_map(|memtable| memtable.get(table, key, self.ts))
     }
 
+    /// The record of `key` in the runs of the view that `call` keeps.
+    #[inline]
+    pub(crate) fn in_runs<'g>(
+        &'g self,
+        call: &'g mut EpochGuard<'_>,
+        table: TableId,
+        key: &[u8],
+    ) -> Result<Option<Leaf<'g>>> {
+        let tables: *const Tables = &*self.view(call).tables;
+        // SAFETY: the call lasts longer than this function, and the view as long as the call: in its epoch, and while
+        // it has left that to wait for a page, when the slot says that it is aside, which `reclaim` heeds. No reference
+        // to the view leaves this function.
+        let tables = unsafe { &*tables };
+        tables.find(table, &self.store().pool, call, key)
+    }
+
     /// Where the value of `key` is, in a view that has attached runs between its memtables.
     fn locate_through(&self, view: &View, table: TableId, key: &[u8]) -> Result<Option<Located>> {
         let (ts, pool, reader) = (self.ts, &self.store().pool, self.reader());
@@ -130,7 +147,7 @@ impl Snapshot {
             None => {}
         }
         let mut guard = reader.enter();
-        let record = view.tables.run(table).get(pool, &mut guard, key)?.map(|leaf| leaf.pin());
+        let record = view.tables.find(table, pool, &mut guard, key)?.map(|leaf| leaf.pin());
         drop(guard);
         Ok(record.as_ref().and_then(located))
     }
@@ -197,9 +214,7 @@ impl Snapshot {
             Some(Found::Deleted) => return Ok(None),
             None => {}
         }
-        let run = view.tables.run(table);
-        let pool = &self.store().pool;
-        let large = match run.get(pool, &mut call, key)? {
+        let large = match self.in_runs(&mut call, table, key)? {
             None => return Ok(None),
             Some(leaf) => match leaf.value() {
                 Value::Inline(value) => return Ok(Some(value.to_vec())),
@@ -242,9 +257,7 @@ impl Snapshot {
             Some(Found::Deleted) => return Ok(None),
             None => {}
         }
-        let run = view.tables.run(table);
-        let pool = &self.store().pool;
-        let Some(leaf) = run.get(pool, &mut call, key)? else { return Ok(None) };
+        let Some(leaf) = self.in_runs(&mut call, table, key)? else { return Ok(None) };
         let leaf = leaf.pin();
         match leaf.value() {
             Value::Inline(value) => {
@@ -272,10 +285,7 @@ impl Snapshot {
         }
         match self.in_memtables(view, table, key) {
             Some(found) => Ok(found != Found::Deleted),
-            None => {
-                let run = view.tables.run(table);
-                Ok(run.get(&self.store().pool, &mut call, key)?.is_some())
-            }
+            None => Ok(self.in_runs(&mut call, table, key)?.is_some()),
         }
     }
 
@@ -296,8 +306,7 @@ impl Snapshot {
             Some(Found::Deleted) => return Ok(None),
             None => {}
         }
-        let run = view.tables.run(table);
-        let leaf = run.get(&self.store().pool, &mut call, key)?;
+        let leaf = self.in_runs(&mut call, table, key)?;
         Ok(leaf.and_then(|leaf| match leaf.value() {
             Value::Inline(value) => Some(Located::Bytes(value.to_vec())),
             Value::Large(large) => Some(Located::Large(large)),
@@ -309,7 +318,7 @@ impl Snapshot {
     pub(crate) fn is_blank(&self, table: TableId) -> Result<bool> {
         let call = self.call()?;
         let view = self.view(&call);
-        Ok(view.tables.run(table).root.is_none()
+        Ok(view.tables.get(table).is_none()
             && view.memtables().all(|memtable| memtable.newest(table).0 == 0)
             && view.sealed.iter().all(|sealed| sealed.attached_for(table, CommitTs::MAX).is_empty()))
     }
@@ -374,8 +383,8 @@ impl Snapshot {
         Ok(tables)
     }
 
-    /// About how many records the table has: exact for what a checkpoint absorbed, plus every entry of the
-    /// memtables, a replaced or deleted one included.
+    /// About how many records the table has: exact for what a checkpoint absorbed into a B+tree, plus every entry of
+    /// the memtables and of an LSM table's runs, a replaced or deleted one included.
     pub fn approximate_len(&self, table: &Table) -> Result<u64> {
         table.check(self)?;
         let call = self.call()?;
@@ -383,7 +392,9 @@ impl Snapshot {
         let in_memory: u64 = view.memtables().map(|memtable| memtable.records_of(table.id())).sum();
         let attached = view.sealed.iter().flat_map(|sealed| sealed.attached_for(table.id(), self.ts));
         let attached: u64 = attached.map(|delta| delta.records.records).sum();
-        Ok(view.tables.run(table.id()).records + attached + in_memory)
+        let (above, lowest) = view.tables.layers(table.id());
+        let stacked: u64 = above.iter().map(|entry| entry.delta.records.records).sum();
+        Ok(lowest.records + stacked + attached + in_memory)
     }
 
     /// A second snapshot of the same moment, for another thread. Possible at any time, because this one holds the

@@ -39,7 +39,7 @@ use std::sync::{Arc, PoisonError};
 use txn::ReadSet;
 
 /// So many deltas of a size are merged into one.
-const MERGED: usize = 8;
+pub(crate) const MERGED: usize = 8;
 /// More deltas of one table than this are merged further when they are attached: every read of the table looks into
 /// each until a checkpoint has absorbed them.
 const MOST_ATTACHED: usize = 4;

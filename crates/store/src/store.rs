@@ -6,6 +6,7 @@
 use crate::commit::Committer;
 use crate::expiry::Expiry;
 use crate::latch::Latch;
+use crate::lsm::Wanted;
 use crate::memory::Attended;
 use crate::options::{MAX_SEALED, Options, Shares};
 use crate::pacing::Merging;
@@ -63,6 +64,12 @@ pub struct Store {
     pub(crate) checkpoint: Mutex<Superblock>,
     /// Where the next relocation goes on. Innermost: nothing is locked under it.
     pub(crate) relocation: Mutex<Place>,
+    /// The layouts that the catalog asks for. Innermost, too.
+    pub(crate) wanted: Wanted,
+    /// The table that was compacted last: the next one's turn comes first.
+    pub(crate) compacted: AtomicU32,
+    /// What is merged of an LSM table at a time.
+    pub(crate) slice_bytes: u64,
     /// Checkpoints whose pages and log somebody copies.
     pub(crate) pins: Pins,
     /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.

@@ -586,12 +586,32 @@ impl Transaction {
         if self.table(name)?.is_some() {
             return Err(Error::new(ErrorKind::Exists, format!("table {name:?} exists already")));
         }
-        let row = TableRow { id, layout: table.layout() };
+        let row = TableRow { id, layout: self.wanted_layout(table)? };
         let writes = self.writes_mut();
         writes.delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
         writes.put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
         self.distrust(|known| known == id);
         Ok(Table::uncommitted(self.store(), name, row))
+    }
+
+    /// Asks for another layout. Nothing is rewritten by this: the checkpoints and merges that come write the table in
+    /// the new one, while it is read and written as before. Conflicts as [`Transaction::rename_table`] does, for a
+    /// moment.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if the table does not exist.
+    pub fn set_layout(&mut self, table: &Table, layout: WantedLayout) -> Result<()> {
+        let id = self.admit_name(table)?;
+        if self.wanted_layout(table)? != layout {
+            let row = TableRow { id, layout };
+            self.writes_mut().put(TableId::CATALOG, table.name().as_bytes(), &row.encode(), Prior::Unread);
+        }
+        Ok(())
+    }
+
+    /// The layout that the catalog says now: a handle may be older.
+    fn wanted_layout(&self, table: &Table) -> Result<WantedLayout> {
+        Ok(self.table(table.name())?.map_or(table.layout(), |found| found.layout()))
     }
 
     /// Checks that the table has the handle's name still: what changes the catalog's row needs that, and not the

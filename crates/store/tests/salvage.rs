@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use store::salvage::{Report, Sink, Trust, salvage};
 use store::superblock::Superblock;
-use store::tables::{Layout, table_of_key};
+use store::tables::{Row, table_of_key};
 use store::{Options, Span, Store, Transaction, TransactionOptions, WantedLayout};
 
 const UNIT: usize = 4096;
@@ -229,7 +229,7 @@ fn placed(data: &[u8], superblock: &Superblock) -> Vec<Placed> {
     }
     for (_, (key, value), _) in rows {
         let table = table_of_key(&key).unwrap();
-        let Layout::BTree(run) = Layout::decode(table, &value).unwrap() else { continue };
+        let (_, Row::BTree(run)) = Row::decode(&key, &value, 0).unwrap() else { continue };
         if let Some(root) = run.root {
             below(data, database, root, table, &mut found);
         }

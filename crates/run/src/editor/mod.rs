@@ -90,6 +90,8 @@ pub struct Editor<'a> {
     records: u64,
     bytes: u64,
     leaves: u64,
+    deletes: bool,
+    packs: bool,
     arena: Arena,
     path: Path,
     dirty_sum: u64,
@@ -142,6 +144,8 @@ impl<'a> Editor<'a> {
             records: run.records,
             bytes: run.bytes,
             leaves: run.leaves,
+            deletes: run.deletes,
+            packs: true,
             arena: Arena::new(page_bytes, dirty_limit_pages),
             path: Path::default(),
             dirty_sum: 0,
@@ -156,6 +160,14 @@ impl<'a> Editor<'a> {
     #[must_use]
     pub fn of_table(mut self, table: TableId) -> Self {
         self.table = Some(table);
+        self
+    }
+
+    /// Has pages keep the records that they have, for a run that is only moved: a filter, whose separators say more
+    /// than an editor's would (see [`filter`](crate::filter)).
+    #[must_use]
+    pub fn moving_only(mut self) -> Self {
+        self.packs = false;
         self
     }
 
@@ -224,7 +236,7 @@ impl<'a> Editor<'a> {
             level -= 1;
         }
         let mut guard = self.reader.enter();
-        let large = match find(self.pool, &mut guard, ptr, level, false, key)? {
+        let large = match find(self.pool, &mut guard, ptr, level, self.deletes, key)? {
             None => return Ok(None),
             Some(leaf) => match leaf.value() {
                 Value::Inline(bytes) => return Ok(Some(bytes.to_vec())),
@@ -264,8 +276,8 @@ impl<'a> Editor<'a> {
                 self.dirty_sum
             )));
         }
-        let Editor { root, height, records, bytes, leaves, .. } = self;
-        let run = Run { root, height, records, bytes, leaves, deletes: false };
+        let Editor { root, height, records, bytes, leaves, deletes, .. } = self;
+        let run = Run { root, height, records, bytes, leaves, deletes: deletes && root.is_some() };
         Ok((run, self.counters))
     }
 

@@ -181,7 +181,7 @@ impl Editor<'_> {
         let mut guard = self.reader.enter();
         let page = self.pool.read(&mut guard, ptr)?;
         match level {
-            0 => expect_leaf(page.page(), ptr, false)?,
+            0 => expect_leaf(page.page(), ptr, self.deletes)?,
             _ => expect_level(page.page(), ptr, level)?,
         }
         self.arena.bytes_mut(node).copy_from_slice(page.page().bytes());

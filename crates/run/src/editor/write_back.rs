@@ -35,7 +35,9 @@ impl Editor<'_> {
         if keep.is_none() {
             self.path.invalidate();
         }
-        self.pack(keep);
+        if self.packs {
+            self.pack(keep);
+        }
         let mut buffer = Vec::new();
         for mut level in self.collect_dirty().into_iter().rev() {
             level.retain(|dirty| Some(dirty.node) != keep && !self.has_dirty_child(dirty.node));

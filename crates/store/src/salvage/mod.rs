@@ -20,19 +20,20 @@
 mod blend;
 mod replay;
 mod scan;
+mod stacked;
 mod start;
 mod walk;
 
-use crate::catalog::TableRow;
+use crate::catalog::{TableRow, WantedLayout};
 use crate::recovery::{DATA, LOCK, NEW_DATA};
 use crate::superblock::Superblock;
-use crate::tables::{Layout, table_of_key};
+use crate::tables::{self, Row};
 use base::{CommitTs, Error, ErrorKind, Result, TableId};
 use blend::{Blend, Hides};
 use io::{Dir, File, ReadOnlyDir};
 use page::Value;
 use replay::Replayed;
-use run::Run;
+use run::{Delta, Run};
 use scan::Leaves;
 use start::Start;
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,6 +152,27 @@ struct Salvage<'a> {
     names: BTreeMap<TableId, String>,
 }
 
+/// Where a table's records are.
+enum Placed {
+    Run(Run),
+    /// Of each delta, newest first, its records and its range deletes.
+    Stack(Vec<(Run, Run)>),
+}
+
+fn placed(rows: Vec<Row>) -> Result<Placed> {
+    let mut stack = Vec::new();
+    for row in rows {
+        match row {
+            Row::BTree(run) => return Ok(Placed::Run(run)),
+            Row::Stacked(_, delta) => {
+                let [records, ranges, _] = Delta::runs(&delta)?;
+                stack.push((records, ranges));
+            }
+        }
+    }
+    Ok(Placed::Stack(stack))
+}
+
 /// What the walk tells of a catalog.
 struct Rows<T> {
     rows: BTreeMap<TableId, T>,
@@ -173,8 +195,7 @@ impl Salvage<'_> {
             tables.extend(self.leaves()?.tables());
         }
         for table in tables.into_iter().filter(|&table| table >= TableId::FIRST_USER) {
-            let is_named = catalog.rows.contains_key(&table);
-            self.table(table, is_named, &runs)?;
+            self.table(table, catalog.rows.get(&table).copied(), &runs)?;
         }
         self.report.tables.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(self.report)
@@ -194,29 +215,34 @@ impl Salvage<'_> {
         Ok(self.leaves.as_ref().expect("found above"))
     }
 
-    /// Table to run, as the newest readable checkpoint has them.
-    fn runs(&mut self) -> Rows<Run> {
+    /// Table to runs, as the newest readable checkpoint has them.
+    fn runs(&mut self) -> Rows<Placed> {
         let mut rows = BTreeMap::new();
         let Some(superblock) = self.start.superblock else { return Rows { rows, is_whole: false } };
         let mut wrong = Vec::new();
         let mut walk = Walk::new(self.data.as_deref(), &self.start, TableId::PHYSICAL);
+        let mut gathered = tables::Rows::default();
         let walked = walk.run(&superblock.physical, &mut |key, value| {
-            let Value::Inline(value) = value else { return Ok(()) };
-            match table_of_key(key).and_then(|table| Ok((table, Layout::decode(table, value)?))) {
-                Ok((table, Layout::BTree(run))) => drop(rows.insert(table, run)),
-                Err(error) => wrong.push(error.to_string()),
-            }
+            wrong.extend(gathered.push(key, value).err().map(|error| error.to_string()));
             Ok(())
         });
         wrong.extend(walked.err().map(|error| error.to_string()));
         wrong.extend(walk.lost.into_iter().map(|lost| lost.why));
+        for (table, found) in gathered.by_table() {
+            let placed = placed(found).map_err(|error| wrong.push(error.to_string()));
+            rows.extend(placed.ok().map(|placed| (table, placed)));
+        }
         let is_whole = wrong.is_empty();
+        if !is_whole {
+            // Of a stack, rows may be missing that hide what the others say.
+            rows.retain(|_, placed| matches!(placed, Placed::Run(_)));
+        }
         self.report.damage.extend(wrong.into_iter().map(|why| format!("physical catalog: {why}")));
         Rows { rows, is_whole }
     }
 
     /// The tables that certainly exist. Names of others, where they can be found, go to `self.names`.
-    fn catalog(&mut self, runs: &Rows<Run>) -> Result<Rows<()>> {
+    fn catalog(&mut self, runs: &Rows<Placed>) -> Result<Rows<WantedLayout>> {
         let mut certain = BTreeMap::new();
         let mut wrong = Vec::new();
         let mut rows = Collect::default();
@@ -225,7 +251,10 @@ impl Salvage<'_> {
             let mut blend =
                 Blend::new(&self.replayed.memtable, TableId::CATALOG, Hides::All, self.values(), &mut rows);
             let mut walk = Walk::new(self.data.as_deref(), &self.start, TableId::CATALOG);
-            let run = runs.rows.get(&TableId::CATALOG).copied().unwrap_or(Run::EMPTY);
+            let run = match runs.rows.get(&TableId::CATALOG) {
+                Some(Placed::Run(run)) => *run,
+                Some(Placed::Stack(_)) | None => Run::EMPTY,
+            };
             walk.run(&run, &mut |key, value| blend.tree(key, value))?;
             blend.finish()?;
             lost = walk.lost;
@@ -234,7 +263,7 @@ impl Salvage<'_> {
         for (name, row) in rows.0 {
             match TableRow::decode(&name, &row) {
                 Ok(row) => {
-                    certain.insert(row.id, ());
+                    certain.insert(row.id, row.layout);
                     self.name(row.id, &name);
                 }
                 Err(error) => wrong.push(error.to_string()),
@@ -249,9 +278,13 @@ impl Salvage<'_> {
             let leaves = self.leaves.as_ref().expect("asked for above");
             let mut blend =
                 Blend::new(&self.replayed.memtable, TableId::CATALOG, Hides::Puts, self.values(), &mut rows);
-            leaves.newest(self.data.as_deref(), &self.start, TableId::CATALOG, &mut |_, key, value| {
-                blend.tree(key, value)
-            })?;
+            leaves.newest(
+                self.data.as_deref(),
+                &self.start,
+                TableId::CATALOG,
+                false,
+                &mut |_, key, value| blend.tree(key, value),
+            )?;
             blend.finish()?;
             for (name, row) in rows.0 {
                 if let Ok(row) = TableRow::decode(&name, &row) {
@@ -271,7 +304,8 @@ impl Salvage<'_> {
     }
 
     /// Exports one table. Only of one that certainly exists is anything certain.
-    fn table(&mut self, table: TableId, is_named: bool, runs: &Rows<Run>) -> Result<()> {
+    fn table(&mut self, table: TableId, wanted: Option<WantedLayout>, runs: &Rows<Placed>) -> Result<()> {
+        let is_named = wanted.is_some();
         let name = self.names.get(&table).cloned().unwrap_or_else(|| format!("table-{}", table.0));
         let mut found = TableReport { name, ..TableReport::default() };
         let walked = self.start.superblock.filter(|_| is_named);
@@ -281,7 +315,10 @@ impl Salvage<'_> {
         }
         found.lost.sort_by(|a, b| a.low.cmp(&b.low));
         if !found.lost.is_empty() || self.report.is_outdated {
-            self.scan_table(table, walked.as_ref(), &mut found)?;
+            let stacked = wanted == Some(WantedLayout::Lsm)
+                || matches!(runs.rows.get(&table), Some(Placed::Stack(_)))
+                || self.leaves()?.hold_deletes(table);
+            self.scan_table(table, walked.as_ref(), stacked, &mut found)?;
         }
         if is_named || found.uncertain > 0 {
             self.report.tables.push(found);
@@ -290,22 +327,30 @@ impl Salvage<'_> {
     }
 
     /// Step 3.
-    fn walk_table(&mut self, table: TableId, runs: &Rows<Run>, found: &mut TableReport) -> Result<()> {
+    fn walk_table(&mut self, table: TableId, runs: &Rows<Placed>, found: &mut TableReport) -> Result<()> {
         self.sink.table(&found.name)?;
-        let run = runs.rows.get(&table).copied();
-        if run.is_none() && !runs.is_whole {
+        let placed = runs.rows.get(&table);
+        if placed.is_none() && !runs.is_whole {
             found.lost.push(Lost::all("its root may be among the lost rows of the physical catalog"));
         }
         let data = self.data.as_deref();
         let values = Values { data, database: self.start.database };
         let mut out = Out { sink: self.sink, name: &found.name, trust: Trust::Certain, count: 0 };
         let mut blend = Blend::new(&self.replayed.memtable, table, Hides::All, values, &mut out);
-        let mut walk = Walk::new(data, &self.start, table);
-        walk.run(&run.unwrap_or(Run::EMPTY), &mut |key, value| blend.tree(key, value))?;
+        let mut visit = |key: &[u8], value: Value<'_>| blend.tree(key, value);
+        let lost = match placed {
+            None => Vec::new(),
+            Some(Placed::Run(run)) => {
+                let mut walk = Walk::new(data, &self.start, table);
+                walk.run(run, &mut visit)?;
+                walk.lost
+            }
+            Some(Placed::Stack(stack)) => stacked::walk(data, &self.start, table, stack, &mut visit)?,
+        };
         blend.finish()?;
         found.lost.append(&mut blend.lost);
         found.certain = out.count;
-        found.lost.extend(walk.lost);
+        found.lost.extend(lost);
         Ok(())
     }
 
@@ -314,6 +359,7 @@ impl Salvage<'_> {
         &mut self,
         table: TableId,
         walked: Option<&Superblock>,
+        stacked: bool,
         found: &mut TableReport,
     ) -> Result<()> {
         self.leaves()?;
@@ -331,7 +377,7 @@ impl Salvage<'_> {
             blend.without_log();
         }
         let (data, start, lost) = (self.data.as_deref(), &self.start, &found.lost);
-        leaves.newest(data, start, table, &mut |birth, key, value| {
+        leaves.newest(data, start, table, stacked, &mut |birth, key, value| {
             let is_lost = || {
                 let behind = lost.partition_point(|lost| lost.low[..] <= *key);
                 lost[..behind].last().is_some_and(|lost| lost.covers(key))

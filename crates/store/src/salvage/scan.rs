@@ -4,6 +4,9 @@
 //! what it has, and nothing else. So of all leaves around a key the newest decides: if it has the key, that is the
 //! version; if not, the key was deleted since the older ones. A checkpoint may write a leaf twice, and one that a crash
 //! cut short has the number of the next: among leaves of one birth any that has the key is believed.
+//!
+//! Leaves of an LSM table say less: what they lack may be in an older run. There the newest leaf that has the key
+//! counts, if only as deleted.
 
 use super::start::Start;
 use base::limits::{MAX_PAGE_BYTES, MIN_PAGE_BYTES, UNIT_BYTES};
@@ -21,6 +24,7 @@ struct Leaf {
     birth: CheckpointNo,
     first: Vec<u8>,
     last: Vec<u8>,
+    deletes: bool,
 }
 
 /// All leaves in a file that prove themselves, by table.
@@ -74,7 +78,13 @@ impl Leaves {
         let (mut first, mut last) = (Vec::new(), Vec::new());
         page.copy_key(0, &mut first);
         page.copy_key(page.count() - 1, &mut last);
-        self.by_table.entry(table).or_default().push(Leaf { ptr, birth: page.birth(), first, last });
+        self.by_table.entry(table).or_default().push(Leaf {
+            ptr,
+            birth: page.birth(),
+            first,
+            last,
+            deletes: page.deletes() > 0,
+        });
     }
 
     /// How many there are.
@@ -87,17 +97,24 @@ impl Leaves {
         self.by_table.keys().copied()
     }
 
+    /// Whether leaves of `table` hold deletes: then it had several runs.
+    pub fn hold_deletes(&self, table: TableId) -> bool {
+        self.by_table.get(&table).is_some_and(|leaves| leaves.iter().any(|leaf| leaf.deletes))
+    }
+
     /// How long they are.
     pub fn page_bytes(&self) -> Option<usize> {
         self.by_table.values().flatten().map(|leaf| leaf.ptr.len_bytes()).max()
     }
 
-    /// Shows the newest version of each key of `table`, in key order. Memory: the leaves that overlap at one place.
+    /// Shows the newest version of each key of `table`, in key order. `stacked`: it may have several runs. Memory: the
+    /// leaves that overlap at one place.
     pub fn newest(
         &self,
         data: Option<&dyn File>,
         start: &Start,
         table: TableId,
+        stacked: bool,
         visit: &mut Visit<'_>,
     ) -> Result<()> {
         let (Some(leaves), Some(data)) = (self.by_table.get(&table), data) else { return Ok(()) };
@@ -111,10 +128,14 @@ impl Leaves {
                 continue;
             }
             let Some(key) = next.cloned() else { return Ok(()) };
-            let newest = open.iter().map(|open| open.leaf.birth).max().expect("there is a key");
+            let around = open.iter().filter(|open| !stacked || open.key == key);
+            let newest = around.map(|open| open.leaf.birth).max().expect("there is a key");
             let decides = open.iter().find(|open| open.leaf.birth == newest && open.key == key);
             if let Some(open) = decides {
-                visit(newest, &key, Page::trusted(&open.bytes).value(open.at))?;
+                match Page::trusted(&open.bytes).value(open.at) {
+                    Value::Deleted => {}
+                    value => visit(newest, &key, value)?,
+                }
             }
             open.iter_mut().filter(|open| open.key == key).for_each(Open::advance);
             open.retain(|open| open.leaf.last > key);

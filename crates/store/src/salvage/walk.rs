@@ -119,6 +119,85 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// A walk that is asked for one record after the other.
+pub struct Steps<'a> {
+    walk: Walk<'a>,
+    way: Vec<Level>,
+    key: Vec<u8>,
+}
+
+/// A page on the way, and what its parent says of it.
+struct Level {
+    bytes: Vec<u8>,
+    next: usize,
+    level: u8,
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+}
+
+impl<'a> Steps<'a> {
+    /// Steps through `run`, before the first record.
+    pub fn new(data: Option<&'a dyn File>, start: &'a Start, table: TableId, run: &Run) -> Self {
+        let mut steps = Steps { walk: Walk::new(data, start, table), way: Vec::new(), key: Vec::new() };
+        if let (Some(root), Some(superblock)) = (run.root, &start.superblock) {
+            steps.enter(root, run.height.saturating_sub(1), Vec::new(), None, superblock.checkpoint);
+        }
+        steps
+    }
+
+    /// To the next record that can be read; false behind the last.
+    pub fn advance(&mut self) -> bool {
+        while let Some(top) = self.way.last_mut() {
+            let page = Page::trusted(&top.bytes);
+            if top.next == page.count() {
+                self.way.pop();
+                continue;
+            }
+            let at = top.next;
+            top.next += 1;
+            if top.level == 0 {
+                page.copy_key(at, &mut self.key);
+                return true;
+            }
+            let key = |at: usize| {
+                let mut key = Vec::new();
+                page.copy_key(at, &mut key);
+                key
+            };
+            let low = if at == 0 { top.low.clone() } else { key(at) };
+            let high = if at + 1 < page.count() { Some(key(at + 1)) } else { top.high.clone() };
+            let (child, level, birth) = (page.child(at), top.level - 1, page.birth());
+            self.enter(child, level, low, high, birth);
+        }
+        false
+    }
+
+    /// The record that it came to.
+    pub fn entry(&self) -> Option<(&[u8], Value<'_>)> {
+        let top = self.way.last()?;
+        Some((&self.key, Page::trusted(&top.bytes).value(top.next.checked_sub(1)?)))
+    }
+
+    /// What could not be read so far.
+    pub fn lost(&self) -> &[Lost] {
+        &self.walk.lost
+    }
+
+    /// Likewise, to keep.
+    pub fn into_lost(self) -> Vec<Lost> {
+        self.walk.lost
+    }
+
+    fn enter(&mut self, ptr: PagePtr, level: u8, low: Vec<u8>, high: Option<Vec<u8>>, birth: CheckpointNo) {
+        let mut bytes = Vec::new();
+        let place = Place { level, low: &low, high: high.as_deref(), birth };
+        match self.walk.page(ptr, place, &mut bytes) {
+            Ok(_) => self.way.push(Level { bytes, next: 0, level, low, high }),
+            Err(error) => self.walk.lost.push(Lost { low, high, why: error.to_string() }),
+        }
+    }
+}
+
 /// Where values lie.
 #[derive(Clone, Copy)]
 pub struct Values<'a> {

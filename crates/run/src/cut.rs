@@ -1,0 +1,115 @@
+//! Cutting off the front of a run: what is before a key goes, the rest stays as it is.
+//!
+//! Down the way to the key, each page loses the entries before it and is written anew; what hung from them is retired,
+//! leaves unread. Nothing is mended: pages on the way may be left with little in them, and are cut again soon, or go.
+//! Large values are nobody's business here: whoever cuts has handed them on.
+//!
+//! Cost: a page a level written, and the inner pages that are dropped.
+
+use crate::descriptor::{Run, expect_leaf, expect_level};
+use crate::drop::retire_subtree;
+use crate::site::Site;
+use base::sync::lock;
+use base::{PagePtr, Result};
+use page::{EditCounters, PageMut};
+
+impl Run {
+    /// What of it lies at or behind `key`. Records and bytes are estimates from then on. Its large values stay where
+    /// they are, also those of records that are gone.
+    ///
+    /// Errors: those of reading, allocating and writing.
+    pub fn cut(self, site: Site<'_>, key: &[u8]) -> Result<Run> {
+        Cut { site, run: self }.front(key)
+    }
+}
+
+struct Cut<'a> {
+    site: Site<'a>,
+    run: Run,
+}
+
+impl Cut<'_> {
+    fn front(&self, key: &[u8]) -> Result<Run> {
+        let run = self.run;
+        let Some((root, level)) = run.top() else { return Ok(run) };
+        let mut dropped_leaves = 0;
+        let mut rest = Run { root: self.subtree(root, level, key, &mut dropped_leaves)?, ..run };
+        if rest.root.is_none() {
+            return Ok(Run::EMPTY);
+        }
+        let kept = |of: u64| {
+            let share = u128::from(of) * u128::from(dropped_leaves) / u128::from(run.leaves.max(1));
+            of.saturating_sub(share as u64).max(1)
+        };
+        (rest.records, rest.bytes) = (kept(run.records), kept(run.bytes));
+        rest.leaves = run.leaves.saturating_sub(dropped_leaves);
+        self.lower(rest)
+    }
+
+    /// The rest of the subtree at `ptr`; `None` if nothing is left.
+    fn subtree(
+        &self,
+        ptr: PagePtr,
+        level: u8,
+        key: &[u8],
+        dropped_leaves: &mut u64,
+    ) -> Result<Option<PagePtr>> {
+        let Site { pool, reader, space, birth } = self.site;
+        let pin = pool.pin(reader, ptr)?;
+        let page = pin.page();
+        match level {
+            0 => expect_leaf(page, ptr, self.run.deletes)?,
+            _ => expect_level(page, ptr, level)?,
+        }
+        let mut bytes = page.bytes().to_vec();
+        let mut rest = PageMut::edit(&mut bytes);
+        let counters = &mut EditCounters::default();
+        let gone = if level == 0 {
+            page.search(key).unwrap_or_else(|at| at)
+        } else {
+            let on_way = page.child_for(key);
+            for at in 0..on_way {
+                let child = page.child(at);
+                let retired =
+                    retire_subtree(pool, reader, space, &self.site.lived(), child, level - 1, false)?;
+                *dropped_leaves += retired;
+            }
+            match self.subtree(page.child(on_way), level - 1, key, dropped_leaves)? {
+                Some(child) if child == page.child(on_way) && on_way == 0 => return Ok(Some(ptr)),
+                Some(child) => {
+                    rest.set_child(on_way, child);
+                    on_way
+                }
+                None => on_way + 1,
+            }
+        };
+        if level == 0 && gone == 0 {
+            // The page stays as it is: nothing of it was before the key.
+            return Ok(Some(ptr));
+        }
+        for at in (0..gone).rev() {
+            rest.remove(at, counters);
+        }
+        lock(space).retire(ptr, birth)?;
+        if rest.as_page().count() == 0 {
+            *dropped_leaves += u64::from(level == 0);
+            return Ok(None);
+        }
+        drop(pin);
+        self.site.write_page(&mut bytes).map(Some)
+    }
+
+    /// Takes away roots with one child.
+    fn lower(&self, mut run: Run) -> Result<Run> {
+        while let Some((root, level)) = run.top().filter(|(_, level)| *level > 0) {
+            let pin = self.site.pool.pin(self.site.reader, root)?;
+            expect_level(pin.page(), root, level)?;
+            if pin.page().count() > 1 {
+                break;
+            }
+            run = Run { root: Some(pin.page().child(0)), height: run.height - 1, ..run };
+            lock(self.site.space).retire(root, self.site.birth)?;
+        }
+        Ok(run)
+    }
+}

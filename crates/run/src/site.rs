@@ -1,0 +1,89 @@
+//! Where a checkpoint works on runs: what it reads through, takes room from and gives up to.
+
+use crate::build::Allocate;
+use crate::delta::Delta;
+use crate::descriptor::Run;
+use crate::drop::retire_subtree;
+use crate::large::{adopt_large, retire_large};
+use base::limits::UNIT_BYTES;
+use base::slots::Reader;
+use base::sync::Mutex;
+use base::{CheckpointNo, LargeRef, PagePtr, Result};
+use page::{PageMut, Value};
+use pool::Pool;
+use space::Space;
+use std::ops::Range;
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// Where pages are read and written.
+    pub pool: &'a Pool,
+    /// Through it they are looked at.
+    pub reader: &'a Reader,
+    /// The map of the data file.
+    pub space: &'a Mutex<Space>,
+    /// The checkpoint that writes: later than every published one.
+    pub birth: CheckpointNo,
+}
+
+impl Site<'_> {
+    /// Makes a value that the log referred to the checkpoint's own.
+    pub fn adopt_large(&self, large: LargeRef) -> Result<()> {
+        adopt_large(self.pool, self.space, large)
+    }
+
+    /// Gives up a large value.
+    pub fn retire_large(&self, large: LargeRef) -> Result<()> {
+        retire_large(self.pool, self.space, large, self.birth)
+    }
+
+    /// Gives up what a record held outside its page.
+    pub fn retire_value(&self, value: Value<'_>) -> Result<()> {
+        match value {
+            Value::Large(large) => self.retire_large(large),
+            Value::Inline(_) | Value::Deleted => Ok(()),
+        }
+    }
+
+    /// The checkpoints that may reach what is given up unread: it does not say when it was born.
+    pub(crate) fn lived(&self) -> Range<CheckpointNo> {
+        CheckpointNo(0)..self.birth
+    }
+
+    /// Gives up a run's pages, and its large values if `values`.
+    pub fn retire_run(&self, run: Run, values: bool) -> Result<()> {
+        let Some((root, level)) = run.top() else { return Ok(()) };
+        let lived = self.lived();
+        retire_subtree(self.pool, self.reader, self.space, &lived, root, level, values).map(drop)
+    }
+
+    /// Gives up a delta with all that it holds.
+    pub fn retire_delta(&self, delta: &Delta) -> Result<()> {
+        self.retire_run(delta.records, true)?;
+        self.retire_run(delta.ranges_run, false)?;
+        self.retire_run(delta.filter, false)
+    }
+
+    /// Gives up a delta's pages; large values are left to whoever has taken them over.
+    pub fn retire_pages(&self, delta: &Delta) -> Result<()> {
+        delta.all().into_iter().try_for_each(|run| self.retire_run(run, false))
+    }
+
+    /// Writes a page to a place of its own.
+    pub(crate) fn write_page(&self, bytes: &mut [u8]) -> Result<PagePtr> {
+        let units = (bytes.len() / UNIT_BYTES) as u64;
+        let unit = { self.space }.for_pages(units)?;
+        let mut page = PageMut::edit(bytes);
+        page.set_birth(self.birth);
+        let checksum = page.seal(self.pool.database(), unit);
+        let flags = if page.as_page().has_large() { PagePtr::HAS_LARGE } else { 0 };
+        let ptr = PagePtr::new(unit, units, checksum).with_flags(flags);
+        self.pool
+            .file()
+            .write_at(bytes, ptr.offset_bytes())
+            .map_err(|error| error.within("writing a run"))?;
+        self.pool.admit(ptr, bytes);
+        Ok(ptr)
+    }
+}

@@ -1,0 +1,103 @@
+//! A stack of deltas, past whatever is damaged, as one tree.
+//!
+//! Of each key the newest delta's record counts, unless a newer one's range delete hides it. Where part of a newer
+//! delta cannot be read, what older ones have there is not certain, and is left out: the scan shows it.
+
+use super::Lost;
+use super::start::Start;
+use super::walk::{Steps, Visit};
+use base::{Result, TableId};
+use io::File;
+use page::Value;
+use run::{Ranges, Run};
+
+/// One delta.
+struct Source<'a> {
+    steps: Steps<'a>,
+    is_on: bool,
+    ranges: Ranges,
+    /// Range deletes that cannot be read.
+    lost: Vec<Lost>,
+}
+
+/// Shows what a stack of (records, range deletes), newest first, holds; answers what is not certain.
+///
+/// # Errors
+/// What `visit` answers.
+pub fn walk(
+    data: Option<&dyn File>,
+    start: &Start,
+    table: TableId,
+    stack: &[(Run, Run)],
+    visit: &mut Visit<'_>,
+) -> Result<Vec<Lost>> {
+    let mut sources: Vec<Source<'_>> =
+        stack.iter().map(|(records, ranges)| Source::open(data, start, table, records, ranges)).collect();
+    let mut key = Vec::new();
+    loop {
+        let on = sources.iter().enumerate().filter(|(_, source)| source.is_on);
+        let least = on.filter_map(|(at, source)| Some((source.steps.entry()?.0, at))).min();
+        let Some((least, newest)) = least else { break };
+        key.clear();
+        key.extend_from_slice(least);
+        let (newer, rest) = sources.split_at(newest);
+        let is_hidden = newer.iter().any(|source| source.ranges.covering(&key).is_some());
+        let is_certain = !newer.iter().any(|source| source.may_have_lost(&key));
+        if let Some((_, value)) = rest[0].steps.entry()
+            && is_certain
+            && !is_hidden
+            && value != Value::Deleted
+        {
+            visit(&key, value)?;
+        }
+        for source in &mut sources[newest..] {
+            if source.is_on && source.steps.entry().is_some_and(|(found, _)| found == key) {
+                source.is_on = source.steps.advance();
+            }
+        }
+    }
+    let lost = sources.into_iter().flat_map(|source| source.lost.into_iter().chain(source.steps.into_lost()));
+    Ok(joined(lost.collect()))
+}
+
+impl<'a> Source<'a> {
+    fn open(
+        data: Option<&'a dyn File>,
+        start: &'a Start,
+        table: TableId,
+        records: &Run,
+        ranges: &Run,
+    ) -> Self {
+        let mut spans = Vec::new();
+        let mut steps = Steps::new(data, start, table, ranges);
+        while steps.advance() {
+            if let Some((first, Value::Inline(end))) = steps.entry() {
+                spans.push((first.to_vec(), (!end.is_empty()).then(|| end.to_vec())));
+            }
+        }
+        // A range that begins in what is lost may end anywhere.
+        let mut lost = steps.into_lost();
+        lost.iter_mut().for_each(|lost| lost.high = None);
+        let ranges = Ranges::joined(spans.iter().map(|(first, end)| (&first[..], end.as_deref())));
+        let mut steps = Steps::new(data, start, table, records);
+        let is_on = steps.advance();
+        Source { steps, is_on, ranges, lost }
+    }
+
+    fn may_have_lost(&self, key: &[u8]) -> bool {
+        self.lost.iter().chain(self.steps.lost()).any(|lost| lost.covers(key))
+    }
+}
+
+/// Spans that overlap as one, in key order.
+fn joined(mut lost: Vec<Lost>) -> Vec<Lost> {
+    lost.sort_by(|a, b| a.low.cmp(&b.low));
+    lost.dedup_by(|next, last| {
+        let joins = last.high.as_ref().is_none_or(|high| next.low < *high);
+        if joins {
+            last.high = last.high.take().zip(next.high.take()).map(|(a, b)| a.max(b));
+        }
+        joins
+    });
+    lost
+}

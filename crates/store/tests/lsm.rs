@@ -1,0 +1,218 @@
+//! LSM tables against `BTreeMap`: spilled, merged slice by slice, switched, dropped, reopened; in both layouts at once.
+
+use base::seams::Random;
+use io::{Dir, MemDir};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::relocate::Compaction;
+use store::tables::Layout;
+use store::{Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
+use txn::{Durability, Isolation};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn options(slice_bytes: u64) -> Options {
+    Options {
+        page_bytes: Some(4096),
+        memory_bytes: 4 << 20,
+        write_set_bytes: Some(30_000),
+        large_bytes: 9_000,
+        piece_bytes: 4096,
+        slice_bytes,
+        ..Options::default()
+    }
+}
+
+fn open(dir: &Arc<dyn Dir>, slice_bytes: u64) -> Arc<Store> {
+    store::open_or_create(Arc::clone(dir), &options(slice_bytes)).unwrap()
+}
+
+fn begin(store: &Arc<Store>) -> Transaction {
+    let options = TransactionOptions { isolation: Isolation::Serializable, durability: Durability::Buffered };
+    Transaction::begin(store, options).unwrap()
+}
+
+fn commit(store: &Store, tx: Transaction) {
+    let applied = tx.apply().unwrap();
+    store.acknowledge(applied).unwrap();
+}
+
+fn create(store: &Arc<Store>, name: &str, layout: WantedLayout) -> Table {
+    let mut tx = begin(store);
+    let table = tx.create_table(name, layout).unwrap();
+    commit(store, tx);
+    table
+}
+
+fn key(random: &mut Random) -> Vec<u8> {
+    format!("{:05}", random.below(3000)).into_bytes()
+}
+
+/// Values that no two writes share; a few outside of pages, some of these in pieces.
+fn value(random: &mut Random) -> Vec<u8> {
+    let len = match random.below(60) {
+        0 => 10_000 + random.below(9000),
+        1 => 1500 + random.below(6000),
+        _ => random.below(100),
+    };
+    let mut value = random.next_u64().to_be_bytes().to_vec();
+    value.resize(8 + len as usize, b'v');
+    value
+}
+
+fn write(tx: &mut Transaction, table: &Table, model: &mut Model, random: &mut Random) {
+    let key = key(random);
+    match random.below(1000) {
+        0..700 => {
+            let value = value(random);
+            tx.put(table, &key, &value).unwrap();
+            model.insert(key, value);
+        }
+        700..950 => {
+            tx.delete(table, &key).unwrap();
+            model.remove(&key);
+        }
+        950..999 => {
+            let mut end = key.clone();
+            end[3] = end[3].saturating_add(1 + random.below(4) as u8);
+            tx.delete_range(table, &(&*key..&*end).into()).unwrap();
+            model.retain(|k, _| *k < key || *k >= end);
+        }
+        _ => {
+            tx.delete_range(table, &Span::all()).unwrap();
+            model.clear();
+        }
+    }
+}
+
+/// Everything that a snapshot shows, in every way.
+fn verify(snapshot: &Snapshot, table: &Table, model: &Model, random: &mut Random) {
+    let mut cursor = snapshot.cursor(table, Span::all()).unwrap();
+    for (key, value) in model {
+        let found = cursor.next().unwrap().expect("a record");
+        assert_eq!((found.0, found.1), (&key[..], &value[..]));
+    }
+    assert!(cursor.next().unwrap().is_none());
+    for (key, value) in model.iter().rev() {
+        assert_eq!(cursor.prev().unwrap().expect("a record"), (&key[..], &value[..]));
+    }
+    assert!(cursor.prev().unwrap().is_none());
+    for _ in 0..200 {
+        let key = key(random);
+        assert_eq!(snapshot.get(table, &key).unwrap().as_ref(), model.get(&key));
+        assert_eq!(snapshot.contains(table, &key).unwrap(), model.contains_key(&key));
+        let end = [&key[..3], b"~"].concat();
+        let mut cursor = snapshot.cursor(table, (&*key..&*end).into()).unwrap();
+        let mut expected = model.range(key..end);
+        loop {
+            let found = cursor.next().unwrap().map(|(key, value)| (key.to_vec(), value.to_vec()));
+            let next = expected.next().map(|(key, value)| (key.clone(), value.clone()));
+            assert_eq!(found, next);
+            if next.is_none() {
+                break;
+            }
+        }
+    }
+}
+
+fn layout_of(store: &Store, table: &Table) -> Option<Layout> {
+    store.layout_of(table)
+}
+
+#[test]
+fn an_lsm_table_is_a_map() {
+    for seed in 0..12 {
+        run(seed, WantedLayout::Lsm, 0);
+    }
+}
+
+#[test]
+fn a_table_that_is_switched_again_and_again_is_a_map() {
+    for seed in 100..112 {
+        run(seed, if seed % 2 == 0 { WantedLayout::Lsm } else { WantedLayout::BTree }, 25);
+    }
+}
+
+fn run(seed: u64, layout: WantedLayout, switches: u64) {
+    let mut random = Random::seeded(seed);
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let slice_bytes = [2_000, 20_000, 1 << 20][random.below(3) as usize];
+    let mut store = open(&dir, slice_bytes);
+    let mut table = create(&store, "t", layout);
+    let mut model = Model::new();
+    let mut held: Vec<(Snapshot, Model)> = Vec::new();
+    for _ in 0..400 {
+        match random.below(100) {
+            0..45 => {
+                let mut tx = begin(&store);
+                for _ in 0..1 + random.below(60) {
+                    write(&mut tx, &table, &mut model, &mut random);
+                }
+                if random.chance(1, 5) {
+                    tx.spill().unwrap();
+                    write(&mut tx, &table, &mut model, &mut random);
+                }
+                commit(&store, tx);
+            }
+            45..65 => drop(store.checkpoint().unwrap()),
+            65..85 => {
+                if let Some(round) = store.begin_compaction().unwrap() {
+                    round.finish().unwrap();
+                }
+            }
+            85..88 if random.chance(1, 4) => compact(&store),
+            88..91 if random.below(100) < switches => {
+                let to = WantedLayout::ALL[random.below(2) as usize];
+                let mut tx = begin(&store);
+                tx.set_layout(&table, to).unwrap();
+                commit(&store, tx);
+            }
+            91..93 => held.push((store.snapshot().unwrap(), model.clone())),
+            93..95 => {
+                if let Some((snapshot, model)) = held.pop() {
+                    verify(&snapshot, &table, &model, &mut random);
+                }
+            }
+            95 => {
+                held.clear();
+                store.close().unwrap();
+                store = open(&dir, slice_bytes);
+                table = store.snapshot().unwrap().table("t").unwrap().unwrap();
+            }
+            96 => {
+                let report = store.check().unwrap();
+                assert_eq!(report.orphan_units, 0, "seed {seed}");
+            }
+            _ => verify(&store.snapshot().unwrap(), &table, &model, &mut random),
+        }
+    }
+    verify(&store.snapshot().unwrap(), &table, &model, &mut random);
+    held.clear();
+    store.checkpoint().unwrap();
+    compact(&store);
+    verify(&store.snapshot().unwrap(), &table, &model, &mut random);
+    let wanted = store.snapshot().unwrap().table("t").unwrap().unwrap().layout();
+    match layout_of(&store, &table) {
+        None => assert!(model.is_empty()),
+        Some(Layout::BTree(_)) => assert_eq!(wanted, WantedLayout::BTree, "seed {seed}"),
+        Some(Layout::Lsm(stack)) => {
+            assert_eq!(wanted, WantedLayout::Lsm, "seed {seed}");
+            assert_eq!(stack.entries().len(), 1, "seed {seed}: wholly merged");
+            assert!(!stack.entries()[0].delta.records.deletes);
+        }
+    }
+    assert_eq!(store.check().unwrap().orphan_units, 0, "seed {seed}");
+    let mut tx = begin(&store);
+    tx.drop_table(&table).unwrap();
+    commit(&store, tx);
+    store.checkpoint().unwrap();
+    assert!(layout_of(&store, &table).is_none(), "seed {seed}: a dropped table has no runs");
+    assert_eq!(store.check().unwrap().orphan_units, 0, "seed {seed}");
+}
+
+fn compact(store: &Arc<Store>) {
+    let mut compaction = Compaction::new();
+    while let Some(round) = compaction.next_round(store).unwrap() {
+        round.finish().unwrap();
+    }
+}
