@@ -193,3 +193,22 @@ fn a_page_with_two_parents_is_corruption() {
         }
     }
 }
+
+#[test]
+fn looking_for_what_could_be_packed_reads_each_leaf_once() {
+    let (n, random) = (60_000, &mut Random::seeded(1));
+    // Far fewer pages fit the pool than a parent has leaves.
+    let mut bed = Bed::with_pool(PAGE_BYTES, 64 << 10);
+    let mut builder = run::Builder::new(&bed.pool, &bed.space, CheckpointNo(1), 1 << 20);
+    for n in 0..n {
+        builder.add(&key(n), Value::Inline(&random.next_u64().to_be_bytes())).unwrap();
+    }
+    let run = builder.finish().unwrap();
+    bed.birth.0 += 1;
+    bed.checkpoint(&[run]);
+    let before = bed.pool.stats().faults;
+    let mut work = Relocation { border_unit: u64::MAX, packs: true, units: u64::MAX, parents: u64::MAX };
+    bed.edit(run, 0, |editor| assert_eq!(editor.relocate(&[], &mut work).unwrap(), None));
+    let read = bed.pool.stats().faults - before;
+    assert!(read < 2 * run.leaves, "{read} pages were read to look at {} leaves", run.leaves);
+}

@@ -83,7 +83,7 @@ impl Editor<'_> {
             }
             let child = self.with_page(ptr, level, |page| {
                 let slot = page.child_for(key);
-                if slot + 1 < page.count() {
+                if level > 1 && slot + 1 < page.count() {
                     page.copy_key(slot + 1, stop.next.insert(Vec::new()));
                 }
                 page.child(slot)
