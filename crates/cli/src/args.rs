@@ -15,6 +15,9 @@ Exit codes:
   4  another process has the database open
   5  conflicts that retries did not resolve
 
+`pando --url http://HOST:PORT/DATABASE get TABLE KEY` asks a server; so do put, delete, scan, tables, rename,
+stats, check, checkpoint and compact. PANDO_TOKEN is the token.
+
 Data goes to standard output; errors, and progress at a terminal, to standard error.
 Only put, serve, token, import, backup, restore, salvage, demo, kills, bench and profile create anything.";
 

@@ -3,7 +3,8 @@
 use crate::failure::Outcome;
 use crate::open::WriteArgs;
 use crate::output::{self, Cell, FormatArgs};
-use crate::text;
+use crate::remote::Remote;
+use crate::{inspect, text};
 use clap::Args;
 use indicatif::ProgressBar;
 use pando::Compacted;
@@ -22,6 +23,9 @@ pub struct CompactArgs {
 
 /// `pando compact`.
 pub fn run(args: &CompactArgs) -> Outcome {
+    if let Some(remote) = Remote::of(&args.dir)? {
+        return inspect::write_numbers(&remote.ask_json("POST", "/compact")?, args.format);
+    }
     let db = args.write.builder().open(&args.dir)?;
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(Duration::from_millis(200));

@@ -3,8 +3,10 @@
 use crate::failure::{Failure, Outcome};
 use crate::open::{Existing, WriteArgs};
 use crate::output::{self, Cell, Format, FormatArgs, Rows};
+use crate::remote::Remote;
 use clap::Args;
 use pando::{CheckReport, DelayCause, Holder, Stats};
+use serde_json::{Map, Value};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -39,6 +41,11 @@ pub struct RenameArgs {
 
 /// `pando rename`.
 pub fn rename(args: &RenameArgs) -> Outcome {
+    if let Some(remote) = Remote::of(&args.dir)? {
+        let change = serde_json::json!({ "name": args.new }).to_string();
+        let path = Remote::table(&args.table);
+        return remote.ask("PATCH", &path, Some(&mut change.as_bytes())).map(drop);
+    }
     let db = args.write.builder().open(&args.dir)?;
     db.rename_table(&args.table, &args.new)?;
     Ok(db.close()?)
@@ -46,6 +53,9 @@ pub fn rename(args: &RenameArgs) -> Outcome {
 
 /// `pando tables`.
 pub fn tables(args: &InspectArgs) -> Outcome {
+    if let Some(remote) = Remote::of(&args.database.dir)? {
+        return tables_remote(&remote, args);
+    }
     let db = args.database.open()?;
     let snapshot = db.snapshot()?;
     let columns = ["table", "layout", "approximate_records"];
@@ -60,8 +70,30 @@ pub fn tables(args: &InspectArgs) -> Outcome {
     rows.finish().map(drop).map_err(Failure::stdout)
 }
 
+fn tables_remote(remote: &Remote, args: &InspectArgs) -> Outcome {
+    let columns = ["table", "layout", "approximate_records"];
+    let mut rows = Rows::new(output::stdout(), args.format.format(), &columns).map_err(Failure::stdout)?;
+    let listed = remote.ask_json("GET", "/tables")?;
+    for table in listed.get("tables").and_then(Value::as_array).into_iter().flatten() {
+        let word = |name| table.get(name).and_then(Value::as_str).unwrap_or_default().as_bytes();
+        let records = table.get("approximate_entries").and_then(Value::as_u64).unwrap_or(0);
+        let cells = [Cell::Bytes(word("name")), Cell::Bytes(word("layout")), Cell::Number(records)];
+        rows.row(&cells).map_err(Failure::stdout)?;
+    }
+    rows.finish().map(drop).map_err(Failure::stdout)
+}
+
+/// The numbers of a server's answer.
+pub fn write_numbers(answer: &Map<String, Value>, format: FormatArgs) -> Outcome {
+    let numbers = answer.iter().filter_map(|(name, value)| Some((&name[..], Cell::Number(value.as_u64()?))));
+    output::write_record(format.format(), &numbers.collect::<Vec<_>>())
+}
+
 /// `pando stats`.
 pub fn stats(args: &InspectArgs) -> Outcome {
+    if let Some(remote) = Remote::of(&args.database.dir)? {
+        return write_numbers(&remote.ask_json("GET", "/stats")?, args.format);
+    }
     let db = args.database.open()?;
     let fields = stats_fields(&db.stats()?).map(|(name, value)| (name, Cell::Number(value)));
     output::write_record(args.format.format(), &fields)
@@ -73,6 +105,9 @@ const SHOWN: usize = 100;
 /// `pando check`.
 pub fn check(args: &InspectArgs) -> Outcome {
     let began = Instant::now();
+    if let Some(remote) = Remote::of(&args.database.dir)? {
+        return check_remote(&remote, args);
+    }
     let db = args.database.open()?;
     // What the log holds is checked as it is replayed; the trees are read here.
     let at_terminal = io::stderr().is_terminal();
@@ -114,8 +149,23 @@ pub fn check(args: &InspectArgs) -> Outcome {
     )))
 }
 
+fn check_remote(remote: &Remote, args: &InspectArgs) -> Outcome {
+    let found = remote.ask_json("POST", "/check")?;
+    write_numbers(&found, args.format)?;
+    if found.get("sound") == Some(&Value::Bool(true)) {
+        return Ok(());
+    }
+    for problem in found.get("problems").and_then(Value::as_array).into_iter().flatten() {
+        eprintln!("problem: {problem}");
+    }
+    Err(Failure::Damaged("the database is damaged; keep its directory as it is".to_owned()))
+}
+
 /// `pando checkpoint`.
 pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
+    if let Some(remote) = Remote::of(&args.dir)? {
+        return remote.ask("POST", "/checkpoint", None).map(drop);
+    }
     let db = args.write.builder().open(&args.dir)?;
     db.checkpoint()?;
     Ok(db.close()?)

@@ -6,6 +6,7 @@
 //!   [`options`]: what each option is set to;
 //! * [`import`] and [`export`]; [`backup`]: backup and restore; [`salvage`], when a directory is damaged;
 //! * [`demo`], and [`crash`]: the workload that is killed, behind `kills` and the demo;
+//! * [`remote`]: a server in the place of a directory;
 //! * [`serve`] and [`token`]: the server, which is a crate of its own; so is `bench`. [`profile`] watches any other
 //!   command.
 //!
@@ -30,6 +31,7 @@ mod options;
 mod output;
 mod profile;
 mod records;
+mod remote;
 mod salvage;
 mod scratch;
 mod serve;
@@ -48,7 +50,10 @@ use std::process::ExitCode;
 static ALLOCATOR: ::profile::Allocator<CountingAllocator> = ::profile::Allocator::new(CountingAllocator);
 
 fn main() -> ExitCode {
-    dispatch(Cli::parse())
+    match remote::expand(std::env::args_os().collect()).and_then(serve::expand) {
+        Ok(words) => dispatch(Cli::parse_from(words)),
+        Err(failure) => failure.report(),
+    }
 }
 
 fn dispatch(cli: Cli) -> ExitCode {

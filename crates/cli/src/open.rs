@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The database of a command that only reads.
 #[derive(Args, Debug)]
 pub struct Existing {
-    /// The database's directory
+    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
     pub dir: PathBuf,
     #[command(flatten)]
     pub memory: MemoryArgs,
@@ -49,6 +49,17 @@ pub enum DurabilityName {
     Buffered,
     /// Nothing at once: synced a moment later
     Lazy,
+}
+
+impl DurabilityName {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            DurabilityName::Sync => "sync",
+            DurabilityName::Buffered => "buffered",
+            DurabilityName::Lazy => "lazy",
+        }
+    }
 }
 
 impl From<DurabilityName> for Durability {

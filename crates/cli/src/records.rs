@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::open::{self, CreateArgs, Existing, WriteArgs};
 use crate::output::{self, Cell, FormatArgs, Rows};
+use crate::remote::{self, Remote};
 use crate::{text, values};
 use clap::Args;
 use pando::Span;
@@ -92,6 +93,12 @@ pub fn put(args: &PutArgs) -> Outcome {
         (None, Some("-")) => values::input(Path::new("-"))?,
         (None, value) => Box::new(io::Cursor::new(bytes(value.unwrap_or_default(), args.hex)?)),
     };
+    if let Some(remote) = Remote::of(&args.dir)? {
+        remote.make_table(&args.table)?;
+        let durability = args.create.write.durability.name();
+        let entry = format!("{}?durability={durability}", Remote::entry(&args.table, &key));
+        return remote.ask("PUT", &entry, Some(&mut value)).map(drop);
+    }
     let db = args.create.create(&args.dir)?;
     let table = db.table(&args.table)?;
     // Not `write`, which may run twice: the input comes once. A put alone conflicts with nobody.
@@ -104,6 +111,9 @@ pub fn put(args: &PutArgs) -> Outcome {
 /// `pando get`.
 pub fn get(args: &GetArgs) -> Outcome {
     let key = bytes(&args.key, args.hex)?;
+    if let Some(remote) = Remote::of(&args.database.dir)? {
+        return get_remote(&remote, &args.table, &key);
+    }
     let db = args.database.open()?;
     let snapshot = db.snapshot()?;
     let table = open::table(&snapshot, &args.table)?;
@@ -117,9 +127,29 @@ pub fn get(args: &GetArgs) -> Outcome {
     out.flush().map_err(Failure::stdout)
 }
 
+fn get_remote(remote: &Remote, table: &str, key: &[u8]) -> Outcome {
+    let absent_there = |failure| match failure {
+        // No table, no database: then it says so; a key that is absent comes without a word.
+        Failure::Engine(error) if error.message().starts_with("404") => absent(table, key),
+        other => other,
+    };
+    let response = remote.ask("GET", &Remote::entry(table, key), None).map_err(absent_there)?;
+    let mut out = io::stdout().lock();
+    io::copy(&mut response.into_body().into_reader(), &mut out).map_err(Failure::stdout)?;
+    out.flush().map_err(Failure::stdout)
+}
+
 /// `pando delete`.
 pub fn delete(args: &DeleteArgs) -> Outcome {
     let key = bytes(&args.key, args.hex)?;
+    if let Some(remote) = Remote::of(&args.dir)? {
+        // Only a key that is there: so it says whether there was one.
+        let deleted = remote.ask_if("DELETE", &Remote::entry(&args.table, &key), Some("*"), None);
+        return match deleted {
+            Err(Failure::Failed(message)) if message.ends_with("(412)") => Err(absent(&args.table, &key)),
+            done => done.map(drop),
+        };
+    }
     let db = args.write.builder().open(&args.dir)?;
     let table = open::table(&db.snapshot()?, &args.table)?;
     let removed = db.write(|tx| tx.remove(&table, &key))?;
@@ -130,6 +160,9 @@ pub fn delete(args: &DeleteArgs) -> Outcome {
 /// `pando scan`.
 pub fn scan(args: &ScanArgs) -> Outcome {
     let span = args.span()?;
+    if let Some(remote) = Remote::of(&args.database.dir)? {
+        return args.scan_remote(&remote, &span);
+    }
     let db = args.database.open()?;
     let snapshot = db.snapshot()?;
     let table = open::table(&snapshot, &args.table)?;
@@ -152,6 +185,24 @@ pub fn scan(args: &ScanArgs) -> Outcome {
 }
 
 impl ScanArgs {
+    fn scan_remote(&self, remote: &Remote, span: &Span) -> Outcome {
+        let mut path =
+            format!("{}/entries?start={}", Remote::table(&self.table), remote::escape(span.start()));
+        if let Some(end) = span.end() {
+            path.push_str(&format!("&end={}", remote::escape(end)));
+        }
+        path.push_str(&format!("&reverse={}&keys_only={}", self.reverse, self.keys_only));
+        if let Some(limit) = self.limit {
+            path.push_str(&format!("&limit={limit}"));
+        }
+        let columns: &[&str] = if self.keys_only { &["key"] } else { &["key", "value"] };
+        let mut rows = Rows::new(output::stdout(), self.format.format(), columns).map_err(Failure::stdout)?;
+        remote.each_record(&path, |key, value| {
+            rows.row(&[Cell::Bytes(key), Cell::Bytes(value)][..columns.len()]).map_err(Failure::stdout)
+        })?;
+        rows.finish().map(drop).map_err(Failure::stdout)
+    }
+
     fn span(&self) -> Outcome<Span> {
         let key = |text: &Option<String>| text.as_ref().map(|text| bytes(text, self.hex)).transpose();
         if let Some(prefix) = key(&self.prefix)? {

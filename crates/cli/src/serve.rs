@@ -1,11 +1,12 @@
 //! `serve`: a directory of databases over HTTP.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::open::WriteArgs;
 use crate::output::say;
 use crate::text;
 use clap::Args;
 use server::{Config, Server};
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,14 +18,19 @@ Examples:
   curl -X PUT --data-binary hello 'http://127.0.0.1:7263/v0/entity?id=greeting'
   curl 'http://127.0.0.1:7263/v0/entity?id=greeting'
 
-SIGTERM and Ctrl-C end it in order: no more connections, requests under way are answered, everything is synced.
-Each option can also be set by the variable that stands beside it.";
+SIGTERM and Ctrl-C end it in order: no more connections, requests under way are answered, all is synced.
+Each option can also be set by the variable that stands beside it, or in a TOML file (--config) under its
+name without the dashes, as in `max-body = \"1G\"`. The command line comes before variables,
+and those before the file.";
 
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
 pub struct ServeArgs {
     /// The directory that holds the databases, each in a directory of its name; created if it is missing
     dir: PathBuf,
+    /// A TOML file of options
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Where to listen; port 0 takes one that is free
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7263", env = "PANDO_LISTEN")]
     listen: SocketAddr,
@@ -79,6 +85,43 @@ pub struct ServeArgs {
     log: String,
 }
 
+/// The command line with what the file of `--config` says put before what stands there, which is heard last.
+pub fn expand(words: Vec<OsString>) -> Outcome<Vec<OsString>> {
+    if words.get(1).is_none_or(|command| command != "serve") {
+        return Ok(words);
+    }
+    let named =
+        words.iter().enumerate().find_map(|(at, word)| match word.to_str()?.strip_prefix("--config")? {
+            "" => words.get(at + 1).map(PathBuf::from),
+            rest => rest.strip_prefix('=').map(PathBuf::from),
+        });
+    let Some(path) = named else { return Ok(words) };
+    let shown = path.display();
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| Failure::Usage(format!("cannot read {shown}: {error}")))?;
+    let options: toml::Table =
+        text.parse().map_err(|error: toml::de::Error| Failure::Usage(format!("{shown}: {error}")))?;
+    let mut expanded = words[..2].to_vec();
+    for (name, value) in options {
+        let variable = format!("PANDO_{}", name.to_uppercase().replace('-', "_"));
+        if name == "config" || std::env::var_os(variable).is_some() {
+            continue;
+        }
+        expanded.push(match value {
+            toml::Value::Boolean(true) => format!("--{name}").into(),
+            toml::Value::Boolean(false) => continue,
+            toml::Value::String(text) => format!("--{name}={text}").into(),
+            toml::Value::Integer(number) => format!("--{name}={number}").into(),
+            other => {
+                let message = format!("{shown}: `{name}` is a {}, not an option's value", other.type_str());
+                return Err(Failure::Usage(message));
+            }
+        });
+    }
+    expanded.extend_from_slice(&words[2..]);
+    Ok(expanded)
+}
+
 /// `pando serve`.
 pub fn run(args: ServeArgs) -> Outcome {
     let level: LevelFilter = args.log.parse().expect("the argument takes these alone");
@@ -108,3 +151,36 @@ pub fn run(args: ServeArgs) -> Outcome {
 
 /// Less than this the HTTP library does not take.
 const LEAST_HEAD_BYTES: usize = 8 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn parsed(file: &str, words: &[&str]) -> Result<ServeArgs, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pando.toml");
+        std::fs::write(&path, file).unwrap();
+        let words = ["pando", "serve", "data", "--config", path.to_str().unwrap()]
+            .into_iter()
+            .chain(words.iter().copied());
+        let words = expand(words.map(Into::into).collect()).map_err(|failure| format!("{failure:?}"))?;
+        match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+            Command::Serve(args) => Ok(args),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn a_file_sets_options_and_the_command_line_comes_before_it() {
+        let file =
+            "listen = '127.0.0.1:1'\nmax-body = '1M'\ndrain = 3\nallow-anyone = true\ndurability = 'lazy'";
+        let args = parsed(file, &["--drain", "5"]).unwrap();
+        assert_eq!((args.listen.port(), args.max_body, args.drain, args.allow_anyone), (1, 1 << 20, 5, true));
+        assert_eq!(args.write.durability, crate::open::DurabilityName::Lazy);
+        for bad in ["max-body = 'x'", "nothing = 1", "drain = [1]", "drain", "drain = 1.5"] {
+            assert!(parsed(bad, &[]).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A database behind a server, where a command takes a directory: `http://HOST:PORT`, or `http://HOST:PORT/DATABASE` for
+//! another than `default`. The token is taken from `PANDO_TOKEN`.
+//!
+//! What the server answers becomes what the same command says of a directory, exit code included.
+
+use crate::failure::{Failure, Outcome};
+use crate::text;
+use pando::{Error, ErrorKind};
+use serde_json::{Map, Value};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use ureq::http::{Request, Response, header};
+use ureq::{Agent, Body, SendBody};
+
+/// The commands that a server can do.
+pub const COMMANDS: [&str; 10] =
+    ["put", "get", "delete", "scan", "tables", "rename", "stats", "check", "checkpoint", "compact"];
+
+/// The longest answer that is taken into memory.
+const ANSWER_BYTES: u64 = 16 << 20;
+
+/// A database of a server.
+#[derive(Debug)]
+pub struct Remote {
+    agent: Agent,
+    /// The database's address.
+    base: String,
+    token: Option<String>,
+}
+
+impl Remote {
+    /// If `dir` is an address, what is there.
+    pub fn of(dir: &Path) -> Outcome<Option<Self>> {
+        let Some(address) = dir.to_str() else { return Ok(None) };
+        if address.starts_with("https://") {
+            let message =
+                "https is not spoken: a tunnel or a proxy on this machine is (`http://127.0.0.1:...`)";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        let Some(rest) = address.strip_prefix("http://") else { return Ok(None) };
+        let (host, database) = rest.trim_end_matches('/').split_once('/').unwrap_or((rest, "default"));
+        let (host, database) =
+            (host.trim_end_matches('/'), if database.is_empty() { "default" } else { database });
+        let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None).build();
+        Ok(Some(Remote {
+            agent: Agent::new_with_config(config),
+            base: format!("http://{host}/v1/databases/{}", escape(database.as_bytes())),
+            token: std::env::var("PANDO_TOKEN").ok(),
+        }))
+    }
+
+    /// The path of a table, below the database.
+    pub fn table(name: &str) -> String {
+        format!("/tables/{}", escape(name.as_bytes()))
+    }
+
+    /// The path of a key.
+    pub fn entry(table: &str, key: &[u8]) -> String {
+        format!("{}/entries/{}", Remote::table(table), escape(key))
+    }
+
+    /// Asks, and answers what came if it is no refusal.
+    pub fn ask(&self, method: &str, path: &str, body: Option<&mut dyn Read>) -> Outcome<Response<Body>> {
+        self.ask_if(method, path, None, body)
+    }
+
+    /// Likewise; `if_match` makes it depend on the value that there is.
+    pub fn ask_if(
+        &self,
+        method: &str,
+        path: &str,
+        if_match: Option<&str>,
+        body: Option<&mut dyn Read>,
+    ) -> Outcome<Response<Body>> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if let Some(tag) = if_match {
+            request = request.header(header::IF_MATCH, tag);
+        }
+        let wrong = |error: ureq::http::Error| Failure::Usage(format!("{}: {error}", self.base));
+        let mut nothing = std::io::empty();
+        let body = body.or(if matches!(method, "POST" | "PUT") { Some(&mut nothing as _) } else { None });
+        let answered = match body {
+            Some(mut body) => self.agent.run(request.body(SendBody::from_reader(&mut body)).map_err(wrong)?),
+            None => self.agent.run(request.body(()).map_err(wrong)?),
+        };
+        let response = answered.map_err(|error| Failure::Failed(format!("{}: {error}", self.base)))?;
+        if response.status().as_u16() < 400 { Ok(response) } else { Err(refused(response)) }
+    }
+
+    /// Asks, and answers the object that came.
+    pub fn ask_json(&self, method: &str, path: &str) -> Outcome<Map<String, Value>> {
+        let response = self.ask(method, path, None)?;
+        let text = read_all(response)?;
+        serde_json::from_slice(&text)
+            .map_err(|error| Failure::Failed(format!("the server's answer: {error}")))
+    }
+
+    /// Makes the database and the table, if they are missing.
+    pub fn make_table(&self, name: &str) -> Outcome {
+        let made = self.ask("PUT", &Remote::table(name), None);
+        if !matches!(&made, Err(Failure::Engine(error)) if error.kind() == ErrorKind::Missing) {
+            return made.map(drop);
+        }
+        self.ask("PUT", "", None)?;
+        self.ask("PUT", &Remote::table(name), None).map(drop)
+    }
+
+    /// Runs `each` on every record that `path` answers.
+    pub fn each_record(&self, path: &str, mut each: impl FnMut(&[u8], &[u8]) -> Outcome) -> Outcome {
+        let response = self.ask("GET", path, None)?;
+        let broken = |error| Failure::system("read the server's answer", error);
+        for line in BufReader::new(response.into_body().into_reader()).lines() {
+            let line = line.map_err(broken)?;
+            let record: Map<String, Value> = serde_json::from_str(&line)
+                .map_err(|error| Failure::Failed(format!("the server's answer: {error}")))?;
+            if record.contains_key("cursor") {
+                break;
+            }
+            each(&bytes_of(&record, "key")?, &bytes_of(&record, "value")?)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a refusal means, as the engine would have said it.
+fn refused(response: Response<Body>) -> Failure {
+    let status = response.status();
+    let problem: Map<String, Value> =
+        read_all(response).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+    let word = |name| problem.get(name).and_then(Value::as_str);
+    let detail = word("detail").map_or_else(|| status.to_string(), str::to_owned);
+    let kind = match status.as_u16() {
+        400 => ErrorKind::Invalid,
+        404 => ErrorKind::Missing,
+        409 if word("type").is_some_and(|kind| kind.ends_with(":exists")) => ErrorKind::Exists,
+        409 if word("type").is_some_and(|kind| kind.ends_with(":mismatch")) => ErrorKind::Mismatch,
+        409 => ErrorKind::Conflict,
+        507 => ErrorKind::Full,
+        _ => return Failure::Failed(format!("{detail} ({})", status.as_u16())),
+    };
+    Failure::Engine(Error::new(kind, detail))
+}
+
+fn read_all(response: Response<Body>) -> Outcome<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut reader = response.into_body().into_reader().take(ANSWER_BYTES);
+    reader.read_to_end(&mut text).map_err(|error| Failure::system("read the server's answer", error))?;
+    Ok(text)
+}
+
+fn bytes_of(record: &Map<String, Value>, name: &str) -> Outcome<Vec<u8>> {
+    if let Some(text) = record.get(name).and_then(Value::as_str) {
+        return Ok(text.as_bytes().to_vec());
+    }
+    let digits = record.get(&format!("{name}_hex")).and_then(Value::as_str).unwrap_or_default();
+    text::from_hex(digits).map_err(Failure::Failed)
+}
+
+/// Bytes as a part of an address.
+pub fn escape(bytes: &[u8]) -> String {
+    let mut escaped = String::with_capacity(bytes.len());
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
+}
+
+/// `pando --url ADDRESS get TABLE KEY` is `pando get ADDRESS TABLE KEY`: the address stands where the directory would.
+pub fn expand(mut words: Vec<std::ffi::OsString>) -> Outcome<Vec<std::ffi::OsString>> {
+    let Some(flag) = words.get(1).and_then(|word| word.to_str()).map(str::to_owned) else { return Ok(words) };
+    let address = match flag.strip_prefix("--url=") {
+        Some(address) => address.into(),
+        None if flag == "--url" && words.len() > 2 => words.remove(2),
+        None => return Ok(words),
+    };
+    words.remove(1);
+    let command = words.get(1).and_then(|word| word.to_str()).unwrap_or_default();
+    if !COMMANDS.contains(&command) {
+        let known = COMMANDS.join(", ");
+        return Err(Failure::Usage(format!("with --url, the command is one of {known}, not {command:?}")));
+    }
+    words.insert(2, address);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_takes_the_place_of_a_directory() {
+        let words = |line: &str| line.split(' ').map(Into::into).collect::<Vec<std::ffi::OsString>>();
+        let expanded = |line: &str| expand(words(line)).ok();
+        assert_eq!(expanded("pando --url http://h get t k"), Some(words("pando get http://h t k")));
+        assert_eq!(
+            expanded("pando --url=http://h tables --json"),
+            Some(words("pando tables http://h --json"))
+        );
+        assert_eq!(expanded("pando get d t k"), Some(words("pando get d t k")));
+        assert_eq!(expanded("pando --url http://h salvage x"), None);
+        assert_eq!(expanded("pando"), Some(words("pando")));
+    }
+
+    #[test]
+    fn an_address_names_a_database() {
+        let base = |address: &str| Remote::of(Path::new(address)).unwrap().map(|remote| remote.base);
+        assert_eq!(base("http://h:1").as_deref(), Some("http://h:1/v1/databases/default"));
+        assert_eq!(base("http://h:1/").as_deref(), Some("http://h:1/v1/databases/default"));
+        assert_eq!(base("http://h:1/shop").as_deref(), Some("http://h:1/v1/databases/shop"));
+        assert_eq!(base("some/dir"), None);
+        assert!(Remote::of(Path::new("https://h")).is_err());
+    }
+}
