@@ -1,6 +1,7 @@
 //! What a table is asked for with: columns, parts of keys, indexes. Whether it holds together is `schema.rs`'s to say.
 
 use crate::value::{ColumnType, Value};
+use pando::{Error, Result};
 use std::borrow::Cow;
 
 /// How texts of a key are compared.
@@ -254,6 +255,60 @@ impl Definition {
     pub fn new(name: impl Into<String>) -> Self {
         let (columns, key, indexes) = (Vec::new(), Vec::new(), Vec::new());
         Definition { name: name.into(), columns, key, indexes, note: String::new() }
+    }
+
+    /// A table in words: columns with commas between, each its name, its type, and behind them as need be `key` (or
+    /// `key desc`), `null`, and `default` with a value, which may not have commas or spaces.
+    ///
+    /// ```
+    /// use rows::{Column, ColumnType, Definition};
+    /// let parsed = Definition::parse("people", "id int key, age int null, town text default Ulm")?;
+    /// let said = Definition::new("people")
+    ///     .column(Column::new("id", ColumnType::Int))
+    ///     .column(Column::new("age", ColumnType::Int).nullable())
+    ///     .column(Column::new("town", ColumnType::Text).default("Ulm"))
+    ///     .key(["id"]);
+    /// assert_eq!(parsed, said);
+    /// # pando::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid`: what cannot be understood.
+    pub fn parse(name: impl Into<String>, words: &str) -> Result<Self> {
+        let mut definition = Definition::new(name);
+        let mut key = Vec::new();
+        for words in words.split(',') {
+            let wrong = |what: &str| {
+                let message = format!(
+                    "column {:?}: {what}; say NAME TYPE [key [desc]] [null] [default VALUE]",
+                    words.trim()
+                );
+                Error::invalid(message)
+            };
+            let mut words = words.split_whitespace();
+            let (Some(name), Some(kind)) = (words.next(), words.next()) else {
+                return Err(wrong("no name and type"));
+            };
+            let kind =
+                ColumnType::from_name(kind).ok_or_else(|| wrong(&format!("there is no type {kind:?}")))?;
+            let mut column = Column::new(name, kind);
+            while let Some(word) = words.next() {
+                match word {
+                    "key" => key.push(Part::new(name)),
+                    "desc" if key.last().is_some_and(|part: &Part| part.column == name) => {
+                        key.last_mut().expect("it was just seen").descending = true;
+                    }
+                    "null" => column = column.nullable(),
+                    "default" => {
+                        let value = words.next().ok_or_else(|| wrong("no value behind `default`"))?;
+                        column = column.default(kind.parse(value).map_err(|message| wrong(&message))?);
+                    }
+                    word => return Err(wrong(&format!("{word:?} means nothing"))),
+                }
+            }
+            definition = definition.column(column);
+        }
+        Ok(definition.key(key))
     }
 
     /// The same with one more column, behind the others.

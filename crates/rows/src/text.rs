@@ -9,7 +9,7 @@
 //! | timestamp | `2024-02-29T12:00:00.5Z`, also with an offset; or microseconds | a string, or a number |
 //! | uuid | `00112233-4455-6677-8899-aabbccddeeff`, hyphens optional | a string |
 //! | bytes | hexadecimal | a string, hexadecimal |
-//! | json | as it is | as it is |
+//! | json | as it is | as it is, but that a document `null` alone comes back as null |
 //! | any | number or bool if it reads as one, else text | bool, number, string |
 //! | | `"12"`, as in JSON, for a text that reads as one | |
 //! | | `bytes'00ff'`, likewise `timestamp` and `uuid` | `{"bytes": "00ff"}`, likewise |
@@ -66,8 +66,9 @@ impl ColumnType {
     pub fn parse_json(self, json: &Json) -> Result<Value<'static>, String> {
         let mismatch = || format!("{json} is no {self}");
         match (self, json) {
-            (ColumnType::Json, json) => Ok(Value::json(json)),
+            // Before documents: a field that is null says that there is no document.
             (_, Json::Null) => Ok(Value::Null),
+            (ColumnType::Json, json) => Ok(Value::json(json)),
             (ColumnType::Any | ColumnType::Text, Json::String(text)) => Ok(Value::from(text.clone())),
             (ColumnType::Bool | ColumnType::Any, Json::Bool(value)) => Ok(Value::Bool(*value)),
             (ColumnType::Any, Json::Number(number)) => {
