@@ -80,6 +80,9 @@ pub struct Settings {
     /// The database's memory: 32MiB, 1GiB
     #[arg(long, value_parser = parse_bytes)]
     pub memory: Option<usize>,
+    /// How the tables are laid out; btree if not given
+    #[arg(long, value_name = "btree|lsm")]
+    pub layout: Option<pando::Layout>,
     /// Decides every random choice
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -227,12 +230,18 @@ impl Kept {
 }
 
 impl Settings {
+    /// The options of the workloads' tables.
+    pub fn table_options(&self) -> pando::TableOptions {
+        pando::TableOptions::with_layout(self.layout.unwrap_or_default())
+    }
+
     /// The flags that make a run another one, as they would be typed. Threads and durability stand in every row.
     fn describe(&self) -> String {
         let flags = [
             ("n", self.n.map(|n| n.to_string())),
             ("page-size", self.page_size.map(|bytes| bytes.to_string())),
             ("memory", self.memory.map(|bytes| bytes.to_string())),
+            ("layout", self.layout.map(|layout| layout.to_string())),
             ("seed", (self.seed != 1).then(|| self.seed.to_string())),
             ("batch-size", self.batch_size.map(|rows| rows.to_string())),
             ("iterations", self.iterations.map(|count| count.to_string())),

@@ -52,6 +52,9 @@ pub enum Command {
     Rename(inspect::RenameArgs),
     /// Serve a directory of databases over HTTP, until SIGTERM or Ctrl-C
     Serve(serve::ServeArgs),
+    /// Give a table another layout, and wait until it is rewritten; to lsm for writes far larger than memory, to btree
+    /// for reads and scans
+    Layout(inspect::LayoutArgs),
     /// Make, list and revoke the tokens of a served directory
     Token(token::TokenArgs),
     /// Read records from CSV, NDJSON or a directory tree

@@ -1,15 +1,17 @@
-//! `tables`, `rename`, `stats`, `check` and `checkpoint`: the database as a whole.
+//! `tables`, `rename`, `layout`, `stats`, `check` and `checkpoint`: the database as a whole.
 
 use crate::failure::{Failure, Outcome};
 use crate::open::{Existing, WriteArgs};
 use crate::output::{self, Cell, Format, FormatArgs, Rows};
 use crate::remote::Remote;
+use crate::text;
 use clap::Args;
-use pando::{CheckReport, DelayCause, Holder, Stats};
+use indicatif::ProgressBar;
+use pando::{CheckReport, DelayCause, Holder, Layout, Stats};
 use serde_json::{Map, Value};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(Args, Debug)]
 pub struct InspectArgs {
@@ -51,6 +53,35 @@ pub fn rename(args: &RenameArgs) -> Outcome {
     Ok(db.close()?)
 }
 
+#[derive(Args, Debug)]
+pub struct LayoutArgs {
+    /// The database's directory
+    dir: PathBuf,
+    /// The table's name
+    table: String,
+    /// The layout it is to have
+    #[arg(value_name = "btree|lsm")]
+    layout: Layout,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+/// `pando layout`: switches, and waits until the table is wholly in the new form.
+pub fn layout(args: &LayoutArgs) -> Outcome {
+    let db = args.write.builder().open(&args.dir)?;
+    db.set_layout(&args.table, args.layout)?;
+    let bar = ProgressBar::new_spinner();
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let before = db.stats()?.compacted_bytes;
+    let done = db.settle(|| {
+        let moved = db.stats().map_or(0, |stats| stats.compacted_bytes - before);
+        bar.set_message(format!("{} merged", text::size(moved)));
+    });
+    bar.finish_and_clear();
+    done?;
+    Ok(db.close()?)
+}
+
 /// `pando tables`.
 pub fn tables(args: &InspectArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.database.dir)? {
@@ -61,7 +92,7 @@ pub fn tables(args: &InspectArgs) -> Outcome {
     let columns = ["table", "layout", "approximate_records"];
     let mut rows = Rows::new(output::stdout(), args.format.format(), &columns).map_err(Failure::stdout)?;
     for table in snapshot.tables()? {
-        let layout = format!("{:?}", table.layout()).to_lowercase();
+        let layout = table.layout().name();
         let records = snapshot.approximate_len(&table)?;
         let cells =
             [Cell::Bytes(table.name().as_bytes()), Cell::Bytes(layout.as_bytes()), Cell::Number(records)];
@@ -172,7 +203,7 @@ pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
 }
 
 /// The counters worth a line, in the order of the layers.
-pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 52] {
+pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 54] {
     let held = |holder| stats.memory.held.of(holder) as u64;
     let pacing = &stats.pacing;
     let debt = |cause: DelayCause| pacing.debt_permille[cause as usize];
@@ -191,6 +222,8 @@ pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 52] {
         ("absorbed_records", stats.absorbed_records),
         ("memtable_bytes", stats.memtable_bytes),
         ("sealed_memtables", stats.sealed_memtables),
+        ("stacked_runs", stats.stacked_runs),
+        ("compacted_bytes", stats.compacted_bytes),
         ("pool_bytes", stats.pool_bytes),
         ("pool_faults", stats.pool_faults),
         ("pool_evictions", stats.pool_evictions),
@@ -234,9 +267,11 @@ pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 52] {
 }
 
 /// What a check found.
-pub fn check_fields(report: &CheckReport) -> [(&'static str, u64); 8] {
+pub fn check_fields(report: &CheckReport) -> [(&'static str, u64); 10] {
     [
         ("tables", report.tables),
+        ("lsm_tables", report.lsm_tables),
+        ("runs", report.runs),
         ("records_in_pages", report.records),
         ("record_bytes", report.record_bytes),
         ("leaf_pages", report.leaves),

@@ -2,7 +2,7 @@
 //!
 //! [`args`] is what can be typed. Each group of commands has a file:
 //!
-//! * [`records`]: put, get, delete, scan; [`inspect`]: tables, rename, stats, check, checkpoint; [`compact`];
+//! * [`records`]: put, get, delete, scan; [`inspect`]: tables, rename, layout, stats, check, checkpoint; [`compact`];
 //!   [`options`]: what each option is set to;
 //! * [`import`] and [`export`]; [`backup`]: backup and restore; [`salvage`], when a directory is damaged;
 //! * [`demo`], and [`crash`]: the workload that is killed, behind `kills` and the demo;
@@ -64,6 +64,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Scan(args) => records::scan(&args),
         Command::Tables(args) => inspect::tables(&args),
         Command::Rename(args) => inspect::rename(&args),
+        Command::Layout(args) => inspect::layout(&args),
         Command::Stats(args) => inspect::stats(&args),
         Command::Options(args) => options::run(&args),
         Command::Check(args) => inspect::check(&args),

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::text;
 use clap::{Args, ValueEnum};
-use pando::{Builder, Database, Durability, ErrorKind, Snapshot, Table};
+use pando::{Builder, Database, Durability, ErrorKind, Layout, Snapshot, Table, TableOptions};
 use std::path::{Path, PathBuf};
 
 /// The database of a command that only reads.
@@ -111,6 +111,26 @@ impl CreateArgs {
         match self.page_size {
             Some(bytes) => builder.page_bytes(bytes),
             None => builder,
+        }
+    }
+}
+
+/// Options of commands that make a missing table.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct TableArgs {
+    /// How the table is laid out; of an existing table, what it has [default: btree]
+    #[arg(long, value_name = "btree|lsm")]
+    pub layout: Option<Layout>,
+}
+
+impl TableArgs {
+    /// The table named `name`, made if it is missing.
+    pub fn table(self, db: &Database, name: &str) -> Outcome<Table> {
+        let Some(layout) = self.layout else { return Ok(db.table(name)?) };
+        let options = TableOptions::with_layout(layout);
+        match db.open_table(name, &options) {
+            Err(error) if error.kind() == ErrorKind::Missing => Ok(db.create_table(name, &options)?),
+            opened => Ok(opened?),
         }
     }
 }

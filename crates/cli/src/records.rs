@@ -1,7 +1,7 @@
 //! `put`, `get`, `delete` and `scan`: single records, and records in order.
 
 use crate::failure::{Failure, Outcome};
-use crate::open::{self, CreateArgs, Existing, WriteArgs};
+use crate::open::{self, CreateArgs, Existing, TableArgs, WriteArgs};
 use crate::output::{self, Cell, FormatArgs, Rows};
 use crate::remote::{self, Remote};
 use crate::{text, values};
@@ -27,6 +27,8 @@ pub struct PutArgs {
     /// KEY and VALUE are hexadecimal
     #[arg(long)]
     hex: bool,
+    #[command(flatten)]
+    options: TableArgs,
     #[command(flatten)]
     create: CreateArgs,
 }
@@ -100,7 +102,7 @@ pub fn put(args: &PutArgs) -> Outcome {
         return remote.ask("PUT", &entry, Some(&mut value)).map(drop);
     }
     let db = args.create.create(&args.dir)?;
-    let table = db.table(&args.table)?;
+    let table = args.options.table(&db, &args.table)?;
     // Not `write`, which may run twice: the input comes once. A put alone conflicts with nobody.
     let mut tx = db.begin()?;
     tx.put_reader(&table, &key, &mut value)?;

@@ -8,7 +8,8 @@ mod support;
 
 use base::seams::Random;
 use pando::{
-    Database, Durability, ErrorKind, Isolation, Result, Snapshot, Span, Table, TableOptions, Transaction,
+    Database, Durability, ErrorKind, Isolation, Layout, Result, Snapshot, Span, Table, TableOptions,
+    Transaction,
 };
 use pando::{TransactionOptions, limits};
 use std::collections::BTreeMap;
@@ -31,6 +32,10 @@ struct World {
 impl World {
     fn chance(&mut self, n: u64, of: u64) -> bool {
         self.random.chance(n, of)
+    }
+
+    fn layout(&mut self) -> Layout {
+        Layout::ALL[self.random.below(2) as usize]
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -302,9 +307,10 @@ fn transact(world: &mut World, db: &Database, committed: &Model) -> Result<Model
                 assert_eq!(tx.get(&table, b"").unwrap_err().kind(), ErrorKind::Missing);
             }
             (_, None) => {
-                tx.create_table(name, &TableOptions::default())?;
+                tx.create_table(name, &TableOptions::with_layout(world.layout()))?;
                 model.insert(name.into(), Records::new());
             }
+            (39, Some(table)) if world.chance(1, 4) => tx.set_layout(&table, world.layout())?,
             (1..4, _) => savepoints.push((tx.savepoint(), model.clone())),
             (4..6, _) if !savepoints.is_empty() => {
                 savepoints.truncate(world.random.below(savepoints.len() as u64) as usize + 1);
@@ -389,7 +395,14 @@ fn run(seed: u64) -> Result<()> {
         verify(&mut world, &snapshot, &then)?;
     }
     db.checkpoint()?;
-    assert_eq!(db.check()?.orphan_units, 0);
+    let report = db.check()?;
+    assert_eq!(report.orphan_units, 0);
+    if report.runs > report.tables {
+        // What several runs of an LSM table hold counts several times, until it is one.
+        verify(&mut world, &db.snapshot()?, &model)?;
+        db.compact(|_| {})?;
+        assert_eq!(db.check()?.orphan_units, 0);
+    }
     // Each table has its row in the catalog.
     let records: usize = model.values().map(|records| records.len() + 1).sum();
     assert_eq!(db.check()?.records, records as u64);

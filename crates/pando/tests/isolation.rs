@@ -1,14 +1,14 @@
 //! The anomalies of the Hermitage suite (Kleppmann 2014, after Adya 1999) against a real database, at both levels.
 //!
 //! Each row of the table names a history and how its last commit ends under serializable and under snapshot
-//! isolation; what must not be *seen* is asserted while it is played. Every row is played three times: with all the
-//! data in memory, with it in the tree, and with a checkpoint between the steps, so that the conflicts have to be
-//! found in memtables that are sealed and absorbed already.
+//! isolation; what must not be *seen* is asserted while it is played. Every row is played on a table of
+//! each layout three times: with all the data in memory, with it in the tree, and with a checkpoint between the steps,
+//! so that the conflicts have to be found in memtables that are sealed and absorbed already.
 
 mod histories;
 
 use histories::{BOTH, Outcome, options, restless};
-use pando::{Database, Durability, ErrorKind, Isolation, Table, Transaction};
+use pando::{Database, Durability, ErrorKind, Isolation, Layout, Table, TableOptions, Transaction};
 
 /// When checkpoints run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +18,15 @@ enum Churn {
     Between,
 }
 
-const CHURNS: [Churn; 3] = [Churn::Never, Churn::Before, Churn::Between];
+/// Each layout of the table, with each of these.
+const PLAYS: [(Layout, Churn); 6] = [
+    (Layout::BTree, Churn::Never),
+    (Layout::BTree, Churn::Before),
+    (Layout::BTree, Churn::Between),
+    (Layout::Lsm, Churn::Never),
+    (Layout::Lsm, Churn::Before),
+    (Layout::Lsm, Churn::Between),
+];
 
 /// A database whose table has x = 10 and y = 20.
 struct Stage {
@@ -29,9 +37,9 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(isolation: Isolation, churn: Churn) -> pando::Result<Stage> {
+    fn new(isolation: Isolation, layout: Layout, churn: Churn) -> pando::Result<Stage> {
         let db = restless().in_memory()?;
-        let table = db.table("t")?;
+        let table = db.create_table("t", &TableOptions::with_layout(layout))?;
         db.write(|tx| {
             tx.put(&table, b"x", &[10])?;
             tx.put(&table, b"y", &[20])
@@ -162,14 +170,15 @@ fn every_anomaly_is_allowed_or_refused_as_documented() -> Outcome {
         for (isolation, expected) in
             [(Isolation::Serializable, anomaly.serializable), (Isolation::Snapshot, anomaly.snapshot)]
         {
-            for churn in CHURNS {
-                let stage = Stage::new(isolation, churn)?;
+            for (layout, churn) in PLAYS {
+                let stage = Stage::new(isolation, layout, churn)?;
                 let verdict = match (anomaly.play)(&stage)?.commit() {
                     Ok(_) => Commits,
                     Err(error) if error.kind() == ErrorKind::Conflict => Refused,
                     Err(error) => return Err(error),
                 };
-                assert_eq!(verdict, expected, "{} under {isolation:?}, checkpoints {churn:?}", anomaly.name);
+                let place = format!("{} under {isolation:?}, {layout}, checkpoints {churn:?}", anomaly.name);
+                assert_eq!(verdict, expected, "{place}");
             }
         }
     }
@@ -415,10 +424,10 @@ const USES: [(&str, Use); 7] = [
 #[test]
 fn a_dropped_table_refuses_everybody_who_used_it_and_writes() -> Outcome {
     for isolation in BOTH {
-        for churn in CHURNS {
+        for (layout, churn) in PLAYS {
             for recreated in [false, true] {
                 for (name, work) in USES {
-                    let stage = Stage::new(isolation, churn)?;
+                    let stage = Stage::new(isolation, layout, churn)?;
                     let other = stage.db.table("other")?;
                     let mut tx = stage.begin()?;
                     work(&mut tx, &stage.table)?;
@@ -429,7 +438,7 @@ fn a_dropped_table_refuses_everybody_who_used_it_and_writes() -> Outcome {
                         stage.db.table("t")?;
                     }
                     let refused = tx.commit().map_err(|error| error.kind());
-                    let place = format!("{name} under {isolation:?}, checkpoints {churn:?}");
+                    let place = format!("{name} under {isolation:?}, {layout}, checkpoints {churn:?}");
                     assert_eq!(refused, Err(ErrorKind::Conflict), "{place}");
                     assert_eq!(stage.db.get(&other, b"k")?, None, "{place}");
                     stage.db.checkpoint()?;
@@ -444,7 +453,7 @@ fn a_dropped_table_refuses_everybody_who_used_it_and_writes() -> Outcome {
 #[test]
 fn of_two_who_make_the_same_table_one_is_refused() -> Outcome {
     for isolation in BOTH {
-        let stage = Stage::new(isolation, Churn::Never)?;
+        let stage = Stage::new(isolation, Layout::Lsm, Churn::Never)?;
         let (mut a, mut b) = (stage.begin()?, stage.begin()?);
         for tx in [&mut a, &mut b] {
             let table = tx.create_table("new", &Default::default())?;

@@ -8,7 +8,7 @@
 mod histories;
 
 use histories::{Outcome, options, restless, stress_time};
-use pando::{Database, Durability, Isolation, Snapshot, Table};
+use pando::{Database, Durability, Isolation, Layout, Snapshot, Table, TableOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -33,7 +33,9 @@ fn number(bytes: &[u8]) -> u64 {
 
 impl Pair {
     fn new(db: Database) -> pando::Result<Self> {
-        let (first, second) = (db.table("first")?, db.table("second")?);
+        // A transaction across both layouts.
+        let first = db.create_table("first", &TableOptions::with_layout(Layout::BTree))?;
+        let second = db.create_table("second", &TableOptions::with_layout(Layout::Lsm))?;
         Ok(Pair { db, first, second, acknowledged: AtomicU64::new(0), stop: AtomicBool::new(false) })
     }
 

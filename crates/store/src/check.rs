@@ -17,6 +17,10 @@ use std::sync::atomic::Ordering;
 pub struct Report {
     /// Tables with pages.
     pub tables: u64,
+    /// Of these, such as have the layout of LSM tables now: one that was switched has its new one once it was merged.
+    pub lsm_tables: u64,
+    /// Runs of records; a B+tree is one.
+    pub runs: u64,
     /// Records in pages; what only the memtables hold is not counted.
     pub records: u64,
     /// Bytes of their keys and values.
@@ -87,10 +91,17 @@ impl Store {
         for (table, layout) in tables.iter() {
             findings.report.tables += 1;
             match layout {
-                Layout::BTree(run) => self.check_run(run, table, of(table), &mut findings, &mut extents),
-                Layout::Lsm(stack) => stack.entries().iter().for_each(|entry| {
-                    self.check_delta(&entry.delta, table, of(table), &mut findings, &mut extents);
-                }),
+                Layout::BTree(run) => {
+                    findings.report.runs += 1;
+                    self.check_run(run, table, of(table), &mut findings, &mut extents);
+                }
+                Layout::Lsm(stack) => {
+                    findings.report.lsm_tables += 1;
+                    findings.report.runs += stack.entries().len() as u64;
+                    stack.entries().iter().for_each(|entry| {
+                        self.check_delta(&entry.delta, table, of(table), &mut findings, &mut extents);
+                    });
+                }
             }
             progress(&findings.report);
         }

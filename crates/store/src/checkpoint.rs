@@ -43,7 +43,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 /// How often a merge says how far it is, in records.
-const PROGRESS_RECORDS: u64 = 64;
+pub(crate) const PROGRESS_RECORDS: u64 = 64;
 
 /// Where a checkpoint stands: the step that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -231,8 +231,9 @@ impl Store {
             memory: dirty_pages_charge(&self.account, self.shares.dirty_bytes),
         };
         checkpoint.quota.bytes = checkpoint.usual_quota();
-        let records = checkpoint.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
+        let records: u64 = checkpoint.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
         self.merging.begin(checkpoint.merging_bytes(), records);
+        self.merging.expect(checkpoint.records_to_compact(records));
         Ok(checkpoint)
     }
 

@@ -38,6 +38,8 @@ pub struct Options {
     /// What is merged of an LSM table at a time, in bytes: between two of these, checkpoints that writers wait for
     /// come.
     pub slice_bytes: u64,
+    /// So many runs of a size are merged into one, of an LSM table; 2 or more. Fewer for simulations.
+    pub fan: usize,
     /// What the writes of one transaction may hold in memory before they are spilled; `None`: a sixteenth of the
     /// memory, at most 256 MiB. More than a block of the log holds (about 60 MiB of keys and values) is spilled always.
     pub write_set_bytes: Option<usize>,
@@ -63,6 +65,7 @@ impl Default for Options {
             max_log_bytes: 1 << 30,
             max_log_records: 16_000_000,
             slice_bytes: 32 << 20,
+            fan: crate::lsm::plan::FAN,
             write_set_bytes: None,
             database: None,
             read_only: false,

@@ -110,6 +110,12 @@ impl Merging {
         self.bytes.store(bytes, Ordering::Relaxed); // Relaxed: likewise.
     }
 
+    /// There are about so many records to merge besides, of LSM tables: the memory of the memtables comes back only
+    /// when these are merged, too, so that they count as part of the way.
+    pub fn expect(&self, records: u64) {
+        self.records.fetch_add(records, Ordering::Relaxed); // Relaxed: see `Merging`.
+    }
+
     pub fn advance(&self, records: u64) {
         self.done.fetch_add(records, Ordering::Relaxed); // Relaxed: see `Merging`.
     }

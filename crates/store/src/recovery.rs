@@ -321,6 +321,7 @@ impl Parts {
             wanted: Wanted::default(),
             compacted: AtomicU32::new(0),
             slice_bytes: options.slice_bytes,
+            fan: options.fan,
             pins,
             catalog_changed: AtomicU64::new(last.0),
             noted: AtomicU64::new(self.superblock.checkpoint.0),

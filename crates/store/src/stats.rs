@@ -59,6 +59,10 @@ pub struct Stats {
     pub spills: u64,
     /// Runs of such transactions that wait for a checkpoint.
     pub attached_runs: u64,
+    /// Runs that LSM tables have, all together.
+    pub stacked_runs: u64,
+    /// About how many bytes of records their merges have moved.
+    pub compacted_bytes: u64,
     /// Memory of the page pool, in bytes.
     pub pool_bytes: u64,
     /// Pages read from disk.
@@ -173,6 +177,8 @@ impl Store {
             absorbed_records: tally(&tallies.absorbed_records),
             spills: tally(&tallies.spills),
             attached_runs: self.attached_runs() as u64,
+            stacked_runs: self.stacked_runs(),
+            compacted_bytes: tally(&tallies.compacted_bytes),
             readers: self.slots.held() as u64,
             expired_readers: self.expiry.count(),
             views: self.views.count() as u64,

@@ -70,6 +70,8 @@ pub struct Store {
     pub(crate) compacted: AtomicU32,
     /// What is merged of an LSM table at a time.
     pub(crate) slice_bytes: u64,
+    /// So many runs of a size are merged into one.
+    pub(crate) fan: usize,
     /// Checkpoints whose pages and log somebody copies.
     pub(crate) pins: Pins,
     /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.
@@ -102,6 +104,7 @@ pub(crate) struct Tallies {
     pub seals: AtomicU64,
     pub absorbed_records: AtomicU64,
     pub spills: AtomicU64,
+    pub compacted_bytes: AtomicU64,
     pub edits: Mutex<page::EditCounters>,
 }
 

@@ -11,7 +11,7 @@ use txn::{Durability, Isolation};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn options(slice_bytes: u64) -> Options {
+fn options((slice_bytes, fan): Merging) -> Options {
     Options {
         page_bytes: Some(4096),
         memory_bytes: 4 << 20,
@@ -19,12 +19,16 @@ fn options(slice_bytes: u64) -> Options {
         large_bytes: 9_000,
         piece_bytes: 4096,
         slice_bytes,
+        fan,
         ..Options::default()
     }
 }
 
-fn open(dir: &Arc<dyn Dir>, slice_bytes: u64) -> Arc<Store> {
-    store::open_or_create(Arc::clone(dir), &options(slice_bytes)).unwrap()
+/// Bytes of a slice, and how many runs are merged into one.
+type Merging = (u64, usize);
+
+fn open(dir: &Arc<dyn Dir>, merging: Merging) -> Arc<Store> {
+    store::open_or_create(Arc::clone(dir), &options(merging)).unwrap()
 }
 
 fn begin(store: &Arc<Store>) -> Transaction {
@@ -136,8 +140,8 @@ fn a_table_that_is_switched_again_and_again_is_a_map() {
 fn run(seed: u64, layout: WantedLayout, switches: u64) {
     let mut random = Random::seeded(seed);
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
-    let slice_bytes = [2_000, 20_000, 1 << 20][random.below(3) as usize];
-    let mut store = open(&dir, slice_bytes);
+    let merging = ([2_000, 20_000, 1 << 20][random.below(3) as usize], [2, 3, 8][random.below(3) as usize]);
+    let mut store = open(&dir, merging);
     let mut table = create(&store, "t", layout);
     let mut model = Model::new();
     let mut held: Vec<(Snapshot, Model)> = Vec::new();
@@ -176,7 +180,7 @@ fn run(seed: u64, layout: WantedLayout, switches: u64) {
             95 => {
                 held.clear();
                 store.close().unwrap();
-                store = open(&dir, slice_bytes);
+                store = open(&dir, merging);
                 table = store.snapshot().unwrap().table("t").unwrap().unwrap();
             }
             96 => {

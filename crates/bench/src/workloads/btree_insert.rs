@@ -14,7 +14,7 @@ use crate::measure::Meter;
 use crate::records::{check_ascending, permutation};
 use crate::report::Row;
 use crate::{Failure, Outcome, ensure};
-use pando::{Database, Table, TableOptions};
+use pando::{Database, Table};
 use std::collections::BTreeMap;
 
 pub(super) const NAME: &str = "btree-insert";
@@ -79,7 +79,7 @@ fn editor(settings: &Settings, keys: &[u32]) -> Outcome<Vec<Row>> {
         .collect())
 }
 
-type Insert = fn(&Database, &[u32]) -> Outcome<Table>;
+type Insert = fn(&Settings, &Database, &[u32]) -> Outcome<Table>;
 
 fn transactions(
     settings: &Settings,
@@ -90,7 +90,7 @@ fn transactions(
 ) -> Outcome<Vec<Row>> {
     let bed = Bed::new(settings, durability)?;
     let mut meter = Meter::start(Some(&bed.db))?;
-    let table = insert(&bed.db, keys)?;
+    let table = insert(settings, &bed.db, keys)?;
     let inserted = meter.lap()?;
     bed.db.checkpoint()?;
     let absorbed = meter.lap()?;
@@ -105,9 +105,9 @@ fn transactions(
     Ok(vec![row(without, inserted), row(with, absorbed).edits(&counters)])
 }
 
-fn insert_in_one(db: &Database, keys: &[u32]) -> Outcome<Table> {
+fn insert_in_one(settings: &Settings, db: &Database, keys: &[u32]) -> Outcome<Table> {
     let mut tx = db.begin()?;
-    let table = tx.create_table("rows", &TableOptions::default())?;
+    let table = tx.create_table("rows", &settings.table_options())?;
     for key in keys {
         tx.insert(&table, &key.to_be_bytes(), b"")?;
     }
@@ -115,8 +115,8 @@ fn insert_in_one(db: &Database, keys: &[u32]) -> Outcome<Table> {
     Ok(table)
 }
 
-fn insert_in_many(db: &Database, keys: &[u32]) -> Outcome<Table> {
-    let table = db.create_table("rows", &TableOptions::default())?;
+fn insert_in_many(settings: &Settings, db: &Database, keys: &[u32]) -> Outcome<Table> {
+    let table = db.create_table("rows", &settings.table_options())?;
     for key in keys {
         let mut tx = db.begin()?;
         tx.insert(&table, &key.to_be_bytes(), b"")?;

@@ -14,7 +14,7 @@ use crate::measure::Meter;
 use crate::records::{Records, check_ascending};
 use crate::report::Row;
 use crate::{Outcome, ensure};
-use pando::{Database, Table, TableOptions};
+use pando::{Database, Table};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -63,7 +63,7 @@ fn ascending(settings: &Settings, records: Records, n: u64) -> Outcome<Vec<Row>>
     let durability = settings.durability.unwrap_or(Durability::Sync);
     let bed = Bed::new(settings, durability)?;
     let mut meter = Meter::start(Some(&bed.db))?;
-    let table = bed.db.create_table("records", &TableOptions::default())?;
+    let table = bed.db.create_table("records", &settings.table_options())?;
     let made = (0..n).map(|i| {
         let mut value = Vec::new();
         records.value(i, &mut value);
@@ -102,7 +102,7 @@ pub(super) fn insert(db: &Database, table: &Table, records: Records, n: u64, bat
 /// A table of records `0..n`, checkpointed, in a database that workloads read from.
 pub(super) fn loaded(settings: &Settings, records: Records, n: u64) -> Outcome<(Bed, Table)> {
     let bed = Bed::new(settings, load_durability(settings))?;
-    let table = bed.db.create_table("records", &TableOptions::default())?;
+    let table = bed.db.create_table("records", &settings.table_options())?;
     insert(&bed.db, &table, records, n, settings.batch_size.unwrap_or(BATCH_ROWS))?;
     bed.db.checkpoint()?;
     records.check(n, &mut bed.db.snapshot()?.cursor(&table, ..)?)?;
@@ -150,7 +150,7 @@ fn measure(
     let durability = settings.durability.unwrap_or(Durability::Sync);
     let bed = Bed::new(settings, durability)?;
     let mut meter = Meter::start(Some(&bed.db))?;
-    let table = bed.db.create_table("records", &TableOptions::default())?;
+    let table = bed.db.create_table("records", &settings.table_options())?;
     fill(&bed.db, &table)?;
     let committed = meter.lap()?;
     bed.db.checkpoint()?;

@@ -19,7 +19,7 @@ use crate::measure::{Meter, Usage, resident_bytes};
 use crate::records::{Records, check_ascending};
 use crate::report::Row;
 use crate::{Outcome, ensure};
-use pando::{BackupOptions, Database, Table, TableOptions};
+use pando::{BackupOptions, Database, Table};
 use std::io;
 
 pub(super) const NAME: &str = "ceilings";
@@ -52,7 +52,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     };
 
     let mut bed = Bed::new(settings, durability)?;
-    let table = bed.db.create_table("records", &TableOptions::default())?;
+    let table = bed.db.create_table("records", &settings.table_options())?;
     let mut meter = Meter::start(Some(&bed.db))?;
     bulk::load(&bed.db, &table, records, n)?;
     bed.db.checkpoint()?;
@@ -63,7 +63,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     put_again(&bed.db, &table, records, puts, settings.batch_size.unwrap_or(BATCH_ROWS))?;
     phase("puts", puts, meter.lap()?, &bed.db)?;
 
-    let other = bed.db.create_table("rows", &TableOptions::default())?;
+    let other = bed.db.create_table("rows", &settings.table_options())?;
     let mut meter = Meter::start(Some(&bed.db))?;
     one_transaction(&bed.db, &other, rows)?;
     phase("one transaction", rows, meter.lap()?, &bed.db)?;

@@ -15,7 +15,7 @@ use crate::measure::Meter;
 use crate::records::{Records, Scan};
 use crate::report::Row;
 use crate::{Outcome, ensure};
-use pando::{Database, Table, TableOptions};
+use pando::{Database, Table};
 
 pub(super) const NAME: &str = "delete-churn";
 const DEFAULT_N: u64 = 500_000;
@@ -29,7 +29,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     let records = bulk::records(settings);
     let durability = settings.durability.unwrap_or(Durability::Buffered);
     let mut bed = Bed::new(settings, durability)?;
-    let table = bed.db.create_table("records", &TableOptions::default())?;
+    let table = bed.db.create_table("records", &settings.table_options())?;
     bulk::insert(&bed.db, &table, records, n, batch)?;
     bed.db.checkpoint()?;
 
@@ -44,7 +44,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     drop(table);
     let room = bed.closed_room()?;
     bed.reopen()?;
-    let table = bed.db.open_table("records", &TableOptions::default())?;
+    let table = bed.db.open_table("records", &settings.table_options())?;
     check(records, turns, n, &mut bed.db.snapshot()?.cursor(&table, ..)?)?;
 
     let live_bytes = n * records.record_bytes() as u64;

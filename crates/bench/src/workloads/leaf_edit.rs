@@ -15,7 +15,6 @@ use crate::measure::Meter;
 use crate::records::{check_ascending, permutation};
 use crate::report::Row;
 use crate::{Failure, Outcome, ensure};
-use pando::TableOptions;
 
 pub(super) const NAME: &str = "leaf-edit";
 const DEFAULT_N: u64 = 10_000;
@@ -67,7 +66,7 @@ fn transaction(settings: &Settings, keys: &[[u8; 8]], order: &str) -> Outcome<Ve
     let bed = Bed::with(settings, durability, |builder| builder.checkpoint_bytes(NO_CHECKPOINT_BYTES))?;
     let mut meter = Meter::start(Some(&bed.db))?;
     let mut tx = bed.db.begin()?;
-    let table = tx.create_table("rows", &TableOptions::default())?;
+    let table = tx.create_table("rows", &settings.table_options())?;
     for key in keys {
         tx.insert(&table, key, key)?;
     }

@@ -5,6 +5,7 @@ mod btree_insert;
 mod bulk;
 mod ceilings;
 mod delete_churn;
+mod kv_load;
 mod leaf_edit;
 mod point_get;
 mod range_delete;
@@ -27,7 +28,7 @@ pub struct Workload {
 }
 
 /// All of them, in the order of `--list`.
-pub const ALL: [Workload; 12] = [
+pub const ALL: [Workload; 13] = [
     Workload { name: btree_insert::NAME, run: btree_insert::run },
     Workload { name: leaf_edit::NAME, run: leaf_edit::run },
     Workload { name: read_start::NAME, run: read_start::run },
@@ -37,6 +38,7 @@ pub const ALL: [Workload; 12] = [
     Workload { name: scan::NAME, run: scan::run },
     Workload { name: delete_churn::NAME, run: delete_churn::run },
     Workload { name: range_delete::NAME, run: range_delete::run },
+    Workload { name: kv_load::NAME, run: kv_load::run },
     Workload { name: steady::NAME, run: steady::run },
     Workload { name: ceilings::NAME, run: ceilings::run },
     Workload { name: baseline::NAME, run: baseline::run },

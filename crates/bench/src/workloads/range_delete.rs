@@ -12,7 +12,7 @@ use crate::measure::{Meter, Usage};
 use crate::records::check_ascending;
 use crate::report::Row;
 use crate::{Outcome, ensure};
-use pando::{Database, Table, TableOptions};
+use pando::{Database, Table};
 
 pub(super) const NAME: &str = "range-delete";
 const DEFAULT_N: u64 = 1_000_000;
@@ -25,7 +25,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     let value_bytes = settings.value_bytes.unwrap_or(VALUE_BYTES);
     let durability = settings.durability.unwrap_or(Durability::Sync);
     let bed = Bed::new(settings, durability)?;
-    let table = bed.db.create_table("records", &TableOptions::default())?;
+    let table = bed.db.create_table("records", &settings.table_options())?;
     load(&bed.db, &table, n, settings.batch_size.unwrap_or(BATCH_ROWS), value_bytes)?;
     bed.db.checkpoint()?;
 

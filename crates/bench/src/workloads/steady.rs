@@ -21,7 +21,7 @@ use crate::records::Records;
 use crate::report::Row;
 use crate::{Outcome, ensure};
 use hdrhistogram::Histogram;
-use pando::{Database, Holder, Snapshot, Table, TableOptions};
+use pando::{Database, Holder, Snapshot, Table};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     let mut latest: Vec<u32> = vec![0; n as usize];
     let before = resident_bytes().unwrap_or(0);
     let bed = Bed::with(settings, durability, |builder| builder.max_pinned_space_bytes(u64::MAX))?;
-    let table = bed.db.create_table("records", &TableOptions::default())?;
+    let table = bed.db.create_table("records", &settings.table_options())?;
     bulk::insert(&bed.db, &table, records, n, settings.batch_size.unwrap_or(BATCH_ROWS))?;
     bed.db.checkpoint()?;
     let snapshot = bed.db.snapshot()?;

@@ -18,7 +18,7 @@ use crate::records::check_ascending;
 use crate::report::Row;
 use crate::{Outcome, alloc};
 use hdrhistogram::Histogram;
-use pando::{Database, Table, TableOptions, Transaction};
+use pando::{Database, Table, Transaction};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,7 @@ fn measure(settings: &Settings, plan: Plan) -> Outcome<Row> {
         true => builder.checkpoint_records((plan.rows() / LONG_SEALS).max(1)),
         false => builder,
     })?;
-    let table = bed.db.create_table("rows", &TableOptions::default())?;
+    let table = bed.db.create_table("rows", &settings.table_options())?;
     let mut meter = Meter::start(Some(&bed.db))?;
     let began = Instant::now();
     let client = |thread| Client::new(plan, thread, &bed.db, &table, began).run();

@@ -9,7 +9,7 @@ mod csv_input;
 mod ndjson_input;
 
 use crate::failure::{Failure, Outcome};
-use crate::open::CreateArgs;
+use crate::open::{CreateArgs, TableArgs};
 use crate::output::say;
 use crate::values::SHORT_BYTES;
 use crate::{text, tree};
@@ -64,6 +64,8 @@ pub struct ImportArgs {
     #[arg(long, conflicts_with_all = ["threads", "batch"])]
     bulk: bool,
     #[command(flatten)]
+    options: TableArgs,
+    #[command(flatten)]
     create: CreateArgs,
 }
 
@@ -82,7 +84,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
     // The input is opened first: a name mistyped creates no database.
     let items = args.items()?;
     let db = args.create.create(&args.dir)?;
-    let table = db.table(&args.table)?;
+    let table = args.options.table(&db, &args.table)?;
     let begun = Instant::now();
     let bar = progress();
     let loaded = if args.bulk {

@@ -9,7 +9,7 @@
 //!   are many, they are carried out in the deltas below, as in a B+tree, and none is kept.
 
 use super::stack::{MOST_STACKED, Stacked};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, PROGRESS_RECORDS};
 use base::{Result, TableId};
 use memtable::{Found, Memtable};
 use page::Value;
@@ -21,9 +21,6 @@ use std::sync::{Arc, Mutex};
 pub(super) const UPPER_BITS: BitsPerKey = BitsPerKey(14);
 /// What range deletes of one delta may take in memory, in bytes.
 pub(super) const MOST_RANGES_BYTES: usize = 64 << 10;
-/// How often a merge says how far it is, in records.
-const PROGRESS_RECORDS: u64 = 64;
-
 /// Builds a table's delta.
 pub(super) type Build<'a> = DeltaBuilder<'a, &'a Mutex<space::Space>>;
 

@@ -16,7 +16,7 @@ use super::plan::{Plan, Size, plan};
 use super::stack::{Role, Stack, Stacked};
 use crate::attach::{Absorb, Attached};
 use crate::catalog::WantedLayout;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, PROGRESS_RECORDS};
 use crate::tables::Layout;
 use base::sync::lock;
 use base::{CheckpointNo, Result, TableId};
@@ -24,6 +24,7 @@ use page::Value;
 use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Ranges, Run};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The filter of the lowest delta, which has most of the keys: one absent key in a hundred passes.
 const LOWEST_BITS: BitsPerKey = BitsPerKey(10);
@@ -70,7 +71,7 @@ impl Checkpoint<'_> {
             Some(Layout::Lsm(stack)) => stack.clone(),
         };
         let mut entries = stack.entries().to_vec();
-        match plan(&sizes(&entries, self.store.page_bytes), wanted, self.quota.wholly) {
+        match plan(&sizes(&entries, self.store.page_bytes), wanted, self.quota.wholly, self.store.fan) {
             Plan::Rest => return Ok(false),
             Plan::Begin(range) => {
                 let filling = range.end() + 1;
@@ -97,6 +98,8 @@ impl Checkpoint<'_> {
     fn slice(&mut self, table: TableId, entries: &mut Vec<Stacked>, filling: usize) -> Result<()> {
         let moved = self.round(table, entries, filling, self.quota.bytes)?;
         self.quota.bytes = self.quota.bytes.saturating_sub(moved.max(1));
+        // Relaxed: a tally, which orders nothing.
+        self.store.tallies.compacted_bytes.fetch_add(moved, Ordering::Relaxed);
         Ok(())
     }
 
@@ -159,7 +162,7 @@ impl Checkpoint<'_> {
         let builder = DeltaBuilder::resume(&filled, site, self.buffer_bytes(), bits)?;
         let mut builder = builder.of_table(table);
         let mut merge = Merge::open(sources, site.pool, site.reader)?;
-        let mut moved = 0;
+        let (mut moved, mut records) = (0, 0_u64);
         let mut last = Vec::new();
         let until = loop {
             if moved >= quota {
@@ -176,6 +179,10 @@ impl Checkpoint<'_> {
                 Value::Large(_) | Value::Deleted => 0,
             };
             moved += (key.len() + value_bytes) as u64 + RECORD_BYTES;
+            records += 1;
+            if records.is_multiple_of(PROGRESS_RECORDS) {
+                self.store.merging.advance(PROGRESS_RECORDS);
+            }
             if !is_lowest || value != Value::Deleted {
                 builder.add(key, value)?;
             }

@@ -90,24 +90,34 @@ impl Store {
         let wanted = self.wanted.of(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
         let is_due = |(table, layout): (TableId, &Layout)| {
             let wanted = wanted.get(&table).copied().unwrap_or_default();
-            is_due(layout, wanted, self.page_bytes, wholly)
+            is_due(self, layout, wanted, wholly)
         };
         Ok(tables.iter().filter(|(table, _)| *table >= TableId::FIRST_USER).any(is_due))
     }
 }
 
 impl Store {
+    /// Runs that LSM tables have.
+    pub(crate) fn stacked_runs(&self) -> u64 {
+        let runs = |(_, layout): (TableId, &Layout)| match layout {
+            Layout::BTree(_) => 0,
+            Layout::Lsm(stack) => stack.entries().len() as u64,
+        };
+        self.views.with_current(|view| view.tables.iter().map(runs).sum())
+    }
+
     /// How a table is laid out now, with its runs; `None`: it has none.
     pub fn layout_of(&self, table: &Table) -> Option<Layout> {
         self.views.with_current(|view| view.tables.get(table.id()).cloned())
     }
 }
 
-fn is_due(layout: &Layout, wanted: WantedLayout, page_bytes: usize, wholly: bool) -> bool {
+fn is_due(store: &Store, layout: &Layout, wanted: WantedLayout, wholly: bool) -> bool {
     match layout {
         Layout::BTree(_) => wanted != WantedLayout::BTree,
         Layout::Lsm(stack) => {
-            plan::plan(&compact::sizes(stack.entries(), page_bytes), wanted, wholly) != plan::Plan::Rest
+            let sizes = compact::sizes(stack.entries(), store.page_bytes);
+            plan::plan(&sizes, wanted, wholly, store.fan) != plan::Plan::Rest
         }
     }
 }
@@ -127,6 +137,23 @@ impl Checkpoint<'_> {
         PACE * (self.merging_bytes() + attached)
     }
 
+    /// About how many records will be merged within the quota, if the memtables have `records`.
+    pub(crate) fn records_to_compact(&self, records: u64) -> u64 {
+        let moving = |(_, layout): (TableId, &Layout)| match layout {
+            Layout::BTree(_) => 0,
+            // What moves already, or what would if the memtable's part were one delta too many.
+            Layout::Lsm(stack) => {
+                let bytes = |entry: &Stacked| entry.delta.records.bytes;
+                let moves =
+                    stack.entries().iter().filter(|entry| entry.role == Role::Moves).map(bytes).sum::<u64>();
+                if moves > 0 { moves } else { self.merging_bytes() }
+            }
+        };
+        let bytes: u64 = self.tables.iter().map(moving).sum();
+        let record_bytes = (self.merging_bytes() / records.max(1)).max(1);
+        bytes.min(self.quota.bytes) / record_bytes
+    }
+
     /// The tables that are due, those first that come after the one that was compacted last.
     pub(crate) fn due_for_compaction(&self) -> Result<VecDeque<TableId>> {
         if self.quota.bytes == 0 {
@@ -134,7 +161,7 @@ impl Checkpoint<'_> {
         }
         let mut due = VecDeque::new();
         for (table, layout) in self.tables.iter() {
-            if is_due(layout, self.wanted(table)?, self.store.page_bytes, self.quota.wholly) {
+            if is_due(self.store, layout, self.wanted(table)?, self.quota.wholly) {
                 due.push_back(table);
             }
         }

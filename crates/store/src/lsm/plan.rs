@@ -15,8 +15,10 @@ use super::stack::{MOST_STACKED, Role};
 use crate::catalog::WantedLayout;
 use std::ops::RangeInclusive;
 
-/// So many neighbours of a class are merged, and so many times larger is the next class.
-const FAN: usize = 8;
+/// So many neighbours of a class are merged; simulations merge sooner.
+pub const FAN: usize = 8;
+/// So many times larger is the next class.
+const CLASS_RATIO: u64 = FAN as u64;
 /// The smallest class ends here, in bytes.
 const LEAST_CLASS_BYTES: u64 = 256 << 10;
 /// All are merged when those above come to this share of the lowest: one half.
@@ -54,13 +56,13 @@ pub enum Plan {
     BecomeBTree,
 }
 
-/// The plan for a stack of these sizes, newest first. `wholly`: until nothing is left to merge.
-pub fn plan(sizes: &[Size], wanted: WantedLayout, wholly: bool) -> Plan {
+/// The plan for a stack of these sizes, newest first. `wholly`: until nothing is left to merge. `fan`: see [`FAN`].
+pub fn plan(sizes: &[Size], wanted: WantedLayout, wholly: bool, fan: usize) -> Plan {
     let Some((lowest, above)) = sizes.split_last() else { return Plan::Rest };
     let fresh = sizes.iter().take_while(|size| size.role == Role::Rests).count();
     if fresh < sizes.len() {
         let filling = (fresh..sizes.len()).find(|&at| sizes[at].role == Role::Fills);
-        return match (tier(&sizes[..fresh]), filling) {
+        return match (tier(&sizes[..fresh], fan), filling) {
             (Some(tier), _) => Plan::Begin(tier),
             (None, Some(at)) => Plan::GoOn(at),
             (None, None) => Plan::Rest,
@@ -81,7 +83,7 @@ pub fn plan(sizes: &[Size], wanted: WantedLayout, wholly: bool) -> Plan {
     if !above.is_empty() && (is_much || wholly) {
         return all;
     }
-    match tier(above) {
+    match tier(above, fan) {
         Some(tier) => Plan::Begin(tier),
         None if !lowest.filtered => Plan::Begin(above.len()..=above.len()),
         None => Plan::Rest,
@@ -89,11 +91,11 @@ pub fn plan(sizes: &[Size], wanted: WantedLayout, wholly: bool) -> Plan {
 }
 
 fn class(bytes: u64) -> u32 {
-    (bytes / LEAST_CLASS_BYTES).checked_ilog(FAN as u64).map_or(0, |class| class + 1)
+    (bytes / LEAST_CLASS_BYTES).checked_ilog(CLASS_RATIO).map_or(0, |class| class + 1)
 }
 
 /// The smallest class with enough neighbours: an older delta counts as no smaller than a newer one.
-fn tier(sizes: &[Size]) -> Option<RangeInclusive<usize>> {
+fn tier(sizes: &[Size], fan: usize) -> Option<RangeInclusive<usize>> {
     let mut first = 0;
     let mut largest = 0;
     for (at, size) in sizes.iter().enumerate() {
@@ -102,7 +104,7 @@ fn tier(sizes: &[Size]) -> Option<RangeInclusive<usize>> {
             (first, largest) = (at, class);
         }
         let is_last = sizes.get(at + 1).is_none_or(|next| self::class(next.bytes) > largest);
-        if is_last && at + 1 - first >= FAN {
+        if is_last && at + 1 - first >= fan {
             return Some(first..=at);
         }
     }
@@ -125,7 +127,7 @@ mod tests {
             stack.insert(0, rests(spill));
             let mut quota = spill * pace;
             while quota > 0 {
-                match plan(&stack, WantedLayout::Lsm, false) {
+                match plan(&stack, WantedLayout::Lsm, false, FAN) {
                     Plan::Begin(range) => {
                         stack[range.clone()].iter_mut().for_each(|size| size.role = Role::Moves);
                         stack.insert(range.end() + 1, Size { role: Role::Fills, ..rests(0) });
@@ -169,14 +171,17 @@ mod tests {
 
     #[test]
     fn what_is_wanted_comes_about() {
-        assert_eq!(plan(&[], WantedLayout::Lsm, true), Plan::Rest);
-        assert_eq!(plan(&[rests(9 << 20)], WantedLayout::Lsm, true), Plan::Rest);
-        assert_eq!(plan(&[rests(9 << 20)], WantedLayout::BTree, false), Plan::BecomeBTree);
-        assert_eq!(plan(&[rests(1 << 20), rests(9 << 20)], WantedLayout::BTree, false), Plan::Flatten);
-        assert_eq!(plan(&[rests(8 << 20), rests(9 << 20)], WantedLayout::BTree, false), Plan::Begin(0..=1));
-        assert_eq!(plan(&[rests(1 << 20), rests(9 << 20)], WantedLayout::Lsm, false), Plan::Rest);
-        assert_eq!(plan(&[rests(1 << 20), rests(9 << 20)], WantedLayout::Lsm, true), Plan::Begin(0..=1));
+        assert_eq!(plan(&[], WantedLayout::Lsm, true, FAN), Plan::Rest);
+        assert_eq!(plan(&[rests(9 << 20)], WantedLayout::Lsm, true, FAN), Plan::Rest);
+        assert_eq!(plan(&[rests(9 << 20)], WantedLayout::BTree, false, FAN), Plan::BecomeBTree);
+        assert_eq!(plan(&[rests(1 << 20), rests(9 << 20)], WantedLayout::BTree, false, FAN), Plan::Flatten);
+        assert_eq!(
+            plan(&[rests(8 << 20), rests(9 << 20)], WantedLayout::BTree, false, FAN),
+            Plan::Begin(0..=1)
+        );
+        assert_eq!(plan(&[rests(1 << 20), rests(9 << 20)], WantedLayout::Lsm, false, FAN), Plan::Rest);
+        assert_eq!(plan(&[rests(1 << 20), rests(9 << 20)], WantedLayout::Lsm, true, FAN), Plan::Begin(0..=1));
         let unfiltered = Size { filtered: false, ..rests(9 << 20) };
-        assert_eq!(plan(&[unfiltered], WantedLayout::Lsm, false), Plan::Begin(0..=0));
+        assert_eq!(plan(&[unfiltered], WantedLayout::Lsm, false, FAN), Plan::Begin(0..=0));
     }
 }

@@ -1,0 +1,192 @@
+//! `kv-load`: a key-value store under a load far larger than its memory, one commit a record.
+//!
+//! * n (4,000,000) puts of 16 random bytes with a value of 240 (`--value-bytes`), 64 MiB of memory unless `--memory`
+//!   says otherwise, on one thread: nine of ten are new records, one goes over a record before it. Buffered unless
+//!   `--durability` says otherwise.
+//! * `load`: the latency of each put, merging included: its quantiles, and the longest of each hundredth of the load
+//!   over time. Bytes written to log and data file over bytes put; the most that the files took over what lives; the
+//!   debt when a third was written, and at the end; the runs that the table has then.
+//! * Right behind it, merged or not: `get, uniform`, `get, recent` (four of five among the newest tenth), `miss`.
+//! * `compact`: the time that `compact` takes, and the room afterwards.
+//! * `delete`: every record by its key, then `compact`; the room of nothing.
+
+use crate::bed::Bed;
+use crate::cli::{Durability, Settings};
+use crate::measure::{Meter, latencies};
+use crate::records::Records;
+use crate::report::Row;
+use crate::{Outcome, ensure};
+use base::seams::Random;
+use hdrhistogram::Histogram;
+use pando::{Database, Stats, Table};
+use std::time::Instant;
+
+pub(super) const NAME: &str = "kv-load";
+const DEFAULT_N: u64 = 4_000_000;
+const KEY_BYTES: usize = 16;
+const VALUE_BYTES: usize = 240;
+const MEMORY_BYTES: usize = 64 << 20;
+const READS: u64 = 500_000;
+/// Points of the latency over time.
+const SLOTS: u64 = 100;
+/// Rows of a deleting transaction.
+const BATCH_ROWS: u64 = 1000;
+
+pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
+    let settings = &Settings { memory: settings.memory.or(Some(MEMORY_BYTES)), ..settings.clone() };
+    let n = settings.n.unwrap_or(DEFAULT_N);
+    let reads = settings.iterations.unwrap_or(READS.min(n));
+    let records = Records::new(settings.seed, KEY_BYTES, settings.value_bytes.unwrap_or(VALUE_BYTES).max(8));
+    let durability = settings.durability.unwrap_or(Durability::Buffered);
+    let bed = Bed::new(settings, durability)?;
+    let table = bed.db.create_table("records", &settings.table_options())?;
+    let mut work =
+        Work { db: &bed.db, table: &table, records, live: 0, random: Random::seeded(settings.seed) };
+
+    let mut rows = vec![work.load(n, durability.name())?];
+    for (case, kind) in [("get, uniform", Kind::Uniform), ("get, recent", Kind::Recent), ("miss", Kind::Miss)]
+    {
+        rows.push(work.read(case, kind, reads, durability.name())?);
+    }
+    rows.push(work.compact("compact", work.live, durability.name())?);
+    work.delete()?;
+    rows.push(work.compact("delete", n, durability.name())?);
+    Ok(rows)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Uniform,
+    Recent,
+    Miss,
+}
+
+struct Work<'a> {
+    db: &'a Database,
+    table: &'a Table,
+    records: Records,
+    /// Records 0 up to here are there.
+    live: u64,
+    random: Random,
+}
+
+impl Work<'_> {
+    fn load(&mut self, n: u64, durability: &'static str) -> Outcome<Row> {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let (mut all, mut longest) = (latencies(), vec![0; SLOTS as usize]);
+        let (mut most_over_live, mut debt_at_third, mut most_runs) = (0.0_f64, 0, 0);
+        let mut meter = Meter::start(Some(self.db))?;
+        for turn in 0..n {
+            let is_new = self.live == 0 || !self.random.chance(1, 10);
+            let record = if is_new { self.live } else { self.random.below(self.live) };
+            self.records.key(record, &mut key);
+            self.records.value(record, &mut value);
+            self.live += u64::from(is_new);
+            let began = Instant::now();
+            self.db.put(self.table, &key, &value)?;
+            let took_ns = began.elapsed().as_nanos() as u64;
+            all.saturating_record(took_ns);
+            let slot = (turn * SLOTS / n) as usize;
+            longest[slot] = took_ns.max(longest[slot]);
+            if (turn + 1) % n.div_ceil(SLOTS) == 0 {
+                let stats = self.db.stats()?;
+                most_over_live = most_over_live.max(self.over_live(&stats));
+                most_runs = most_runs.max(stats.stacked_runs);
+                if turn < n / 3 {
+                    debt_at_third = debt(&stats);
+                }
+            }
+        }
+        let usage = meter.lap()?;
+        let stats = self.db.stats()?;
+        let put_bytes = n * self.records.record_bytes() as u64;
+        let written = usage.write_call_bytes.unwrap_or(0) + stats.log_appended_bytes;
+        let row = quantiles(Row::new(NAME, "load", durability, n, usage), &all, "put");
+        Ok(row
+            .with("put_bytes", put_bytes)
+            .with("write_amplification", written as f64 / put_bytes as f64)
+            .with("space_over_live_max", most_over_live)
+            .with("debt_third_permille", debt_at_third)
+            .with("debt_end_permille", debt(&stats))
+            .with("runs", stats.stacked_runs)
+            .with("runs_max", most_runs)
+            .with("checkpoints", stats.checkpoints)
+            .over_time("put_longest_ns", longest))
+    }
+
+    fn read(&mut self, case: &str, kind: Kind, reads: u64, durability: &'static str) -> Outcome<Row> {
+        let snapshot = self.db.snapshot()?;
+        let (mut key, mut all) = (Vec::new(), latencies());
+        let runs = self.db.stats()?.stacked_runs;
+        let faults_before = self.db.stats()?.pool_faults;
+        let mut meter = Meter::start(Some(self.db))?;
+        for _ in 0..reads {
+            let record = match kind {
+                Kind::Recent if self.random.chance(4, 5) => {
+                    let newest = (self.live / 10).max(1);
+                    self.live - 1 - self.random.below(newest)
+                }
+                Kind::Uniform | Kind::Recent => self.random.below(self.live),
+                Kind::Miss => self.live + self.random.below(self.live),
+            };
+            self.records.key(record, &mut key);
+            let began = Instant::now();
+            let found =
+                snapshot.get_with(self.table, &key, |value| self.records.is_value_of(record, value))?;
+            all.saturating_record(began.elapsed().as_nanos() as u64);
+            let expected = (kind != Kind::Miss).then_some(true);
+            ensure(found == expected, || format!("the answer for record {record} is wrong"))?;
+        }
+        let usage = meter.lap()?;
+        let faults = self.db.stats()?.pool_faults - faults_before;
+        let row = quantiles(Row::new(NAME, case, durability, reads, usage), &all, "get");
+        Ok(row.with("runs", runs).with("pool_faults", faults))
+    }
+
+    fn compact(&self, case: &str, ops: u64, durability: &'static str) -> Outcome<Row> {
+        let mut meter = Meter::start(Some(self.db))?;
+        self.db.compact(|_| {})?;
+        let usage = meter.lap()?;
+        let stats = self.db.stats()?;
+        Ok(Row::new(NAME, case, durability, ops, usage)
+            .with("file_bytes", stats.data_file_bytes + stats.log_file_bytes)
+            .with("space_over_live_end", self.over_live(&stats))
+            .with("runs", stats.stacked_runs))
+    }
+
+    fn delete(&mut self) -> Outcome<()> {
+        let mut key = Vec::new();
+        let mut next = 0;
+        while next < self.live {
+            let end = self.live.min(next + BATCH_ROWS);
+            self.db.write(|tx| {
+                (next..end).try_for_each(|record| {
+                    self.records.key(record, &mut key);
+                    tx.delete(self.table, &key)
+                })
+            })?;
+            next = end;
+        }
+        self.live = 0;
+        Ok(())
+    }
+
+    /// What the files take over what lives.
+    fn over_live(&self, stats: &Stats) -> f64 {
+        let live_bytes = self.live * self.records.record_bytes() as u64;
+        (stats.data_file_bytes + stats.log_file_bytes - stats.data_hole_bytes) as f64
+            / live_bytes.max(1) as f64
+    }
+}
+
+/// The greatest debt.
+fn debt(stats: &Stats) -> u64 {
+    stats.pacing.debt_permille.iter().copied().max().unwrap_or(0)
+}
+
+fn quantiles(row: Row, all: &Histogram<u64>, what: &str) -> Row {
+    row.with(format!("{what}_p50_ns"), all.value_at_quantile(0.5))
+        .with(format!("{what}_p99_ns"), all.value_at_quantile(0.99))
+        .with(format!("{what}_p999_ns"), all.value_at_quantile(0.999))
+        .with(format!("{what}_max_ns"), all.max())
+}
