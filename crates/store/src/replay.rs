@@ -15,7 +15,7 @@
 //!    is, and what a crash in the middle of it leaves is recovered in the same way, from there on.
 //!
 //! One record can be larger than the share: then it alone is in memory, charged by force. (A transaction's writes
-//! are spilled beyond a sixteenth of the memory that it was given, at most 32 MiB.)
+//! are spilled beyond a sixteenth of the memory that it was given, at most a block of the log.)
 //!
 //! Nobody else has the store yet: no reader, no worker, no commit. A read-only store makes no checkpoint, and has a
 //! ceiling instead ([`crate::read_only`]).
