@@ -4,13 +4,15 @@
 //! [`limits`], [`checksum`], [`codec`] (bytes to numbers and back), [`keys`] (order-preserving encodings),
 //! [`slots`] (who is reading, and what must not be freed under them), [`budget`], [`seams`] (time and chance),
 //! [`mod@prefetch`], [`sync`] (the one door to locks and atomics, so that loom and shuttle can stand in for them),
-//! [`waits`] (who waits for a lock, and how long), [`latency`] and [`reads`] (what is counted).
+//! [`waits`] (who waits for a lock, and how long), [`latency`] and [`reads`] (what is counted),
+//! [`explain`] (an operation, step by step).
 #![deny(missing_docs)]
 
 pub mod budget;
 pub mod checksum;
 pub mod codec;
 pub mod error;
+pub mod explain;
 pub mod ids;
 pub mod keys;
 pub mod large;

@@ -1,7 +1,8 @@
 //! What can be typed.
 
 use crate::{
-    backup, compact, crash, demo, export, import, inspect, options, profile, records, salvage, serve, token,
+    backup, compact, crash, demo, explain, export, import, inspect, options, profile, records, salvage,
+    serve, token,
 };
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -67,6 +68,8 @@ pub enum Command {
     Restore(backup::RestoreArgs),
     /// Show counts and sizes
     Stats(inspect::InspectArgs),
+    /// Do one operation and say how, step by step: memtables, filters, pages, bytes, time
+    Explain(explain::ExplainArgs),
     /// Show each option: its value, default and range, who set it, what a wrong value costs
     Options(options::OptionsArgs),
     /// Read everything on disk and verify every checksum and structural rule

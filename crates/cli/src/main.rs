@@ -22,6 +22,7 @@ mod backup;
 mod compact;
 mod crash;
 mod demo;
+mod explain;
 mod export;
 mod failure;
 mod import;
@@ -66,6 +67,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Rename(args) => inspect::rename(&args),
         Command::Layout(args) => inspect::layout(&args),
         Command::Stats(args) => inspect::stats(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Options(args) => options::run(&args),
         Command::Check(args) => inspect::check(&args),
         Command::Checkpoint(args) => inspect::checkpoint(&args),

@@ -34,6 +34,7 @@ mod builder;
 mod compact;
 mod cursor;
 mod database;
+pub mod explain;
 pub mod options;
 mod pacer;
 mod prometheus;

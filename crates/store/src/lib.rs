@@ -31,6 +31,7 @@ pub mod checkpoint;
 mod claims;
 pub mod commit;
 pub mod expiry;
+mod explain;
 mod gathered;
 mod handle;
 pub mod large;

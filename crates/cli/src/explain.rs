@@ -1,0 +1,163 @@
+//! `explain`: one operation, step by step.
+
+use crate::failure::{Failure, Outcome};
+use crate::open::{self, DurabilityName, MemoryArgs};
+use crate::output::{self, Cell, FormatArgs, Rows};
+use clap::{Args, Subcommand};
+use pando::explain::Explanation;
+use pando::{Database, Span, Table, TransactionOptions};
+use std::io::{self, BufRead};
+use std::ops::Bound;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando explain DIR get TABLE KEY
+  pando explain DIR scan TABLE --start a --limit 100 --json
+  printf 'k1\\tv1\\nk2\\tv2\\n' | pando explain DIR commit TABLE
+
+A row is a step; rows that begin with a dash are the pages that the step above looked at. The first
+command finds no page in memory, as it has only just opened the database: `--repeat 2` looks again.")]
+pub struct ExplainArgs {
+    /// The database's directory
+    dir: PathBuf,
+    #[command(subcommand)]
+    operation: Operation,
+}
+
+#[derive(Debug, Subcommand)]
+enum Operation {
+    /// Look a key up: memtables, filters, and pages on the way, in memory or read
+    Get {
+        table: String,
+        key: String,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Read records in order
+    Scan {
+        table: String,
+        /// The first key
+        #[arg(long, value_name = "KEY")]
+        start: Option<String>,
+        /// The first key behind the last
+        #[arg(long, value_name = "KEY")]
+        end: Option<String>,
+        /// At most so many records
+        #[arg(long, value_name = "N", default_value_t = 1000)]
+        limit: u64,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Set a key and commit that: it is written
+    Put {
+        table: String,
+        key: String,
+        value: String,
+        /// What the commit survives
+        #[arg(long, value_enum, default_value_t = DurabilityName::Sync)]
+        durability: DurabilityName,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Commit lines of standard input, each a key, a tab and a value, in one transaction: they are written
+    Commit {
+        table: String,
+        /// What the commit survives
+        #[arg(long, value_enum, default_value_t = DurabilityName::Sync)]
+        durability: DurabilityName,
+        #[command(flatten)]
+        shown: Shown,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Shown {
+    /// Do it so often, and show the last time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    #[command(flatten)]
+    memory: MemoryArgs,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// `pando explain`.
+pub fn run(args: &ExplainArgs) -> Outcome {
+    let reading = |shown: &Shown, table: &str| -> Outcome<(Database, Table)> {
+        let db = shown.memory.builder().read_only(true).open(&args.dir)?;
+        let table = open::table(&db.snapshot()?, table)?;
+        Ok((db, table))
+    };
+    match &args.operation {
+        Operation::Get { table, key, shown } => {
+            let (db, table) = reading(shown, table)?;
+            shown.print(|| db.explain_get(&table, key.as_bytes()))
+        }
+        Operation::Scan { table, start, end, limit, shown } => {
+            let (db, table) = reading(shown, table)?;
+            let start = start.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(key.as_bytes()));
+            let end = end.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_bytes()));
+            shown.print(|| db.explain_scan(&table, Span::between(start, end), *limit))
+        }
+        Operation::Put { table, key, value, durability, shown } => {
+            let record = (key.clone().into_bytes(), value.clone().into_bytes());
+            commit(args, table, &[record], *durability, shown)
+        }
+        Operation::Commit { table, durability, shown } => commit(args, table, &lines()?, *durability, shown),
+    }
+}
+
+fn commit(
+    args: &ExplainArgs,
+    table: &str,
+    records: &[(Vec<u8>, Vec<u8>)],
+    durability: DurabilityName,
+    shown: &Shown,
+) -> Outcome {
+    let db = shown.memory.builder().open(&args.dir)?;
+    let table = open::table(&db.snapshot()?, table)?;
+    let options = TransactionOptions { durability: durability.into(), ..db.transaction_options() };
+    shown.print(|| db.explain_commit(&table, records, options))?;
+    Ok(db.close()?)
+}
+
+/// Records of standard input.
+fn lines() -> Outcome<Vec<(Vec<u8>, Vec<u8>)>> {
+    let read = |line: io::Result<String>| {
+        let line = line.map_err(|cause| Failure::system("read standard input", cause))?;
+        let (key, value) = line
+            .split_once('\t')
+            .ok_or_else(|| Failure::Usage(format!("`{line}` is no key, tab and value")))?;
+        Ok((key.as_bytes().to_vec(), value.as_bytes().to_vec()))
+    };
+    io::stdin().lock().lines().map(read).collect()
+}
+
+impl Shown {
+    fn print(&self, explain: impl Fn() -> pando::Result<Explanation>) -> Outcome {
+        for _ in 1..self.repeat {
+            explain()?;
+        }
+        let told = explain()?;
+        let columns = ["step", "outcome", "bytes", "ns"];
+        let mut rows =
+            Rows::new(output::stdout(), self.format.format(), &columns).map_err(Failure::stdout)?;
+        let mut row = |step: &str, outcome: &str, bytes: u64, ns: u64| {
+            let cells = [step.as_bytes(), outcome.as_bytes()].map(Cell::Bytes);
+            rows.row(&[cells[0], cells[1], Cell::Number(bytes), Cell::Number(ns)]).map_err(Failure::stdout)
+        };
+        for step in &told.steps {
+            row(&step.what, &step.outcome, step.bytes, step.ns)?;
+            for page in &step.pages {
+                let place = format!("- level {}, unit {}", page.level, page.unit);
+                let from = if page.was_resident { "in memory" } else { "read from the file" };
+                row(&place, &format!("{} entries, {from}", page.entries), page.bytes, page.ns)?;
+            }
+        }
+        let (resident, read) = told.pages();
+        row("in all", &format!("{resident} pages in memory, {read} read"), 0, told.total_ns())?;
+        rows.finish().map(drop).map_err(Failure::stdout)
+    }
+}

@@ -1,0 +1,87 @@
+//! Operations that say what they did.
+
+use crate::cursor::Span;
+use crate::database::Database;
+use base::Result;
+pub use base::explain::{Explanation, Step, Touched};
+use base::latency::Cause;
+use store::stats::Stats;
+use store::{Table, TransactionOptions};
+
+impl Database {
+    /// Looks `key` up in a snapshot of its own and says how, step by step: the view, the memtables and runs that were
+    /// asked, filters that said no, pages that were looked at and whether they were in memory, and the time of each.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let fruit = db.table("fruit")?;
+    /// db.put(&fruit, b"apple", b"red")?;
+    /// let told = db.explain_get(&fruit, b"apple")?;
+    /// assert_eq!(told.steps.last().unwrap().outcome, "a value of 3 bytes");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn explain_get(&self, table: &Table, key: &[u8]) -> Result<Explanation> {
+        self.shared.store.explain_get(table, key)
+    }
+
+    /// Reads at most `limit` records of `span` and says how. Pages read are those of the whole database meanwhile.
+    #[track_caller]
+    pub fn explain_scan(&self, table: &Table, span: impl Into<Span>, limit: u64) -> Result<Explanation> {
+        self.shared.store.explain_scan(table, span.into(), limit)
+    }
+
+    /// Puts `records` in a transaction of their own, commits it, and says how long each phase took and what it waited
+    /// for. Others who commit meanwhile are counted in.
+    ///
+    /// # Errors
+    /// Those of a commit. A conflict is not retried.
+    #[track_caller]
+    pub fn explain_commit(
+        &self,
+        table: &Table,
+        records: &[(Vec<u8>, Vec<u8>)],
+        options: TransactionOptions,
+    ) -> Result<Explanation> {
+        let mut told = Explanation::default();
+        let mut tx = told.step("begin a transaction", |step| {
+            step.outcome = format!("{:?}, {:?}", options.isolation, options.durability).to_lowercase();
+            self.begin_with(options)
+        })?;
+        told.step("put into the write set", |step| {
+            step.outcome = format!("{} records, nothing read, nothing locked", records.len());
+            step.bytes = records.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
+            records.iter().try_for_each(|(key, value)| tx.put(table, key, value))
+        })?;
+        let before = self.stats()?;
+        told.step("commit", |step| {
+            "encoded, validated, appended, applied, acknowledged".clone_into(&mut step.outcome);
+            tx.commit()
+        })?;
+        self.note_commit(&before, &mut told)?;
+        Ok(told)
+    }
+
+    /// What of a commit's time went where: parts of the step before.
+    fn note_commit(&self, before: &Stats, told: &mut Explanation) -> Result<()> {
+        let after = self.stats()?;
+        told.step("of it: log", |step| {
+            step.bytes = after.log_appended_bytes - before.log_appended_bytes;
+            let blocks = after.log_appends - before.log_appends;
+            let flushes = after.log_flushes - before.log_flushes;
+            step.outcome = format!("{blocks} blocks appended, {flushes} flushes");
+        });
+        for cause in [Cause::LogRoom, Cause::CommitQueue, Cause::Sync, Cause::Debt] {
+            let (was, is) = (before.latencies.of(cause), after.latencies.of(cause));
+            if is.count > was.count {
+                told.step(format!("of it: waited for {}", cause.name()), |step| {
+                    step.outcome = format!("{} times", is.count - was.count);
+                });
+                told.steps.last_mut().expect("just told").ns = is.total_ns - was.total_ns;
+            }
+        }
+        Ok(())
+    }
+}

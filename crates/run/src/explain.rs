@@ -1,0 +1,102 @@
+//! The way of [`Run::get`], written down: which pages it looks at, and whether they were in memory.
+
+use crate::delta::Delta;
+use crate::descriptor::{Run, expect_leaf, expect_level};
+use crate::filter::{Probe, may_hold};
+use base::explain::Touched;
+use base::seams::Stopwatch;
+use base::slots::Reader;
+use base::{ErrorKind, PagePtr, Result};
+use page::{Page, Value};
+use pool::Pool;
+
+/// What the record says, without its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outline {
+    /// A value of so many bytes, in the page.
+    Inline(u64),
+    /// A value of so many bytes, outside of the pages.
+    Large(u64),
+    /// A delete.
+    Deleted,
+}
+
+impl Run {
+    /// What is under `key`, as [`Run::get`] finds it. Adds the pages it looked at to `pages`. The reader must be in no
+    /// epoch.
+    ///
+    /// Errors: as for [`Run::get`].
+    pub fn explain(
+        &self,
+        pool: &Pool,
+        reader: &Reader,
+        key: &[u8],
+        pages: &mut Vec<Touched>,
+    ) -> Result<Option<Outline>> {
+        let Some((mut ptr, top)) = self.top() else { return Ok(None) };
+        for level in (1..=top).rev() {
+            ptr = touch(pool, reader, ptr, level, pages, |page| {
+                expect_level(page, ptr, level)?;
+                Ok(page.child(page.child_for(key)))
+            })?;
+        }
+        touch(pool, reader, ptr, 0, pages, |page| {
+            expect_leaf(page, ptr, self.deletes)?;
+            let found = page.search(key).ok().map(|at| page.value(at));
+            Ok(found.map(|value| match value {
+                Value::Inline(value) => Outline::Inline(value.len() as u64),
+                Value::Large(large) => Outline::Large(large.len_bytes),
+                Value::Deleted => Outline::Deleted,
+            }))
+        })
+    }
+}
+
+impl Delta {
+    /// Whether its filter lets `key` pass. Adds the filter's pages to `pages`. The reader must be in no epoch.
+    ///
+    /// Errors: what reading the filter answers.
+    pub fn explain_filter(
+        &self,
+        pool: &Pool,
+        reader: &Reader,
+        key: &[u8],
+        pages: &mut Vec<Touched>,
+    ) -> Result<bool> {
+        if self.records.root.is_none() {
+            return Ok(false);
+        }
+        self.filter.explain(pool, reader, key, pages)?;
+        may_hold(&self.filter, pool, &mut reader.enter(), Probe::new(key))
+    }
+}
+
+fn touch<T>(
+    pool: &Pool,
+    reader: &Reader,
+    ptr: PagePtr,
+    level: u8,
+    pages: &mut Vec<Touched>,
+    look: impl Fn(Page<'_>) -> Result<T>,
+) -> Result<T> {
+    let watch = Stopwatch::start();
+    let mut entries = 0;
+    let mut look_at = |page: Page<'_>| {
+        entries = page.count() as u64;
+        look(page)
+    };
+    let at_once = {
+        let mut guard = reader.enter().without_waiting();
+        pool.read(&mut guard, ptr).map(|page| look_at(page.page()))
+    };
+    let was_resident = !matches!(&at_once, Err(error) if error.kind() == ErrorKind::WouldWait);
+    let found = if was_resident {
+        at_once?
+    } else {
+        let mut guard = reader.enter();
+        look_at(pool.read(&mut guard, ptr)?.page())
+    };
+    let bytes = ptr.len_bytes() as u64;
+    pages.push(Touched { unit: ptr.unit(), level, entries, bytes, was_resident, ns: watch.elapsed_ns() });
+    found
+}
