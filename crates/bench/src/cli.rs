@@ -6,6 +6,7 @@ use crate::report::{Row, Setting, table};
 use crate::results::Results;
 use crate::workloads::{self, Workload};
 use crate::{Failure, Outcome};
+use profile::Recording;
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -30,6 +31,9 @@ pub struct Args {
     /// Run everything this many times, each time from nothing
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
+    /// Profile each workload too: cpu, alloc or lock; `report` draws it. Not at the same time as `pando profile`
+    #[arg(long, value_name = "KIND", requires = "json")]
+    pub profile: Option<profile::Kind>,
     /// How the workloads run.
     #[command(flatten)]
     pub settings: Settings,
@@ -113,6 +117,9 @@ pub struct Settings {
     /// write-throughput: microseconds of other work inside each transaction
     #[arg(long, default_value_t = 0)]
     pub work_us: u64,
+    /// ycsb: operations a second in all, each due at its time; as fast as they go if not given
+    #[arg(long, value_parser = parse_count)]
+    pub rate: Option<u64>,
     /// write-throughput: 10 million rows (or --n) across at least 10 checkpoints
     #[arg(long)]
     pub long: bool,
@@ -249,6 +256,7 @@ impl Settings {
             ("rows", self.rows.map(|rows| rows.to_string())),
             ("value-bytes", self.value_bytes.map(|bytes| bytes.to_string())),
             ("work-us", (self.work_us != 0).then(|| self.work_us.to_string())),
+            ("rate", self.rate.map(|rate| rate.to_string())),
             ("long", self.long.then(String::new)),
         ];
         let given = flags.iter().filter_map(|(name, value)| Some(format!("--{name} {}", value.as_ref()?)));
@@ -268,7 +276,7 @@ fn run_all(args: &Args, out: &mut dyn Write) -> Outcome<()> {
     for workload in chosen {
         let mut rows = Vec::new();
         for repetition in 1..=args.repeat {
-            let fresh = (workload.run)(&args.settings)?;
+            let fresh = profiled(workload, args)?;
             let numbered = |row: Row| match args.repeat {
                 1 => row,
                 _ => row.with("repetition", u64::from(repetition)),
@@ -279,6 +287,18 @@ fn run_all(args: &Args, out: &mut dyn Write) -> Outcome<()> {
         print(&rows, args.json.then_some(&setting), out)?;
     }
     Ok(())
+}
+
+/// A workload's rows, the first with its profile if one is wanted.
+fn profiled(workload: &Workload, args: &Args) -> Outcome<Vec<Row>> {
+    let Some(kind) = args.profile else { return (workload.run)(&args.settings) };
+    let recording = Recording::start(kind).map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut rows = (workload.run)(&args.settings)?;
+    let profile = recording.stop();
+    if let Some(first) = rows.first_mut() {
+        first.profile = Some((kind, profile.folded()));
+    }
+    Ok(rows)
 }
 
 fn print(rows: &[Row], json: Option<&Setting>, out: &mut dyn Write) -> io::Result<()> {

@@ -26,6 +26,7 @@ pub mod records;
 pub mod report;
 pub mod results;
 pub mod workloads;
+pub mod zipf;
 
 use std::fmt;
 

@@ -5,7 +5,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+static ALLOCATOR: profile::Allocator<CountingAllocator> = profile::Allocator::new(CountingAllocator);
 
 /// Runs Pando's workloads, checks what they wrote and prints what they took.
 #[derive(Debug, Parser)]

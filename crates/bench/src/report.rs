@@ -3,6 +3,7 @@
 //! Names of figures end in their unit: `_bytes`, `_ns`, `_us`. A figure whose name ends in none is a count or a ratio.
 
 use crate::measure::Usage;
+use profile::Kind;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::borrow::Cow;
@@ -27,6 +28,8 @@ pub struct Row {
     pub figures: Vec<(Cow<'static, str>, Figure)>,
     /// Figures over time, a number for each equal step of it; in JSON alone.
     pub over_time: Vec<(&'static str, Vec<u64>)>,
+    /// The profile of the workload that the row is the first of, as folded text; in JSON alone.
+    pub profile: Option<(Kind, String)>,
 }
 
 /// What a row of JSON says of where it comes from.
@@ -100,6 +103,7 @@ impl Row {
             usage,
             figures: Vec::new(),
             over_time: Vec::new(),
+            profile: None,
         }
     }
 
@@ -209,6 +213,10 @@ impl Serialize for InSetting<'_> {
         }
         for (name, values) in &row.over_time {
             map.serialize_entry(name, values)?;
+        }
+        if let Some((kind, folded)) = &row.profile {
+            map.serialize_entry("profile", &kind.to_string())?;
+            map.serialize_entry("folded", folded)?;
         }
         map.serialize_entry("settings", &setting.settings)?;
         map.serialize_entry("context", &setting.context)?;

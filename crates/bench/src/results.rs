@@ -30,6 +30,8 @@ pub struct Series {
     pub figures: BTreeMap<String, Vec<f64>>,
     /// Figures over time, of the last repetition.
     pub over_time: BTreeMap<String, Vec<f64>>,
+    /// The workload's profile by its kind, as folded text, of the last repetition.
+    pub profiles: BTreeMap<String, String>,
 }
 
 impl Series {
@@ -101,6 +103,7 @@ impl Results {
                         own.figures.entry(name).or_default().extend(values);
                     }
                     own.over_time.extend(series.over_time);
+                    own.profiles.extend(series.profiles);
                 }
                 None => self.series.push((key, series)),
             }
@@ -130,6 +133,9 @@ impl Results {
             }
         };
         let series = &mut self.series[at].1;
+        if let (Ok(kind), Ok(folded)) = (text("profile"), text("folded")) {
+            series.profiles.insert(kind, folded);
+        }
         for (name, value) in row.iter().filter(|(name, _)| !matches!(name.as_str(), "threads" | "repetition"))
         {
             if let Some(number) = value.as_f64() {

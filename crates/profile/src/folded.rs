@@ -74,26 +74,7 @@ impl Profile {
     /// A flame graph (Gregg 2011), to be opened in a browser: the wider, the more; a click looks closer, Ctrl-F
     /// searches. It needs nothing from the network.
     pub fn svg(&self) -> String {
-        let mut options = flamegraph::Options::default();
-        let title = match self.kind {
-            Kind::Cpu => "CPU time",
-            Kind::Alloc => "Allocated bytes",
-            Kind::Lock => "Time waited for locks",
-        };
-        options.title = format!("{title}, {:.1} s", self.time.as_secs_f64());
-        options.count_name = self.kind.unit().into();
-        options.deterministic = true;
-        let folded = self.folded();
-        let mut svg = Vec::new();
-        let drawn = flamegraph::from_lines(&mut options, folded.lines(), &mut svg);
-        match String::from_utf8(svg) {
-            Ok(svg) if drawn.is_ok() => svg,
-            _ => format!(
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 600 40\"><text x=\"10\" y=\"25\">{title}, \
-                 {:.1} s: nothing was seen</text></svg>\n",
-                self.time.as_secs_f64()
-            ),
-        }
+        draw(self.kind, &format!("{:.1} s", self.time.as_secs_f64()), &self.folded())
     }
 
     /// The `most` functions in which most was seen themselves, not in what they called, with their figures. What the
@@ -107,6 +88,28 @@ impl Profile {
         own.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         own.truncate(most);
         own
+    }
+}
+
+/// The flame graph of folded text that [`Profile::folded`] wrote. `of` says in its title what was looked at.
+pub fn draw(kind: Kind, of: &str, folded: &str) -> String {
+    let title = match kind {
+        Kind::Cpu => "CPU time",
+        Kind::Alloc => "Allocated bytes",
+        Kind::Lock => "Time waited for locks",
+    };
+    let mut options = flamegraph::Options::default();
+    options.title = format!("{title}, {of}");
+    options.count_name = kind.unit().into();
+    options.deterministic = true;
+    let mut svg = Vec::new();
+    let drawn = flamegraph::from_lines(&mut options, folded.lines(), &mut svg);
+    match String::from_utf8(svg) {
+        Ok(svg) if drawn.is_ok() => svg,
+        _ => format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 600 40\"><text x=\"10\" y=\"25\">{title}: nothing \
+             was seen</text></svg>\n"
+        ),
     }
 }
 

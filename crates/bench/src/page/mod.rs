@@ -102,6 +102,7 @@ fn section(out: &mut String, workload: &str, cases: &[Case<'_>]) {
     ] {
         figure(out, title, note, &|| bars(&cases.iter().filter_map(bar(name)).collect::<Vec<_>>(), &bytes));
     }
+    flames(out, workload, cases);
     numbers(out, cases, &label);
     out.push_str("</section>\n");
 }
@@ -116,6 +117,33 @@ fn figure(out: &mut String, title: &str, note: &str, draw: &dyn Fn() -> String) 
             "<figure><figcaption>{title} <small>{note}</small></figcaption>\n{drawing}</figure>"
         );
     }
+}
+
+/// The workload's flame graphs, each a document of its own: a click looks closer.
+fn flames(out: &mut String, workload: &str, cases: &[Case<'_>]) {
+    let profiles = cases.iter().flat_map(|case| &case.1.profiles);
+    for (kind, folded) in profiles.filter_map(|(kind, folded)| Some((kind.parse().ok()?, folded))) {
+        let svg = profile::folded::draw(kind, workload, folded);
+        let _ = writeln!(
+            out,
+            "<figure><figcaption>Flame graph, {kind} <small>of the whole workload, its load and its checks \
+             included; click to look closer</small></figcaption>\n<object class=flames type=\"image/svg+xml\" \
+             data=\"data:image/svg+xml;base64,{}\"></object></figure>",
+            base64(svg.as_bytes())
+        );
+    }
+}
+
+/// RFC 4648.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let word = three.iter().enumerate().map(|(at, &byte)| u32::from(byte) << (16 - 8 * at)).sum::<u32>();
+        let digit = |at: usize| char::from(DIGITS[(word >> (18 - 6 * at)) as usize & 63]);
+        out.extend((0..4).map(|at| if at <= three.len() { digit(at) } else { '=' }));
+    }
+    out
 }
 
 fn numbers(out: &mut String, cases: &[Case<'_>], label: &dyn Fn(&Key) -> String) {
@@ -189,7 +217,8 @@ mod tests {
             format!(
                 r#"{{"workload":"w<1>","case":"a & b","durability":"sync","threads":2,"ns_per_op":{ns},
                 "p50_ns":1000,"p99_ns":2000,"p999_ns":9000,"max_ns":1000000,"peak_memory_bytes":1048576,
-                "rows_by_second":[5,0,7],"context":"some machine"}}"#
+                "rows_by_second":[5,0,7],"profile":"cpu","folded":"main;run::get 9\\n",
+                "context":"some machine"}}"#
             )
             .replace('\n', "")
         };
@@ -207,12 +236,19 @@ mod tests {
             "rows by second",
             "1 MiB",
             "some machine",
+            "Flame graph, cpu",
         ] {
             assert!(page.contains(wanted), "{wanted} is missing in {page}");
         }
         for foreign in ["http", "src=", "@import", "url(", "<script", "w<1>"] {
             assert!(!page.contains(foreign), "{foreign} is in the page");
         }
+    }
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        let known = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
+        assert!(known.iter().all(|(plain, coded)| base64(plain.as_bytes()) == *coded));
     }
 
     #[test]

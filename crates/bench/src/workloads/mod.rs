@@ -13,6 +13,7 @@ mod read_start;
 mod scan;
 mod steady;
 mod write_throughput;
+mod ycsb;
 
 use crate::cli::Settings;
 use crate::report::Row;
@@ -41,6 +42,7 @@ pub const ALL: [Workload; 13] = [
     Workload { name: kv_load::NAME, run: kv_load::run },
     Workload { name: steady::NAME, run: steady::run },
     Workload { name: ceilings::NAME, run: ceilings::run },
+    Workload { name: ycsb::NAME, run: ycsb::run },
     Workload { name: baseline::NAME, run: baseline::run },
 ];
 
