@@ -59,6 +59,7 @@ fn the_list_names_every_workload() {
         "range-delete",
         "steady",
         "ceilings",
+        "ycsb",
         "baseline",
     ];
     assert_eq!(names.lines().collect::<Vec<_>>(), expected);

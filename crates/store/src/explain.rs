@@ -5,6 +5,7 @@
 //! key. The parts of the view are held by reference counts meanwhile, and its pages by the snapshot.
 
 use crate::handle::Table;
+use crate::lsm::stack::Stacked;
 use crate::scan::Span;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
@@ -104,6 +105,10 @@ impl Parts {
         let runs = match self.tables.get(table) {
             None => "no run".into(),
             Some(Layout::BTree(run)) => format!("a B+tree of {}", describe(run)),
+            Some(Layout::Lsm(stack)) => {
+                let (above, lowest) = stack.layers();
+                format!("{} runs over one of {}", above.len(), describe(&lowest))
+            }
         };
         format!("{with} of {} memtables, {attached} attached runs, {runs}", self.sealed.len() + 1)
     }
@@ -140,6 +145,15 @@ impl Snapshot {
             None => Ok(false),
             Some(Layout::BTree(run)) => {
                 told.step(format!("B+tree, {} levels", run.height), |step| self.ask_run(step, run, key))
+            }
+            Some(Layout::Lsm(stack)) => {
+                for (index, Stacked { delta, .. }) in stack.entries().iter().enumerate() {
+                    let what = format!("run {}, {} levels", index + 1, delta.records.height);
+                    if told.step(what, |step| self.ask_delta(step, delta, key))? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! `ycsb`: the six core workloads of the Yahoo! Cloud Serving Benchmark (Cooper and others, SoCC 2010).
 //!
 //! * n (500,000) records, keys of 24 random bytes, values of 1,000, loaded and checkpointed; each mix begins with a
-//! fresh   load. 200,000 operations (`--iterations`) in all, on 2 threads (`--threads`).
+//!   fresh load. 200,000 operations (`--iterations`) in all, on 2 threads (`--threads`).
 //! * Keys are drawn by the zipfian distribution with 0.99, scattered; in D the newest records are the frequent ones.
 //!
 //! | mix | operations |
