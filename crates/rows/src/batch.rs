@@ -248,6 +248,15 @@ fn shapes(table: &DynamicTable, open: Option<&OpenIndex>) -> Vec<Shape> {
     parts.iter().map(|(_, shape)| *shape).collect()
 }
 
+impl DynamicTable {
+    /// The values of a primary key as the engine has it, for messages; `None` if it is none, or does not tell.
+    pub fn read_key<'k>(&self, key: &'k [u8]) -> Option<Vec<Value<'k>>> {
+        let mut parts = Parts::new(key);
+        let values: Option<Vec<_>> = self.inner.key.iter().map(|(_, shape)| parts.next(*shape)).collect();
+        values.filter(|_| parts.rest().is_empty())
+    }
+}
+
 /// From the first key, up to but for the second.
 type Keys = (Vec<u8>, Option<Vec<u8>>);
 

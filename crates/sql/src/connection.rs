@@ -4,7 +4,7 @@
 //! * `CREATE`, `ALTER` and `DROP` of tables and indexes: `ddl.rs`;
 //! * columns left out of an `INSERT`, `ON CONFLICT`, `RETURNING`: `dml.rs`.
 
-use crate::catalog::Engine;
+use crate::catalog::{Engine, SqlTable};
 use crate::ddl::{self, Ddl};
 use crate::dml::{self, Dml};
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct Sql {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
 }
 
 /// How often a statement outside of a transaction is run again after conflicts.
@@ -160,9 +160,21 @@ impl Connection {
         let mut rows = statement.query(parameters)?;
         let mut all = Vec::new();
         while let Some(row) = rows.next()? {
-            all.push((0..row.len()).map(|column| own(row.get(column))).collect());
+            all.push((0..row.len()).map(|column| to_owned(row.get(column))).collect());
         }
         Ok(all)
+    }
+
+    /// The tables, as the current transaction sees them, by name.
+    pub fn tables(&self) -> Result<Vec<TableSchema>> {
+        self.reload()?;
+        let schema = |table: &Arc<SqlTable>| TableSchema {
+            name: table.name().to_owned(),
+            columns: table.columns.iter().map(|column| column.name.clone()).collect(),
+            create: table.create_statement(),
+            indexes: table.index_statements(),
+        };
+        Ok(self.tables.known().tables.iter().map(schema).collect())
     }
 
     /// A statement, the only one in `sql`, ready to be run many times.
@@ -399,8 +411,21 @@ fn bind(statement: &mut CachedStatement<'_>, parameters: &[Value]) -> Result<()>
     Ok(())
 }
 
+/// A table, as it can be made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableSchema {
+    /// Its name.
+    pub name: String,
+    /// Its columns' names.
+    pub columns: Vec<String>,
+    /// `CREATE TABLE ...`.
+    pub create: String,
+    /// `CREATE INDEX ...`, each.
+    pub indexes: Vec<String>,
+}
+
 /// A copy of a value; of text that is not UTF-8, with marks in place of what is wrong.
-pub(crate) fn own(value: ValueRef<'_>) -> Value {
+pub fn to_owned(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Integer(number),

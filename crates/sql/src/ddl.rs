@@ -294,6 +294,15 @@ impl Scratch {
         Ok(Scratch(rusqlite::Connection::open_in_memory()?))
     }
 
+    /// A database that someone else has filled.
+    pub fn of(connection: rusqlite::Connection) -> Self {
+        Scratch(connection)
+    }
+
+    pub fn connection(&self) -> &rusqlite::Connection {
+        &self.0
+    }
+
     fn with(table: &SqlTable) -> Result<Self> {
         let scratch = Self::new()?;
         scratch.run(&table.create_statement())?;
@@ -516,6 +525,47 @@ impl ReadTable {
     fn index(&self, index: &ReadIndex) -> IndexDefinition {
         let definition = IndexDefinition::new(&index.name, index.parts.iter().map(|part| self.part(part)));
         if index.unique { definition.unique() } else { definition }
+    }
+
+    /// Lets columns that hold others than they declare hold anything; `has_others` looks, given a column's name and
+    /// what `typeof` calls its own type.
+    pub fn loosen(&mut self, has_others: impl Fn(&str, &str) -> Result<bool>) -> Result<()> {
+        for column in &mut self.columns {
+            let own = match column.column_type() {
+                ColumnType::Int => "integer",
+                ColumnType::Float => "real",
+                ColumnType::Text => "text",
+                ColumnType::Bytes => "blob",
+                _ => continue,
+            };
+            if has_others(column.name(), own)? {
+                let loose = Column::new(column.name(), ColumnType::Any).note(column.note_text());
+                *column = if column.is_nullable() { loose.nullable() } else { loose };
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether some row has a null in its primary key, which SQLite allows.
+    pub fn key_has_null(&self, has_null: impl Fn(&str) -> Result<bool>) -> Result<bool> {
+        self.key.iter().try_fold(false, |found, part| Ok(found || has_null(part.column())?))
+    }
+
+    /// Makes the primary key a unique index: rows are kept by a hidden id, as SQLite does.
+    pub fn hide_key(&mut self) {
+        let parts = std::mem::take(&mut self.key);
+        for column in &mut self.columns {
+            if parts.iter().any(|part| part.column() == column.name()) {
+                *column = column.clone().nullable();
+            }
+        }
+        let name = format!("{AUTO_INDEX}{}_key", self.name);
+        self.indexes.push(ReadIndex { name, parts, unique: true });
+        self.note.row_id = true;
+    }
+
+    pub fn has_hidden_row_id(&self) -> bool {
+        self.note.row_id
     }
 
     /// The typed table to be made.

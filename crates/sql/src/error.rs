@@ -23,6 +23,12 @@ impl Error {
         Error { code: ffi::SQLITE_ERROR, message: message.into() }
     }
 
+    /// That bytes are not what somebody wrote.
+    #[cold]
+    pub(crate) fn corrupt(message: impl Into<String>) -> Self {
+        Error { code: ffi::SQLITE_CORRUPT, message: message.into() }
+    }
+
     /// The extended result code: 517 is `SQLITE_BUSY_SNAPSHOT`.
     pub fn code(&self) -> i32 {
         self.code

@@ -116,9 +116,14 @@ fn quoted(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// The first statement, without its semicolon, and what is behind it. `None` if there is none. `is_complete` of
-/// the answer says whether the semicolon is there.
-pub(crate) fn split_first(sql: &str) -> Option<First<'_>> {
+/// The first statement of a text; `None` if there is none. For scripts, and for prompts that wait for a semicolon.
+///
+/// ```
+/// let first = sql::split_first("SELECT ';'; SELECT").unwrap();
+/// assert_eq!((first.statement, first.is_complete), ("SELECT ';'", true));
+/// assert!(!sql::split_first(first.rest).unwrap().is_complete);
+/// ```
+pub fn split_first(sql: &str) -> Option<First<'_>> {
     let mut all = tokens(sql).skip_while(|token| token.is_mark(';')).peekable();
     let start = all.peek()?.start;
     let mut is_trigger = None;
@@ -139,10 +144,13 @@ pub(crate) fn split_first(sql: &str) -> Option<First<'_>> {
 }
 
 /// What [`split_first`] answers.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct First<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct First<'a> {
+    /// The statement, without its semicolon.
     pub statement: &'a str,
+    /// What is behind it.
     pub rest: &'a str,
+    /// Whether it ends with a semicolon.
     pub is_complete: bool,
 }
 

@@ -25,11 +25,14 @@ mod failure;
 mod lexer;
 mod plan;
 mod session;
+mod sqlite_file;
 mod table;
 mod tables;
 #[allow(unsafe_code, reason = "an interface of C's")]
 mod vtab;
 
-pub use connection::{Connection, Interrupt, Row, Rows, Sql, Statement};
+pub use connection::{Connection, Interrupt, Row, Rows, Sql, Statement, TableSchema, to_owned};
 pub use error::{Error, Result};
+pub use lexer::{First, split_first};
 pub use rusqlite::types::{Value, ValueRef};
+pub use sqlite_file::{CopyProgress, CopyReport, export_sqlite, import_sqlite};

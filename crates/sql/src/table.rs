@@ -136,7 +136,7 @@ impl Table for PandoTable {
     }
 
     fn sync(&self) -> Outcome {
-        self.session().sync()
+        self.tables.sync()
     }
 
     fn commit(&self) {
@@ -514,7 +514,7 @@ impl Table for MarkerTable {
     }
 
     fn sync(&self) -> Outcome {
-        self.0.session.sync()
+        self.0.sync()
     }
 
     fn commit(&self) {

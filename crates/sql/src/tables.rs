@@ -6,6 +6,7 @@ use crate::session::{MARKER, Session, Source, with_reader};
 use crate::table::{Connector, MarkerConnector};
 use crate::vtab::{self, Host};
 use pando::Snapshot;
+use rusqlite::ffi;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -71,6 +72,47 @@ impl Tables {
         self.learn(host, loaded)
     }
 
+    /// Commits. A conflict is told in the words of SQL.
+    pub fn sync(&self) -> Outcome {
+        self.session.sync().map_err(|failure| match failure.code {
+            ffi::SQLITE_BUSY_SNAPSHOT => {
+                Failure { message: self.in_words_of_sql(&failure.message), ..failure }
+            }
+            _ => failure,
+        })
+    }
+
+    /// `conflict in table "rows/1.1/t" at key 0x...: ...`: which table of SQL that is, or which index, and which key.
+    fn in_words_of_sql(&self, message: &str) -> String {
+        let told = || {
+            let (engine_name, rest) =
+                message.strip_prefix("conflict in table \"")?.split_once("\" at key ")?;
+            let (key, why) = rest.split_once(": ")?;
+            let known = self.known();
+            let of_rows = known.tables.iter().find(|table| table.rows.data().name() == engine_name);
+            if let Some(table) = of_rows {
+                let values = bytes_of(key).and_then(|bytes| {
+                    let values = table.rows.read_key(&bytes)?;
+                    Some(values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+                });
+                let key = values.map_or(key.to_owned(), |values| format!("({values})"));
+                return Some(format!("conflict in table {} at key {key}: {why}", table.name()));
+            }
+            known.tables.iter().find_map(|table| {
+                let is_it = |index: &&rows::Index| {
+                    table.rows.index_data(index.name()).is_some_and(|data| data.name() == engine_name)
+                };
+                let index = table.rows.schema().indexes().iter().find(is_it)?;
+                Some(format!(
+                    "conflict in index {} of table {} at key {key}: {why}",
+                    index.name(),
+                    table.name()
+                ))
+            })
+        };
+        told().unwrap_or_else(|| message.to_owned())
+    }
+
     fn learn(self: &Arc<Self>, host: Host, catalog: Arc<Catalog>) -> Outcome {
         self.generation.fetch_add(1, Ordering::SeqCst);
         let known = self.known();
@@ -94,6 +136,13 @@ impl Tables {
         }
         Ok(Checker(held))
     }
+}
+
+/// The bytes that a message shows in hexadecimal.
+fn bytes_of(shown: &str) -> Option<Vec<u8>> {
+    let digits = shown.strip_prefix("0x")?.as_bytes();
+    let pairs = digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    pairs.collect()
 }
 
 /// The database in memory that checks constraints.

@@ -1,0 +1,240 @@
+//! Files of SQLite: all tables in, all tables out.
+//!
+//! **In**: the file is opened to be read alone, and has SQLite's own check passed before a row is believed. Its schema
+//! is read as DDL is; a column that holds values of other types than declared takes any. Everything is one transaction,
+//! so a file that turns out damaged half-way leaves the database as it was.
+//!
+//! **Out**: tables, rows, then indexes, into a file of another name beside the target, which gets its name at the end.
+
+use crate::catalog::{Catalog, SqlTable};
+use crate::change::{coerce, sqlite_value};
+use crate::connection::Sql;
+use crate::ddl::Scratch;
+use crate::error::{Error, Result};
+use crate::lexer::quote;
+use rows::{DynamicTable, KeyRange, Value};
+use rusqlite::OpenFlags;
+use rusqlite::config::DbConfig;
+use rusqlite::types::ValueRef;
+use std::path::Path;
+
+/// Where a copy is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyProgress {
+    /// The table that is copied.
+    pub table: String,
+    /// Rows so far, of all tables.
+    pub rows: u64,
+}
+
+/// What was copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyReport {
+    /// How many tables.
+    pub tables: u64,
+    /// How many rows, of all tables.
+    pub rows: u64,
+    /// What there is no place for in a Pando database: views, triggers, partial indexes and the like, each named.
+    pub left_out: Vec<String>,
+}
+
+/// Rows between two calls of `progress`.
+const PROGRESS_ROWS: u64 = 10_000;
+
+/// Copies all tables of an SQLite file, indexes included, into the database: all or, if it fails, none.
+///
+/// # Errors
+/// If the file is no SQLite database or does not pass SQLite's check, if a table of the same name is there already, or
+/// if a row cannot be stored: the table and the row are named.
+pub fn import_sqlite(
+    sql: &Sql,
+    file: impl AsRef<Path>,
+    mut progress: impl FnMut(&CopyProgress),
+) -> Result<CopyReport> {
+    let scratch = Scratch::of(open(file.as_ref())?);
+    let source = scratch.connection();
+    let mut report = CopyReport::default();
+    let mut tables = Vec::new();
+    let mut list = source.prepare(
+        "SELECT name, type FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND type <> 'index'
+         ORDER BY name",
+    )?;
+    let mut rows = list.query([])?;
+    while let Some(row) = rows.next()? {
+        let (name, kind): (String, String) = (row.get(0)?, row.get(1)?);
+        match kind.as_str() {
+            "table" if is_plain(source, &name)? => tables.push(name),
+            "table" => report.left_out.push(format!("virtual table {name}")),
+            kind => report.left_out.push(format!("{kind} {name}")),
+        }
+    }
+    let mut tx = sql.database().begin()?;
+    let mut now = CopyProgress::default();
+    for name in tables {
+        now.table.clone_from(&name);
+        progress(&now);
+        let mut read = scratch.read_table(&name)?;
+        report.left_out.append(&mut read.left_out);
+        let others = |column: &str, own: &str| has_others(source, &name, column, own);
+        read.loosen(others)?;
+        if read.key_has_null(|column| has_null(source, &name, column))? {
+            read.hide_key();
+        }
+        let is_hidden = read.has_hidden_row_id();
+        let table = DynamicTable::create(&mut tx, &read.into_definition()?)?;
+        copy_in(source, &table, is_hidden, &mut tx, |count| {
+            now.rows += count;
+            progress(&now);
+        })?;
+        report.tables += 1;
+    }
+    tx.commit()?;
+    report.rows = now.rows;
+    Ok(report)
+}
+
+fn open(file: &Path) -> Result<rusqlite::Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let source = rusqlite::Connection::open_with_flags(file, flags)?;
+    // The schema may be somebody's trap: it calls no functions that could do harm.
+    source.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    source.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    source.execute_batch("PRAGMA cell_size_check = ON; BEGIN")?;
+    let check: String = source.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if check != "ok" {
+        let file = file.display();
+        return Err(Error::corrupt(format!("{file} is damaged, SQLite says: {check}")));
+    }
+    Ok(source)
+}
+
+fn is_plain(source: &rusqlite::Connection, name: &str) -> Result<bool> {
+    let sql = "SELECT type FROM pragma_table_list(?) WHERE schema = 'main'";
+    let kind: String = source.query_row(sql, [name], |row| row.get(0))?;
+    Ok(kind == "table")
+}
+
+fn has_null(source: &rusqlite::Connection, table: &str, column: &str) -> Result<bool> {
+    let sql = format!("SELECT EXISTS (SELECT 1 FROM {} WHERE {} IS NULL)", quote(table), quote(column));
+    Ok(source.query_row(&sql, [], |row| row.get(0))?)
+}
+
+/// Whether a column has values of other types than `own`, as `typeof` calls it.
+fn has_others(source: &rusqlite::Connection, table: &str, column: &str, own: &str) -> Result<bool> {
+    let (table, column) = (quote(table), quote(column));
+    let sql = format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE typeof({column}) NOT IN ('null', ?))");
+    Ok(source.query_row(&sql, [own], |row| row.get(0))?)
+}
+
+fn copy_in(
+    source: &rusqlite::Connection,
+    table: &DynamicTable,
+    is_hidden: bool,
+    tx: &mut pando::Transaction,
+    mut copied: impl FnMut(u64),
+) -> Result<()> {
+    let name = table.name();
+    let hidden = if is_hidden { "rowid, " } else { "" };
+    let mut select = source.prepare(&format!("SELECT {hidden}* FROM {}", quote(name)))?;
+    let mut rows = select.query([])?;
+    let columns: Vec<_> = table.schema().columns().collect();
+    let mut count = 0;
+    while let Some(row) = rows.next()? {
+        count += 1;
+        let place = |what: String| Error::new(format!("table {name}, row {count}: {what}"));
+        let mut values = Vec::with_capacity(columns.len());
+        for (at, column) in columns.iter().enumerate() {
+            let value = match row.get_ref(at)? {
+                ValueRef::Null => Value::Null,
+                ValueRef::Integer(number) => Value::Int(number),
+                ValueRef::Real(number) => Value::Float(number),
+                ValueRef::Blob(bytes) => Value::from(bytes),
+                ValueRef::Text(text) => match std::str::from_utf8(text) {
+                    Ok(text) => Value::from(text),
+                    Err(_) => {
+                        return Err(place(format!("column {} is text that is not UTF-8", column.name())));
+                    }
+                },
+            };
+            let fits = coerce(column.column_type(), value);
+            values
+                .push(fits.map_err(|value| place(format!("column {} cannot hold {value}", column.name())))?);
+        }
+        table.insert(tx, &values).map_err(|error| place(error.to_string()))?;
+        if count % PROGRESS_ROWS == 0 {
+            copied(PROGRESS_ROWS);
+        }
+    }
+    copied(count % PROGRESS_ROWS);
+    Ok(())
+}
+
+/// Writes all tables, indexes included, to a new SQLite file, as they are at one moment.
+///
+/// # Errors
+/// If the file exists, or cannot be written.
+pub fn export_sqlite(
+    sql: &Sql,
+    file: impl AsRef<Path>,
+    mut progress: impl FnMut(&CopyProgress),
+) -> Result<CopyReport> {
+    let file = file.as_ref();
+    if file.exists() {
+        return Err(Error::new(format!("{} exists already", file.display())));
+    }
+    let mut unfinished = file.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let failed = |what: &str, error: std::io::Error| Error::new(format!("cannot {what}: {error}"));
+    if Path::new(&unfinished).exists() {
+        std::fs::remove_file(&unfinished)
+            .map_err(|error| failed("remove what an earlier export left", error))?;
+    }
+    let target = rusqlite::Connection::open(&unfinished)?;
+    target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA foreign_keys = OFF; BEGIN")?;
+    let snapshot = sql.database().snapshot()?;
+    let catalog = sql.engine.load(&snapshot)?;
+    let report = copy_out(&catalog, &snapshot, &target, &mut progress)?;
+    target.execute_batch("COMMIT")?;
+    target.close().map_err(|(_, error)| error)?;
+    std::fs::rename(&unfinished, file).map_err(|error| failed("give the file its name", error))?;
+    Ok(report)
+}
+
+fn copy_out(
+    catalog: &Catalog,
+    snapshot: &pando::Snapshot,
+    target: &rusqlite::Connection,
+    progress: &mut impl FnMut(&CopyProgress),
+) -> Result<CopyReport> {
+    let mut now = CopyProgress::default();
+    let mut report = CopyReport::default();
+    for table in &catalog.tables {
+        table.name().clone_into(&mut now.table);
+        progress(&now);
+        target.execute_batch(&table.create_statement())?;
+        let mut insert = target.prepare(&insert_statement(table))?;
+        let mut scan = table.rows.scan(snapshot, &KeyRange::all())?;
+        let values = |row: Vec<Value<'_>>| row.iter().map(sqlite_value).collect::<Vec<_>>();
+        while let Some(row) = scan.next_with(values)? {
+            insert.execute(rusqlite::params_from_iter(row))?;
+            now.rows += 1;
+            if now.rows % PROGRESS_ROWS == 0 {
+                progress(&now);
+            }
+        }
+        for statement in table.index_statements() {
+            target.execute_batch(&statement)?;
+        }
+        report.tables += 1;
+    }
+    report.rows = now.rows;
+    Ok(report)
+}
+
+fn insert_statement(table: &SqlTable) -> String {
+    let hidden = (table.hidden() > 0).then(|| "_rowid_".to_owned());
+    let names = hidden.into_iter().chain(table.columns.iter().map(|column| quote(&column.name)));
+    let names: Vec<_> = names.collect();
+    let marks = vec!["?"; names.len()].join(", ");
+    format!("INSERT INTO {} ({}) VALUES ({marks})", quote(table.name()), names.join(", "))
+}
