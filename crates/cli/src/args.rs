@@ -1,5 +1,7 @@
 //! What can be typed.
 
+#[cfg(feature = "sql")]
+use crate::sql;
 use crate::{
     backup, compact, crash, demo, explain, export, import, inspect, options, profile, records, salvage,
     serve, token,
@@ -20,7 +22,8 @@ Exit codes:
 stats, check, checkpoint and compact. PANDO_TOKEN is the token.
 
 Data goes to standard output; errors, and progress at a terminal, to standard error.
-Only put, serve, token, import, backup, restore, salvage, demo, kills, bench and profile create anything.";
+Only put, sql, serve, token, import, backup, restore, salvage, demo, kills, bench and profile create
+anything.";
 
 /// Pando, an embedded transactional storage engine
 #[derive(Debug, Parser)]
@@ -62,6 +65,9 @@ pub enum Command {
     Import(import::ImportArgs),
     /// Write records as CSV, NDJSON or a directory tree that `import` reads back
     Export(export::ExportArgs),
+    /// Run SQL: statements, scripts, or a prompt
+    #[cfg(feature = "sql")]
+    Sql(sql::SqlArgs),
     /// Copy a database to a folder of backups or a stream, all of it or what changed
     Backup(backup::BackupArgs),
     /// Make a database of a backup; `--list` shows what a folder has

@@ -36,6 +36,8 @@ mod remote;
 mod salvage;
 mod scratch;
 mod serve;
+#[cfg(feature = "sql")]
+mod sql;
 mod text;
 mod token;
 mod tree;
@@ -77,6 +79,8 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Salvage(args) => salvage::run(&args),
         Command::Serve(args) => serve::run(args),
         Command::Token(args) => token::run(&args),
+        #[cfg(feature = "sql")]
+        Command::Sql(args) => sql::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
         // It reports its failures itself, with the same exit codes.

@@ -53,6 +53,14 @@ pub enum Cell<'a> {
     Number(u64),
     /// A key or a value: any bytes.
     Bytes(&'a [u8]),
+    /// Of SQL: no value.
+    Null,
+    /// Of SQL.
+    Integer(i64),
+    /// Of SQL.
+    Real(f64),
+    /// Of SQL: bytes that are no text.
+    Blob(&'a [u8]),
 }
 
 /// Rows from which a table's column widths are taken.
@@ -136,6 +144,12 @@ impl<'c, W: Write> Rows<'c, W> {
             Cell::Number(number) => text::count(*number),
             // A long value is cut before it is made printable: only its beginning is shown.
             Cell::Bytes(bytes) => text::shorten(text::show(beginning(bytes)), WIDEST),
+            Cell::Null => "null".to_owned(),
+            Cell::Integer(number) => number.to_string(),
+            Cell::Real(number) => format!("{number:?}"),
+            Cell::Blob(bytes) => {
+                text::shorten(format!("0x{}", text::to_hex(&bytes[..bytes.len().min(WIDEST)])), WIDEST)
+            }
         });
         let shown: Vec<String> = shown.collect();
         match &self.widths {
@@ -173,7 +187,11 @@ impl<'c, W: Write> Rows<'c, W> {
             }
             match cell {
                 Cell::Number(number) => write!(self.out, "{number}")?,
-                Cell::Bytes(bytes) => write_csv_field(&mut self.out, bytes)?,
+                Cell::Bytes(bytes) | Cell::Blob(bytes) => write_csv_field(&mut self.out, bytes)?,
+                // Not quoted: an empty text is.
+                Cell::Null => {}
+                Cell::Integer(number) => write!(self.out, "{number}")?,
+                Cell::Real(number) => write!(self.out, "{number:?}")?,
             }
         }
         self.out.write_all(b"\n")
@@ -204,15 +222,25 @@ fn write_aligned(out: &mut impl Write, cells: &[String], widths: &[usize]) -> io
 fn write_object(out: &mut impl Write, names: &[&str], cells: &[Cell<'_>]) -> io::Result<()> {
     for (index, (name, cell)) in names.iter().zip(cells).enumerate() {
         out.write_all(if index == 0 { b"{" } else { b"," })?;
+        let mut name = |suffix: &str| -> io::Result<()> {
+            serde_json::to_writer(&mut *out, &format!("{name}{suffix}"))?;
+            out.write_all(b":")
+        };
         match cell {
-            Cell::Number(number) => write!(out, "\"{name}\":{number}")?,
+            Cell::Bytes(bytes) if std::str::from_utf8(bytes).is_ok() => name("")?,
+            Cell::Bytes(_) | Cell::Blob(_) => name("_hex")?,
+            _ => name("")?,
+        }
+        match cell {
+            Cell::Number(number) => write!(out, "{number}")?,
+            Cell::Integer(number) => write!(out, "{number}")?,
+            Cell::Real(number) if number.is_finite() => write!(out, "{number:?}")?,
+            Cell::Null | Cell::Real(_) => out.write_all(b"null")?,
             Cell::Bytes(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => {
-                    write!(out, "\"{name}\":")?;
-                    serde_json::to_writer(&mut *out, text)?;
-                }
-                Err(_) => write!(out, "\"{name}_hex\":\"{}\"", text::to_hex(bytes))?,
+                Ok(text) => serde_json::to_writer(&mut *out, text)?,
+                Err(_) => write!(out, "\"{}\"", text::to_hex(bytes))?,
             },
+            Cell::Blob(bytes) => write!(out, "\"{}\"", text::to_hex(bytes))?,
         }
     }
     out.write_all(b"}")

@@ -1,0 +1,115 @@
+//! `sql`: statements from the command line, from standard input, or from a person.
+//!
+//! * [`shell`]: the prompt, and the commands that begin with a dot;
+//! * [`show`]: rows in the format asked for.
+
+mod shell;
+mod show;
+
+use crate::failure::{Failure, Outcome};
+use crate::open::CreateArgs;
+use crate::output::FormatArgs;
+use clap::Args;
+use pando::ErrorKind;
+use show::Show;
+use sql::{Connection, Sql};
+use std::io::{IsTerminal, Read, stdin};
+use std::path::PathBuf;
+
+const HELP: &str = "\
+Without statements, they are read from standard input: at a terminal with a prompt (`.help` shows its commands), else
+up to the end or the first that fails. Statements outside of BEGIN are transactions of their own.
+docs/sql.md says what is different from SQLite.";
+
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub struct SqlArgs {
+    /// The database's directory; made if it is missing, unless nothing is to be written
+    dir: PathBuf,
+    /// Statements to run, in order
+    statements: Vec<String>,
+    #[command(flatten)]
+    create: CreateArgs,
+    #[command(flatten)]
+    format: FormatArgs,
+    /// Open the database to read it alone, beside others who do
+    #[arg(long)]
+    read_only: bool,
+    /// Say on standard error what each statement took
+    #[arg(long)]
+    timing: bool,
+    /// First copy all tables of an SQLite file into the database, or none
+    #[arg(long, value_name = "FILE")]
+    from_sqlite: Option<PathBuf>,
+    /// At the end write all tables to a new SQLite file
+    #[arg(long, value_name = "FILE")]
+    to_sqlite: Option<PathBuf>,
+}
+
+/// `pando sql`.
+pub fn run(args: &SqlArgs) -> Outcome {
+    let builder = args.create.builder();
+    let db = match args.read_only {
+        true => builder.read_only(true).open(&args.dir)?,
+        false => builder.create(&args.dir)?,
+    };
+    let sql = Sql::new(db.clone());
+    let mut connection = sql.connect().map_err(failure)?;
+    let mut show = Show::new(args.format.format(), args.timing);
+    show.watch(&mut connection).map_err(failure)?;
+    if let Some(file) = &args.from_sqlite {
+        show::import_sqlite(&sql, file)?;
+    }
+    let copies = args.from_sqlite.is_some() || args.to_sqlite.is_some();
+    if !args.statements.is_empty() {
+        args.statements.iter().try_for_each(|text| script(&connection, &mut show, text))?;
+    } else if !copies && stdin().is_terminal() {
+        shell::run(&connection, &mut show)?;
+    } else if !copies {
+        let mut text = String::new();
+        stdin()
+            .lock()
+            .read_to_string(&mut text)
+            .map_err(|cause| Failure::system("read standard input", cause))?;
+        script(&connection, &mut show, &text)?;
+    }
+    if let Some(file) = &args.to_sqlite {
+        show::export_sqlite(&sql, file)?;
+    }
+    drop(connection);
+    db.close()?;
+    Ok(())
+}
+
+/// Runs statements up to the first that fails; says on which line that is.
+fn script(connection: &Connection, show: &mut Show, text: &str) -> Outcome {
+    let mut rest = text;
+    while let Some(first) = sql::split_first(rest) {
+        let line = 1 + text[..text.len() - rest.len() + offset(rest, first.statement)].matches('\n').count();
+        let place =
+            |message: String| if text.contains('\n') { format!("line {line}: {message}") } else { message };
+        show.statement(connection, first.statement).map_err(|failure| match failure {
+            Failure::Failed(message) => Failure::Failed(place(message)),
+            other => other,
+        })?;
+        rest = first.rest;
+    }
+    Ok(())
+}
+
+/// Where in `text` its part `part` begins.
+fn offset(text: &str, part: &str) -> usize {
+    part.as_ptr().addr() - text.as_ptr().addr()
+}
+
+/// A failed statement: an exit code of its own where the caller can do something about it.
+pub(super) fn failure(error: sql::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Conflict
+        | ErrorKind::Corruption
+        | ErrorKind::Locked
+        | ErrorKind::Full
+        | ErrorKind::Foreign => Failure::Engine(error.into()),
+        _ => Failure::Failed(error.to_string()),
+    }
+}
