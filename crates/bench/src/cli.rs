@@ -108,6 +108,9 @@ pub struct Settings {
     /// Through transactions, or straight through the run's editor, which has no log
     #[arg(long, value_enum)]
     pub path: Option<Path>,
+    /// btree-insert, write-throughput: bytes, or typed rows
+    #[arg(long, value_enum, default_value_t = Api::Bytes)]
+    pub api: Api,
     /// btree-insert: which transactions; all three if not given
     #[arg(long, value_enum)]
     pub txn: Option<Txn>,
@@ -147,6 +150,15 @@ pub enum Path {
     Txn,
     /// The run's editor alone.
     Editor,
+}
+
+/// What records are to whoever writes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Api {
+    /// Keys and values of bytes
+    Bytes,
+    /// Rows of a typed table
+    Rows,
 }
 
 /// The transactions of `btree-insert`.
@@ -255,6 +267,7 @@ impl Settings {
             ("seconds", self.seconds.map(|seconds| seconds.to_string())),
             ("rows", self.rows.map(|rows| rows.to_string())),
             ("value-bytes", self.value_bytes.map(|bytes| bytes.to_string())),
+            ("api", (self.api == Api::Rows).then(|| "rows".to_owned())),
             ("work-us", (self.work_us != 0).then(|| self.work_us.to_string())),
             ("rate", self.rate.map(|rate| rate.to_string())),
             ("long", self.long.then(String::new)),

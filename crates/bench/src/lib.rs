@@ -25,6 +25,7 @@ pub mod page;
 pub mod records;
 pub mod report;
 pub mod results;
+pub mod sink;
 pub mod workloads;
 pub mod zipf;
 

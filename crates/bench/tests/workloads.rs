@@ -74,6 +74,17 @@ fn flags_that_make_no_sense_are_usage_errors() {
 }
 
 #[test]
+fn typed_rows_take_the_place_of_bytes() {
+    let inserted = rows(&["btree-insert", "--n", "3000", "--api", "rows"]);
+    let expected =
+        ["single, rows", "single + checkpoint, rows", "per-insert, rows", "per-insert + checkpoint, rows"];
+    assert_eq!(cases(&inserted)[1..], expected);
+    let args =
+        ["write-throughput", "--threads", "2", "--iterations", "5", "--batch-size", "10", "--api", "rows"];
+    assert_eq!(cases(&rows(&args)), ["per-transaction, rows", "long-lived, rows"]);
+}
+
+#[test]
 fn btree_insert_has_three_modes_and_a_reference() {
     let rows = rows(&["btree-insert", "--n", "3000"]);
     let expected = [

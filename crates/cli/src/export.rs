@@ -5,9 +5,10 @@ use crate::failure::{Failure, Outcome};
 use crate::import::RecordFormat;
 use crate::open::{self, Existing};
 use crate::output::{self, Cell, Format, Rows};
-use crate::{text, tree, values};
+use crate::{export_typed, text, tree, values};
 use clap::Args;
-use pando::{Cursor, Span};
+use pando::{Cursor, Snapshot, Span};
+use rows::DynamicTable;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -23,6 +24,9 @@ pub struct ExportArgs {
     /// How the records are written down [default: by the name of TARGET, else ndjson]
     #[arg(long, value_enum)]
     format: Option<RecordFormat>,
+    /// A typed table: its columns, by name
+    #[arg(long)]
+    typed: bool,
 }
 
 /// `pando export`.
@@ -34,6 +38,9 @@ pub fn run(args: &ExportArgs) -> Outcome {
         });
     let db = args.database.open()?;
     let snapshot = db.snapshot()?;
+    if args.typed {
+        return typed(args, &snapshot, format);
+    }
     let table = open::table(&snapshot, &args.table)?;
     let mut cursor = snapshot.cursor(&table, Span::all())?;
     let to_stdout = args.target == Path::new("-");
@@ -51,6 +58,20 @@ pub fn run(args: &ExportArgs) -> Outcome {
     let refused = |cause| Failure::system(format_args!("write {}", args.target.display()), cause);
     let file = File::create_new(&args.target).map_err(refused)?;
     write_rows(&mut cursor, BufWriter::new(file), rows, refused)
+}
+
+fn typed(args: &ExportArgs, snapshot: &Snapshot, format: RecordFormat) -> Outcome {
+    if format == RecordFormat::Tree {
+        return Err(Failure::Usage("a typed table is exported as csv or ndjson".to_owned()));
+    }
+    let table = DynamicTable::expect(snapshot, &args.table)?;
+    let as_csv = format == RecordFormat::Csv;
+    if args.target == Path::new("-") {
+        return export_typed::write(snapshot, &table, as_csv, output::stdout(), Failure::stdout);
+    }
+    let refused = |cause| Failure::system(format_args!("write {}", args.target.display()), cause);
+    let file = File::create_new(&args.target).map_err(refused)?;
+    export_typed::write(snapshot, &table, as_csv, BufWriter::new(file), refused)
 }
 
 fn write_rows(

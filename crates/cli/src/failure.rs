@@ -52,20 +52,27 @@ impl Failure {
 
     /// Writes the failure to standard error and answers the exit code.
     pub fn report(&self) -> ExitCode {
-        let message = match self {
+        if matches!(self, Failure::ReaderGone) {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("error: {}", self.message());
+        if let Some(help) = self.help() {
+            eprintln!("help: {help}");
+        }
+        ExitCode::from(self.code())
+    }
+
+    /// What happened, in a line.
+    pub fn message(&self) -> String {
+        match self {
             Failure::Engine(error) => error.to_string(),
             Failure::System { what, cause } => format!("cannot {what}: {cause}"),
             Failure::Absent(message)
             | Failure::Usage(message)
             | Failure::Failed(message)
             | Failure::Damaged(message) => message.clone(),
-            Failure::ReaderGone => return ExitCode::SUCCESS,
-        };
-        eprintln!("error: {message}");
-        if let Some(help) = self.help() {
-            eprintln!("help: {help}");
+            Failure::ReaderGone => "whoever reads the output has seen enough".to_owned(),
         }
-        ExitCode::from(self.code())
     }
 
     fn code(&self) -> u8 {

@@ -24,6 +24,7 @@ mod crash;
 mod demo;
 mod explain;
 mod export;
+mod export_typed;
 mod failure;
 mod import;
 mod inspect;

@@ -8,13 +8,14 @@
 //! * `BTreeMap`: the same keys, as integers, in the same run.
 
 use super::{cases, duplicate_step};
-use crate::bed::{Bed, EditorBed, check_duplicates};
-use crate::cli::{Durability, Path, Settings, Txn};
+use crate::bed::{Bed, EditorBed};
+use crate::cli::{Api, Durability, Path, Settings, Txn};
 use crate::measure::Meter;
 use crate::records::{check_ascending, permutation};
 use crate::report::Row;
+use crate::sink::Sink;
 use crate::{Failure, Outcome, ensure};
-use pando::{Database, Table};
+use pando::{Database, ErrorKind};
 use std::collections::BTreeMap;
 
 pub(super) const NAME: &str = "btree-insert";
@@ -29,6 +30,8 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
         (Some(mode), _) => vec![mode],
         (None, Some(Path::Editor)) => vec![Txn::None],
         (None, Some(Path::Txn)) => vec![Txn::Single, Txn::PerInsert],
+        // The editor knows no rows.
+        (None, None) if settings.api == Api::Rows => vec![Txn::Single, Txn::PerInsert],
         (None, None) => vec![Txn::None, Txn::Single, Txn::PerInsert],
     };
     let mut rows = vec![reference(&keys)?];
@@ -79,7 +82,7 @@ fn editor(settings: &Settings, keys: &[u32]) -> Outcome<Vec<Row>> {
         .collect())
 }
 
-type Insert = fn(&Settings, &Database, &[u32]) -> Outcome<Table>;
+type Insert = fn(&Settings, &Database, &[u32]) -> Outcome<Sink>;
 
 fn transactions(
     settings: &Settings,
@@ -90,39 +93,50 @@ fn transactions(
 ) -> Outcome<Vec<Row>> {
     let bed = Bed::new(settings, durability)?;
     let mut meter = Meter::start(Some(&bed.db))?;
-    let table = insert(settings, &bed.db, keys)?;
+    let sink = insert(settings, &bed.db, keys)?;
     let inserted = meter.lap()?;
     bed.db.checkpoint()?;
     let absorbed = meter.lap()?;
     let counters = bed.db.stats()?.edits;
     let snapshot = bed.db.snapshot()?;
-    check_ascending(keys.len() as u64, &mut snapshot.cursor(&table, ..)?, make)?;
-    let sample: Vec<_> =
-        keys.iter().step_by(duplicate_step(keys.len())).map(|key| key.to_be_bytes()).collect();
-    check_duplicates(&bed.db, &table, sample.iter().map(|key| &key[..]))?;
-    let row = |case, usage| Row::new(NAME, case, durability.name(), keys.len() as u64, usage);
-    let [without, with] = cases(name);
+    let make = |id: u64, key: &mut Vec<u8>, value: &mut Vec<u8>| {
+        sink.record(id, &(id as u32).to_be_bytes(), None, key, value);
+    };
+    check_ascending(keys.len() as u64, &mut snapshot.cursor(sink.table(), ..)?, make)?;
+    let mut tx = bed.db.begin()?;
+    for &key in keys.iter().step_by(duplicate_step(keys.len())) {
+        match sink.insert(&mut tx, key.into(), &key.to_be_bytes(), None) {
+            Err(error) if error.kind() == ErrorKind::Exists => {}
+            Err(error) => return Err(error.into()),
+            Ok(()) => ensure(false, || format!("the duplicate {key} was inserted"))?,
+        }
+    }
+    tx.abort();
+    let row = |case: String, usage| Row::new(NAME, case, durability.name(), keys.len() as u64, usage);
+    let [without, with] = cases(name).map(|case| sink.case(case.as_ref()));
     Ok(vec![row(without, inserted), row(with, absorbed).edits(&counters)])
 }
 
-fn insert_in_one(settings: &Settings, db: &Database, keys: &[u32]) -> Outcome<Table> {
+fn insert_in_one(settings: &Settings, db: &Database, keys: &[u32]) -> Outcome<Sink> {
     let mut tx = db.begin()?;
-    let table = tx.create_table("rows", &settings.table_options())?;
-    for key in keys {
-        tx.insert(&table, &key.to_be_bytes(), b"")?;
+    let sink = Sink::create(&mut tx, settings, false)?;
+    for &key in keys {
+        sink.insert(&mut tx, key.into(), &key.to_be_bytes(), None)?;
     }
     tx.commit()?;
-    Ok(table)
+    Ok(sink)
 }
 
-fn insert_in_many(settings: &Settings, db: &Database, keys: &[u32]) -> Outcome<Table> {
-    let table = db.create_table("rows", &settings.table_options())?;
-    for key in keys {
+fn insert_in_many(settings: &Settings, db: &Database, keys: &[u32]) -> Outcome<Sink> {
+    let mut tx = db.begin()?;
+    let sink = Sink::create(&mut tx, settings, false)?;
+    tx.commit()?;
+    for &key in keys {
         let mut tx = db.begin()?;
-        tx.insert(&table, &key.to_be_bytes(), b"")?;
+        sink.insert(&mut tx, key.into(), &key.to_be_bytes(), None)?;
         tx.commit()?;
     }
-    Ok(table)
+    Ok(sink)
 }
 
 fn make(i: u64, key: &mut Vec<u8>, _: &mut Vec<u8>) {

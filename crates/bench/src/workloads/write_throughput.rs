@@ -2,6 +2,7 @@
 //!
 //! * Each thread commits 1,000 (`--iterations`) transactions of 100 (`--batch-size`) inserts. Ids are disjoint and
 //!   ascend on each thread; a key is an id, 8 bytes big-endian, its value `data_<id>`. Commits sync.
+//!   `--api rows`: the same as rows of a typed table.
 //! * `per-transaction`: a handle for each transaction, 1,000 of them open at once on each thread: opened in a row,
 //!   each with its transaction begun, then used one after another. Opening is inside the timer.
 //! * `long-lived`: one handle for each thread.
@@ -16,10 +17,11 @@ use crate::cli::{Connections, Durability, Settings};
 use crate::measure::{Meter, latencies, spin, together};
 use crate::records::check_ascending;
 use crate::report::Row;
+use crate::sink::Sink;
 use crate::{Outcome, alloc};
 use hdrhistogram::Histogram;
-use pando::{Database, Table, Transaction};
-use std::io::Write;
+use pando::{Database, Transaction};
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 pub(super) const NAME: &str = "write-throughput";
@@ -78,15 +80,20 @@ fn measure(settings: &Settings, plan: Plan) -> Outcome<Row> {
         true => builder.checkpoint_records((plan.rows() / LONG_SEALS).max(1)),
         false => builder,
     })?;
-    let table = bed.db.create_table("rows", &settings.table_options())?;
+    let mut tx = bed.db.begin()?;
+    let sink = Sink::create(&mut tx, settings, true)?;
+    tx.commit()?;
     let mut meter = Meter::start(Some(&bed.db))?;
     let began = Instant::now();
-    let client = |thread| Client::new(plan, thread, &bed.db, &table, began).run();
+    let client = |thread| Client::new(plan, thread, &bed.db, &sink, began).run();
     let (seconds, tallies) = together(plan.threads, client)?;
     let mut usage = meter.lap()?;
     usage.seconds = seconds;
     let stats = bed.db.stats()?;
-    check_ascending(plan.rows(), &mut bed.db.snapshot()?.cursor(&table, ..)?, make)?;
+    let make = |id: u64, key: &mut Vec<u8>, value: &mut Vec<u8>| {
+        sink.record(id, &id.to_be_bytes(), Some(&format!("data_{id}")), key, value);
+    };
+    check_ascending(plan.rows(), &mut bed.db.snapshot()?.cursor(sink.table(), ..)?, make)?;
 
     let total = Tally::sum(tallies)?;
     let commits = plan.transactions * plan.threads as u64;
@@ -99,7 +106,8 @@ fn measure(settings: &Settings, plan: Plan) -> Outcome<Row> {
     } else {
         format!("{form}, {} us of work", settings.work_us)
     };
-    let mut row = Row::new(NAME, case, durability.name(), plan.rows(), usage).threads(plan.threads);
+    let mut row =
+        Row::new(NAME, sink.case(&case), durability.name(), plan.rows(), usage).threads(plan.threads);
     row = row.with("rows_per_second", (plan.rows() as f64 / seconds) as u64).with("commits", commits);
     if let Some(flushes) = usage.flushes.filter(|&flushes| flushes > 0) {
         row = row.with("commits_per_flush", commits as f64 / flushes as f64);
@@ -121,16 +129,16 @@ fn measure(settings: &Settings, plan: Plan) -> Outcome<Row> {
 struct Client<'a> {
     plan: Plan,
     db: &'a Database,
-    table: &'a Table,
+    sink: &'a Sink,
     began: Instant,
     next_id: u64,
     tally: Tally,
 }
 
 impl<'a> Client<'a> {
-    fn new(plan: Plan, thread: usize, db: &'a Database, table: &'a Table, began: Instant) -> Self {
+    fn new(plan: Plan, thread: usize, db: &'a Database, sink: &'a Sink, began: Instant) -> Self {
         let next_id = thread as u64 * plan.rows_of_thread();
-        Client { plan, db, table, began, next_id, tally: Tally::new() }
+        Client { plan, db, sink, began, next_id, tally: Tally::new() }
     }
 
     fn run(mut self) -> Outcome<Tally> {
@@ -174,11 +182,12 @@ impl<'a> Client<'a> {
     }
 
     fn transact(&mut self, mut tx: Transaction, began: Instant) -> Outcome<()> {
-        let mut value = Vec::with_capacity(32);
+        let mut value = String::with_capacity(32);
         for id in self.next_id..self.next_id + self.plan.batch {
             value.clear();
-            write!(value, "data_{id}")?;
-            tx.insert(self.table, &id.to_be_bytes(), &value)?;
+            // Writing to a string cannot fail.
+            let _ = write!(value, "data_{id}");
+            self.sink.insert(&mut tx, id, &id.to_be_bytes(), Some(&value))?;
         }
         self.next_id += self.plan.batch;
         spin(self.plan.work);
@@ -186,12 +195,6 @@ impl<'a> Client<'a> {
         self.tally.committed(self.plan.batch, began.elapsed(), self.began.elapsed());
         Ok(())
     }
-}
-
-fn make(id: u64, key: &mut Vec<u8>, value: &mut Vec<u8>) {
-    key.extend_from_slice(&id.to_be_bytes());
-    // Writing to a vector cannot fail.
-    let _ = write!(value, "data_{id}");
 }
 
 /// What one thread, or all, saw.

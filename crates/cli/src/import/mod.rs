@@ -2,11 +2,13 @@
 //!
 //! One thread reads the input and cuts it into batches; `--threads` writers commit a batch a transaction, each
 //! batch all or nothing. A failure stops the import and leaves the batches before it: running it again is safe,
-//! since a record is put under its key whether it is there or not. With `--bulk` all records are one transaction.
+//! since a record is put under its key whether it is there or not. With `--bulk` all records are one transaction. Rows of
+//! typed tables go another way: [`typed`].
 
 mod bulk;
 mod csv_input;
 mod ndjson_input;
+mod typed;
 
 use crate::failure::{Failure, Outcome};
 use crate::open::{CreateArgs, TableArgs};
@@ -64,6 +66,8 @@ pub struct ImportArgs {
     #[arg(long, conflicts_with_all = ["threads", "batch"])]
     bulk: bool,
     #[command(flatten)]
+    typed: typed::TypedArgs,
+    #[command(flatten)]
     options: TableArgs,
     #[command(flatten)]
     create: CreateArgs,
@@ -81,6 +85,12 @@ type Items = Box<dyn Iterator<Item = Outcome<Item>>>;
 
 /// `pando import`.
 pub fn run(args: &ImportArgs) -> Outcome {
+    if args.typed.is_asked_for() {
+        if args.bulk {
+            return Err(Failure::Usage("--bulk is for tables of bytes; typed tables have --chunk".to_owned()));
+        }
+        return typed::run(args);
+    }
     // The input is opened first: a name mistyped creates no database.
     let items = args.items()?;
     let db = args.create.create(&args.dir)?;

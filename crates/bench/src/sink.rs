@@ -1,0 +1,74 @@
+//! Where workloads insert: a table of bytes, or a typed table whose rows are an unsigned integer, the primary key, and
+//! a text behind it or nothing.
+
+use crate::Outcome;
+use crate::cli::{Api, Settings};
+use pando::Transaction;
+use rows::{Column, ColumnType, Definition, DynamicTable, Value};
+
+/// A table, by what its records are.
+#[derive(Clone, Debug)]
+pub enum Sink {
+    /// Keys and values of bytes.
+    Bytes(pando::Table),
+    /// Rows.
+    Rows(DynamicTable),
+}
+
+impl Sink {
+    /// A new table, with a text in each row or without. Typed tables are B+trees, whatever `--layout` says.
+    pub fn create(tx: &mut Transaction, settings: &Settings, with_text: bool) -> Outcome<Self> {
+        if settings.api == Api::Bytes {
+            return Ok(Sink::Bytes(tx.create_table("rows", &settings.table_options())?));
+        }
+        let definition = Definition::new("rows").column(Column::new("id", ColumnType::UInt)).key(["id"]);
+        let text = Column::new("data", ColumnType::Text);
+        let definition = if with_text { definition.column(text) } else { definition };
+        Ok(Sink::Rows(DynamicTable::create(tx, &definition)?))
+    }
+
+    /// Inserts a record of bytes, or the row of that id.
+    #[inline]
+    pub fn insert(&self, tx: &mut Transaction, id: u64, key: &[u8], text: Option<&str>) -> pando::Result<()> {
+        match (self, text) {
+            (Sink::Bytes(table), text) => tx.insert(table, key, text.unwrap_or_default().as_bytes()),
+            (Sink::Rows(table), Some(text)) => table.insert(tx, &[Value::UInt(id), Value::from(text)]),
+            (Sink::Rows(table), None) => table.insert(tx, &[Value::UInt(id)]),
+        }
+    }
+
+    /// The engine's table of the records.
+    pub fn table(&self) -> &pando::Table {
+        match self {
+            Sink::Bytes(table) => table,
+            Sink::Rows(table) => table.data(),
+        }
+    }
+
+    /// Adds to `key` and `value` what the engine has of a record: see `rows`' key and row codecs.
+    pub fn record(&self, id: u64, bytes: &[u8], text: Option<&str>, key: &mut Vec<u8>, value: &mut Vec<u8>) {
+        match self {
+            Sink::Bytes(_) => {
+                key.extend_from_slice(bytes);
+                value.extend_from_slice(text.unwrap_or_default().as_bytes());
+            }
+            Sink::Rows(_) => {
+                key.extend_from_slice(&id.to_be_bytes());
+                value.push(1);
+                if let Some(text) = text {
+                    // Shorter than 128 bytes: one byte of length.
+                    value.push(text.len() as u8);
+                    value.extend_from_slice(text.as_bytes());
+                }
+            }
+        }
+    }
+
+    /// What a case is called.
+    pub fn case(&self, case: &str) -> String {
+        match self {
+            Sink::Bytes(_) => case.to_owned(),
+            Sink::Rows(_) => format!("{case}, rows"),
+        }
+    }
+}
