@@ -33,6 +33,7 @@ pub struct Entry {
 pub fn all() -> Vec<Entry> {
     vec![
         pando::ENTRY,
+        pando::LSM_ENTRY,
         #[cfg(feature = "lmdb")]
         lmdb::ENTRY,
         #[cfg(feature = "lmdb")]

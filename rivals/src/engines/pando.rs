@@ -1,19 +1,28 @@
-//! Pando: one B+tree table, its defaults but for the memory ceiling and the durability.
+//! Pando: one table, of either layout; its defaults but for the memory ceiling and the durability.
 
 use super::Entry;
 use crate::engine::{
     Config, Durability, Engine, Outcome, ReadWork, Reader, See, SeeRecord, Session, WriteWork, Writer,
 };
-use pando::{Database, ErrorKind, Snapshot, Table, TableOptions, Transaction};
+use pando::{Database, ErrorKind, Layout, Snapshot, Table, TableOptions, Transaction};
 
-pub const ENTRY: Entry = Entry { name: "pando", about: "Pando (this tree), B+tree table, defaults", open };
+pub const ENTRY: Entry = Entry {
+    name: "pando",
+    about: "Pando (this tree), B+tree table, defaults",
+    open: |config| open(config, Layout::BTree),
+};
+pub const LSM_ENTRY: Entry = Entry {
+    name: "pando-lsm",
+    about: "Pando (this tree), LSM table, defaults",
+    open: |config| open(config, Layout::Lsm),
+};
 
 struct Pando {
     db: Database,
     table: Table,
 }
 
-fn open(config: &Config) -> Outcome<Box<dyn Engine>> {
+fn open(config: &Config, layout: Layout) -> Outcome<Box<dyn Engine>> {
     let durability = match config.durability {
         Durability::Sync => pando::Durability::Sync,
         Durability::Buffered => pando::Durability::Buffered,
@@ -22,7 +31,7 @@ fn open(config: &Config) -> Outcome<Box<dyn Engine>> {
     let db = builder.create(&config.dir)?;
     let table = match db.snapshot()?.table("t")? {
         Some(table) => table,
-        None => db.create_table("t", &TableOptions::default())?,
+        None => db.create_table("t", &TableOptions::with_layout(layout))?,
     };
     Ok(Box::new(Pando { db, table }))
 }
