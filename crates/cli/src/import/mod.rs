@@ -87,7 +87,9 @@ type Items = Box<dyn Iterator<Item = Outcome<Item>>>;
 pub fn run(args: &ImportArgs) -> Outcome {
     if args.typed.is_asked_for() {
         if args.bulk {
-            return Err(Failure::Usage("--bulk is for tables of bytes; typed tables have --chunk".to_owned()));
+            return Err(Failure::Usage(
+                "--bulk is for tables of bytes; typed tables have --chunk".to_owned(),
+            ));
         }
         return typed::run(args);
     }
