@@ -52,7 +52,11 @@ fn databases_and_tables_come_and_go() {
     assert_eq!(status("PUT", "/v1/databases/small/tables/x", br#"{"layout": "heap"}"#), 400);
     assert_eq!(status("PATCH", "/v1/databases/small/tables/a%20b", br#"{"name": "c"}"#), 200);
     assert_eq!(status("GET", "/v1/databases/small/tables/a%20b", b""), 404);
-    assert_eq!(status("GET", "/v1/databases/small/tables/c", b""), 200);
+    assert_eq!(status("PATCH", "/v1/databases/small/tables/c", b"{}"), 400);
+    assert_eq!(status("PATCH", "/v1/databases/small/tables/none", br#"{"layout": "lsm"}"#), 404);
+    assert_eq!(status("PATCH", "/v1/databases/small/tables/c", br#"{"layout": "lsm"}"#), 200);
+    let table = value(&server.ask("GET", "/v1/databases/small/tables/c", b""));
+    assert_eq!(table["layout"], "lsm");
     assert_eq!(status("DELETE", "/v1/databases/small/tables/c", b""), 204);
     assert_eq!(status("DELETE", "/v1/databases/small/tables/c", b""), 404);
     assert_eq!(status("DELETE", "/v1/databases/small", b""), 204);

@@ -42,7 +42,8 @@ const MIN_CHUNK_BYTES: usize = 64 << 10;
 /// At most this part of the limit is one chunk: what is lost by growing in chunks.
 const CHUNKS_IN_LIMIT: usize = 32;
 
-/// What a look at a page asks for at once, in cache lines: the header and sixteen slots, which is all of a leaf of documents.
+/// What a look at a page asks for at once, in cache lines: the header and sixteen slots, which is all of a leaf of
+/// documents.
 const FETCHED_LINES: usize = 3;
 
 /// What is known of the page in a frame. Aligned so that none lies on two cache lines.
@@ -104,8 +105,8 @@ impl Chunk {
         unsafe { self.memory.add(index * self.page_bytes) }
     }
 
-    /// Has the processor fetch the page's header and its first slots together: a search would wait for the header before
-    /// it asks for a slot.
+    /// Has the processor fetch the page's header and its first slots together: a search would wait for the header
+    /// before it asks for a slot.
     #[inline]
     fn fetch_front(&self, index: usize) {
         const LINE_BYTES: usize = 64;

@@ -248,11 +248,12 @@ fn body(name: &str) -> Value {
         "value" => of("application/octet-stream", false, json!({})),
         "records" => of("application/x-ndjson", true, json!({})),
         "database" => json_of(json!({ "page_bytes": { "enum": [4096, 8192, 16384, 32768, 65536] } })),
-        "table" => json_of(json!({ "layout": { "enum": ["btree"] } })),
-        "name" => {
-            let mut name = object(json!({ "name": { "type": "string", "minLength": 1, "maxLength": 60 } }));
-            name["required"] = json!(["name"]);
-            of("application/json", true, name)
+        "table" => json_of(json!({ "layout": { "enum": ["btree", "lsm"] } })),
+        "change" => {
+            let name = json!({ "type": "string", "minLength": 1, "maxLength": 60 });
+            let mut change = object(json!({ "name": name, "layout": { "enum": ["btree", "lsm"] } }));
+            change["minProperties"] = json!(1);
+            of("application/json", true, change)
         }
         "transaction" => json_of(json!({
             "durability": { "enum": ["sync", "buffered", "lazy"] },

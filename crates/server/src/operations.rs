@@ -244,9 +244,9 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "patch",
         "/v1/databases/{database}/tables/{table}",
-        "Give a table another name",
+        "Give a table another name, or another layout while it is used",
         &[],
-        "name",
+        "change",
         &[(200, "JSON"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL],
     ),
     operation(

@@ -28,7 +28,7 @@ use axum::extract::State;
 use axum::http::{Method, Request, Response, StatusCode, Uri};
 use axum::response::IntoResponse;
 use axum::routing::any;
-use pando::{ErrorKind, Span, Table, TableOptions};
+use pando::{ErrorKind, Layout, Span, Table, TableOptions};
 use std::io::Read;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ type Shared = State<Arc<App>>;
 
 /// How the table is made.
 pub fn table_options() -> TableOptions {
-    TableOptions::default()
+    TableOptions::with_layout(Layout::Lsm)
 }
 
 /// The paths.

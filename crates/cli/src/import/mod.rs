@@ -2,8 +2,8 @@
 //!
 //! One thread reads the input and cuts it into batches; `--threads` writers commit a batch a transaction, each
 //! batch all or nothing. A failure stops the import and leaves the batches before it: running it again is safe,
-//! since a record is put under its key whether it is there or not. With `--bulk` all records are one transaction. Rows of
-//! typed tables go another way: [`typed`].
+//! since a record is put under its key whether it is there or not. With `--bulk` all records are one transaction. Rows
+//! of typed tables go another way: [`typed`].
 
 mod bulk;
 mod csv_input;

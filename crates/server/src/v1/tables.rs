@@ -17,24 +17,26 @@ struct Options {
 }
 
 /// What of a table is changed.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 struct Change {
-    name: String,
+    name: Option<String>,
+    layout: Option<String>,
 }
 
 /// The word for a layout.
 pub fn layout_name(layout: Layout) -> &'static str {
     match layout {
         Layout::BTree => "btree",
-        _ => "other",
+        Layout::Lsm => "lsm",
     }
 }
 
 fn layout_of(word: &str) -> Answer<Layout> {
     match word {
         "btree" => Ok(Layout::BTree),
-        _ => Err(Problem::bad_request("`layout` is btree")),
+        "lsm" => Ok(Layout::Lsm),
+        _ => Err(Problem::bad_request("`layout` is btree or lsm")),
     }
 }
 
@@ -61,7 +63,7 @@ pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody
     Ok(json(StatusCode::OK, &object!({ "tables": tables.await? })))
 }
 
-/// GET, PUT, PATCH (its name), DELETE.
+/// GET, PUT, PATCH (its layout, its name), DELETE.
 pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
     let (method, (uri, _), body) = split(request);
     let in_database = place::database(uri.path()).unwrap_or_default();
@@ -83,12 +85,11 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
         Method::PATCH => {
             let change: Change = json_body(&app, body).await?;
             let open = database(&app, in_database).await?;
-            let described = hand_off(move || {
-                let renamed = open.db.rename_table(&name, &change.name)?;
-                open.forget(&name);
-                open.know(&renamed);
-                describe(&open.db.snapshot()?, &renamed)
-            });
+            let layout = change.layout.as_deref().map(layout_of).transpose()?;
+            if change.name.is_none() && layout.is_none() {
+                return Err(Problem::bad_request("there is nothing to change: give `name` or `layout`"));
+            }
+            let described = hand_off(move || alter(&open, &name, change.name.as_deref(), layout));
             Ok(json(StatusCode::OK, &described.await?))
         }
         Method::DELETE => {
@@ -103,6 +104,25 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
         }
         _ => Err(Problem::method_not_allowed()),
     }
+}
+
+/// Has the table rewritten in another layout, in the background, and gives it another name.
+fn alter(
+    open: &crate::open::Open,
+    name: &str,
+    new_name: Option<&str>,
+    layout: Option<Layout>,
+) -> Answer<Value> {
+    if let Some(layout) = layout {
+        open.db.set_layout(name, layout)?;
+    }
+    let table = match new_name {
+        Some(new_name) => open.db.rename_table(name, new_name)?,
+        None => open.db.table(name)?,
+    };
+    open.forget(name);
+    open.know(&table);
+    describe(&open.db.snapshot()?, &table)
 }
 
 /// Makes the table, or finds it with the layout that was asked for.
