@@ -57,6 +57,7 @@ fn the_list_names_every_workload() {
         "scan",
         "delete-churn",
         "range-delete",
+        "kv-load",
         "steady",
         "ceilings",
         "ycsb",
