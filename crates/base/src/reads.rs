@@ -1,8 +1,8 @@
 //! What readers did, by table.
 //!
 //! A reader's counts lie in its slot, on lines that it alone writes: a read costs an addition, no lock and no shared
-//! write. There are [`PLACES`] of them, chosen by the table's id. A reader that comes to a table whose place another
-//! has taken moves those counts to the database's [`ReadTotals`], by atomic additions. Who wants to know adds up the
+//! write. There are `PLACES` of them, chosen by the table's id. A reader that comes to a table whose place another
+//! has taken moves those counts to the database's `ReadTotals`, by atomic additions. Who wants to know adds up the
 //! totals and all slots.
 
 use crate::TableId;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 ///
 /// **Overdraft.** While no frame can be had (all pinned, or the budget taken by others), up to 8 pages beyond the limit
 /// are read into memory of their own, which is freed with their pins. After that a read fails with
-/// [`ErrorKind::Full`](base::ErrorKind::Full).
+/// [`ErrorKind::Full`].
 ///
 /// ```
 /// # use base::{budget::Account, slots::{Reader, Slots}, *};
@@ -128,10 +128,10 @@ impl Pool {
     }
 
     /// The page that `ptr` names. A miss leaves the epoch, loads, verifies and pins; under a guard whose holder must
-    /// not wait it does nothing, and answers [`ErrorKind::WouldWait`](base::ErrorKind::WouldWait).
+    /// not wait it does nothing, and answers [`ErrorKind::WouldWait`].
     ///
-    /// Errors: [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if what is there is not what `ptr` names,
-    /// [`ErrorKind::Full`](base::ErrorKind::Full) if no frame can be had, and those of the file. None is cached.
+    /// Errors: [`ErrorKind::Corruption`] if what is there is not what `ptr` names,
+    /// [`ErrorKind::Full`] if no frame can be had, and those of the file. None is cached.
     #[inline]
     pub fn read<'g>(&'g self, guard: &'g mut EpochGuard<'_>, ptr: PagePtr) -> Result<PageRef<'g>> {
         // What is returned may be looked at because this epoch is one that eviction waits for.
@@ -179,7 +179,7 @@ impl Pool {
     }
 
     /// A large value: the first `len_bytes` of an extent, whose checksum covers exactly these. Straight from the
-    /// file and not cached. [`ErrorKind::Corruption`](base::ErrorKind::Corruption) if the extent is not within the
+    /// file and not cached. [`ErrorKind::Corruption`] if the extent is not within the
     /// file, is shorter, or has other bytes; nothing is allocated before its place is checked.
     pub fn read_extent(&self, ptr: PagePtr, len_bytes: usize) -> Result<Vec<u8>> {
         self.check_extent(ptr, len_bytes)?;

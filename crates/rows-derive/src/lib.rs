@@ -1,9 +1,9 @@
 //! `#[derive(Row)]`: a struct as the row of a typed table. What it means is told at `rows::Row`; this crate only writes
 //! down what the fields and attributes say.
 //!
-//! 1. [`table`] reads the struct's attributes: the table's name, its indexes.
-//! 2. [`column`] reads a field's: whether it is in the primary key, its default.
-//! 3. [`derive`](derive_row) writes the two implementations, `Columns` and `Row`.
+//! 1. `table` reads the struct's attributes: the table's name, its indexes.
+//! 2. `column` reads a field's: whether it is in the primary key, its default.
+//! 3. [`macro@Row`] writes the two implementations, `Columns` and `Row`.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};

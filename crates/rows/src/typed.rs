@@ -73,7 +73,7 @@ pub trait Row: Columns + Sized + 'static {
 
 /// A typed table whose rows are `R`. To be shared by threads.
 ///
-/// A handle stays good when the schema is changed beside it, as by [`Table::build_index`] on another one: its calls
+/// A handle stays good when the schema is changed beside it, as by [`crate::build_index`] on another one: its calls
 /// then take a look into the catalog each. Opening again spares them that.
 pub struct Table<R> {
     opened: DynamicTable,
