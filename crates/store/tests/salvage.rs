@@ -417,6 +417,12 @@ fn damaged_in_many_ways() {
     }
 }
 
+/// One loss lies among the keys of another here; what was readable behind the inner one came out nowhere.
+#[test]
+fn losses_that_overlap() {
+    one_way(115);
+}
+
 #[test]
 fn whole_directories_come_out_whole() {
     for seed in 0..10 {

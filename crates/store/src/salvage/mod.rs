@@ -33,7 +33,7 @@ use blend::{Blend, Hides};
 use io::{Dir, File, ReadOnlyDir};
 use page::Value;
 use replay::Replayed;
-use run::{Delta, Run};
+use run::{Delta, Ranges, Run};
 use scan::Leaves;
 use start::Start;
 use std::collections::{BTreeMap, BTreeSet};
@@ -376,14 +376,13 @@ impl Salvage<'_> {
         if walked.is_some() {
             blend.without_log();
         }
-        let (data, start, lost) = (self.data.as_deref(), &self.start, &found.lost);
+        let (data, start) = (self.data.as_deref(), &self.start);
+        // A value of the log's that cannot be read may lie among the keys of a page that cannot: losses overlap.
+        let lost = Ranges::joined(found.lost.iter().map(|lost| (&lost.low[..], lost.high.as_deref())));
         leaves.newest(data, start, table, stacked, &mut |birth, key, value| {
-            let is_lost = || {
-                let behind = lost.partition_point(|lost| lost.low[..] <= *key);
-                lost[..behind].last().is_some_and(|lost| lost.covers(key))
-            };
             let is_later = later.is_some_and(|later| birth > later);
-            if is_later || is_lost() { blend.tree(key, value) } else { Ok(()) }
+            let is_wanted = is_later || lost.covering(key).is_some();
+            if is_wanted { blend.tree(key, value) } else { Ok(()) }
         })?;
         blend.finish()?;
         found.uncertain = out.count;
