@@ -19,7 +19,6 @@ use crate::merge::cursor::MOST_LAYERS;
 use crate::options::MAX_SEALED;
 use crate::spill::{MERGED, Spills};
 use crate::store::Store;
-use base::op::stamp;
 use base::{CommitTs, Error, ErrorKind, Result};
 use log::Position;
 use std::sync::Arc;
@@ -48,12 +47,7 @@ impl Store {
             self.validate(&committer.recent(self, request.reader), request, Some(&prepared.spills), since)?;
             self.seal(committer);
             let ts = CommitTs(committer.last.0 + 1);
-            stamp(request.record, ts);
-            let appended = self.log.append(request.record).map_err(|cause| self.append_failed(cause));
-            if appended.is_ok() || self.latch.cause().is_some() {
-                request.writes.committed_large().for_each(|value| value.publish());
-            }
-            let end = appended?;
+            let end = self.append(request, ts)?;
             let dropped = prepared.publish(self);
             committer.last = ts;
             apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");

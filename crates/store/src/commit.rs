@@ -169,14 +169,7 @@ impl Store {
         let recent = committer.recent(self, request.reader);
         self.validate(&recent, request, spills.as_deref(), since)?;
         let ts = CommitTs(committer.last.0 + 1);
-        stamp(request.record, ts);
-        let appended = self.log.append(request.record).map_err(|cause| self.append_failed(cause));
-        if appended.is_ok() || self.latch.cause().is_some() {
-            // Also if the record is in the log only perhaps: then its extents are not used again before the next
-            // opening has found out.
-            request.writes.committed_large().for_each(|value| value.publish());
-        }
-        let end = appended?;
+        let end = self.append(request, ts)?;
         committer.last = ts;
         apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
         Ok(self.publish(committer, request, ts, end))
@@ -269,10 +262,20 @@ impl Store {
         Ok(applied.ts)
     }
 
+    /// Puts `request`'s record into the log, stamped with `ts`: from here on what it names in the data file is the
+    /// log's. After a failed append too, if the record may be in the log all the same: that latches, and behind a
+    /// latch nothing is freed.
+    pub(crate) fn append(&self, request: &mut Request<'_>, ts: CommitTs) -> Result<Lsn> {
+        stamp(request.record, ts);
+        let end = self.log.append(request.record).map_err(|cause| self.append_failed(cause))?;
+        request.writes.committed_large().for_each(|value| value.publish());
+        Ok(end)
+    }
+
     /// Another commit may have taken the room that this one reserved. If making more fails nothing was written, and
     /// that costs this commit alone; a failed write latches.
     #[cold]
-    pub(crate) fn append_failed(&self, cause: Error) -> Error {
+    fn append_failed(&self, cause: Error) -> Error {
         match cause.kind() {
             ErrorKind::Latched => self.latch.set(cause),
             _ if self.log.is_latched() => indeterminate(&self.latch.set(cause)),

@@ -76,12 +76,9 @@ impl Extents {
 
 impl Drop for Extents {
     fn drop(&mut self) {
-        if self.published.load(Ordering::SeqCst) || self.extents.is_empty() {
-            return;
+        if !self.published.load(Ordering::SeqCst) {
+            self.store.free_unpublished(&self.extents);
         }
-        let mut space = lock(&self.store.space);
-        self.extents.iter().for_each(|extent| space.free_unused(extent.unit, extent.units));
-        self.store.unpublished_units.fetch_sub(self.units(), Ordering::SeqCst);
     }
 }
 
