@@ -174,7 +174,7 @@ impl<'a> PageMut<'a> {
             self.begin_prefix(key, counters);
             return Ok(());
         }
-        if key.starts_with(page.prefix()) {
+        if page.suffix_of(key).is_some() {
             return Ok(());
         }
         self.shorten_prefix(key, keyless, counters)

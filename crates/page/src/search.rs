@@ -58,16 +58,21 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// What follows the page's prefix in `key`; `Err` with the insert position if `key` has another prefix.
+    /// What follows the page's prefix in `key`; `None` if it begins otherwise.
     #[inline]
-    fn strip_prefix(self, key: &[u8]) -> Result<&[u8], usize> {
+    pub fn suffix_of(self, key: &[u8]) -> Option<&[u8]> {
         let prefix = self.prefix();
         // Byte by byte: most prefixes are shorter than what a call of `memcmp` takes.
-        match key.split_at_checked(prefix.len()) {
-            Some((front, suffix)) if front.iter().eq(prefix) => Ok(suffix),
-            _ if key < prefix => Err(self.kind().first_keyed().min(self.count())),
-            _ => Err(self.count()),
-        }
+        key.split_at_checked(prefix.len()).and_then(|(front, rest)| front.iter().eq(prefix).then_some(rest))
+    }
+
+    /// [`Page::suffix_of`] `key`; `Err` with the insert position if it has another prefix.
+    #[inline]
+    fn strip_prefix(self, key: &[u8]) -> Result<&[u8], usize> {
+        self.suffix_of(key).ok_or_else(|| match key < self.prefix() {
+            true => self.kind().first_keyed().min(self.count()),
+            false => self.count(),
+        })
     }
 
     /// Steps 2 and 3.

@@ -71,7 +71,7 @@ impl Editor<'_> {
         let leaf = self.path.leaf(self.height)?;
         let page = self.arena.page(leaf);
         let last = page.count().checked_sub(1)?;
-        let suffix = key.strip_prefix(page.prefix())?;
+        let suffix = page.suffix_of(key)?;
         (suffix > page.suffix(last)).then_some((leaf, last + 1))
     }
 
