@@ -5,7 +5,8 @@
 //! * `none`: straight into the tree through the run's editor, no log. Its second row adds the write-out and a sync.
 //! * `single`: one transaction for all. `per-insert`: one each, `buffered` if nothing else is asked for. The second
 //!   row adds a checkpoint.
-//! * `BTreeMap`: the same keys, as integers, in the same run.
+//! * `BTreeMap<u32, ()>`: the same keys as integers and nothing beside them, in the same run: the leanest that there is
+//!   in memory. `BTreeMap<u64, u64>`: with the 16 bytes that a slot and a cell take here.
 
 use super::{cases, duplicate_step};
 use crate::bed::{Bed, EditorBed};
@@ -34,7 +35,11 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
         (None, None) if settings.api == Api::Rows => vec![Txn::Single, Txn::PerInsert],
         (None, None) => vec![Txn::None, Txn::Single, Txn::PerInsert],
     };
-    let mut rows = vec![reference(&keys)?];
+    let wide = |&key: &u32| (u64::from(key), u64::from(key));
+    let mut rows = vec![
+        reference("BTreeMap<u32, ()>", keys.iter().map(|&key| (key, ())))?,
+        reference("BTreeMap<u64, u64>", keys.iter().map(wide))?,
+    ];
     for mode in modes {
         rows.extend(match mode {
             Txn::None => editor(settings, &keys)?,
@@ -51,16 +56,18 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-fn reference(keys: &[u32]) -> Outcome<Row> {
+/// The map takes what `entries` yields; its types are the row's name.
+fn reference<K: Ord, V>(case: &str, entries: impl ExactSizeIterator<Item = (K, V)>) -> Outcome<Row> {
+    let n = entries.len();
     let mut meter = Meter::start(None)?;
     let mut map = BTreeMap::new();
     let mut duplicates = 0;
-    for &key in keys {
-        duplicates += u64::from(map.insert(key, ()).is_some());
+    for (key, value) in entries {
+        duplicates += u64::from(map.insert(key, value).is_some());
     }
     let usage = meter.lap()?;
-    ensure(duplicates == 0 && map.len() == keys.len(), || "the keys have duplicates".into())?;
-    Ok(Row::new(NAME, "BTreeMap", "none", keys.len() as u64, usage))
+    ensure(duplicates == 0 && map.len() == n, || "the keys have duplicates".into())?;
+    Ok(Row::new(NAME, case, "none", n as u64, usage))
 }
 
 fn editor(settings: &Settings, keys: &[u32]) -> Outcome<Vec<Row>> {
