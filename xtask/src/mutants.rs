@@ -20,7 +20,7 @@ use std::time::Instant;
 
 /// What catches a mutant whose patch names nothing else: the crash explorer, stopping at the first bad state.
 pub const DEFAULT_COMMAND: &str =
-    "cargo run --release -q -p pando-sim -- explore --seeds 400 --stop-at-first";
+    "cargo run --profile guard -q -p pando-sim -- explore --seeds 400 --stop-at-first";
 
 /// How long a command may take. A mutant that hangs has no seed to show, so it is not caught.
 const LIMIT_SECONDS: u32 = 900;
