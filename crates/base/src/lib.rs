@@ -5,7 +5,7 @@
 //! [`slots`] (who is reading, and what must not be freed under them), [`budget`], [`seams`] (time and chance),
 //! [`mod@prefetch`], [`sync`] (the one door to locks and atomics, so that loom and shuttle can stand in for them),
 //! [`waits`] (who waits for a lock, and how long), [`latency`] and [`reads`] (what is counted),
-//! [`explain`] (an operation, step by step).
+//! [`phases`] (what the engine is doing), [`explain`] (an operation, step by step).
 #![deny(missing_docs)]
 
 pub mod budget;
@@ -19,6 +19,7 @@ pub mod large;
 pub mod latency;
 pub mod limits;
 pub mod op;
+pub mod phases;
 pub mod prefetch;
 pub mod reads;
 pub mod seams;

@@ -8,6 +8,7 @@
 
 use crate::append::Stop;
 use crate::handle::Log;
+use base::phases::{self, Phase};
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Condvar, Mutex, lock, wait};
 use base::{Error, Lsn, Result};
@@ -92,9 +93,12 @@ impl Log {
             (appender.end, files)
         };
         self.flush.flushes.fetch_add(1, Ordering::SeqCst);
-        for file in &files {
-            file.sync().inspect_err(|error| lock(&self.appender).latch(error))?;
-        }
+        phases::within(Phase::LogFlush, || {
+            for file in &files {
+                file.sync().inspect_err(|error| lock(&self.appender).latch(error))?;
+            }
+            Ok::<(), Error>(())
+        })?;
         self.synced.store(through.0, Ordering::SeqCst);
         Ok(())
     }

@@ -292,6 +292,8 @@ impl Builder {
             self.check_may_create()?;
         }
         options::check(&self)?;
+        #[cfg(feature = "tracing")]
+        crate::trace::begin();
         let open = if create { store::open_or_create } else { store::open };
         Database::start(open(dir, &self.options)?, self)
     }

@@ -40,6 +40,8 @@ mod pacer;
 mod prometheus;
 pub mod salvage;
 mod snapshot;
+#[cfg(feature = "tracing")]
+mod trace;
 mod transaction;
 mod workers;
 

@@ -32,6 +32,7 @@ use crate::superblock::Superblock;
 use crate::tables::{Layout, Tables};
 use crate::view::SealedMemtable;
 use base::budget::Charge;
+use base::phases::{self, Phase};
 use base::slots::Reader;
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, ErrorKind, Result, TableId};
@@ -66,7 +67,14 @@ pub enum Step {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(self.name())
+    }
+}
+
+impl Step {
+    /// What it does, in a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
             Step::SyncLog => "sync log",
             Step::Absorb => "absorb",
             Step::Compact => "compact",
@@ -80,7 +88,7 @@ impl fmt::Display for Step {
             Step::Note => "note in log",
             Step::Free => "free",
             Step::Done => "done",
-        })
+        }
     }
 }
 
@@ -298,6 +306,11 @@ impl Checkpoint<'_> {
     /// # Errors
     /// Up to [`Step::SpaceMap`] the failure costs this checkpoint only; later ones latch the database.
     pub fn step(&mut self) -> Result<Step> {
+        let phase = Phase::Checkpoint { number: self.number().0, step: self.step.name() };
+        phases::within(phase, || self.take_step())
+    }
+
+    fn take_step(&mut self) -> Result<Step> {
         let store = self.store;
         let latching = |cause| store.latch.set(cause);
         match self.step {

@@ -31,6 +31,7 @@ use crate::write_set::WriteSet;
 use base::budget::Holder;
 use base::latency::Cause;
 use base::op::{Encoder, stamp};
+use base::phases::{self, Phase};
 use base::slots::Reader;
 use base::sync::{lock, lock_timed};
 use base::{CommitTs, Error, ErrorKind, Lsn, Result, TableId};
@@ -409,9 +410,11 @@ impl Store {
         if committer.open.is_empty() {
             return;
         }
-        let (open, writer) = self.new_memtable(committer.writer.take_credit());
-        let sealed = self.views.seal(committer.last, log_end, Arc::clone(&open));
-        self.note_sealed(committer, sealed, open, writer);
+        phases::within(Phase::Seal, || {
+            let (open, writer) = self.new_memtable(committer.writer.take_credit());
+            let sealed = self.views.seal(committer.last, log_end, Arc::clone(&open));
+            self.note_sealed(committer, sealed, open, writer);
+        });
     }
 
     /// `sealed` was sealed, and `open` takes the commits that follow.

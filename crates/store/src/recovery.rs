@@ -29,6 +29,7 @@ use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Rows, Tables};
 use crate::view::{OpenMemtable, View, Views};
 use base::budget::{Account, Budget, Holder, Member};
+use base::phases::{self, Phase};
 use base::seams::Random;
 use base::slots::Slots;
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Result, TableId, limits};
@@ -94,6 +95,10 @@ fn check_memory(options: &Options, page_bytes: usize) -> Result<()> {
 }
 
 fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Result<Arc<Store>> {
+    phases::within(Phase::Recovery, || open_observed(dir, options, create_missing))
+}
+
+fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Result<Arc<Store>> {
     let dir: Arc<dyn Dir> = if options.read_only { Arc::new(ReadOnlyDir::new(dir)) } else { dir };
     let missing = || Error::new(ErrorKind::Missing, "there is no database; create one first");
     if !create_missing && !dir.list()?.iter().any(|name| is_ours(name)) {

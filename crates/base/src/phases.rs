@@ -1,0 +1,109 @@
+//! The phase hook: who wants to know when the engine seals, flushes, merges or recovers, and for how long, listens
+//! here. It is how `pando` makes spans of `tracing` without a dependency below it.
+//!
+//! A phase is something that happens seldom beside commits and reads, or waits for a disk anyway. While nobody listens
+//! its boundary costs one load; no clock is read.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the engine is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// A database is being opened: the log is read, and what it has is applied.
+    Recovery,
+    /// The open memtable is sealed, and another takes its place.
+    Seal,
+    /// The log is flushed to the disk.
+    LogFlush,
+    /// A step of a checkpoint, absorbing and merging among them.
+    Checkpoint {
+        /// Which checkpoint.
+        number: u64,
+        /// What the step does.
+        step: &'static str,
+    },
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Phase::Recovery => f.write_str("recovery"),
+            Phase::Seal => f.write_str("seal"),
+            Phase::LogFlush => f.write_str("log flush"),
+            Phase::Checkpoint { number, step } => write!(f, "checkpoint {number}: {step}"),
+        }
+    }
+}
+
+/// Called on the thread that does the work, which it has to call, once. Locks of the engine may be held: it must not
+/// call the engine.
+pub type Hook = fn(Phase, &mut dyn FnMut());
+
+static HOOK: OnceLock<Hook> = OnceLock::new();
+static LISTENING: AtomicBool = AtomicBool::new(false);
+
+/// Runs every phase of every thread within `hook` from now on. One hook per process: the first stays, and is what later
+/// calls switch on again. False if it is another one.
+pub fn listen(hook: Hook) -> bool {
+    let ours = std::ptr::fn_addr_eq(*HOOK.get_or_init(|| hook), hook);
+    if ours {
+        LISTENING.store(true, Ordering::SeqCst);
+    }
+    ours
+}
+
+/// The opposite of [`listen`]. A phase that began before may still end in it.
+pub fn ignore() {
+    LISTENING.store(false, Ordering::SeqCst);
+}
+
+/// Runs `work`, which is `phase`.
+#[inline]
+pub fn within<R>(phase: Phase, work: impl FnOnce() -> R) -> R {
+    // Relaxed: whether one phase more or less is seen orders nothing.
+    if LISTENING.load(Ordering::Relaxed) { observed(phase, work) } else { work() }
+}
+
+#[cold]
+fn observed<R>(phase: Phase, work: impl FnOnce() -> R) -> R {
+    let Some(hook) = HOOK.get() else { return work() };
+    let (mut work, mut done) = (Some(work), None);
+    hook(phase, &mut || done = work.take().map(|work| work()));
+    match (done, work) {
+        (Some(done), _) => done,
+        // It did not call the work.
+        (None, Some(work)) => work(),
+        (None, None) => unreachable!("work that was done left an answer"),
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    fn note(phase: Phase, work: &mut dyn FnMut()) {
+        SEEN.lock().unwrap().push(format!("begin {phase}"));
+        if phase != Phase::Recovery {
+            work();
+        }
+        SEEN.lock().unwrap().push(format!("end {phase}"));
+    }
+
+    #[test]
+    fn phases_are_seen_while_somebody_listens() {
+        assert_eq!(within(Phase::Seal, || 1), 1);
+        assert!(SEEN.lock().unwrap().is_empty(), "nobody listens");
+        assert!(listen(note));
+        assert_eq!(within(Phase::Checkpoint { number: 7, step: "absorb" }, || 2), 2);
+        assert_eq!(*SEEN.lock().unwrap(), ["begin checkpoint 7: absorb", "end checkpoint 7: absorb"]);
+        assert_eq!(within(Phase::Recovery, || 3), 3, "what a hook leaves undone is done");
+        ignore();
+        assert_eq!((within(Phase::LogFlush, || 4), SEEN.lock().unwrap().len()), (4, 4));
+        assert!(!listen(|_, work| work()), "one hook per process");
+    }
+}
