@@ -58,6 +58,7 @@ pub use builder::Builder;
 pub use compact::Compacted;
 pub use cursor::{Cursor, Range, Span};
 pub use database::{Database, TableOptions};
+pub use prometheus::prometheus;
 pub use snapshot::Snapshot;
 pub use store::WantedLayout as Layout;
 pub use store::check::{Findings as CheckFindings, Report as CheckReport};

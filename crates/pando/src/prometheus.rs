@@ -4,9 +4,9 @@
 //! in bytes; waits are summaries, with quantiles since the database was opened.
 
 use crate::database::Database;
-use base::Result;
 use base::budget::Holder;
 use base::latency;
+use base::{ErrorKind, Result};
 use std::fmt::{Display, Write as _};
 use store::pacing::Cause;
 use store::stats::{Stats, TableStats};
@@ -26,39 +26,95 @@ impl Database {
     /// ```
     pub fn prometheus(&self) -> Result<String> {
         let mut page = Page::default();
-        let stats = self.stats()?;
-        page.counters(&stats);
-        page.sizes(&stats);
-        page.waits(&stats);
-        page.pacing(&stats);
-        page.tables(&self.table_stats()?);
-        Ok(page.text)
+        page.database(self)?;
+        Ok(page.text())
     }
 }
 
+/// One page for several databases: the families of [`Database::prometheus`], every sample with its `database`. One
+/// that is closed meanwhile is left out. O(databases x tables).
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// let db = pando::Database::builder().in_memory()?;
+/// let page = pando::prometheus([("shop", &db)])?;
+/// assert!(page.contains("\npando_commits_total{database=\"shop\"} 0\n"));
+/// # Ok(())
+/// # }
+/// ```
+pub fn prometheus<'d>(databases: impl IntoIterator<Item = (&'d str, &'d Database)>) -> Result<String> {
+    let mut page = Page::default();
+    for (name, db) in databases {
+        page.label = format!("database=\"{}\"", escaped(name));
+        match page.database(db) {
+            Err(error) if error.kind() == ErrorKind::Closed => {}
+            done => done?,
+        }
+    }
+    Ok(page.text())
+}
+
+/// The families, in the order in which they first came. The format wants all samples of one in one place.
 #[derive(Default)]
 struct Page {
-    text: String,
+    families: Vec<Family>,
+    /// The family that samples belong to.
+    current: usize,
+    /// What every sample says first.
+    label: String,
+}
+
+struct Family {
+    name: &'static str,
+    head: String,
+    samples: String,
 }
 
 impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.text, "# HELP pando_{name} {help}\n# TYPE pando_{name} {kind}");
+    fn database(&mut self, db: &Database) -> Result<()> {
+        let (stats, tables) = (db.stats()?, db.table_stats()?);
+        self.counters(&stats);
+        self.sizes(&stats);
+        self.waits(&stats);
+        self.pacing(&stats);
+        self.tables(&tables);
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        self.families.iter().flat_map(|family| [&family.head[..], &family.samples]).collect()
+    }
+
+    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
+        let known = self.families.iter().position(|family| family.name == name);
+        self.current = known.unwrap_or_else(|| {
+            let head = format!("# HELP pando_{name} {help}\n# TYPE pando_{name} {kind}\n");
+            self.families.push(Family { name, head, samples: String::new() });
+            self.families.len() - 1
+        });
     }
 
     fn sample(&mut self, name: &str, label: Option<(&str, &str)>, value: impl Display) {
-        let _ = match label {
-            None => writeln!(self.text, "pando_{name} {value}"),
-            Some((label, of)) => writeln!(self.text, "pando_{name}{{{label}=\"{}\"}} {value}", escaped(of)),
+        let own = label.map_or(String::new(), |(label, of)| format!("{label}=\"{}\"", escaped(of)));
+        self.labelled(name, &own, value);
+    }
+
+    /// With labels that are written already.
+    fn labelled(&mut self, name: &str, labels: &str, value: impl Display) {
+        let samples = &mut self.families[self.current].samples;
+        let _ = match (&self.label[..], labels) {
+            ("", "") => writeln!(samples, "pando_{name} {value}"),
+            (all, "") | ("", all) => writeln!(samples, "pando_{name}{{{all}}} {value}"),
+            (all, own) => writeln!(samples, "pando_{name}{{{all},{own}}} {value}"),
         };
     }
 
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
+    fn counter(&mut self, name: &'static str, help: &str, value: u64) {
         self.family(name, "counter", help);
         self.sample(name, None, value);
     }
 
-    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+    fn gauge(&mut self, name: &'static str, help: &str, value: u64) {
         self.family(name, "gauge", help);
         self.sample(name, None, value);
     }
@@ -124,7 +180,7 @@ impl Page {
             for (quantile, ns) in [("0.5", waits.p50_ns), ("0.99", waits.p99_ns), ("0.999", waits.p999_ns)] {
                 let seconds = ns as f64 / NS_PER_S;
                 let labels = format!("cause=\"{name}\",quantile=\"{quantile}\"");
-                let _ = writeln!(self.text, "pando_wait_seconds{{{labels}}} {seconds}");
+                self.labelled("wait_seconds", &labels, seconds);
             }
             let sum = waits.total_ns as f64 / NS_PER_S;
             self.sample("wait_seconds_sum", Some(("cause", name)), sum);
@@ -160,7 +216,7 @@ impl Page {
 
     fn tables(&mut self, tables: &[TableStats]) {
         type Figure = (&'static str, &'static str, &'static str, fn(&TableStats) -> u64);
-        let families: [Figure; 6] = [
+        let families: [Figure; 12] = [
             ("table_records", "gauge", "About how many records a table has.", |table| {
                 table.approximate_records
             }),
@@ -169,6 +225,16 @@ impl Page {
             ("table_cursor_moves_total", "counter", "Cursor moves, by table.", |table| table.cursor_moves),
             ("table_commits_total", "counter", "Commits that wrote to a table.", |table| table.commits),
             ("table_writes_total", "counter", "Puts and deletes committed, by table.", |table| table.writes),
+            ("table_committed_bytes_total", "counter", "Bytes committed to a table.", |table| {
+                table.committed_bytes
+            }),
+            ("table_written_bytes_total", "counter", "Bytes that checkpoints wrote for a table.", |table| {
+                table.written_bytes
+            }),
+            ("table_runs", "gauge", "Runs that a table has.", |table| table.runs),
+            ("table_get_pages", "gauge", "Pages that a get looks at.", |table| table.get_pages),
+            ("table_record_bytes", "gauge", "Bytes of keys and values in pages.", |table| table.record_bytes),
+            ("table_stored_bytes", "gauge", "Bytes of the pages that they take.", |table| table.stored_bytes),
         ];
         for (name, kind, help, figure) in families {
             self.family(name, kind, help);

@@ -283,6 +283,11 @@ impl Space {
         SpaceStats { total_units: self.units, used_units, free_units, retired_units, hole_units }
     }
 
+    /// Units handed out since the last save: what a step of a checkpoint took is the difference.
+    pub fn handed_out_units(&self) -> u64 {
+        self.handed_out
+    }
+
     /// Where the free units at the end of the map begin.
     pub(crate) fn tail(&self) -> u64 {
         for (index, chunk) in self.chunks.iter().enumerate().rev() {

@@ -320,7 +320,7 @@ impl Checkpoint<'_> {
             }
             Step::Absorb => {
                 if let Some(table) = self.to_absorb.pop_front() {
-                    self.absorb(table)?;
+                    self.work_on(table, |checkpoint| checkpoint.absorb(table))?;
                     return Ok(self.step);
                 }
                 self.to_compact = self.due_for_compaction()?;

@@ -68,6 +68,8 @@ pub(crate) struct Committer {
 pub(crate) struct Written {
     pub commits: u64,
     pub operations: u64,
+    /// About: what several tables share in a commit goes to each by its operations.
+    pub bytes: u64,
 }
 
 impl Committer {
@@ -199,6 +201,7 @@ impl Store {
         end: Lsn,
     ) -> Applied {
         let durability = request.durability;
+        let (bytes, all) = (request.record.len() as u64, request.writes.operations());
         if request.writes.tables().next() == Some(TableId::CATALOG) {
             self.catalog_changed.store(ts.0, Ordering::SeqCst);
         }
@@ -213,6 +216,7 @@ impl Store {
             let written = committer.written.entry(table).or_default();
             written.commits += 1;
             written.operations += operations;
+            written.bytes += if operations == all { bytes } else { bytes * operations / all };
         }
         let begin = end.0.saturating_sub(request.record.len() as u64);
         let wants_segment = begin / SEGMENT_CARE_BYTES != end.0 / SEGMENT_CARE_BYTES;

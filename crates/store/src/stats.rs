@@ -1,5 +1,6 @@
 //! How much of everything there is.
 
+use crate::amplification::InPages;
 use crate::memory::MemoryStats;
 use crate::pacing::PacingStats;
 use crate::store::Store;
@@ -126,6 +127,20 @@ pub struct TableStats {
     pub commits: u64,
     /// Puts, deletes and range deletes in them; of spilled transactions only what was still in memory.
     pub writes: u64,
+    /// About how many bytes of keys and values those were, in the log.
+    pub committed_bytes: u64,
+    /// Bytes that checkpoints wrote to the data file for it. Over [`committed_bytes`](TableStats::committed_bytes), and
+    /// 1 for the log, that is its write amplification.
+    pub written_bytes: u64,
+    /// Runs that it has.
+    pub runs: u64,
+    /// Pages that a get looks at, if nothing is in memtables: its read amplification.
+    pub get_pages: u64,
+    /// Bytes of keys and values in pages; a key may be there several times, and deleted.
+    pub record_bytes: u64,
+    /// Bytes of the leaf pages and filters that they take. Over [`record_bytes`](TableStats::record_bytes), that is its
+    /// space amplification.
+    pub stored_bytes: u64,
 }
 
 impl Store {
@@ -133,9 +148,12 @@ impl Store {
     pub fn table_stats(self: &Arc<Self>) -> Result<Vec<TableStats>> {
         let snapshot = self.snapshot()?;
         let (reads, written) = (self.slots.reads(), lock(&self.committer).written.clone());
+        let written_bytes = lock(&self.tallies.written_bytes).clone();
+        let tables = self.views.with_current(|view| Arc::clone(&view.tables));
         let each = |table: crate::Table| {
             let reads = reads.get(&table.id()).copied().unwrap_or_default();
             let written = written.get(&table.id()).copied().unwrap_or_default();
+            let in_pages = InPages::of(&tables, table.id(), self.page_bytes as u64);
             Ok(TableStats {
                 approximate_records: snapshot.approximate_len(&table)?,
                 name: table.name().to_owned(),
@@ -144,6 +162,12 @@ impl Store {
                 cursor_moves: reads.cursor_moves,
                 commits: written.commits,
                 writes: written.operations,
+                committed_bytes: written.bytes,
+                written_bytes: written_bytes.get(&table.id()).copied().unwrap_or(0),
+                runs: in_pages.runs,
+                get_pages: in_pages.get_pages,
+                record_bytes: in_pages.record_bytes,
+                stored_bytes: in_pages.stored_bytes,
             })
         };
         snapshot.tables()?.into_iter().map(each).collect()

@@ -23,6 +23,7 @@ use io::{Dir, File, Lock};
 use log::Log;
 use pool::Pool;
 use space::Space;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use txn::Clocks;
@@ -106,6 +107,8 @@ pub(crate) struct Tallies {
     pub spills: AtomicU64,
     pub compacted_bytes: AtomicU64,
     pub edits: Mutex<page::EditCounters>,
+    /// What checkpoints wrote for each table.
+    pub written_bytes: Mutex<BTreeMap<TableId, u64>>,
 }
 
 impl Store {

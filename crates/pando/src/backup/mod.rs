@@ -5,7 +5,8 @@
 //!   store::Rebuild ◄──parts── reader ◄──records──┘   (a chain: a full backup, then differences)
 //! ```
 //! Reading order: `format` (the bytes), `writer`, `reader` (nothing is believed unchecked), `channel` (files and
-//! streams), `take` (one backup, paced), `folder` (chains in a directory), `restore`.
+//! streams), `take` (one backup, paced), `folder` (chains in a directory), `receive` (one from elsewhere),
+//! `restore`.
 //!
 //! # What holds
 //! 1. A backup holds every commit at or before the one that it names, each whole, and none after it.
@@ -19,6 +20,7 @@ mod channel;
 mod folder;
 mod format;
 mod reader;
+mod receive;
 mod restore;
 mod take;
 mod writer;

@@ -177,7 +177,7 @@ impl Checkpoint<'_> {
         let Some(&table) = self.to_compact.front().filter(|_| self.quota.bytes > 0) else { return Ok(false) };
         // Relaxed: as where it is loaded.
         self.store.compacted.store(table.0, Ordering::Relaxed);
-        if !self.compact(table)? {
+        if !self.work_on(table, |checkpoint| checkpoint.compact(table))? {
             self.to_compact.pop_front();
         }
         Ok(true)

@@ -1,0 +1,76 @@
+//! A backup that was taken elsewhere, added to a folder: a server's, say, which came over the network.
+
+use super::channel::{InFile, Sink};
+use super::folder::{Addition, Backups};
+use super::reader::{Next, Reader};
+use super::take::BackupReport;
+use base::{Error, ErrorKind, Result};
+use std::io::Read;
+
+/// Read at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+impl Backups {
+    /// Adds the full backup that `stream` gives, once all of it came and every checksum in it was verified. Waits for
+    /// the stream.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let mut stream = Vec::new();
+    /// db.backup(pando::BackupOptions::default(), &mut stream)?;
+    /// let backups = pando::Backups::create(dir.path())?;
+    /// let report = backups.receive(&mut &stream[..])?;
+    /// assert_eq!(report.bytes, stream.len() as u64);
+    /// assert!(backups.receive(&mut &stream[..100]).is_err(), "only a part of it came");
+    /// assert_eq!(backups.list()?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Corruption` and `Foreign` if it is not what was sent; `Invalid` if it is the difference to another one; the
+    /// folder is as it was then.
+    pub fn receive(&self, stream: &mut dyn Read) -> Result<BackupReport> {
+        let addition = self.begin(true)?;
+        copy(stream, &addition)?;
+        let mut source = InFile::new(addition.file());
+        let nothing = || Error::new(ErrorKind::Foreign, "nothing came: that is no backup");
+        let mut reader = Reader::begin(&mut source)?.ok_or_else(nothing)?;
+        let header = *reader.header();
+        if header.base.is_some() {
+            return Err(Error::invalid("this is the difference to another backup, not a full one"));
+        }
+        let totals = loop {
+            if let Next::End(totals) = reader.next()? {
+                break totals;
+            }
+        };
+        let bytes = addition.file().len()?;
+        if Reader::begin(&mut source)?.is_some() {
+            return Err(Error::corruption("there is something behind the end of the backup"));
+        }
+        Ok(BackupReport {
+            name: Some(addition.publish()?),
+            is_full: true,
+            commit: header.commit.0,
+            checkpoint: header.checkpoint.0,
+            log_commits: totals.commits,
+            pages: totals.pages,
+            bytes,
+        })
+    }
+}
+
+fn copy(stream: &mut dyn Read, addition: &Addition) -> Result<()> {
+    let (mut sink, mut piece) = (InFile::new(addition.file()), vec![0; PIECE_BYTES]);
+    loop {
+        match stream.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(bytes) => sink.write(&piece[..bytes])?,
+            Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(Error::io("read the backup", cause)),
+        }
+    }
+}

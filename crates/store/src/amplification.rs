@@ -1,0 +1,64 @@
+//! What a table costs beside what is put into it: written, looked at, stored.
+//!
+//! * *Write*: bytes that checkpoints wrote to the data file for a table, over bytes that commits put into it. The log
+//!   is one more.
+//! * *Read*: pages that a get looks at, if nothing is in memtables: those of the lowest run, and two of each filter
+//!   above.
+//! * *Space*: bytes of leaf pages and filters, over bytes of the records in them, which may be of one key several
+//!   times.
+//!
+//! Counted where a checkpoint turns to a table and leaves it, a lock each: nothing on the way of a commit or a read.
+
+use crate::checkpoint::Checkpoint;
+use crate::store::Store;
+use crate::tables::Tables;
+use base::limits::UNIT_BYTES;
+use base::sync::lock;
+use base::{Result, TableId};
+
+/// Pages of a filter that a get looks at: its root and a leaf.
+const FILTER_PAGES: u64 = 2;
+
+/// What of a table lies in pages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InPages {
+    pub runs: u64,
+    pub get_pages: u64,
+    pub record_bytes: u64,
+    pub stored_bytes: u64,
+}
+
+impl InPages {
+    pub fn of(tables: &Tables, table: TableId, page_bytes: u64) -> Self {
+        let (above, lowest) = tables.layers(table);
+        let mut all = InPages {
+            runs: above.len() as u64 + u64::from(lowest.root.is_some()),
+            get_pages: u64::from(lowest.height) + above.len() as u64 * FILTER_PAGES,
+            record_bytes: lowest.bytes,
+            stored_bytes: lowest.leaves * page_bytes,
+        };
+        for stacked in above {
+            let delta = &stacked.delta;
+            all.record_bytes += delta.records.bytes;
+            all.stored_bytes += (delta.records.leaves + delta.filter.leaves) * page_bytes;
+        }
+        all
+    }
+}
+
+impl Checkpoint<'_> {
+    /// Does `work` on `table`, and counts what it takes of the data file as written for it. What a transaction spills
+    /// meanwhile is counted in.
+    pub(crate) fn work_on<T>(
+        &mut self,
+        table: TableId,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let handed_out = |store: &Store| lock(&store.space).handed_out_units();
+        let before = handed_out(self.store);
+        let done = work(self)?;
+        let units = handed_out(self.store).saturating_sub(before);
+        *lock(&self.store.tallies.written_bytes).entry(table).or_default() += units * UNIT_BYTES as u64;
+        Ok(done)
+    }
+}
