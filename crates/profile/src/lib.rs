@@ -7,8 +7,9 @@
 //!   a lock was waited for ──────────┘  addresses only        adds up     names, at the end
 //! ```
 //!
-//! Reading order: [`recording`] (what a user calls), `native` (registers, unwinding, the signal: Linux on x86-64 and
-//! AArch64), `ring` (from whoever was sampled to the drainer), [`allocator`], `locks`, and [`folded`].
+//! Reading order: [`recording`] (what a user calls), `window` (the last seconds of all that time),
+//! `native` (registers, unwinding, the signal: Linux on x86-64 and AArch64), `ring` (from whoever was sampled to the
+//! drainer), [`allocator`], `locks`, and [`folded`].
 //!
 //! A source takes no lock, allocates nothing, and writes only to the ring: any instruction of the process may be
 //! under it. One recording at a time; nothing is paid while there is none, but one load for each allocation where the
@@ -32,7 +33,9 @@ mod locks;
 mod native;
 pub mod recording;
 mod ring;
+mod window;
 
 pub use allocator::Allocator;
 pub use folded::Profile;
 pub use recording::{Error, Kind, Recording, alloc, cpu, lock};
+pub use window::Window;

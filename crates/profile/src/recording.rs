@@ -155,13 +155,21 @@ impl Recording {
     /// [`Error::Busy`] while there is another recording in this process; [`Error::NoAllocator`] for allocations in a
     /// program that cannot see them; [`Error::Unsupported`]; [`Error::System`].
     pub fn start(kind: Kind) -> Result<Self, Error> {
+        Self::start_with(kind, add)
+    }
+
+    /// Likewise; `each` takes what is in the ring, and is called every [`DRAIN_EVERY`].
+    pub(crate) fn start_with(
+        kind: Kind,
+        each: impl Fn(&Ring, &mut Sums) + Send + 'static,
+    ) -> Result<Self, Error> {
         if BUSY.swap(true, Ordering::SeqCst) {
             return Err(Error::Busy);
         }
-        Self::start_alone(kind).inspect_err(|_| BUSY.store(false, Ordering::SeqCst))
+        Self::start_alone(kind, each).inspect_err(|_| BUSY.store(false, Ordering::SeqCst))
     }
 
-    fn start_alone(kind: Kind) -> Result<Self, Error> {
+    fn start_alone(kind: Kind, each: impl Fn(&Ring, &mut Sums) + Send + 'static) -> Result<Self, Error> {
         native::prepare()?;
         let ring = RING.get_or_init(Ring::new);
         // What a signal brought after the recording before.
@@ -172,7 +180,7 @@ impl Recording {
             let stopping = stopping.clone();
             thread::Builder::new()
                 .name(DRAINER.into())
-                .spawn(move || drain(ring, &stopping))
+                .spawn(move || drain(ring, &stopping, each))
                 .map_err(Error::System)?
         };
         let recording = Recording { kind, began: Instant::now(), stopping, drainer: Some(drainer) };
@@ -182,6 +190,15 @@ impl Recording {
             Kind::Lock => locks::start(),
         };
         started.map(|()| recording)
+    }
+
+    /// Has the drainer take what is there, soon.
+    pub(crate) fn hurry(&self) {
+        if let Some(drainer) = &self.drainer {
+            drainer.thread().unpark();
+            // It takes some microseconds; whoever asks waits for names much longer.
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// What was seen. Names are looked up now, which takes up to some 100 ms for a large program.
@@ -213,25 +230,30 @@ impl Drop for Recording {
 }
 
 /// The drainer's work, until it is told to stop.
-fn drain(ring: &Ring, stopping: &AtomicBool) -> (Sums, u64) {
+fn drain(ring: &Ring, stopping: &AtomicBool, each: impl Fn(&Ring, &mut Sums)) -> (Sums, u64) {
     allocator::mute();
-    let mut own = [0_u8; 16];
-    own[..DRAINER.len()].copy_from_slice(DRAINER.as_bytes());
-    let own = [0, 8].map(|at| u64::from_ne_bytes(own[at..at + 8].try_into().expect("8 bytes")));
     let mut sums = Sums::new();
     loop {
         // Looked at before the ring: what came before it was told to stop is taken.
         let last = stopping.load(Ordering::SeqCst);
-        ring.drain(|sample| {
-            if sample.thread != own {
-                *sums.entry((sample.thread, sample.frames.into())).or_default() += sample.weight;
-            }
-        });
+        each(ring, &mut sums);
         if last {
             return (sums, ring.take_lost());
         }
         thread::park_timeout(DRAIN_EVERY);
     }
+}
+
+/// Adds what is in the ring to `sums`, but for what the drainer itself did.
+pub(crate) fn add(ring: &Ring, sums: &mut Sums) {
+    let mut own = [0_u8; 16];
+    own[..DRAINER.len()].copy_from_slice(DRAINER.as_bytes());
+    let own = [0, 8].map(|at| u64::from_ne_bytes(own[at..at + 8].try_into().expect("8 bytes")));
+    ring.drain(|sample| {
+        if sample.thread != own {
+            *sums.entry((sample.thread, sample.frames.into())).or_default() += sample.weight;
+        }
+    });
 }
 
 #[cfg(test)]
