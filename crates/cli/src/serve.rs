@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,10 +77,18 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "PANDO_TRANSACTION_IDLE",
           value_parser = clap::value_parser!(u64).range(1..=3_600))]
     transaction_idle: u64,
+    /// Milliseconds from which on a request is slow: the slowest are shown by the dashboard and /debug/slow
+    #[arg(long, value_name = "MS", default_value_t = 10, env = "PANDO_SLOW",
+          value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    slow: u64,
+    /// Keep a CPU profile of so many last seconds, for /debug/profile?last=...; 0: only while somebody asks
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, env = "PANDO_PROFILE_WINDOW",
+          value_parser = clap::value_parser!(u64).range(0..=600))]
+    profile_window: u64,
     /// Serve whoever can reach the address, although there are no tokens
     #[arg(long)]
     allow_anyone: bool,
-    /// How much the server says on standard error
+    /// How much the server says on standard error: `info` has a line for each request, `debug` what checkpoints do
     #[arg(long, value_name = "LEVEL", default_value = "warn", env = "PANDO_LOG",
           value_parser = ["off", "error", "warn", "info", "debug"])]
     log: String,
@@ -126,12 +135,15 @@ pub fn expand(words: Vec<OsString>) -> Outcome<Vec<OsString>> {
 pub fn run(args: ServeArgs) -> Outcome {
     let level: LevelFilter = args.log.parse().expect("the argument takes these alone");
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
-    log.with_target(false).init();
+    // With `debug`, each phase of the engine and what it took.
+    let spans = if level >= LevelFilter::DEBUG { FmtSpan::CLOSE } else { FmtSpan::NONE };
+    log.with_target(false).with_span_events(spans).init();
     let mut config = Config::new(args.dir);
     config.listen = args.listen;
     config.memory_bytes = args.write.memory.memory;
     config.durability = args.write.durability.into();
     config.allow_anyone = args.allow_anyone;
+    config.profile_window = (args.profile_window > 0).then(|| Duration::from_secs(args.profile_window));
     let limits = &mut config.limits;
     limits.body_bytes = args.max_body as u64;
     limits.head_bytes = args.max_head.max(LEAST_HEAD_BYTES);
@@ -142,6 +154,7 @@ pub fn run(args: ServeArgs) -> Outcome {
     limits.streams = args.max_streams as usize;
     limits.head_timeout = Duration::from_secs(args.head_timeout);
     limits.body_timeout = Duration::from_secs(args.body_timeout);
+    limits.slow = Duration::from_millis(args.slow);
     limits.drain = Duration::from_secs(args.drain);
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;

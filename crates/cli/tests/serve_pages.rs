@@ -41,7 +41,7 @@ fn parse(text: &str) -> Vec<(String, BTreeMap<String, String>, f64)> {
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap();
-            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert!(["counter", "gauge", "histogram", "summary"].contains(&kind), "{line}");
             assert!(types.insert(name.to_owned(), kind).is_none(), "{name} twice");
             continue;
         }
@@ -72,6 +72,7 @@ fn metrics_count_what_was_asked() {
         client.ask("PUT", &format!("/v0/entity?id={n}"), &[], b"v");
         client.ask("GET", &format!("/v0/entity?id={}", 2 * n), &[], b"");
     }
+    assert_eq!(client.ask("PUT", "/v1/databases/second", &[], b"").status, 201);
     let reply = client.ask("GET", "/metrics", &[], b"");
     assert!(reply.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
     let samples = parse(reply.text());
@@ -85,12 +86,65 @@ fn metrics_count_what_was_asked() {
     assert_eq!(of("pando_http_requests_total", "kind", "get"), 20.0);
     assert_eq!(of("pando_http_requests_total", "status", "4xx"), 19.0);
     assert_eq!(of("pando_http_request_duration_seconds_count", "kind", "put"), 20.0);
-    assert!(of("pando_db_commits_total", "database", "default") >= 20.0);
+    assert!(of("pando_commits_total", "database", "default") >= 20.0);
+    assert_eq!(of("pando_table_writes_total", "table", "entity"), 20.0);
+    assert_eq!(of("pando_commits_total", "database", "second"), 0.0);
     // The buckets of a histogram only grow, up to the count.
     let buckets =
         samples.iter().filter(|(name, labels, _)| name.ends_with("_bucket") && labels["kind"] == "get");
     let buckets: Vec<f64> = buckets.map(|(_, _, count)| *count).collect();
     assert!(buckets.is_sorted() && buckets.last() == Some(&20.0), "{buckets:?}");
+}
+
+#[test]
+fn slow_requests_are_kept_and_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start_with(dir.path(), &["--slow", "40"]);
+    let mut client = server.connect();
+    assert_eq!(client.ask("PUT", "/v0/entity?id=k", &[], b"v").status, 201);
+    // A body that takes its time.
+    client.send(b"PUT /v0/entity?id=late HTTP/1.1\r\nhost: test\r\ncontent-length: 2\r\n\r\nv").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    client.send(b"v").unwrap();
+    assert_eq!(client.reply(false).unwrap().status, 201);
+    let slow: Value = serde_json::from_slice(&client.ask("GET", "/debug/slow", &[], b"").body).unwrap();
+    assert_eq!(slow["threshold_us"], 40_000);
+    let late = slow["slow"].as_array().unwrap().iter().find(|one| one["target"] == "/v0/entity?id=late");
+    let late = late.unwrap_or_else(|| panic!("{slow}"));
+    assert!(late["us"].as_u64().unwrap() >= 50_000 && late["method"] == "PUT" && late["status"] == 201);
+
+    let table = "/v1/databases/default/tables/entity/explain";
+    let reply = client.ask("GET", &format!("{table}?key=k"), &[], b"");
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let told: Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(told["steps"].as_array().unwrap().last().unwrap()["outcome"], "a value of 1 bytes", "{told}");
+    let told: Value =
+        serde_json::from_slice(&client.ask("GET", &format!("{table}?prefix=l&limit=5"), &[], b"").body)
+            .unwrap();
+    assert!(told["ns"].as_u64().unwrap() > 0, "{told}");
+    for (bad, status) in [("limit=0", 400), ("limit=x", 400), ("key=%zz", 400), ("prefix=a&start=b", 400)] {
+        assert_eq!(client.ask("GET", &format!("{table}?{bad}"), &[], b"").status, status, "{bad}");
+    }
+    assert_eq!(client.ask("GET", &table.replace("entity", "none"), &[], b"").status, 404);
+}
+
+#[test]
+fn tables_say_what_they_cost() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start_with(dir.path(), &["--durability", "lazy"]);
+    let mut client = server.connect();
+    for n in 0..200 {
+        client.ask("PUT", &format!("/v0/entity?id={n}"), &[], &[b'v'; 1000]);
+    }
+    assert_eq!(client.ask("POST", "/v1/databases/default/checkpoint", &[], b"").status, 204);
+    let listed: Value =
+        serde_json::from_slice(&client.ask("GET", "/v1/databases/default/tables", &[], b"").body).unwrap();
+    let table = &listed["tables"][0];
+    let number = |name: &str| table[name].as_u64().unwrap();
+    assert!((200_000..260_000).contains(&number("committed_bytes")), "{table}");
+    assert!(number("record_bytes") >= 200_000 && number("stored_bytes") >= number("record_bytes"), "{table}");
+    assert!(number("written_bytes") >= number("stored_bytes"), "{table}");
+    assert!(number("runs") >= 1 && number("get_pages") >= 1 && number("writes") == 200, "{table}");
 }
 
 #[test]
@@ -116,8 +170,26 @@ fn a_profile_is_recorded_while_the_server_works() {
         assert_eq!(profile.status, 200, "{kind}: {}", profile.text());
         assert!(profile.text().contains("<svg"), "{kind}");
     }
-    for bad in ["kind=heat", "seconds=0", "seconds=61", "form=png"] {
+    for bad in ["kind=heat", "seconds=0", "seconds=61", "form=png", "last=5"] {
         assert_eq!(server.ask("GET", &format!("/debug/profile?{bad}"), b"").status, 400, "{bad}");
+    }
+}
+
+#[test]
+fn the_last_seconds_are_kept_where_they_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start_with(dir.path(), &["--profile-window", "30"]);
+    let mut client = server.connect();
+    (0..2000).for_each(|n| drop(client.ask("GET", &format!("/v0/entity?id={n}"), &[], b"")));
+    for target in ["/debug/profile?last=30&form=folded", "/debug/profile?seconds=1&form=folded"] {
+        let begun = std::time::Instant::now();
+        let profile = client.ask("GET", target, &[], b"");
+        assert_eq!(profile.status, 200, "{target}: {}", profile.text());
+        assert_eq!(begun.elapsed().as_secs() >= 1, target.contains("seconds"), "{target}");
+        assert!(target.contains("seconds") || profile.text().contains("pando-http"), "{}", profile.text());
+    }
+    for (bad, status) in [("last=0", 400), ("last=5&kind=lock", 400), ("kind=alloc&seconds=1", 409)] {
+        assert_eq!(client.ask("GET", &format!("/debug/profile?{bad}"), &[], b"").status, status, "{bad}");
     }
 }
 

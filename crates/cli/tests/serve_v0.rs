@@ -248,14 +248,21 @@ fn a_second_server_on_the_directory_is_refused_at_once() {
 /// The acknowledged state of each key: what it was last told to hold, and what it may hold because nobody knows.
 type Acknowledged = BTreeMap<u32, (Option<u32>, Option<Option<u32>>)>;
 
-/// Writes until told to stop or the server dies. Thread `thread` of four has the keys that leave it over.
-fn write(address: std::net::SocketAddr, thread: u32, state: &Mutex<Acknowledged>, stop: &AtomicBool) {
+/// Threads that write, each keys of its own.
+const WRITERS: u32 = 4;
+/// Keys of a thread.
+const KEYS: u32 = 500;
+
+/// Writes until told to stop or the server dies, and answers how many writes were acknowledged. Thread `thread` has the
+/// keys that leave it over.
+fn write(address: std::net::SocketAddr, thread: u32, state: &Mutex<Acknowledged>, stop: &AtomicBool) -> u64 {
     let mut client = Client::connect(address);
+    let mut acknowledged = 0;
     for round in 0u32.. {
         if stop.load(Ordering::SeqCst) {
-            return;
+            break;
         }
-        let key = (round * 7 % 50) * 4 + thread;
+        let key = (round * 7 % KEYS) * WRITERS + thread;
         let wanted = (round % 5 != 4).then_some(round);
         state.lock().unwrap().entry(key).or_default().1 = Some(wanted);
         let target = format!("/v0/entity?id={key}");
@@ -264,22 +271,28 @@ fn write(address: std::net::SocketAddr, thread: u32, state: &Mutex<Acknowledged>
             None => (client.try_ask("DELETE", &target, &[], b""), 202),
         };
         // No answer: it may have been stored, or not.
-        let Ok(reply) = reply else { return };
+        let Ok(reply) = reply else { break };
         assert_eq!(reply.status, status);
         state.lock().unwrap().insert(key, (wanted, None));
+        acknowledged += 1;
     }
+    acknowledged
 }
 
+/// `PANDO_KILLS=200 cargo test ... survives_a_kill` does it so often; usually it is six times.
 #[test]
 fn what_was_acknowledged_survives_a_kill_under_load() {
+    let kills = std::env::var("PANDO_KILLS").map_or(6, |kills| kills.parse().expect("a number of kills"));
     let dir = tempfile::tempdir().unwrap();
     let state = Mutex::new(Acknowledged::new());
-    for round in 0..6 {
+    let mut acknowledged = 0;
+    for round in 0..=kills {
         let durability = ["buffered", "sync"][round % 2];
         let server = Server::start_with(dir.path(), &["--durability", durability]);
         let stop = AtomicBool::new(false);
+        let mut client = server.connect();
         for (key, (known, maybe)) in &mut *state.lock().unwrap() {
-            let reply = server.ask("GET", &format!("/v0/entity?id={key}"), b"");
+            let reply = client.ask("GET", &format!("/v0/entity?id={key}"), &[], b"");
             let found = (reply.status == 200).then(|| reply.text().parse().unwrap());
             assert!(
                 found == *known || Some(found) == *maybe,
@@ -287,15 +300,23 @@ fn what_was_acknowledged_survives_a_kill_under_load() {
             );
             (*known, *maybe) = (found, None);
         }
+        if round == kills {
+            break;
+        }
         std::thread::scope(|scope| {
-            for thread in 0..4 {
-                let (address, state, stop) = (server.address, &state, &stop);
-                scope.spawn(move || write(address, thread, state, stop));
-            }
-            std::thread::sleep(Duration::from_millis(150 + 60 * round as u64));
+            let writers: Vec<_> = (0..WRITERS)
+                .map(|thread| {
+                    let (address, state, stop) = (server.address, &state, &stop);
+                    scope.spawn(move || write(address, thread, state, stop))
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(150 + 60 * (round as u64 % 8)));
             server.kill();
             stop.store(true, Ordering::SeqCst);
+            acknowledged += writers.into_iter().map(|writer| writer.join().unwrap()).sum::<u64>();
         });
     }
-    assert!(state.lock().unwrap().len() > 20);
+    let keys = state.lock().unwrap().len();
+    println!("{kills} kills, {acknowledged} acknowledged writes of {keys} keys, none lost");
+    assert!(keys > 20 && acknowledged > 20);
 }

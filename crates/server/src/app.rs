@@ -9,14 +9,16 @@ use crate::observe::{Kind, Observed};
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::{Reception, RequestBody};
+use crate::slow::{Phases, Slow, SlowRequests};
 use crate::trace::{self, Ids, Line, REQUEST_ID};
 use crate::transactions::Transactions;
 use crate::{dashboard, debug, fast, health, openapi, v0, v1};
 use arc_swap::ArcSwap;
 use axum::Router;
-use axum::http::{HeaderValue, Request, Response};
+use axum::http::{HeaderValue, Method, Request, Response, Uri};
 use pando::options::Value;
-use pando::{Budget, Database, Result, Table};
+use pando::{Budget, Database, Error, Result, Table};
+use profile::Window;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +45,10 @@ pub struct App {
     pub reception: Reception,
     /// What requests took.
     pub observed: Observed,
+    /// The slowest of them.
+    pub slow: SlowRequests,
+    /// The CPU profile of the last seconds, if it is kept.
+    pub window: Option<Window>,
     /// When the server was started.
     pub started: Instant,
     /// Places of connections: those that are taken are connections.
@@ -68,10 +74,14 @@ impl App {
         let limits = &config.limits;
         let transactions = Transactions::new(limits.transactions, limits.transaction_idle);
         let entity = default.table_or_create(v0::TABLE, &v0::table_options())?;
+        let window = config.profile_window.map(|keep| Window::start(profile::Kind::Cpu, keep)).transpose();
+        let window = window.map_err(|error| Error::invalid(error.to_string()))?;
         let mut start = [0; 8];
         random(&mut start)?;
         Ok(Arc::new(App {
             observed: Observed::new(),
+            slow: SlowRequests::new(limits.slow),
+            window,
             started: Instant::now(),
             places: Arc::new(Semaphore::new(limits.connections)),
             ids: Ids::new(u64::from_le_bytes(start)),
@@ -189,6 +199,8 @@ struct Noted {
     /// wanted.
     id: Option<HeaderValue>,
     line: Option<Line>,
+    /// What was asked, of one that was handed on: only such a one is slow.
+    asked: Option<(Method, Uri)>,
 }
 
 impl Noted {
@@ -199,7 +211,8 @@ impl Noted {
         let id = (!at_once || wanted || headers.contains_key(REQUEST_ID)).then(|| app.ids.id_of(headers));
         let line =
             id.as_ref().filter(|_| wanted).map(|id| Line::new(request.method(), path, headers, id.clone()));
-        Noted { begun, kind: kind(request.method(), path), id, line }
+        let asked = (!at_once).then(|| (request.method().clone(), request.uri().clone()));
+        Noted { begun, kind: kind(request.method(), path), id, line, asked }
     }
 
     #[inline]
@@ -208,6 +221,16 @@ impl Noted {
         app.observed.note(self.kind, took, response.status().as_u16());
         if let Some(line) = self.line {
             line.write(&response, took);
+        }
+        if let Some((method, uri)) = self.asked.filter(|_| app.slow.is_slow(took)) {
+            app.slow.note(Slow {
+                method: method.to_string(),
+                target: uri.to_string(),
+                status: response.status().as_u16(),
+                at: self.begun,
+                took,
+                phases: response.extensions().get::<Phases>().copied(),
+            });
         }
         if let Some(id) = self.id {
             response.headers_mut().insert(REQUEST_ID, id);

@@ -18,6 +18,8 @@ pub struct Config {
     pub durability: Durability,
     /// Whether a server that others can reach may run without tokens.
     pub allow_anyone: bool,
+    /// Of how many last seconds the CPU profile is kept; `None`: the server is watched only while somebody asks.
+    pub profile_window: Option<Duration>,
     /// Bounds on what clients can take.
     pub limits: Limits,
 }
@@ -45,6 +47,8 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// How long a client may send no byte of a body.
     pub body_timeout: Duration,
+    /// A request that takes longer is kept for who looks at `/debug/slow`.
+    pub slow: Duration,
     /// How long an orderly end waits for requests under way.
     pub drain: Duration,
 }
@@ -58,6 +62,7 @@ impl Config {
             memory_bytes: None,
             durability: Durability::Sync,
             allow_anyone: false,
+            profile_window: None,
             limits: Limits::default(),
         }
     }
@@ -76,6 +81,7 @@ impl Default for Limits {
             streams: 64,
             head_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(30),
+            slow: Duration::from_millis(10),
             drain: Duration::from_secs(10),
         }
     }

@@ -1,4 +1,4 @@
-//! `/debug/profile`: a flame graph of the running server, taken while it works.
+//! `/debug/profile`: a flame graph of the running server, taken while it works. `/debug/slow`: the slowest requests.
 
 use crate::app::App;
 use crate::body::Body;
@@ -6,48 +6,81 @@ use crate::handoff::hand_off;
 use crate::problem::{Answer, Problem};
 use crate::target::raw_parameter;
 use axum::Router;
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Method, Response, StatusCode, Uri};
 use axum::routing::any;
-use profile::{Error, Kind, Recording};
+use profile::{Error, Kind, Profile, Recording};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest recording.
 const MOST_SECONDS: u64 = 60;
 
-/// The path.
+/// The paths.
 pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/debug/profile", any(record))
+    Router::new().route("/debug/profile", any(record)).route("/debug/slow", any(slow))
 }
 
-/// `?kind=cpu|alloc|lock&seconds=5[&form=svg|folded]`.
-async fn record(method: Method, uri: Uri) -> Answer {
+/// The slowest requests of the last minutes.
+async fn slow(State(app): State<Arc<App>>, method: Method) -> Answer {
+    if method != Method::GET {
+        return Err(Problem::method_not_allowed());
+    }
+    let mut response = Response::new(Body::whole(app.slow.to_json(Instant::now()).to_string()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+/// `?kind=cpu|alloc|lock&seconds=5[&form=svg|folded]`, or `?last=10`, of what is kept.
+async fn record(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Answer {
     if method != Method::GET {
         return Err(Problem::method_not_allowed());
     }
     let word = |name| raw_parameter(uri.query(), name);
     let kind: Kind = word("kind").unwrap_or("cpu").parse().map_err(Problem::bad_request)?;
-    let seconds: u64 = word("seconds").unwrap_or("5").parse().unwrap_or(0);
-    if !(1..=MOST_SECONDS).contains(&seconds) {
-        return Err(Problem::bad_request(format!("`seconds` is 1 to {MOST_SECONDS}")));
-    }
+    let seconds = |name, usual: &str| match word(name).unwrap_or(usual).parse() {
+        Ok(seconds @ 1..=MOST_SECONDS) => Ok(Duration::from_secs(seconds)),
+        _ => Err(Problem::bad_request(format!("`{name}` is 1 to {MOST_SECONDS}"))),
+    };
     let folded = match word("form") {
         None | Some("svg") => false,
         Some("folded") => true,
         Some(_) => return Err(Problem::bad_request("`form` is svg or folded")),
     };
-    let recording = hand_off(move || Recording::start(kind).map_err(refused)).await?;
-    // No thread waits meanwhile; a client that goes away ends the recording.
-    tokio::time::sleep(Duration::from_secs(seconds)).await;
-    let text = hand_off(move || {
-        let profile = recording.stop();
-        Ok(if folded { profile.folded() } else { profile.svg() })
-    });
+    let time = seconds("seconds", "5")?;
+    let profile = match word("last") {
+        Some(_) if kind != Kind::Cpu || app.window.is_none() => {
+            return Err(Problem::bad_request(
+                "only a CPU profile is kept, by a server with --profile-window",
+            ));
+        }
+        Some(_) => {
+            let time = seconds("last", "")?;
+            of_window(app, time).await?
+        }
+        None if kind == Kind::Cpu && app.window.is_some() => {
+            tokio::time::sleep(time).await;
+            of_window(app, time).await?
+        }
+        None => {
+            let recording = hand_off(move || Recording::start(kind).map_err(refused)).await?;
+            // No thread waits meanwhile; a client that goes away ends the recording.
+            tokio::time::sleep(time).await;
+            hand_off(move || Ok(recording.stop())).await?
+        }
+    };
+    let text = hand_off(move || Ok(if folded { profile.folded() } else { profile.svg() }));
     let mut response = Response::new(Body::whole(text.await?));
     let content_type = if folded { "text/plain; charset=utf-8" } else { "image/svg+xml" };
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     Ok(response)
+}
+
+/// What the window has of the last `time`.
+async fn of_window(app: Arc<App>, time: Duration) -> Answer<Profile> {
+    let nothing = || Problem::bad_request("no profile is kept");
+    hand_off(move || app.window.as_ref().map(|window| window.last(time)).ok_or_else(nothing)).await
 }
 
 fn refused(error: Error) -> Problem {

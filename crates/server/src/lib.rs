@@ -10,8 +10,8 @@
 //! Reading order: [`config`] (what can be set), `serve` (a server from start to end), `app` (the way of a request),
 //! `fast`, `v0` and `v1` (the paths); what they use: `target` (addresses), `receive` (bodies in), `body`, `records`
 //! and `long_value` (bodies out), `writer` (commits), `databases` and `open`, `transactions`, `problem` (errors),
-//! `lock`; for operators: [`auth`] and `need` (who may do what), `health`, `metrics` and `observe`, `trace`, `openapi`,
-//! `dashboard`, `debug` (profiles).
+//! `lock`; for operators: [`auth`] and `need` (who may do what), `health`, `metrics`, `observe` and `slow`, `trace`,
+//! `openapi`, `dashboard`, `debug` (profiles).
 //!
 //! The threads that read sockets never wait: not for a disk, not for a commit, not for a lock held across either.
 #![deny(missing_docs, unsafe_code)]
@@ -40,6 +40,7 @@ mod problem;
 mod receive;
 mod records;
 mod serve;
+mod slow;
 mod stats;
 mod target;
 mod trace;

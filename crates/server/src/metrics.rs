@@ -3,7 +3,6 @@
 use crate::app::App;
 use crate::observe::{BUCKETS, Kind, bucket_end_ns};
 use crate::problem::Answer;
-use crate::stats;
 use std::fmt::Write;
 
 /// What the text is.
@@ -71,22 +70,10 @@ fn server(app: &App, out: &mut String) {
     let _ = writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
 }
 
-/// The same counts for every database that is open: metric by metric, as the format wants it.
+/// What the library counts, of every database that is open.
 fn databases(app: &App, out: &mut String) -> Answer<()> {
     let mut open = app.databases.all_open();
     open.sort_by(|one, other| one.0.cmp(&other.0));
-    let mut counted = Vec::new();
-    for (name, open) in &open {
-        counted.push((name, stats::fields(&open.db.stats()?)));
-    }
-    let Some((_, first)) = counted.first() else { return Ok(()) };
-    for (at, (field, _, grows)) in first.iter().enumerate() {
-        let kind = if *grows { "counter" } else { "gauge" };
-        let name = if *grows { format!("pando_db_{field}_total") } else { format!("pando_db_{field}") };
-        head(out, &name, kind, &format!("{}, of one database.", field.replace('_', " ")));
-        for (database, fields) in &counted {
-            let _ = writeln!(out, "{name}{{database=\"{database}\"}} {}", fields[at].1);
-        }
-    }
+    out.push_str(&pando::prometheus(open.iter().map(|(name, open)| (&name[..], &open.db)))?);
     Ok(())
 }

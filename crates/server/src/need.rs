@@ -5,7 +5,7 @@
 //! |---|---|---|---|
 //! | `/v0/...`, entries | GET, HEAD | PUT, POST, DELETE | |
 //! | a database | GET, its options, stats, readers | | PUT, DELETE, checkpoint, compact, check, sync, backup |
-//! | tables | GET | PUT | PATCH, DELETE |
+//! | tables, explain | GET | PUT | PATCH, DELETE |
 //! | batch, transactions | | all | |
 //! | `/metrics` | GET, in all databases | | |
 //! | `/debug/...` | | | all, in all databases |

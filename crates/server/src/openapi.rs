@@ -190,6 +190,7 @@ fn parameter(name: &str) -> Value {
             let several = json!({ "type": "array", "items": { "type": "string" }, "maxItems": 1000 });
             query("key", false, "These keys, in this order", several)
         }
+        "one_key" => query("key", false, "Look this key up; else a range is read", text()),
         "start" => query("start", false, "The first key", text()),
         "end" => query("end", false, "The first key behind the last", text()),
         "prefix" => query("prefix", false, "Keys that begin so", text()),
@@ -222,6 +223,10 @@ fn parameter(name: &str) -> Value {
         ),
         "seconds" => {
             query("seconds", false, "For how long", json!({ "type": "integer", "minimum": 1, "maximum": 60 }))
+        }
+        "last" => {
+            let seconds = json!({ "type": "integer", "minimum": 1, "maximum": 60 });
+            query("last", false, "Of so many seconds up to now, where the server keeps them", seconds)
         }
         "form" => query("form", false, "As what", json!({ "type": "string", "enum": ["svg", "folded"] })),
         "if-match" => header("if-match", "Only if the value has one of these tags; `*`: if there is one"),

@@ -65,9 +65,17 @@ pub const OPERATIONS: &[Operation] = &[
         "get",
         "/debug/profile",
         "A flame graph of the running server",
-        &["kind", "seconds", "form"],
+        &["kind", "seconds", "last", "form"],
         "",
         &[(200, "The flame graph, or folded text"), CONFLICT, (501, "Not on this system")],
+    ),
+    operation(
+        "get",
+        "/debug/slow",
+        "The slowest requests of the last ten minutes, and what their time went to",
+        &[],
+        "",
+        &[(200, "JSON")],
     ),
     operation("get", "/v1/server", "What the server does: counts since its start", &[], "", &[(200, "JSON")]),
     operation(
@@ -256,6 +264,14 @@ pub const OPERATIONS: &[Operation] = &[
         &[],
         "",
         &[DONE, MISSING, CONFLICT, FULL],
+    ),
+    operation(
+        "get",
+        "/v1/databases/{database}/tables/{table}/explain",
+        "A get, or a scan of a range, done once more and told step by step: memtables, filters, pages, time",
+        &["one_key", "start", "end", "prefix", "limit"],
+        "",
+        &[(200, "JSON: the steps"), MISSING],
     ),
     operation(
         "get",

@@ -20,8 +20,8 @@ use crate::problem::{Answer, Problem};
 use crate::receive::{Received, RequestBody};
 use crate::records::{Records, RecordsBody, Which};
 use crate::v1::conditions::Conditions;
-use crate::writer::Change;
-use crate::{long_value, target};
+use crate::writer::{Change, Committed};
+use crate::{long_value, slow, target};
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::extract::State;
@@ -124,9 +124,9 @@ async fn put(app: Arc<App>, request: Request<RequestBody>) -> Answer {
     let key = required(request.uri(), "id")?;
     let durability = app.config.durability;
     let received = app.reception.receive(request.into_body(), u64::MAX).await?;
-    match received {
+    let committed = match received {
         // The memory stays counted until the value is committed.
-        Received::Whole(value, _counted) => change(&app, key, Change::Put(value)).await?,
+        Received::Whole(value, _counted) => Some(change(&app, key, Change::Put(value)).await?),
         Received::Long(begin, rest) => {
             let _permit = app.stream_permit()?;
             let table = Table::clone(&app.entity.load());
@@ -139,19 +139,20 @@ async fn put(app: Arc<App>, request: Request<RequestBody>) -> Answer {
                 durability,
                 Conditions::default(),
             )
-            .await?
+            .await?;
+            None
         }
     };
-    Ok(empty(StatusCode::CREATED))
+    Ok(written(StatusCode::CREATED, committed))
 }
 
 async fn delete(app: Arc<App>, uri: &Uri) -> Answer {
     let key = required(uri, "id")?;
-    change(&app, key, Change::Delete).await?;
-    Ok(empty(StatusCode::ACCEPTED))
+    let committed = change(&app, key, Change::Delete).await?;
+    Ok(written(StatusCode::ACCEPTED, Some(committed)))
 }
 
-async fn change(app: &Arc<App>, key: Vec<u8>, change: Change) -> Answer<u64> {
+async fn change(app: &Arc<App>, key: Vec<u8>, change: Change) -> Answer<Committed> {
     let write = |table: Table, key: Vec<u8>, change: Change| {
         app.default.writer.write(table, key, change, app.config.durability)
     };
@@ -195,8 +196,9 @@ async fn range(app: Arc<App>, uri: &Uri) -> Answer {
     Ok(found(axum::body::Body::new(RecordsBody::new(records, first, permit)).into()))
 }
 
-fn empty(status: StatusCode) -> Response<Body> {
+fn written(status: StatusCode, committed: Option<Committed>) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
+    slow::say(&mut response, committed.and_then(|committed| committed.phases));
     response
 }

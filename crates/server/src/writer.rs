@@ -11,9 +11,11 @@
 //! the queue: the last of two writes of one key stays.
 
 use crate::problem::{Answer, Problem};
+use crate::slow::Phases;
 use bytes::Bytes;
 use pando::{Database, Durability, Error, Table, Transaction, TransactionOptions};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 use tokio::sync::oneshot;
 
 /// Values committed together have so many bytes, or there is but one.
@@ -39,7 +41,17 @@ struct Write {
     table: Table,
     key: Vec<u8>,
     change: Change,
-    told: oneshot::Sender<Result<u64, Error>>,
+    asked: Instant,
+    told: oneshot::Sender<Result<Committed, Error>>,
+}
+
+/// A write that was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Committed {
+    /// The number of its commit.
+    pub number: u64,
+    /// What its time went to; `None`: it did not wait in a queue.
+    pub phases: Option<Phases>,
 }
 
 #[derive(Debug, Default)]
@@ -62,14 +74,15 @@ impl Writer {
         Arc::new(Writer { db, queue: Mutex::default() })
     }
 
-    /// Makes the change, and answers the commit's number once it is as durable as was asked for.
+    /// Makes the change, and answers its commit once that is as durable as was asked for.
     pub async fn write(
         self: &Arc<Self>,
         table: Table,
         key: Vec<u8>,
         change: Change,
         durability: Durability,
-    ) -> Answer<u64> {
+    ) -> Answer<Committed> {
+        let asked = Instant::now();
         let (told, outcome) = oneshot::channel();
         let lane = durability as usize;
         let send = {
@@ -77,7 +90,7 @@ impl Writer {
             if queue.waiting.len() >= MOST_WAITING {
                 return Err(Problem::busy("too many writes wait to be committed"));
             }
-            queue.waiting.push(Write { table, key, change, told });
+            queue.waiting.push(Write { table, key, change, asked, told });
             !std::mem::replace(&mut queue.attended, true)
         };
         if send {
@@ -123,6 +136,7 @@ impl Writer {
     /// Step 3: the batch in one transaction; more than one attempt only where a table was dropped meanwhile.
     fn commit(&self, batch: Vec<Write>, durability: Durability) {
         let options = TransactionOptions { durability, ..self.db.transaction_options() };
+        let begun = Instant::now();
         let mut rest = batch;
         for attempt in 1..=ATTEMPTS {
             let outcome = self.db.begin_with(options).and_then(|mut tx| {
@@ -132,7 +146,14 @@ impl Writer {
             });
             match outcome {
                 Err(conflict) if conflict.is_retryable() && attempt < ATTEMPTS => {}
-                Ok(number) => return rest.into_iter().for_each(|write| tell(write, Ok(number))),
+                Ok(number) => {
+                    let (together, committed) = (rest.len(), begun.elapsed());
+                    return rest.into_iter().for_each(|write| {
+                        let queued = begun.saturating_duration_since(write.asked);
+                        let phases = Some(Phases { queued, committed, together });
+                        tell(write, Ok(Committed { number, phases }));
+                    });
+                }
                 Err(error) => {
                     return rest.into_iter().for_each(|write| tell(write, Err(error.duplicate())));
                 }
@@ -166,7 +187,7 @@ fn put(tx: &mut Transaction, write: Write) -> Option<Write> {
 }
 
 /// Whoever asked may be gone; the write was made all the same.
-fn tell(write: Write, outcome: Result<u64, Error>) {
+fn tell(write: Write, outcome: Result<Committed, Error>) {
     let _ = write.told.send(outcome);
 }
 

@@ -1,6 +1,6 @@
 //! Databases: made, listed, looked at, dropped.
 
-use super::tables::describe;
+use super::tables::list;
 use super::{Shared, database as opened, done, json, json_body, place, split};
 use crate::handoff::hand_off;
 use crate::problem::{Answer, Problem};
@@ -42,11 +42,8 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
         Method::GET => {
             let open = opened(&app, &name).await?;
             let described = hand_off(move || {
-                let snapshot = open.db.snapshot()?;
-                let tables = snapshot.tables()?;
-                let tables: Vec<Value> =
-                    tables.iter().map(|table| describe(&snapshot, table)).collect::<Answer<_>>()?;
-                Ok(object!({ "name": name, "tables": tables, "stats": stats::to_json(&open.db.stats()?) }))
+                let (tables, stats) = (list(&open.db)?, stats::to_json(&open.db.stats()?));
+                Ok(object!({ "name": name, "tables": tables, "stats": stats }))
             });
             Ok(json(StatusCode::OK, &described.await?))
         }

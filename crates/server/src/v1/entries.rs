@@ -10,7 +10,8 @@ use crate::handoff::hand_off;
 use crate::long_value::{self, LongValue};
 use crate::problem::{Answer, Problem};
 use crate::receive::{Received, RequestBody};
-use crate::writer::Change;
+use crate::slow;
+use crate::writer::{Change, Committed};
 use axum::http::header::{CONTENT_LENGTH, ETAG};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use bytes::Bytes;
@@ -166,8 +167,10 @@ async fn put(app: Arc<App>, asked: Asked, uri: &Uri, body: RequestBody) -> Answe
     };
     let (value, (open, table)) = value;
     let tag = etag(&value);
-    let number = change(open, table, key, Change::Put(value), durability, conditions).await?;
-    Ok(stored(Some(number), &tag))
+    let committed = change(open, table, key, Change::Put(value), durability, conditions).await?;
+    let mut response = stored(Some(committed.number), &tag);
+    slow::say(&mut response, committed.phases);
+    Ok(response)
 }
 
 fn stored(commit: Option<u64>, tag: &str) -> Response<Body> {
@@ -189,8 +192,10 @@ async fn delete(app: Arc<App>, asked: Asked, uri: &Uri) -> Answer {
         return Ok(done(None));
     }
     let (open, table) = table(&app, &database, &name).await?;
-    let number = change(open, table, key, Change::Delete, durability, conditions).await?;
-    Ok(done(Some(number)))
+    let committed = change(open, table, key, Change::Delete, durability, conditions).await?;
+    let mut response = done(Some(committed.number));
+    slow::say(&mut response, committed.phases);
+    Ok(response)
 }
 
 /// One write: with others in one commit, or by itself if it depends on what is there.
@@ -201,7 +206,7 @@ async fn change(
     change: Change,
     durability: pando::Durability,
     conditions: Conditions,
-) -> Answer<u64> {
+) -> Answer<Committed> {
     if !conditions.are_there() {
         let written = open.writer.write(table.clone(), key, change, durability).await;
         return on_table(&open, &table, || written);
@@ -215,7 +220,8 @@ async fn change(
             }
             Ok(())
         };
-        on_table(&open, &table, || commit(&open.db, durability, work)).map(|((), number)| number)
+        let ((), number) = on_table(&open, &table, || commit(&open.db, durability, work))?;
+        Ok(Committed { number, phases: None })
     })
     .await
 }

@@ -1,7 +1,7 @@
 //! `/v1`: many databases, their tables, records as resources, batches, interactive transactions, maintenance.
 //!
 //! [`place`]: what a path names; `entries`: single records; `ranges`: many, and imports; `batch`; `transaction`;
-//! `tables`; `database`; `maintenance`. What they share is here.
+//! `tables`; `database`; `maintenance`; `explain`. What they share is here.
 //!
 //! Every handler looks its database and table up with one look into a map where they are known, and hands everything
 //! else to threads that may wait.
@@ -10,6 +10,7 @@ mod batch;
 pub mod conditions;
 mod database;
 mod entries;
+mod explain;
 mod maintenance;
 pub mod place;
 mod ranges;
@@ -64,6 +65,7 @@ pub fn routes() -> Router<Arc<App>> {
         .route(&one("/transactions/{transaction}/commit"), any(transaction::commit))
         .route(&one("/tables"), any(tables::all))
         .route(&one("/tables/{table}"), any(tables::one))
+        .route(&one("/tables/{table}/explain"), any(explain::run))
         .route(&one("/tables/{table}/entries"), any(ranges::all))
         .route(&one("/tables/{table}/entries/{*key}"), any(entries::one))
 }

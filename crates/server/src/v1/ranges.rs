@@ -55,7 +55,7 @@ fn flag(uri: &Uri, name: &str) -> Answer<bool> {
 }
 
 /// The span that the query names.
-fn span(uri: &Uri) -> Answer<Span> {
+pub(super) fn span(uri: &Uri) -> Answer<Span> {
     let query = uri.query();
     let (start, end) = (parameter(query, "start")?, parameter(query, "end")?);
     match parameter(query, "prefix")? {
