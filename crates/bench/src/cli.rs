@@ -93,10 +93,11 @@ pub struct Settings {
     /// Rows of a transaction
     #[arg(long, value_parser = parse_count)]
     pub batch_size: Option<u64>,
-    /// Transactions of a thread (write-throughput), or reads in all (read-start, point-get)
+    /// Transactions of a thread (write-throughput), reads in all (read-start, point-get), PUTs of the long case
+    /// (http-kv)
     #[arg(short, long, value_parser = parse_count)]
     pub iterations: Option<u64>,
-    /// steady: how long the writer goes on
+    /// steady: how long the writer goes on; http-kv: how long each case
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: Option<u64>,
     /// ceilings: rows of the one transaction
@@ -126,6 +127,9 @@ pub struct Settings {
     /// write-throughput: 10 million rows (or --n) across at least 10 checkpoints
     #[arg(long)]
     pub long: bool,
+    /// http-kv: the command that serves; the running one if not given
+    #[arg(long, value_name = "PROGRAM")]
+    pub server: Option<PathBuf>,
     /// Where to make the databases; default the system's directory for temporary files. What is made there is
     /// removed
     #[arg(long)]

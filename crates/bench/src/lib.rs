@@ -7,8 +7,8 @@
 //!                └──────► report (a row; rows as a table or as JSON)
 //! ```
 //! Reading order: [`cli`] (the flags), [`workloads`] (what is measured, one file each), [`measure`], [`report`],
-//! [`records`], [`bed`], [`alloc`]. For rows that were kept: [`results`] reads them back, [`compare`] judges two files,
-//! [`page`] draws them.
+//! [`records`], [`bed`], [`alloc`]; for the workload over sockets, [`http`]. For rows that were kept: [`results`] reads
+//! them back, [`compare`] judges two files, [`page`] draws them.
 //!
 //! # Rules
 //! 1. A workload checks what it wrote: every record with its value, nothing else, and duplicates refused. A wrong
@@ -20,6 +20,7 @@ pub mod alloc;
 pub mod bed;
 pub mod cli;
 pub mod compare;
+pub mod http;
 pub mod measure;
 pub mod page;
 pub mod records;
@@ -76,6 +77,12 @@ impl std::error::Error for Failure {
 impl From<pando::Error> for Failure {
     fn from(error: pando::Error) -> Self {
         Failure::Engine(error)
+    }
+}
+
+impl From<rustix::io::Errno> for Failure {
+    fn from(error: rustix::io::Errno) -> Self {
+        Failure::Host(error.into())
     }
 }
 

@@ -61,6 +61,7 @@ fn the_list_names_every_workload() {
         "steady",
         "ceilings",
         "ycsb",
+        "http-kv",
         "baseline",
     ];
     assert_eq!(names.lines().collect::<Vec<_>>(), expected);

@@ -5,6 +5,7 @@ mod btree_insert;
 mod bulk;
 mod ceilings;
 mod delete_churn;
+mod http_kv;
 mod kv_load;
 mod leaf_edit;
 mod point_get;
@@ -29,7 +30,7 @@ pub struct Workload {
 }
 
 /// All of them, in the order of `--list`.
-pub const ALL: [Workload; 14] = [
+pub const ALL: [Workload; 15] = [
     Workload { name: btree_insert::NAME, run: btree_insert::run },
     Workload { name: leaf_edit::NAME, run: leaf_edit::run },
     Workload { name: read_start::NAME, run: read_start::run },
@@ -43,6 +44,7 @@ pub const ALL: [Workload; 14] = [
     Workload { name: steady::NAME, run: steady::run },
     Workload { name: ceilings::NAME, run: ceilings::run },
     Workload { name: ycsb::NAME, run: ycsb::run },
+    Workload { name: http_kv::NAME, run: http_kv::run },
     Workload { name: baseline::NAME, run: baseline::run },
 ];
 

@@ -1,0 +1,79 @@
+//! `pando serve` in a process of its own, so that what it takes is not mixed with what its clients take.
+
+use crate::{Failure, Outcome};
+use serde_json::{Map, Value};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::{env, fs};
+
+/// A running server, ended when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl Server {
+    /// Serves `dir` at a free port: `program`, or the running one, which knows `serve` if it is `pando`.
+    pub fn start(program: Option<&Path>, dir: &Path, options: &[&str]) -> Outcome<Self> {
+        let program = program.map_or_else(env::current_exe, |program| Ok(program.to_owned()))?;
+        let mut child = Command::new(&program)
+            .arg("serve")
+            .arg(dir)
+            .args(["--listen", "127.0.0.1:0"])
+            .args(options)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line)?;
+        let address = line.trim().rsplit_once("http://").and_then(|(_, address)| address.parse().ok());
+        // Ended by its drop if it did not say where it listens.
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        let server = Server { child, address: address.unwrap_or(unknown) };
+        match address {
+            Some(_) => Ok(server),
+            None => Err(Failure::Usage(format!(
+                "{} does not serve: run `pando bench http-kv`, or name the command with --server",
+                program.display()
+            ))),
+        }
+    }
+
+    /// The numbers of its default database.
+    pub fn stats(&self) -> Outcome<Map<String, Value>> {
+        let body = self.get("/v1/databases/default/stats")?;
+        serde_json::from_slice(&body).map_err(|error| Failure::Wrong(format!("the server's stats: {error}")))
+    }
+
+    /// What it answers to a GET, on a connection of its own.
+    fn get(&self, target: &str) -> Outcome<Vec<u8>> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.write_all(
+            format!("GET {target} HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n").as_bytes(),
+        )?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        let head_end = answer.windows(4).position(|window| window == b"\r\n\r\n");
+        let body =
+            head_end.filter(|_| answer.starts_with(b"HTTP/1.1 200")).map(|end| answer.split_off(end + 4));
+        body.ok_or_else(|| Failure::Wrong(format!("{target} was answered with {}", answer.escape_ascii())))
+    }
+
+    /// The most memory that it ever had, in bytes; `None` where the system does not say.
+    pub fn peak_memory_bytes(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib << 10)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Its directory goes with it, so that nothing has to be closed in order.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

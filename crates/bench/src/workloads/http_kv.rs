@@ -1,0 +1,287 @@
+//! `http-kv`: single records over HTTP, by the `/v0` contract, from a server in a process of its own.
+//!
+//! * n (100,000) records of 16 hexadecimal digits and 1 KiB (`--value-bytes`), in a new server; Buffered, then Sync, or
+//!   what `--durability` says. Every answer is checked, values by their length and number.
+//! * For each of PUT, GET hit, GET miss and DELETE, of random records: as fast as they go on 1 and on 64 connections,
+//!   `--seconds` (5) each; then, on 64, at 70% of that rate, each request due at its time, and its latency counted from
+//!   then.
+//! * `put, long`: six PUTs a record (600,000), paced likewise, with their latencies second by second, and how many
+//!   checkpoints were made meanwhile.
+//! * `get hit, beside ...`: the same paced GETs while 10,000 idle connections are open, and while 200 clients send a
+//!   byte of their head at a time and 8 send bodies without an end.
+//! * With Sync, `raw sync`: 4 KiB written over a file that has its size and synced, in the same directory, before and
+//!   after: what the disk makes of it.
+
+use crate::bed::Place;
+use crate::cli::{Durability, Settings};
+use crate::http::connection::Reply;
+use crate::http::crowd::Crowd;
+use crate::http::load::{self, Pace, Requests, Seen};
+use crate::http::server::Server;
+use crate::measure::{Usage, latencies};
+use crate::records::Records;
+use crate::report::Row;
+use crate::{Failure, Outcome, ensure};
+use base::seams::Random;
+use hdrhistogram::Histogram;
+use io::{Dir, OsDir};
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+pub(super) const NAME: &str = "http-kv";
+const DEFAULT_N: u64 = 100_000;
+const KEY_BYTES: usize = 8;
+const VALUE_BYTES: usize = 1024;
+const SECONDS: u64 = 5;
+const CONNECTIONS: usize = 64;
+/// What of the highest rate the paced requests come at.
+const SHARE_OF_KNEE: f64 = 0.7;
+/// PUTs of the long case, for each record.
+const LONG_PER_RECORD: u64 = 6;
+/// A case ends after so many requests for each record, so that tiny inputs take no time.
+const MOST_PER_RECORD: u64 = 5;
+/// Of a case that ends by its number of requests.
+const NO_END: Duration = Duration::from_secs(86_400);
+const IDLE: u64 = 10_000;
+const SLOW: u64 = 200;
+const ENDLESS: u64 = 8;
+const SYNCS: u64 = 500;
+const BLOCK_BYTES: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Load,
+    Put,
+    Hit,
+    Miss,
+    Delete,
+}
+
+impl Kind {
+    /// Those that are measured. The last removes what the others need.
+    const MEASURED: [Kind; 4] = [Kind::Put, Kind::Hit, Kind::Miss, Kind::Delete];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Load => "load",
+            Kind::Put => "put",
+            Kind::Hit => "get hit",
+            Kind::Miss => "get miss",
+            Kind::Delete => "delete",
+        }
+    }
+
+    fn status(self) -> u16 {
+        match self {
+            Kind::Load | Kind::Put => 201,
+            Kind::Hit => 200,
+            Kind::Miss => 404,
+            Kind::Delete => 202,
+        }
+    }
+}
+
+pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
+    let both = [Durability::Buffered, Durability::Sync];
+    let chosen = settings.durability.as_ref().map_or(&both[..], std::slice::from_ref);
+    let mut rows = Vec::new();
+    for &durability in chosen {
+        rows.extend(serve(settings, durability)?);
+    }
+    Ok(rows)
+}
+
+fn serve(settings: &Settings, durability: Durability) -> Outcome<Vec<Row>> {
+    let place = Place::new(settings)?;
+    let memory = settings.memory.map(|bytes| bytes.to_string());
+    let mut options = vec!["--durability", durability.name()];
+    options.extend(memory.iter().flat_map(|bytes| ["--memory", bytes]));
+    let mut disk = (durability == Durability::Sync).then(latencies);
+    time_syncs(&place, "blocks before", disk.as_mut())?;
+    let server = Server::start(settings.server.as_deref(), &place.path().join("data"), &options)?;
+    let run = Run {
+        server: &server,
+        settings,
+        durability: durability.name(),
+        n: settings.n.unwrap_or(DEFAULT_N),
+        records: Records::new(settings.seed, KEY_BYTES, settings.value_bytes.unwrap_or(VALUE_BYTES).max(8)),
+    };
+    let mut rows = run.all()?;
+    drop(server);
+    time_syncs(&place, "blocks after", disk.as_mut())?;
+    rows.extend(disk.map(|taken| disk_row(&taken)));
+    Ok(rows)
+}
+
+struct Run<'a> {
+    server: &'a Server,
+    settings: &'a Settings,
+    durability: &'static str,
+    n: u64,
+    records: Records,
+}
+
+impl Run<'_> {
+    fn all(&self) -> Outcome<Vec<Row>> {
+        let whole = Pace { most: self.n, time: NO_END, ..self.pace(CONNECTIONS, None) };
+        let mut rows = vec![self.row("load, 64 connections", Kind::Load, whole)?.0];
+        for kind in Kind::MEASURED {
+            let alone = format!("{}, 1 connection", kind.name());
+            rows.push(self.row(&alone, kind, self.pace(1, None))?.0);
+            let fast = format!("{}, 64 connections", kind.name());
+            let (row, knee) = self.row(&fast, kind, self.pace(CONNECTIONS, None))?;
+            rows.push(row);
+            if kind == Kind::Delete {
+                self.row("load again", Kind::Load, whole)?;
+            }
+            let paced = self.pace(CONNECTIONS, Some(knee * SHARE_OF_KNEE));
+            rows.push(self.row(&format!("{}, paced", kind.name()), kind, paced)?.0);
+            match kind {
+                Kind::Put => rows.push(self.long(knee)?),
+                Kind::Hit => rows.extend(self.beside_crowds(paced)?),
+                _ => {}
+            }
+        }
+        Ok(rows)
+    }
+
+    fn pace(&self, connections: usize, rate: Option<f64>) -> Pace {
+        let time = Duration::from_secs(self.settings.seconds.unwrap_or(SECONDS));
+        Pace { connections, rate, time, most: self.n * MOST_PER_RECORD }
+    }
+
+    /// PUTs across checkpoints, and how it went over time.
+    fn long(&self, knee: f64) -> Outcome<Row> {
+        let most = self.settings.iterations.unwrap_or(self.n * LONG_PER_RECORD);
+        let rate = Some(knee * SHARE_OF_KNEE);
+        let number = |name: &str| {
+            Ok::<_, Failure>(self.server.stats()?.get(name).and_then(|n| n.as_u64()).unwrap_or(0))
+        };
+        let before = number("checkpoints")?;
+        let pace = Pace { connections: CONNECTIONS, rate, time: NO_END, most };
+        let seen = self.requests(Kind::Put, pace)?;
+        let checkpoints = number("checkpoints")? - before;
+        let of_second = |get: fn(&load::Second) -> u64| seen.by_second.iter().map(get).collect::<Vec<_>>();
+        Ok(self
+            .figures("put, long", pace, &seen)
+            .with("checkpoints", checkpoints)
+            .over_time("puts_by_second", of_second(|second| second.count))
+            .over_time("p50_by_second_ns", of_second(|second| second.p50_ns))
+            .over_time("p99_by_second_ns", of_second(|second| second.p99_ns))
+            .over_time("max_by_second_ns", of_second(|second| second.max_ns)))
+    }
+
+    /// GETs while others take room. Fewer of them where there are few records.
+    fn beside_crowds(&self, pace: Pace) -> Outcome<[Row; 2]> {
+        let scaled = |count: u64| (count * self.n / DEFAULT_N).clamp(1, count);
+        let idle = Crowd::idle(self.server.address, scaled(IDLE) as usize)?;
+        let beside_idle =
+            self.row(&format!("get hit, paced, beside {IDLE} idle connections"), Kind::Hit, pace)?.0;
+        drop(idle);
+        let (slow, endless) = (scaled(SLOW) as usize, scaled(ENDLESS) as usize);
+        let senders = Crowd::senders(self.server.address, slow, endless)?;
+        let case = format!("get hit, paced, beside {SLOW} slow clients and {ENDLESS} endless bodies");
+        let beside_senders = self.row(&case, Kind::Hit, pace)?.0;
+        drop(senders);
+        Ok([beside_idle, beside_senders])
+    }
+
+    /// A case, and the rate that it had.
+    fn row(&self, case: &str, kind: Kind, pace: Pace) -> Outcome<(Row, f64)> {
+        let seen = self.requests(kind, pace)?;
+        Ok((self.figures(case, pace, &seen), seen.rate()))
+    }
+
+    fn requests(&self, kind: Kind, pace: Pace) -> Outcome<Seen> {
+        let random = Random::seeded(self.settings.seed ^ kind as u64 ^ (pace.connections as u64) << 8);
+        let (key, value) = (Vec::new(), Vec::new());
+        let mut asked = Asked { kind, records: self.records, n: self.n, random, key, value };
+        load::run(self.server.address, pace, &mut asked)
+    }
+
+    fn figures(&self, case: &str, pace: Pace, seen: &Seen) -> Row {
+        let usage = Usage {
+            seconds: seen.seconds,
+            peak_memory_bytes: self.server.peak_memory_bytes(),
+            ..Usage::default()
+        };
+        let row = Row::new(NAME, case, self.durability, seen.latencies.len(), usage);
+        let row = row.threads(pace.connections).with("requests_per_s", seen.rate());
+        percentiles(row, &seen.latencies)
+    }
+}
+
+fn percentiles(row: Row, taken: &Histogram<u64>) -> Row {
+    let at = |quantile| taken.value_at_quantile(quantile);
+    row.with("p50_ns", at(0.5))
+        .with("p90_ns", at(0.9))
+        .with("p99_ns", at(0.99))
+        .with("p999_ns", at(0.999))
+        .with("max_ns", taken.max())
+}
+
+/// Requests of one kind.
+struct Asked {
+    kind: Kind,
+    records: Records,
+    n: u64,
+    random: Random,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Requests for Asked {
+    fn write(&mut self, number: u64, out: &mut Vec<u8>) -> u64 {
+        let record = match self.kind {
+            Kind::Load => number,
+            Kind::Miss => self.n + self.random.below(self.n),
+            Kind::Put | Kind::Hit | Kind::Delete => self.random.below(self.n),
+        };
+        self.records.key(record, &mut self.key);
+        let method = match self.kind {
+            Kind::Load | Kind::Put => "PUT",
+            Kind::Hit | Kind::Miss => "GET",
+            Kind::Delete => "DELETE",
+        };
+        let id = u64::from_be_bytes(*self.key.first_chunk().expect("keys have 8 bytes"));
+        let into_memory = "memory takes everything";
+        write!(out, "{method} /v0/entity?id={id:016x} HTTP/1.1\r\nhost: bench\r\n").expect(into_memory);
+        if method == "PUT" {
+            self.records.value(record, &mut self.value);
+            write!(out, "content-length: {}\r\n\r\n", self.value.len()).expect(into_memory);
+            out.extend_from_slice(&self.value);
+        } else {
+            out.extend_from_slice(b"\r\n");
+        }
+        record
+    }
+
+    fn check(&mut self, record: u64, reply: Reply<'_>) -> Outcome<()> {
+        let name = self.kind.name();
+        ensure(reply.status == self.kind.status(), || format!("{name} was answered with {}", reply.status))?;
+        let right = self.kind != Kind::Hit || self.records.is_value_of(record, reply.body);
+        ensure(right, || format!("record {record} has another value"))
+    }
+}
+
+/// Adds what a write over a file and its sync take.
+fn time_syncs(place: &Place, name: &str, taken: Option<&mut Histogram<u64>>) -> Outcome<()> {
+    let Some(taken) = taken else { return Ok(()) };
+    let file = OsDir::open(place.path())?.create(name)?;
+    let block = [0xa5; BLOCK_BYTES];
+    file.write_at(&vec![0; SYNCS as usize * BLOCK_BYTES], 0)?;
+    file.sync()?;
+    for i in 0..SYNCS {
+        let began = Instant::now();
+        file.write_at(&block, i * BLOCK_BYTES as u64)?;
+        file.sync()?;
+        taken.saturating_record(began.elapsed().as_nanos() as u64);
+    }
+    Ok(())
+}
+
+fn disk_row(taken: &Histogram<u64>) -> Row {
+    let seconds = taken.mean() * taken.len() as f64 / 1e9;
+    let usage = Usage { seconds, peak_memory_bytes: crate::measure::resident_bytes(), ..Usage::default() };
+    percentiles(Row::new(NAME, "raw sync", "sync", taken.len(), usage), taken)
+}
