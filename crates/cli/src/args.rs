@@ -19,7 +19,7 @@ Exit codes:
   5  conflicts that retries did not resolve
 
 `pando --url http://HOST:PORT/DATABASE get TABLE KEY` asks a server; so do put, delete, scan, tables, rename,
-stats, check, checkpoint and compact. PANDO_TOKEN is the token.
+stats, check, checkpoint, compact, import, export and backup. PANDO_TOKEN is the token.
 
 Data goes to standard output; errors, and progress at a terminal, to standard error.
 Only put, sql, serve, token, import, backup, restore, salvage, demo, kills, bench and profile create
@@ -73,7 +73,7 @@ pub enum Command {
     /// Make a database of a backup; `--list` shows what a folder has
     Restore(backup::RestoreArgs),
     /// Show counts and sizes
-    Stats(inspect::InspectArgs),
+    Stats(inspect::StatsArgs),
     /// Do one operation and say how, step by step: memtables, filters, pages, bytes, time
     Explain(explain::ExplainArgs),
     /// Show each option: its value, default and range, who set it, what a wrong value costs

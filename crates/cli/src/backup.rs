@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::open::Existing;
 use crate::output::{self, Cell, Format, FormatArgs, Rows};
+use crate::remote::Remote;
 use crate::text;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -53,6 +54,9 @@ pub fn run(args: &BackupArgs) -> Outcome {
         let message = "a stream has no newest backup: name the one to go on from with --since FILE";
         return Err(Failure::Usage(message.to_owned()));
     }
+    if let Some(remote) = Remote::of(&args.database.dir)? {
+        return from_server(&remote, args);
+    }
     let db = args.database.open().map_err(|failure| match failure {
         Failure::Engine(error) if error.kind() == ErrorKind::Locked => Failure::Engine(error.within(
             "to back up a database that is written to, call Database::backup in the program that has it open",
@@ -83,6 +87,26 @@ pub fn run(args: &BackupArgs) -> Outcome {
         options = options.since(newest);
     }
     let report = db.backup_to(&backups, options)?;
+    bar.finish_and_clear();
+    write_report(&report, args.format.format())
+}
+
+/// The same of a server, which makes full backups as fast as they are taken.
+fn from_server(remote: &Remote, args: &BackupArgs) -> Outcome {
+    if args.incremental || args.since.is_some() || args.rate.is_some() {
+        let message = "a server makes full backups: --incremental, --since and --rate are for a directory";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let bar = progress();
+    let answer = remote.ask("GET", "/backup", None)?;
+    let mut stream = bar.wrap_read(answer.into_body().into_reader());
+    if args.target == Path::new("-") {
+        let refused = |cause| Failure::system("pass the backup on", cause);
+        io::copy(&mut stream, &mut io::stdout().lock()).map_err(refused)?;
+        bar.finish_and_clear();
+        return Ok(());
+    }
+    let report = Backups::create(&args.target)?.receive(&mut stream)?;
     bar.finish_and_clear();
     write_report(&report, args.format.format())
 }

@@ -5,6 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::import::RecordFormat;
 use crate::open::{self, Existing};
 use crate::output::{self, Cell, Format, Rows};
+use crate::remote::Remote;
 use crate::{export_typed, text, tree, values};
 use clap::Args;
 use pando::{Cursor, Snapshot, Span};
@@ -36,6 +37,9 @@ pub fn run(args: &ExportArgs) -> Outcome {
             Some("csv") => RecordFormat::Csv,
             _ => RecordFormat::Ndjson,
         });
+    if let Some(remote) = Remote::of(&args.database.dir)? {
+        return from_server(&remote, args, format);
+    }
     let db = args.database.open()?;
     let snapshot = db.snapshot()?;
     if args.typed {
@@ -46,7 +50,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
     let to_stdout = args.target == Path::new("-");
     let rows = match format {
         RecordFormat::Tree if to_stdout => {
-            return Err(Failure::Usage("a tree is written to a directory: name one".to_owned()));
+            return Err(no_tree_on_stdout());
         }
         RecordFormat::Tree => return write_tree(&mut cursor, &args.target),
         RecordFormat::Csv => Format::Csv,
@@ -58,6 +62,46 @@ pub fn run(args: &ExportArgs) -> Outcome {
     let refused = |cause| Failure::system(format_args!("write {}", args.target.display()), cause);
     let file = File::create_new(&args.target).map_err(refused)?;
     write_rows(&mut cursor, BufWriter::new(file), rows, refused)
+}
+
+/// The same from a server, which reads one snapshot.
+fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outcome {
+    if args.typed {
+        let message = "typed tables are exported where the directory is: a server knows tables of bytes";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let to_stdout = args.target == Path::new("-");
+    let rows = match format {
+        RecordFormat::Tree if to_stdout => return Err(no_tree_on_stdout()),
+        RecordFormat::Tree => None,
+        RecordFormat::Csv => Some(Format::Csv),
+        RecordFormat::Ndjson => Some(Format::Ndjson),
+    };
+    // Asked before anything is created: a table mistyped creates no file.
+    let answer = remote.ask("GET", &format!("{}/entries", Remote::table(&args.table)), None)?;
+    let Some(rows) = rows else {
+        new_root(&args.target)?;
+        return Remote::each_of(answer, |key, value| {
+            let (path, mut file) = new_file(&args.target, key)?;
+            file.write_all(value).map_err(refused(&path))
+        });
+    };
+    let refused: Box<dyn Fn(std::io::Error) -> Failure> =
+        if to_stdout { Box::new(Failure::stdout) } else { Box::new(refused(&args.target)) };
+    let out: Box<dyn Write> = if to_stdout {
+        Box::new(output::stdout())
+    } else {
+        Box::new(BufWriter::new(File::create_new(&args.target).map_err(&refused)?))
+    };
+    let mut rows = Rows::new(out, rows, &["key", "value"]).map_err(&refused)?;
+    Remote::each_of(answer, |key, value| {
+        rows.row(&[Cell::Bytes(key), Cell::Bytes(value)]).map_err(&refused)
+    })?;
+    rows.finish().map(drop).map_err(&refused)
+}
+
+fn no_tree_on_stdout() -> Failure {
+    Failure::Usage("a tree is written to a directory: name one".to_owned())
 }
 
 fn typed(args: &ExportArgs, snapshot: &Snapshot, format: RecordFormat) -> Outcome {
@@ -87,27 +131,38 @@ fn write_rows(
     rows.finish().map(drop).map_err(&refused)
 }
 
-/// Writes a file for each record. The directory is new or empty, so that no link leads out of it and nothing of
-/// another's is overwritten.
+/// Writes a file for each record.
 fn write_tree(cursor: &mut Cursor<'_>, root: &Path) -> Outcome {
-    let refused = |path: &Path| {
-        let what = format!("write {}", path.display());
-        move |cause| Failure::system(&what, cause)
-    };
-    fs::create_dir_all(root).map_err(refused(root))?;
-    if fs::read_dir(root).map_err(refused(root))?.next().is_some() {
-        return Err(Failure::Usage(format!("{} is not empty; name another directory", root.display())));
-    }
+    new_root(root)?;
     while cursor.advance()? {
-        let key = cursor.key().unwrap_or_default();
-        let no_path = || format!("key {} is not a path; export as ndjson or csv", text::show(key));
-        let path = root.join(tree::path_of(key).ok_or_else(|| Failure::Failed(no_path()))?);
-        let parent = path.parent().expect("it is below the root");
-        fs::create_dir_all(parent).map_err(refused(parent))?;
-        let mut file = File::create_new(&path).map_err(refused(&path))?;
+        let (path, mut file) = new_file(root, cursor.key().unwrap_or_default())?;
         if let Some(value) = cursor.value_reader()? {
             values::write_all(value, &mut file, refused(&path))?;
         }
     }
     Ok(())
+}
+
+/// The directory of a tree is new or empty, so that no link leads out of it and nothing of another's is overwritten.
+fn new_root(root: &Path) -> Outcome {
+    fs::create_dir_all(root).map_err(refused(root))?;
+    if fs::read_dir(root).map_err(refused(root))?.next().is_some() {
+        return Err(Failure::Usage(format!("{} is not empty; name another directory", root.display())));
+    }
+    Ok(())
+}
+
+/// The file of a record, and its path.
+fn new_file(root: &Path, key: &[u8]) -> Outcome<(PathBuf, File)> {
+    let no_path = || format!("key {} is not a path; export as ndjson or csv", text::show(key));
+    let path = root.join(tree::path_of(key).ok_or_else(|| Failure::Failed(no_path()))?);
+    let parent = path.parent().expect("it is below the root");
+    fs::create_dir_all(parent).map_err(refused(parent))?;
+    let file = File::create_new(&path).map_err(refused(&path))?;
+    Ok((path, file))
+}
+
+fn refused(path: &Path) -> impl Fn(std::io::Error) -> Failure + use<> {
+    let what = format!("write {}", path.display());
+    move |cause| Failure::system(&what, cause)
 }

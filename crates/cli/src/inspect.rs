@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::open::{Existing, WriteArgs};
 use crate::output::{self, Cell, Format, FormatArgs, Rows};
 use crate::remote::Remote;
-use crate::text;
+use crate::{text, watch};
 use clap::Args;
 use indicatif::ProgressBar;
 use pando::{CheckReport, DelayCause, Holder, Layout, Stats};
@@ -17,6 +17,21 @@ use std::time::{Duration, Instant};
 pub struct InspectArgs {
     #[command(flatten)]
     database: Existing,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct StatsArgs {
+    #[command(flatten)]
+    database: Existing,
+    /// Of a server: a row every so many seconds, until Ctrl-C
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    watch: Option<u64>,
+    /// With --watch: so many rows
+    #[arg(long, value_name = "N", requires = "watch")]
+    times: Option<u64>,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -121,9 +136,17 @@ pub fn write_numbers(answer: &Map<String, Value>, format: FormatArgs) -> Outcome
 }
 
 /// `pando stats`.
-pub fn stats(args: &InspectArgs) -> Outcome {
+pub fn stats(args: &StatsArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.database.dir)? {
+        if let Some(seconds) = args.watch {
+            return watch::run(&remote, Duration::from_secs(seconds), args.times, args.format.format());
+        }
         return write_numbers(&remote.ask_json("GET", "/stats")?, args.format);
+    }
+    if args.watch.is_some() {
+        let message =
+            "--watch is for a server (http://HOST:PORT/DATABASE): what this command has open nobody changes";
+        return Err(Failure::Usage(message.to_owned()));
     }
     let db = args.database.open()?;
     let fields = stats_fields(&db.stats()?).map(|(name, value)| (name, Cell::Number(value)));

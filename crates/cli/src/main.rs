@@ -6,7 +6,7 @@
 //!   [`options`]: what each option is set to;
 //! * [`import`] and [`export`]; [`backup`]: backup and restore; [`salvage`], when a directory is damaged;
 //! * [`demo`], and [`crash`]: the workload that is killed, behind `kills` and the demo;
-//! * [`remote`]: a server in the place of a directory;
+//! * [`remote`]: a server in the place of a directory; [`watch`]: what it does, as it does it;
 //! * [`serve`] and [`token`]: the server, which is a crate of its own; so is `bench`. [`profile`] watches any other
 //!   command.
 //!
@@ -43,6 +43,7 @@ mod text;
 mod token;
 mod tree;
 mod values;
+mod watch;
 
 use args::{Cli, Command};
 use bench::alloc::CountingAllocator;

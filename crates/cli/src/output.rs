@@ -47,6 +47,7 @@ impl FormatArgs {
 }
 
 /// A value in a row.
+#[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "what is of SQL is made by `sql` alone"))]
 #[derive(Clone, Copy, Debug)]
 pub enum Cell<'a> {
     /// A number.
@@ -126,6 +127,11 @@ impl<'c, W: Write> Rows<'c, W> {
                 write_object(&mut self.out, self.columns, cells)
             }
         }
+    }
+
+    /// Lets what was written be seen at once. Not of a table, whose first rows are held back.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 
     /// Writes what is held back and what closes the format, flushes, and answers the number of rows.

@@ -96,7 +96,7 @@ pub fn put(args: &PutArgs) -> Outcome {
         (None, value) => Box::new(io::Cursor::new(bytes(value.unwrap_or_default(), args.hex)?)),
     };
     if let Some(remote) = Remote::of(&args.dir)? {
-        remote.make_table(&args.table)?;
+        remote.make_table(&args.table, args.options, args.create)?;
         let durability = args.create.write.durability.name();
         let entry = format!("{}?durability={durability}", Remote::entry(&args.table, &key));
         return remote.ask("PUT", &entry, Some(&mut value)).map(drop);

@@ -4,17 +4,31 @@
 //! What the server answers becomes what the same command says of a directory, exit code included.
 
 use crate::failure::{Failure, Outcome};
+use crate::open::{CreateArgs, TableArgs};
 use crate::text;
 use pando::{Error, ErrorKind};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use ureq::http::{Request, Response, header};
 use ureq::{Agent, Body, SendBody};
 
 /// The commands that a server can do.
-pub const COMMANDS: [&str; 10] =
-    ["put", "get", "delete", "scan", "tables", "rename", "stats", "check", "checkpoint", "compact"];
+pub const COMMANDS: [&str; 13] = [
+    "put",
+    "get",
+    "delete",
+    "scan",
+    "tables",
+    "rename",
+    "stats",
+    "check",
+    "checkpoint",
+    "compact",
+    "import",
+    "export",
+    "backup",
+];
 
 /// The longest answer that is taken into memory.
 const ANSWER_BYTES: u64 = 16 << 20;
@@ -98,19 +112,35 @@ impl Remote {
             .map_err(|error| Failure::Failed(format!("the server's answer: {error}")))
     }
 
-    /// Makes the database and the table, if they are missing.
-    pub fn make_table(&self, name: &str) -> Outcome {
-        let made = self.ask("PUT", &Remote::table(name), None);
-        if !matches!(&made, Err(Failure::Engine(error)) if error.kind() == ErrorKind::Missing) {
-            return made.map(drop);
+    /// Makes the database and the table, if they are missing; if not, they are what is asked for, or it fails.
+    pub fn make_table(&self, name: &str, options: TableArgs, create: CreateArgs) -> Outcome {
+        let make_database = || {
+            let wanted = create.page_size.map_or(json!({}), |bytes| json!({ "page_bytes": bytes }));
+            self.ask("PUT", "", Some(&mut wanted.to_string().as_bytes())).map(drop)
+        };
+        let make_table = || {
+            let wanted = options.layout.map_or(json!({}), |layout| json!({ "layout": layout.name() }));
+            let wanted = wanted.to_string();
+            self.ask("PUT", &Remote::table(name), Some(&mut wanted.as_bytes())).map(drop)
+        };
+        if create.page_size.is_some() {
+            make_database()?;
         }
-        self.ask("PUT", "", None)?;
-        self.ask("PUT", &Remote::table(name), None).map(drop)
+        match make_table() {
+            Err(Failure::Engine(error)) if error.kind() == ErrorKind::Missing => {}
+            made => return made,
+        }
+        make_database()?;
+        make_table()
     }
 
     /// Runs `each` on every record that `path` answers.
-    pub fn each_record(&self, path: &str, mut each: impl FnMut(&[u8], &[u8]) -> Outcome) -> Outcome {
-        let response = self.ask("GET", path, None)?;
+    pub fn each_record(&self, path: &str, each: impl FnMut(&[u8], &[u8]) -> Outcome) -> Outcome {
+        Remote::each_of(self.ask("GET", path, None)?, each)
+    }
+
+    /// Runs `each` on every record of an answer.
+    pub fn each_of(response: Response<Body>, mut each: impl FnMut(&[u8], &[u8]) -> Outcome) -> Outcome {
         let broken = |error| Failure::system("read the server's answer", error);
         for line in BufReader::new(response.into_body().into_reader()).lines() {
             let line = line.map_err(broken)?;

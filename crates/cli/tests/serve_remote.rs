@@ -11,6 +11,60 @@ fn pando(words: &[&str]) -> Output {
 }
 
 #[test]
+fn what_is_imported_into_a_server_comes_out_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir.path().join("served"));
+    let url = format!("http://{}/moved", server.address);
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let tree = dir.path().join("tree");
+    std::fs::create_dir_all(tree.join("a/b")).unwrap();
+    for (name, bytes) in [("a/short", 10), ("a/b/bytes", 1000), ("a/long", 600 << 10), ("longer", 3 << 20)] {
+        std::fs::write(tree.join(name), (0..bytes).map(|n| (n * 7) as u8).collect::<Vec<_>>()).unwrap();
+    }
+    let (tree, out) = (at("tree"), at("out"));
+    let there = |words: &[&str]| {
+        let output = pando(&[&["--url", &url[..]], words].concat());
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = there(&["import", "files", &tree, "--threads", "3", "--layout", "lsm"]);
+    assert!(said.starts_with("4 records"), "{said}");
+    there(&["export", "files", &out, "--format", "tree"]);
+    for name in ["a/short", "a/b/bytes", "a/long", "longer"] {
+        let read = |root: &str| std::fs::read(std::path::Path::new(root).join(name)).unwrap();
+        assert_eq!(read(&tree), read(&out), "{name}");
+    }
+    // Lines, in batches, and back; the last of two records of one key stays.
+    let lines: String =
+        (0..1000).map(|n| format!("{{\"key\":\"k{:03}\",\"value\":\"{n}\"}}\n", n % 500)).collect();
+    std::fs::write(at("lines.ndjson"), lines).unwrap();
+    there(&["import", "lines", &at("lines.ndjson"), "--batch", "64", "--page-size", "16K"]);
+    let exported = there(&["export", "lines"]);
+    assert_eq!(exported.lines().count(), 500);
+    assert!(exported.starts_with("{\"key\":\"k000\",\"value\":\"500\"}\n"), "{}", &exported[..60]);
+    there(&["export", "lines", &at("lines.csv")]);
+    assert!(std::fs::read_to_string(at("lines.csv")).unwrap().starts_with("key,value\nk000,500\n"));
+    // A backup of the server is one of a directory.
+    there(&["backup", &at("backups")]);
+    let restored = pando(&["restore", &at("backups"), &at("restored")]);
+    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+    let local = pando(&["export", &at("restored"), "lines"]);
+    assert_eq!(String::from_utf8(local.stdout).unwrap(), exported);
+    let stream = pando(&["--url", &url, "backup", "-"]);
+    std::fs::write(at("stream"), stream.stdout).unwrap();
+    assert!(pando(&["restore", &at("stream"), &at("again")]).status.success());
+    for (words, code) in [
+        (&["import", "t", &tree[..], "--bulk"][..], 2),
+        (&["backup", "x", "--incremental"], 2),
+        (&["export", "none"], 1),
+        (&["import", "lines", &at("lines.ndjson"), "--layout", "lsm"], 2),
+        (&["import", "lines", &at("lines.ndjson"), "--page-size", "4K"], 2),
+    ] {
+        assert_eq!(pando(&[&["--url", &url[..]], words].concat()).status.code(), Some(code), "{words:?}");
+    }
+}
+
+#[test]
 fn a_server_says_what_a_directory_says() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir.path().join("served"));
@@ -50,7 +104,7 @@ fn a_server_says_what_a_directory_says() {
         assert_eq!(there.status.code(), Some(*code), "{words:?}: {}", String::from_utf8_lossy(&there.stderr));
         assert_eq!(here.stdout, there.stdout, "{words:?}");
     }
-    for words in [&["stats"][..], &["check"], &["compact"]] {
+    for words in [&["stats"][..], &["check"], &["compact"], &["stats", "--watch", "1", "--times", "1"]] {
         let there = pando(&[&["--url", &url[..]], words].concat());
         assert!(there.status.success(), "{words:?}: {}", String::from_utf8_lossy(&there.stderr));
         assert!(!there.stdout.is_empty());

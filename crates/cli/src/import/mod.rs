@@ -3,16 +3,18 @@
 //! One thread reads the input and cuts it into batches; `--threads` writers commit a batch a transaction, each
 //! batch all or nothing. A failure stops the import and leaves the batches before it: running it again is safe,
 //! since a record is put under its key whether it is there or not. With `--bulk` all records are one transaction. Rows
-//! of typed tables go another way: [`typed`].
+//! of typed tables go another way: [`typed`]; what goes to a server does so by [`server`].
 
 mod bulk;
 mod csv_input;
 mod ndjson_input;
+mod server;
 mod typed;
 
 use crate::failure::{Failure, Outcome};
 use crate::open::{CreateArgs, TableArgs};
 use crate::output::say;
+use crate::remote::Remote;
 use crate::values::SHORT_BYTES;
 use crate::{text, tree};
 use clap::{Args, ValueEnum, value_parser};
@@ -91,29 +93,61 @@ pub fn run(args: &ImportArgs) -> Outcome {
                 "--bulk is for tables of bytes; typed tables have --chunk".to_owned(),
             ));
         }
+        if Remote::of(&args.dir)?.is_some() {
+            let message = "typed tables are imported where the directory is: a server knows tables of bytes";
+            return Err(Failure::Usage(message.to_owned()));
+        }
         return typed::run(args);
     }
     // The input is opened first: a name mistyped creates no database.
     let items = args.items()?;
-    let db = args.create.create(&args.dir)?;
-    let table = args.options.table(&db, &args.table)?;
     let begun = Instant::now();
-    let bar = progress();
-    let loaded = if args.bulk {
-        bulk::load(&db, &table, items, &bar)
-    } else {
-        let loader = Loader { db: &db, table: &table, failed: AtomicBool::new(false), bar: &bar };
-        loader.run(items, args.threads.into(), args.batch as usize)
+    let loaded = match Remote::of(&args.dir)? {
+        Some(remote) => args.send(&remote, items)?,
+        None => args.load(items)?,
     };
-    bar.finish_and_clear();
-    let loaded = loaded?;
-    db.close()?;
     let (records, bytes) = (text::count(loaded.records), text::size(loaded.bytes));
     let (commits, seconds) = (text::count(loaded.commits), text::time(begun.elapsed()));
     say!("{records} records, {bytes}, in {commits} commits and {seconds}")
 }
 
 impl ImportArgs {
+    /// Into the directory.
+    fn load(&self, items: Items) -> Outcome<Loaded> {
+        let db = self.create.create(&self.dir)?;
+        let table = self.options.table(&db, &self.table)?;
+        let bar = progress();
+        let loaded = if self.bulk {
+            bulk::load(&db, &table, items, &bar)
+        } else {
+            self.loader(Target::Table { db: &db, table: &table }, &bar).run(items, self)
+        };
+        bar.finish_and_clear();
+        let loaded = loaded?;
+        db.close()?;
+        Ok(loaded)
+    }
+
+    /// To a server.
+    fn send(&self, remote: &Remote, items: Items) -> Outcome<Loaded> {
+        if self.bulk {
+            let message =
+                "--bulk is for a directory: to a server a request is a transaction, which has a bound";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        remote.make_table(&self.table, self.options, self.create)?;
+        let durability = self.create.write.durability.name();
+        let bar = progress();
+        let target = Target::Server(server::ServerTable { remote, name: &self.table, durability });
+        let loaded = self.loader(target, &bar).run(items, self);
+        bar.finish_and_clear();
+        loaded
+    }
+
+    fn loader<'a>(&self, target: Target<'a>, bar: &'a ProgressBar) -> Loader<'a> {
+        Loader { target, failed: AtomicBool::new(false), bar }
+    }
+
     fn format(&self) -> Outcome<RecordFormat> {
         if let Some(format) = self.format {
             return Ok(format);
@@ -179,9 +213,14 @@ struct Loaded {
 /// A batch is cut at this many bytes even if it has fewer records than asked for.
 const MOST_BATCH_BYTES: u64 = 8 << 20;
 
+/// Where records are put.
+enum Target<'a> {
+    Table { db: &'a Database, table: &'a Table },
+    Server(server::ServerTable<'a>),
+}
+
 struct Loader<'a> {
-    db: &'a Database,
-    table: &'a Table,
+    target: Target<'a>,
     /// Some writer failed: the others and the reader stop.
     failed: AtomicBool,
     bar: &'a ProgressBar,
@@ -189,7 +228,8 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     /// Puts all items, and answers the first failure of reading or writing, if there is one.
-    fn run(&self, items: Items, writers: usize, batch_records: usize) -> Outcome<Loaded> {
+    fn run(&self, items: Items, args: &ImportArgs) -> Outcome<Loaded> {
+        let (writers, batch_records) = (usize::from(args.threads), args.batch as usize);
         let (sender, receiver) = sync_channel::<Vec<Item>>(writers);
         let receiver = Mutex::new(receiver);
         thread::scope(|scope| {
@@ -255,32 +295,39 @@ impl Loader<'_> {
     }
 
     fn write(&self, batch: Vec<Item>, loaded: &mut Loaded) -> Outcome {
-        let read = batch.into_iter().map(|item| match item {
-            Item::Record(key, value) => Ok((key, Content::Bytes(value))),
-            Item::File(entry) if entry.bytes > SHORT_BYTES => Ok((entry.key, Content::File(entry.path))),
-            Item::File(entry) => Ok((entry.key, Content::Bytes(tree::read(&entry.path)?))),
-        });
-        let records = read.collect::<Outcome<Vec<_>>>()?;
-        let bytes = self.db.write(|tx| {
-            let mut bytes = 0;
-            for (key, content) in &records {
-                let put = match content {
-                    Content::Bytes(value) => tx.put(self.table, key, value).map(|()| value.len() as u64),
-                    Content::File(path) => {
-                        open_file(path).and_then(|file| tx.put_reader(self.table, key, file))
-                    }
-                };
-                let put = put.map_err(|error| error.within(format_args!("key {}", text::show(key))))?;
-                bytes += key.len() as u64 + put;
-            }
-            Ok(bytes)
-        })?;
-        loaded.records += records.len() as u64;
-        loaded.bytes += bytes;
-        loaded.commits += 1;
-        self.bar.inc(records.len() as u64);
+        let written = match &self.target {
+            Target::Table { db, table } => put(db, table, batch)?,
+            Target::Server(table) => table.write(batch)?,
+        };
+        loaded.records += written.records;
+        loaded.bytes += written.bytes;
+        loaded.commits += written.commits;
+        self.bar.inc(written.records);
         Ok(())
     }
+}
+
+/// Puts a batch in one transaction.
+fn put(db: &Database, table: &Table, batch: Vec<Item>) -> Outcome<Loaded> {
+    let read = batch.into_iter().map(|item| match item {
+        Item::Record(key, value) => Ok((key, Content::Bytes(value))),
+        Item::File(entry) if entry.bytes > SHORT_BYTES => Ok((entry.key, Content::File(entry.path))),
+        Item::File(entry) => Ok((entry.key, Content::Bytes(tree::read(&entry.path)?))),
+    });
+    let records = read.collect::<Outcome<Vec<_>>>()?;
+    let bytes = db.write(|tx| {
+        let mut bytes = 0;
+        for (key, content) in &records {
+            let put = match content {
+                Content::Bytes(value) => tx.put(table, key, value).map(|()| value.len() as u64),
+                Content::File(path) => open_file(path).and_then(|file| tx.put_reader(table, key, file)),
+            };
+            let put = put.map_err(|error| error.within(format_args!("key {}", text::show(key))))?;
+            bytes += key.len() as u64 + put;
+        }
+        Ok(bytes)
+    })?;
+    Ok(Loaded { records: records.len() as u64, bytes, commits: 1 })
 }
 
 /// What is put under a key.
