@@ -204,3 +204,23 @@ fn beyond_the_bound_connections_wait_for_their_turn() {
     assert_eq!(third.reply(false).unwrap().status, 200);
     drop(second);
 }
+
+#[test]
+fn fewer_connections_where_the_system_allows_fewer_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut limited = std::process::Command::new("sh");
+    let serve = format!(
+        "ulimit -n 256; exec {} serve {} --listen 127.0.0.1:0",
+        env!("CARGO_BIN_EXE_pando"),
+        dir.path().display()
+    );
+    limited.args(["-c", &serve]).stderr(std::process::Stdio::piped());
+    let server = Server::of(limited);
+    // 128 of them; the others wait for their turn.
+    let clients: Vec<Client> = (0..200).map(|_| server.connect()).collect();
+    assert_eq!(clients.len(), 200);
+    drop(clients);
+    assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201);
+    let said = server.kill_and_hear();
+    assert!(said.contains("128 at a time") && said.contains("LimitNOFILE"), "{said}");
+}

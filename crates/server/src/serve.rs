@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::connection;
 use crate::lock::DirLock;
 use pando::{Error, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use tokio::time::{interval, sleep, timeout};
 /// Threads that may wait, for each worker. They come when they are needed, and go when they are not.
 const WAITING_THREADS: usize = 256;
 /// Open files beside connections.
-const OTHER_FILES: u64 = 4096;
+const OTHER_FILES: u64 = 2048;
 
 /// A server that is ready to run.
 #[derive(Debug)]
@@ -64,10 +65,11 @@ impl Server {
     /// # Errors
     /// `Locked` if another server has the directory; those of opening a database; `Io` if the address cannot be had;
     /// `Invalid` if others could reach it and there are no tokens.
-    pub fn start(config: Config) -> Result<Self> {
+    pub fn start(mut config: Config) -> Result<Self> {
         let dir = config.dir.display();
         std::fs::create_dir_all(&config.dir).map_err(|error| Error::io(format!("make {dir}"), error))?;
         let lock = DirLock::take(&config.dir)?;
+        config.limits.connections = connections_allowed(config.limits.connections);
         let app = App::new(config)?;
         let config = &app.config;
         if !config.listen.ip().is_loopback() && !app.keeper.is_on_guard() && !config.allow_anyone {
@@ -77,7 +79,6 @@ impl Server {
                  `pando token create`, or say --allow-anyone"
             )));
         }
-        raise_open_files(config.limits.connections);
         let runtime = runtime()?;
         let inside = runtime.enter();
         let bound = |error| Error::io(format!("listen on {}", config.listen), error);
@@ -148,18 +149,26 @@ impl Worker {
     }
 }
 
-/// As many open files as connections need, if the system allows it: else those that come too many wait.
-fn raise_open_files(connections: usize) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+/// As many open files as connections need, if the system allows it; else as many connections as it allows, and a word
+/// about what to do.
+fn connections_allowed(wanted: usize) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = (connections as u64).saturating_add(OTHER_FILES);
-    let wanted = maximum.map_or(wanted, |maximum| wanted.min(maximum));
-    if current.is_some_and(|current| current < wanted) {
-        let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
-        if let Err(error) = raised {
-            tracing::warn!(%error, "the limit on open files could not be raised");
-        }
+    let files = (wanted as u64).saturating_add(OTHER_FILES);
+    let most = maximum.map_or(files, |maximum| files.min(maximum));
+    let raised = current.is_some_and(|current| current < most)
+        && setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum }).is_ok();
+    let Some(files_allowed) = (if raised { Some(most) } else { current }) else { return wanted };
+    if files_allowed >= files {
+        return wanted;
     }
+    let others = OTHER_FILES.min(files_allowed / 2);
+    let allowed = (files_allowed - others).max(1) as usize;
+    tracing::warn!(
+        "{wanted} connections need a limit of {files} open files, and the system allows {files_allowed}: \
+         there will be {allowed} at a time; raise the limit (`ulimit -Hn`, `LimitNOFILE=`), or say \
+         --max-connections"
+    );
+    allowed
 }
 
 /// A worker's loop: connections come until their sender is dropped, at the very end.

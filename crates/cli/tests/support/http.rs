@@ -20,7 +20,12 @@ impl Server {
     }
 
     pub fn start_with(dir: &Path, options: &[&str]) -> Self {
-        let mut child = command(dir, options).stdout(Stdio::piped()).spawn().unwrap();
+        Server::of(command(dir, options))
+    }
+
+    /// What a command starts that ends in `pando serve`.
+    pub fn of(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().rsplit_once("http://").expect("the start-up line has the address").1;
@@ -35,6 +40,14 @@ impl Server {
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Likewise; answers what it said on standard error, if that was piped.
+    pub fn kill_and_hear(mut self) -> String {
+        self.child.kill().unwrap();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        said
     }
 
     /// As an operator would.
