@@ -16,8 +16,10 @@ struct Source<'a> {
     steps: Steps<'a>,
     is_on: bool,
     ranges: Ranges,
-    /// Range deletes that cannot be read.
+    /// Range deletes that cannot be read, in key order; none of them has an end.
     lost: Vec<Lost>,
+    /// How many of the records' losses end before the last key that was asked for.
+    passed: usize,
 }
 
 /// Shows what a stack of (records, range deletes), newest first, holds; answers what is not certain.
@@ -40,9 +42,9 @@ pub fn walk(
         let Some((least, newest)) = least else { break };
         key.clear();
         key.extend_from_slice(least);
-        let (newer, rest) = sources.split_at(newest);
+        let (newer, rest) = sources.split_at_mut(newest);
         let is_hidden = newer.iter().any(|source| source.ranges.covering(&key).is_some());
-        let is_certain = !newer.iter().any(|source| source.may_have_lost(&key));
+        let is_certain = !newer.iter_mut().any(|source| source.may_have_lost(&key));
         if let Some((_, value)) = rest[0].steps.entry()
             && is_certain
             && !is_hidden
@@ -81,11 +83,16 @@ impl<'a> Source<'a> {
         let ranges = Ranges::joined(spans.iter().map(|(first, end)| (&first[..], end.as_deref())));
         let mut steps = Steps::new(data, start, table, records);
         let is_on = steps.advance();
-        Source { steps, is_on, ranges, lost }
+        Source { steps, is_on, ranges, lost, passed: 0 }
     }
 
-    fn may_have_lost(&self, key: &[u8]) -> bool {
-        self.lost.iter().chain(self.steps.lost()).any(|lost| lost.covers(key))
+    /// To be asked with ascending keys: each loss is then passed once, however many there are.
+    fn may_have_lost(&mut self, key: &[u8]) -> bool {
+        let lost = self.steps.lost();
+        let ends = |lost: &Lost| lost.high.as_deref().is_some_and(|high| high <= key);
+        self.passed += lost[self.passed..].iter().take_while(|lost| ends(lost)).count();
+        self.lost.first().is_some_and(|lost| lost.covers(key))
+            || lost[self.passed..].iter().any(|lost| lost.covers(key))
     }
 }
 
