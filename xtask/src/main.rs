@@ -7,7 +7,7 @@ use xtask::{guard, mutants, tidy};
 const USAGE: &str = "usage: cargo xtask <check>
 
   tidy                                    check the tree's form; exits 1 if anything is wrong
-  mutants [--list] [--only NAME]          apply each patch of mutants/ to a scratch copy and prove that it is
+  mutants [NAME...] [--list]              apply each patch of mutants/ to a scratch copy and prove that it is
           [--keep-going]                  caught; stops at the first that is not, unless told to keep going
   guard   [--update | --planted]          count what operations cost, and hold it against the budgets; write these
                                           anew; prove that planted regressions are caught

@@ -32,8 +32,8 @@ const TIMED_OUT: i32 = 124;
 pub struct Options {
     /// Print the mutants, run none.
     pub list: bool,
-    /// Only the mutant of this name: `NN-name`, or the name alone.
-    pub only: Option<String>,
+    /// Only the mutants of these names: `NN-name`, or the name alone. None: all.
+    pub only: Vec<String>,
     /// Go on after a mutant that was not caught.
     pub keep_going: bool,
 }
@@ -47,8 +47,9 @@ impl Options {
             match argument.as_str() {
                 "--list" => options.list = true,
                 "--keep-going" => options.keep_going = true,
-                "--only" => options.only = Some(rest.next().ok_or("--only needs a name")?.clone()),
-                other => return Err(format!("mutants knows no `{other}`")),
+                "--only" => options.only.push(rest.next().ok_or("--only needs a name")?.clone()),
+                other if other.starts_with('-') => return Err(format!("mutants knows no `{other}`")),
+                name => options.only.push(name.to_string()),
             }
         }
         Ok(options)
@@ -114,7 +115,7 @@ impl fmt::Display for Outcome {
 /// Runs the mutants of the tree at `root` as `options` say, reporting to `out`. Answers whether every one was caught.
 /// An error means that nothing can be said: a bad header, no git, or a command that fails on unbroken code.
 pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
-    let mutants = chosen(root, options.only.as_deref())?;
+    let mutants = chosen(root, &options.only)?;
     if options.list {
         for mutant in &mutants {
             writeln!(out, "{}: {}\n    caught by: {}", mutant.name, mutant.breaks, mutant.caught_by)?;
@@ -141,8 +142,8 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
     Ok(all_caught)
 }
 
-/// The mutants under `mutants/`, in order of name.
-fn chosen(root: &Path, only: Option<&str>) -> io::Result<Vec<Mutant>> {
+/// The mutants under `mutants/` that are called like one of `only`, or all of them, in order of name.
+fn chosen(root: &Path, only: &[String]) -> io::Result<Vec<Mutant>> {
     let mut mutants = Vec::new();
     for entry in fs::read_dir(root.join("mutants"))? {
         let patch = entry?.path();
@@ -152,14 +153,15 @@ fn chosen(root: &Path, only: Option<&str>) -> io::Result<Vec<Mutant>> {
                 .push(Mutant::parse(name, &patch, &fs::read_to_string(&patch)?).map_err(io::Error::other)?);
         }
     }
-    mutants.retain(|mutant| only.is_none_or(|wanted| mutant.is_called(wanted)));
-    mutants.sort_by(|a, b| a.name.cmp(&b.name));
-    if mutants.is_empty() {
-        let wanted = only.map_or("any name".to_string(), |name| format!("the name `{name}`"));
+    let nobody = only.iter().find(|wanted| !mutants.iter().any(|mutant| mutant.is_called(wanted)));
+    if nobody.is_some() || mutants.is_empty() {
+        let wanted = nobody.map_or("any name".to_string(), |name| format!("the name `{name}`"));
         return Err(io::Error::other(format!(
             "mutants/ holds no patch of {wanted}: nothing would be proved"
         )));
     }
+    mutants.retain(|mutant| only.is_empty() || only.iter().any(|wanted| mutant.is_called(wanted)));
+    mutants.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(mutants)
 }
 
@@ -311,9 +313,9 @@ mod tests {
     #[test]
     fn the_command_line_is_read() {
         let parse = |text: &str| Options::parse(&text.split(' ').map(String::from).collect::<Vec<_>>());
-        let only = Some("03-torn-tail".to_string());
+        let only = vec!["03-torn-tail".to_string(), "lost-sync".to_string()];
         assert_eq!(
-            parse("--only 03-torn-tail --keep-going"),
+            parse("--only 03-torn-tail --keep-going lost-sync"),
             Ok(Options { list: false, only, keep_going: true })
         );
         assert!(parse("--only").is_err());

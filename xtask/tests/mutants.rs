@@ -82,7 +82,7 @@ fn every_other_fate_fails_the_run() {
     let (good, text) = report(&dir, &Options::default());
     assert!(!good && !text.contains("02-stale:"), "it stops at the first: {text}");
     for only in ["02-stale", "stale"] {
-        let (good, text) = report(&dir, &Options { only: Some(only.to_string()), ..Options::default() });
+        let (good, text) = report(&dir, &Options { only: vec![only.to_string()], ..Options::default() });
         assert!(!good && text.contains("02-stale:") && !text.contains("01-survives"), "{text}");
     }
     fs::remove_dir_all(dir).unwrap();
@@ -107,7 +107,7 @@ fn a_check_that_fails_on_unbroken_code_proves_nothing() {
     git(&dir, &["commit", "--quiet", "--all", "--message", "A broken check"]);
     let error = run(&dir, &Options::default(), &mut Vec::new()).unwrap_err();
     assert!(error.to_string().contains("unbroken"), "{error}");
-    let missing = Options { only: Some("no-such".to_string()), ..Options::default() };
+    let missing = Options { only: vec!["no-such".to_string()], ..Options::default() };
     assert!(run(&dir, &missing, &mut Vec::new()).is_err());
     fs::remove_dir_all(dir).unwrap();
 }
