@@ -42,8 +42,8 @@ pub(crate) struct Appender {
     pub segment: Segment,
     /// Headers of the segments before this one that are still needed, oldest first.
     pub older: VecDeque<SegmentHeader>,
-    /// The segment after this one, if it is ready.
-    pub next: Option<Segment>,
+    /// The segments after this one that are ready, in order.
+    pub next: VecDeque<Segment>,
     /// The LSN of the next block.
     pub end: Lsn,
     /// The link of the next block.
@@ -73,7 +73,7 @@ impl Appender {
         Appender {
             segment,
             older: VecDeque::new(),
-            next: None,
+            next: VecDeque::new(),
             end,
             link,
             unsynced: Vec::new(),
@@ -94,7 +94,7 @@ impl Appender {
     /// Whether the segment that is ready has room for a block with this much payload.
     #[inline]
     pub fn next_has_room(&self, payload_bytes: usize) -> bool {
-        self.next.as_ref().is_some_and(|next| next.has_room(next.header.first_lsn, payload_bytes))
+        self.next.front().is_some_and(|next| next.has_room(next.header.first_lsn, payload_bytes))
     }
 
     /// Writes one block, which has room.
@@ -151,7 +151,7 @@ impl Appender {
             if !self.next_has_room(payload.len()) {
                 return Ok(None);
             }
-            let next = self.next.take().expect("it has room, so it is there");
+            let next = self.next.pop_front().expect("it has room, so it is there");
             self.switch(next, stamp)?;
         }
         self.write(kind, payload, stamp).map(Some)

@@ -37,6 +37,9 @@ impl Options {
     }
 }
 
+/// So many segments are ready where much is written and they are short.
+const READY_SEGMENTS: usize = 2;
+
 /// Shorter segments than 4 MiB would cost busy writers more syncs than they save room.
 const LEAST_LIMIT_BYTES: u64 = 4 << 20;
 
@@ -172,7 +175,9 @@ impl Log {
     }
 
     /// Makes the next segment ready if the current one is more than half full, so that no append has to; says
-    /// whether it did. For a background thread: appends go on meanwhile.
+    /// whether it did. For a background thread: appends go on meanwhile. Where segments have grown as long as they may,
+    /// much is written, and if they are short all the same, two are ready always: a flush may take longer than
+    /// filling one.
     ///
     /// # Errors
     /// As [`Log::reserve`].
@@ -181,7 +186,10 @@ impl Log {
             let appender = lock(&self.appender);
             let header = &appender.segment.header;
             let half_full = header.offset_of(appender.end) * 2 > header.len_bytes;
-            half_full && appender.next.is_none() && appender.stop.is_none()
+            let is_longest = header.len_bytes >= self.longest_segment_bytes();
+            let is_short = header.len_bytes <= LEAST_LIMIT_BYTES;
+            let wanted = if is_longest && is_short { READY_SEGMENTS } else { usize::from(half_full) };
+            appender.next.len() < wanted && appender.stop.is_none()
         };
         if is_due { self.prepare(0, true) } else { Ok(false) }
     }
@@ -200,29 +208,31 @@ impl Log {
         self.prepare(payload_bytes as usize, false)
     }
 
-    /// Makes a segment ready with room for `payload_bytes`, unless it is there already or, if not `ahead`, the
-    /// current one has the room.
+    /// Makes a segment ready: if `ahead`, behind those that are ready; otherwise one with room for `payload_bytes`,
+    /// unless the current one or the next has it, in the place of those that are ready.
     pub(crate) fn prepare(&self, payload_bytes: usize, ahead: bool) -> Result<bool> {
         let mut stock = lock(&self.stock);
         let (draft, want_bytes) = {
             let appender = lock(&self.appender);
-            if appender.next_has_room(payload_bytes) || (!ahead && appender.has_room(payload_bytes)) {
+            let has_room = appender.next_has_room(payload_bytes) || appender.has_room(payload_bytes);
+            let is_ready = if ahead { appender.next.len() >= READY_SEGMENTS } else { has_room };
+            if is_ready {
                 return Ok(false);
             }
-            let current = appender.segment.header;
-            let doubled = (current.len_bytes * 2).min(self.longest_segment_bytes());
-            (self.draft_after(&current), segment_bytes_for(payload_bytes, doubled))
+            let last = appender.next.back().filter(|_| ahead).unwrap_or(&appender.segment).header;
+            let doubled = (last.len_bytes * 2).min(self.longest_segment_bytes());
+            (self.draft_after(&last), segment_bytes_for(payload_bytes, doubled))
         };
         let ready = stock.ready(draft, want_bytes)?;
         let mut appender = lock(&self.appender);
-        let unused = if appender.segment.header.number == draft.previous {
-            appender.next.replace(ready)
+        if appender.segment.header.number == draft.previous {
+            appender.next.drain(..).for_each(|unused| stock.put(spare_of(&unused)));
+            appender.next.push_back(ready);
+        } else if appender.next.back().is_some_and(|last| last.header.number == draft.previous) {
+            appender.next.push_back(ready);
         } else {
             // A smaller segment was ready, and somebody went on in it meanwhile.
-            Some(ready)
-        };
-        if let Some(unused) = unused {
-            stock.put(spare_of(&unused));
+            stock.put(spare_of(&ready));
         }
         Ok(true)
     }
@@ -318,7 +328,7 @@ impl Log {
             syncs: self.flush.flushes.load(Ordering::SeqCst),
             segments: appender.older.len() as u64 + 1,
             live_bytes: older_bytes + appender.segment.header.len_bytes,
-            spare_bytes: spares + appender.next.as_ref().map_or(0, |next| next.header.len_bytes),
+            spare_bytes: spares + appender.next.iter().map(|next| next.header.len_bytes).sum::<u64>(),
         }
     }
 }

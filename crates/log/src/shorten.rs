@@ -20,9 +20,7 @@ impl Log {
             if appender.segment.header.len_bytes <= short_bytes {
                 return Ok(());
             }
-            if let Some(next) = appender.next.take() {
-                stock.put(spare_of(&next));
-            }
+            appender.next.drain(..).for_each(|next| stock.put(spare_of(&next)));
             self.draft_after(&appender.segment.header)
         };
         stock.trim(0)?;
@@ -43,9 +41,7 @@ impl Log {
     /// Those of removing a file.
     pub fn drop_spares(&self) -> Result<()> {
         let mut stock = lock(&self.stock);
-        if let Some(next) = lock(&self.appender).next.take() {
-            stock.put(spare_of(&next));
-        }
+        lock(&self.appender).next.drain(..).for_each(|next| stock.put(spare_of(&next)));
         stock.trim(0)
     }
 }

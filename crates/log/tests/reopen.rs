@@ -79,6 +79,33 @@ fn a_closed_log_keeps_no_files_for_later() {
 }
 
 #[test]
+fn two_short_segments_are_ready_and_a_long_record_takes_the_place_of_both() {
+    let dir = memory();
+    let options = Options { first_segment_bytes: 4096, max_segment_bytes: 4096 };
+    let log = Log::create(dir.clone(), DATABASE, options).unwrap();
+    let ready = || std::iter::from_fn(|| log.prepare_next().unwrap().then_some(())).count();
+    assert_eq!((ready(), log.stats().spare_bytes), (2, 2 * 4096));
+    let mut written = Vec::new();
+    for round in 0..40 {
+        // Some fit, some go on in the first that is ready, some in none of them.
+        let bytes = payload(round, [100, 900, 2500, 6000][round as usize % 4]);
+        log.append(&bytes).unwrap();
+        written.push(bytes);
+        if round % 3 == 0 {
+            assert!(ready() <= 2 && log.stats().spare_bytes >= 2 * 4096);
+        }
+    }
+    log.sync(log.end().lsn).unwrap();
+    let (found, tail) = scan(&dir, START).unwrap();
+    assert_eq!(found, written);
+    // As if killed, with segments ready that nothing names.
+    let log = Log::resume(dir.clone(), tail, CheckpointNo(0), options).unwrap();
+    log.append(b"more").unwrap();
+    written.push(b"more".to_vec());
+    assert_eq!(scan(&dir, START).unwrap().0, written);
+}
+
+#[test]
 fn a_log_that_was_not_closed_goes_on_in_a_new_generation() {
     let dir = memory();
     let mut ends = Vec::new();
