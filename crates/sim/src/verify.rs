@@ -47,6 +47,8 @@ pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> 
     state.check(&snapshot).map_err(|wrong| format!("as of commit {commits}: {wrong}"))?;
     if random.chance(1, 8) {
         check_gets(&snapshot, state, 1 + random.below(9) as usize)?;
+        let before = run.model.at(random.below(commits + 1)).expect("states up to now are known");
+        check_gone(&snapshot, state, before)?;
     }
     drop(snapshot);
     check_exactly(&store)?;
@@ -113,6 +115,21 @@ fn check_gets(snapshot: &store::Snapshot, state: &State, step: usize) -> Result<
             .map_err(|error| format!("reader of {} from {name}: {error}", crate::model::text(key)))?;
         if tail != value[value.len() / 3..] {
             return Err(format!("a reader of {} from {name} is wrong", crate::model::text(key)));
+        }
+    }
+    Ok(())
+}
+
+/// Looks up, one by one, what was there `before` and was deleted since.
+fn check_gone(snapshot: &store::Snapshot, state: &State, before: &State) -> Result<(), String> {
+    for (name, key, _) in before.sample(1) {
+        if !state.has(name) || state.get(name, key).is_some() {
+            continue;
+        }
+        let failed = |error| format!("get from {name}: {error:?}");
+        let table = snapshot.table(name).map_err(failed)?.ok_or(format!("get: table {name} is gone"))?;
+        if snapshot.get(&table, key).map_err(failed)?.is_some() {
+            return Err(format!("get of {} from {name} finds what was deleted", crate::model::text(key)));
         }
     }
     Ok(())
