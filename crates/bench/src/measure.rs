@@ -126,6 +126,37 @@ pub fn run_queue_wait() -> Option<u64> {
     schedstat.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// Tells the time that was an operation's own from that for which its thread stood ready to run. To the kernel that is
+/// one count, so it is asked after long operations alone; short ones are taken to have waited for nobody.
+#[derive(Debug)]
+pub struct OwnTime {
+    waited: Option<u64>,
+    /// For how long the thread stood ready, all together, in nanoseconds.
+    pub ready_ns: u64,
+}
+
+/// Operations that took so long, in nanoseconds, have the kernel asked.
+const ASK_NS: u64 = 50_000;
+
+impl OwnTime {
+    /// Of the calling thread, from now on.
+    pub fn start() -> Self {
+        OwnTime { waited: run_queue_wait(), ready_ns: 0 }
+    }
+
+    /// The own time of an operation that took `took_ns` and has just ended.
+    pub fn of(&mut self, took_ns: u64) -> u64 {
+        if took_ns < ASK_NS {
+            return took_ns;
+        }
+        let now = run_queue_wait();
+        let ready_ns = now.zip(self.waited).map_or(0, |(now, before)| now.saturating_sub(before));
+        self.waited = now;
+        self.ready_ns += ready_ns;
+        took_ns.saturating_sub(ready_ns)
+    }
+}
+
 /// The number behind `label` at the start of a line.
 fn field(text: &str, label: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(label))?;

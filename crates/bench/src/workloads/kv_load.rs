@@ -4,21 +4,22 @@
 //!   says otherwise, on one thread: nine of ten are new records, one goes over a record before it. Buffered unless
 //!   `--durability` says otherwise.
 //! * `load`: the latency of each put, merging included: its quantiles, and the longest of each hundredth of the load
-//!   over time. Bytes written to log and data file over bytes put; the most that the files took over what lives; the
-//!   debt when a third was written, and at the end; the runs that the table has then.
+//!   over time; `own`: less what the thread stood ready to run; and the longest wait by cause. Bytes written to log and
+//!   data file over bytes put; the most that the files took over what lives, from when that is more than the memory
+//!   (before, the log alone is as much); the debt when a third was written, and at the end; the table's runs.
 //! * Right behind it, merged or not: `get, uniform`, `get, recent` (four of five among the newest tenth), `miss`.
 //! * `compact`: the time that `compact` takes, and the room afterwards.
 //! * `delete`: every record by its key, then `compact`; the room of nothing.
 
 use crate::bed::Bed;
 use crate::cli::{Durability, Settings};
-use crate::measure::{Meter, latencies};
+use crate::measure::{Meter, OwnTime, latencies};
 use crate::records::Records;
 use crate::report::Row;
 use crate::{Outcome, ensure};
 use base::seams::Random;
 use hdrhistogram::Histogram;
-use pando::{Database, Stats, Table};
+use pando::{Database, Stats, Table, WaitCause};
 use std::time::Instant;
 
 pub(super) const NAME: &str = "kv-load";
@@ -33,7 +34,8 @@ const SLOTS: u64 = 100;
 const BATCH_ROWS: u64 = 1000;
 
 pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
-    let settings = &Settings { memory: settings.memory.or(Some(MEMORY_BYTES)), ..settings.clone() };
+    let memory = settings.memory.unwrap_or(MEMORY_BYTES);
+    let settings = &Settings { memory: Some(memory), ..settings.clone() };
     let n = settings.n.unwrap_or(DEFAULT_N);
     let reads = settings.iterations.unwrap_or(READS.min(n));
     let records = Records::new(settings.seed, KEY_BYTES, settings.value_bytes.unwrap_or(VALUE_BYTES).max(8));
@@ -41,7 +43,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     let bed = Bed::new(settings, durability)?;
     let table = bed.db.create_table("records", &settings.table_options())?;
     let mut work =
-        Work { db: &bed.db, table: &table, records, live: 0, random: Random::seeded(settings.seed) };
+        Work { db: &bed.db, table: &table, records, live: 0, random: Random::seeded(settings.seed), memory };
 
     let mut rows = vec![work.load(n, durability.name())?];
     for (case, kind) in [("get, uniform", Kind::Uniform), ("get, recent", Kind::Recent), ("miss", Kind::Miss)]
@@ -68,12 +70,15 @@ struct Work<'a> {
     /// Records 0 up to here are there.
     live: u64,
     random: Random,
+    /// The database's memory, in bytes.
+    memory: usize,
 }
 
 impl Work<'_> {
     fn load(&mut self, n: u64, durability: &'static str) -> Outcome<Row> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
-        let (mut all, mut longest) = (latencies(), vec![0; SLOTS as usize]);
+        let (mut all, mut own, mut longest) = (latencies(), latencies(), vec![0; SLOTS as usize]);
+        let (mut own_time, mut over_live, mut runs) = (OwnTime::start(), Vec::new(), Vec::new());
         let (mut most_over_live, mut debt_at_third, mut most_runs) = (0.0_f64, 0, 0);
         let mut meter = Meter::start(Some(self.db))?;
         for turn in 0..n {
@@ -86,11 +91,16 @@ impl Work<'_> {
             self.db.put(self.table, &key, &value)?;
             let took_ns = began.elapsed().as_nanos() as u64;
             all.saturating_record(took_ns);
+            own.saturating_record(own_time.of(took_ns));
             let slot = (turn * SLOTS / n) as usize;
             longest[slot] = took_ns.max(longest[slot]);
             if (turn + 1) % n.div_ceil(SLOTS) == 0 {
                 let stats = self.db.stats()?;
-                most_over_live = most_over_live.max(self.over_live(&stats));
+                if self.live * self.records.record_bytes() as u64 > self.memory as u64 {
+                    most_over_live = most_over_live.max(self.over_live(&stats));
+                }
+                over_live.push((self.over_live(&stats) * 1000.0) as u64);
+                runs.push(stats.stacked_runs);
                 most_runs = most_runs.max(stats.stacked_runs);
                 if turn < n / 3 {
                     debt_at_third = debt(&stats);
@@ -102,6 +112,12 @@ impl Work<'_> {
         let put_bytes = n * self.records.record_bytes() as u64;
         let written = usage.write_call_bytes.unwrap_or(0) + stats.log_appended_bytes;
         let row = quantiles(Row::new(NAME, "load", durability, n, usage), &all, "put");
+        let mut row = quantiles(row, &own, "own_put")
+            .with("puts_over_10_ms", all.count_between(10_000_000, u64::MAX))
+            .with("own_puts_over_10_ms", own.count_between(10_000_000, u64::MAX));
+        for cause in [WaitCause::Debt, WaitCause::LogRoom, WaitCause::CommitQueue] {
+            row = row.with(format!("{}_max_ns", cause.name()), stats.latencies.of(cause).max_ns);
+        }
         Ok(row
             .with("put_bytes", put_bytes)
             .with("write_amplification", written as f64 / put_bytes as f64)
@@ -111,7 +127,9 @@ impl Work<'_> {
             .with("runs", stats.stacked_runs)
             .with("runs_max", most_runs)
             .with("checkpoints", stats.checkpoints)
-            .over_time("put_longest_ns", longest))
+            .over_time("put_longest_ns", longest)
+            .over_time("space_over_live_permille", over_live)
+            .over_time("runs_over_time", runs))
     }
 
     fn read(&mut self, case: &str, kind: Kind, reads: u64, durability: &'static str) -> Outcome<Row> {

@@ -16,7 +16,7 @@
 use super::bulk;
 use crate::bed::Bed;
 use crate::cli::{Durability, Settings};
-use crate::measure::{Meter, latencies, resident_bytes, run_queue_wait};
+use crate::measure::{Meter, OwnTime, latencies, resident_bytes};
 use crate::records::Records;
 use crate::report::Row;
 use crate::{Outcome, ensure};
@@ -35,8 +35,6 @@ const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 100;
 /// What a process may take beside its budget.
 const SLACK_BYTES: u64 = 32 << 20;
-/// For longer puts the kernel is asked how long the thread waited for a processor.
-const ASK_NS: u64 = 50_000;
 /// How closely two means of the debt can be compared, in thousandths of its ceiling.
 const DEBT_SLACK_PERMILLE: f64 = 50.0;
 /// Fewer seconds than this say nothing about the debt.
@@ -145,7 +143,7 @@ impl<'a> Writer<'a> {
     fn write(&mut self, time: Duration, latest: &mut [u32]) -> Outcome<()> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let (mut here, mut own_here) = (latencies(), latencies());
-        let mut waited = run_queue_wait();
+        let mut own_time = OwnTime::start();
         let (start, mut next_second) = (Instant::now(), Duration::from_secs(1));
         loop {
             let at = self.random.below(latest.len() as u64);
@@ -158,15 +156,9 @@ impl<'a> Writer<'a> {
             tx.commit()?;
             let ended = Instant::now();
             let took_ns = (ended - began).as_nanos() as u64;
-            let mut own_ns = took_ns;
-            if took_ns >= ASK_NS {
-                let now = run_queue_wait();
-                let ready_ns = now.zip(waited).map_or(0, |(now, before)| now.saturating_sub(before));
-                (own_ns, waited) = (took_ns.saturating_sub(ready_ns), now);
-                self.waited_ns += ready_ns;
-            }
             here.saturating_record(took_ns);
-            own_here.saturating_record(own_ns);
+            own_here.saturating_record(own_time.of(took_ns));
+            self.waited_ns = own_time.ready_ns;
             self.puts += 1;
             if ended - start >= next_second {
                 self.end_second(&mut here, &mut own_here);
