@@ -36,9 +36,18 @@ pub(crate) struct Pacer {
     cause: AtomicU64,
     /// When all that was committed is due.
     due_ns: AtomicU64,
+    merged: Mutex<Merged>,
     absorbed_bytes_per_s: AtomicU64,
     delays: Mutex<[Delays; Cause::COUNT]>,
     latencies: Arc<Latencies>,
+}
+
+/// Bytes of memtables merged, and the time that this took, of all checkpoints: each counts three quarters of the next.
+/// Bytes and time apart: a mean of rates would be that of the quick ones.
+#[derive(Debug, Default)]
+struct Merged {
+    bytes: u64,
+    ns: u64,
 }
 
 impl Pacer {
@@ -51,6 +60,7 @@ impl Pacer {
             ps_per_byte: number(),
             cause: number(),
             due_ns: number(),
+            merged: Mutex::default(),
             absorbed_bytes_per_s: number(),
             delays: Mutex::default(),
             latencies,
@@ -66,15 +76,16 @@ impl Pacer {
         self.active.store(true, Ordering::SeqCst);
     }
 
-    /// Notes that `bytes` of memtables were merged in `took`.
+    /// Notes that `bytes` of memtables were merged in `took`; none where runs alone were, while memtables waited.
     pub fn absorbed(&self, bytes: u64, took: Duration) {
-        if bytes == 0 {
+        let mut merged = lock(&self.merged);
+        if bytes == 0 && merged.bytes == 0 {
             return;
         }
-        let rate = (u128::from(bytes) * 1_000_000_000 / took.as_nanos().max(1)) as u64;
-        let before = self.absorbed_bytes_per_s.load(Ordering::SeqCst);
-        let mean = if before == 0 { rate } else { before / 4 * 3 + rate / 4 };
-        self.absorbed_bytes_per_s.store(mean.max(1), Ordering::SeqCst);
+        merged.bytes = merged.bytes / 4 * 3 + bytes;
+        merged.ns = merged.ns / 4 * 3 + took.as_nanos() as u64;
+        let rate = u128::from(merged.bytes) * 1_000_000_000 / u128::from(merged.ns.max(1));
+        self.absorbed_bytes_per_s.store((rate as u64).max(1), Ordering::SeqCst);
     }
 
     /// A commit of `bytes` pays what it has to. Answers whether the ceiling is reached, when this call was the one that
@@ -149,5 +160,26 @@ impl Pacer {
     pub fn fill(&self, stats: &mut PacingStats) {
         stats.absorbed_bytes_per_s = self.absorbed_bytes_per_s.load(Ordering::SeqCst);
         stats.delays = *lock(&self.delays);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_merging_is_bytes_by_time() {
+        let pacer = Pacer::new(Arc::default());
+        let rate = || pacer.absorbed_bytes_per_s.load(Ordering::SeqCst);
+        pacer.absorbed(0, Duration::from_secs(5));
+        assert_eq!(rate(), 0, "merging runs says nothing yet");
+        for _ in 0..50 {
+            pacer.absorbed(1_000_000, Duration::from_millis(10));
+            pacer.absorbed(1_000_000, Duration::from_millis(90));
+        }
+        assert!((15_000_000..25_000_000).contains(&rate()), "{}: 2 MB take 100 ms", rate());
+        let before = rate();
+        pacer.absorbed(0, Duration::from_millis(100));
+        assert!(rate() < before, "memtables that wait for runs to be merged are merged more slowly");
     }
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use store::checkpoint::Step;
+use store::checkpoint::{Checkpoint, Step};
 use store::memory::Attendant;
 use store::{OpenReader, Store};
 
@@ -263,25 +263,11 @@ fn run_checkpoints(store: &Store, signals: &Signals) {
     }
     let _leaving = Leaving(signals);
     while !signals.stopping() {
-        let begun = Instant::now();
         let result = store.begin_pending_checkpoint().and_then(|pending| match pending {
-            Some(mut checkpoint) => {
-                let bytes = checkpoint.merging_bytes();
-                while checkpoint.next_step() <= Step::Absorb {
-                    checkpoint.step()?;
-                }
-                let absorbed = begun.elapsed();
-                checkpoint.finish()?;
-                let all = begun.elapsed();
-                store.note_checkpoint_tail(
-                    ((all - absorbed).as_nanos() * 1000 / all.as_nanos().max(1)) as u64,
-                );
-                signals.pacer.absorbed(bytes, all);
-                Ok(true)
-            }
+            Some(checkpoint) => make(checkpoint, store, signals).map(|()| true),
             // Nothing waits to be absorbed: a slice of an LSM table, if one is due.
             None => match store.begin_compaction()? {
-                Some(checkpoint) => checkpoint.finish().map(|()| true),
+                Some(checkpoint) => make(checkpoint, store, signals).map(|()| true),
                 None => Ok(false),
             },
         });
@@ -306,6 +292,24 @@ fn run_checkpoints(store: &Store, signals: &Signals) {
             }
         }
     }
+}
+
+/// Makes a checkpoint, and notes for the pace what it took.
+fn make(mut checkpoint: Checkpoint<'_>, store: &Store, signals: &Signals) -> Result<()> {
+    let (begun, bytes) = (Instant::now(), checkpoint.merging_bytes());
+    while checkpoint.next_step() <= Step::Compact {
+        checkpoint.step()?;
+    }
+    let records = begun.elapsed();
+    while checkpoint.next_step() <= Step::Switch {
+        checkpoint.step()?;
+    }
+    store.note_checkpoint(records.as_nanos() as u64, (begun.elapsed() - records).as_nanos() as u64);
+    checkpoint.finish()?;
+    if bytes > 0 || store.pressure().sealed > 0 {
+        signals.pacer.absorbed(bytes, begun.elapsed());
+    }
+    Ok(())
 }
 
 fn run_log(store: &Store, signals: &Signals) {

@@ -103,7 +103,7 @@ pub struct Checkpoint<'s> {
     /// What is absorbed, oldest first.
     sealed: Vec<SealedMemtable>,
     pub(crate) tables: Tables,
-    to_absorb: VecDeque<TableId>,
+    pub(crate) to_absorb: VecDeque<TableId>,
     pub(crate) to_compact: VecDeque<TableId>,
     pub(crate) quota: Quota,
     /// The changed tables, each with the keys of the rows that it had.
@@ -166,7 +166,8 @@ impl Store {
         // With nothing to absorb, the log is needed from where the last checkpoint needs it.
         let base = base.unwrap_or((last.absorbed, last.replay_from));
         let mut checkpoint = self.checkpoint_over(last, base, sealed, &tables, None)?;
-        checkpoint.quota = Quota { bytes: self.slice_bytes, wholly };
+        checkpoint.quota = Quota { bytes: self.usual_slice_bytes(), wholly };
+        checkpoint.expect_compaction()?;
         Ok(Some(checkpoint))
     }
 
@@ -241,7 +242,7 @@ impl Store {
         checkpoint.quota.bytes = checkpoint.usual_quota();
         let records: u64 = checkpoint.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
         self.merging.begin(checkpoint.merging_bytes(), records);
-        self.merging.expect(checkpoint.records_to_compact(records));
+        checkpoint.expect_compaction()?;
         Ok(checkpoint)
     }
 
@@ -324,6 +325,7 @@ impl Checkpoint<'_> {
                     return Ok(self.step);
                 }
                 self.to_compact = self.due_for_compaction()?;
+                self.expect_compaction()?;
             }
             Step::Compact => {
                 if self.compact_next()? {

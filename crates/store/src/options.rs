@@ -36,7 +36,7 @@ pub struct Options {
     /// The same in records: what bounds the time that a recovery takes.
     pub max_log_records: u64,
     /// What is merged of an LSM table at a time, in bytes: between two of these, checkpoints that writers wait for
-    /// come.
+    /// come. No more than eight memtables hold.
     pub slice_bytes: u64,
     /// So many runs of a size are merged into one, of an LSM table; 2 or more. Fewer for simulations.
     pub fan: usize,
@@ -76,6 +76,10 @@ impl Default for Options {
 /// Sealed memtables that may wait for a checkpoint. A read looks into each of them, and a scan merges them, so that
 /// more would make reads slow; at this many the open one goes on filling instead of being sealed.
 pub const MAX_SEALED: usize = 8;
+
+/// What is merged of an LSM table at a time is no more than so many full memtables: while it is, others fill, and there
+/// is room for two.
+pub const SLICE_MEMTABLES: u64 = 8;
 
 /// How [`Options::memory_bytes`] is shared out.
 #[derive(Clone, Copy, Debug)]

@@ -4,13 +4,17 @@
 //! of the memory, the log that a recovery would replay against its cap in bytes and records, the memtables of all who
 //! share a budget against the same share. What the checkpoint under way has merged already counts as paid, although
 //! its memory comes back only at its end: so debt falls while a merge runs. Behind the last record a checkpoint writes
-//! and flushes, and nobody can say how far that is: the part of its time that this took lately counts at the end alone.
+//! and flushes, and nobody can say how far that is: the part of its time that this takes counts at its end alone.
 //!
 //! Let *x* be the greatest of these fractions and *R* the rate at which memtables were merged lately. Writers get
 //! *R (1 - x) / x*: at half the ceiling exactly what is merged, so that debt settles there; three times as much at a
 //! quarter, below which nobody is slowed; less and less towards the ceiling, and nothing at it. Beside that, what is
-//! free must last until the merge under way gives its memory back: *R room / work left* (spring and gear, as in bLSM).
-//! The smaller rate counts.
+//! free must last until the checkpoint under way gives its memory back: *room / time left* (spring and gear, as in
+//! bLSM), with a fifth to spare. The smaller rate counts.
+//!
+//! *R* is an average, and no two checkpoints need be alike: one that merges runs of an LSM table besides takes ten times
+//! as long as one that does not. So the time left is told from the records that are left, all of them, and from what a
+//! record and a flush took lately.
 //!
 //! All of this is a function of [`Pressure`] and *R*. Clocks and sleeping are the business of whoever drives the store.
 
@@ -40,6 +44,9 @@ const FREE_PERMILLE: u64 = 250;
 /// Debt at and above the ceiling: writers get a hundredth of what is merged. Whether they may begin at all is for
 /// [`Pressure::is_full`] to say.
 const MOST_PERMILLE: u64 = 990;
+
+/// What is free is to last so many times longer than the checkpoint under way is thought to.
+const SPARE: (u128, u128) = (5, 4);
 
 /// How fast writers may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,10 +87,16 @@ pub struct PacingStats {
 #[derive(Debug)]
 pub(crate) struct Merging {
     bytes: AtomicU64,
-    records: AtomicU64,
+    /// Of the memtables.
+    absorbed_records: AtomicU64,
+    /// Of LSM tables' runs, besides.
+    compacted_records: AtomicU64,
+    /// Of both, merged.
     done: AtomicU64,
-    /// The part of a checkpoint's time behind its last record, in thousandths.
-    tail_permille: AtomicU64,
+    /// What a record took lately, in picoseconds.
+    ps_per_record: AtomicU64,
+    /// What a checkpoint took lately from its last record to the switch, in nanoseconds.
+    tail_ns: AtomicU64,
 }
 
 impl Default for Merging {
@@ -91,29 +104,34 @@ impl Default for Merging {
         let number = AtomicU64::new;
         Merging {
             bytes: number(0),
-            records: number(0),
+            absorbed_records: number(0),
+            compacted_records: number(0),
             done: number(0),
-            tail_permille: number(TAIL_PERMILLE),
+            ps_per_record: number(PS_PER_RECORD),
+            tail_ns: number(TAIL_NS),
         }
     }
 }
 
-/// What the end of a checkpoint is taken to need, before there was one.
-const TAIL_PERMILLE: u64 = 500;
-/// What it is taken to need at most.
-const MOST_TAIL_PERMILLE: u64 = 900;
+/// What a record is taken to need, before there was a checkpoint: 1 microsecond.
+const PS_PER_RECORD: u64 = 1_000_000;
+/// What a checkpoint's end is taken to need, before there was one: 5 milliseconds.
+const TAIL_NS: u64 = 5_000_000;
+/// A checkpoint of fewer records says nothing about what one takes.
+const LEAST_TIMED_RECORDS: u64 = 256;
 
 impl Merging {
     pub fn begin(&self, bytes: u64, records: u64) {
         self.done.store(0, Ordering::Relaxed); // Relaxed: see `Merging`.
-        self.records.store(records.max(1), Ordering::Relaxed); // Relaxed: likewise.
+        self.compacted_records.store(0, Ordering::Relaxed); // Relaxed: likewise.
+        self.absorbed_records.store(records, Ordering::Relaxed); // Relaxed: likewise.
         self.bytes.store(bytes, Ordering::Relaxed); // Relaxed: likewise.
     }
 
     /// There are about so many records to merge besides, of LSM tables: the memory of the memtables comes back only
     /// when these are merged, too, so that they count as part of the way.
     pub fn expect(&self, records: u64) {
-        self.records.fetch_add(records, Ordering::Relaxed); // Relaxed: see `Merging`.
+        self.compacted_records.store(records, Ordering::Relaxed); // Relaxed: see `Merging`.
     }
 
     pub fn advance(&self, records: u64) {
@@ -122,25 +140,48 @@ impl Merging {
 
     pub fn end(&self) {
         self.bytes.store(0, Ordering::Relaxed); // Relaxed: see `Merging`.
+        self.absorbed_records.store(0, Ordering::Relaxed); // Relaxed: likewise.
+        self.compacted_records.store(0, Ordering::Relaxed); // Relaxed: likewise.
     }
 
-    /// Notes which part of a checkpoint's time lay behind its last record, in thousandths.
-    pub fn note_tail(&self, permille: u64) {
-        // Relaxed, in two steps: see `Merging`; one thread makes checkpoints.
-        let before = self.tail_permille.load(Ordering::Relaxed);
-        let mean = (3 * before + permille.min(MOST_TAIL_PERMILLE)) / 4;
-        self.tail_permille.store(mean, Ordering::Relaxed); // Relaxed: likewise.
+    /// Notes what the checkpoint that ended took: its records, and what follows them.
+    pub fn note(&self, records_ns: u64, tail_ns: u64) {
+        // Relaxed, in two steps: see `Merging`; one thread makes checkpoints. What took longer than it was thought to
+        // counts at once by half, as it may have been the first of many; what took less by an eighth.
+        let mean = |of: &AtomicU64, ns: u64| {
+            let before = of.load(Ordering::Relaxed); // Relaxed: likewise.
+            let mean = if ns > before { before / 2 + ns / 2 } else { before - (before - ns) / 8 };
+            of.store(mean, Ordering::Relaxed); // Relaxed: likewise.
+        };
+        let records = self.done.load(Ordering::Relaxed); // Relaxed: likewise.
+        if records >= LEAST_TIMED_RECORDS {
+            mean(&self.ps_per_record, records_ns.saturating_mul(1000) / records);
+        }
+        mean(&self.tail_ns, tail_ns);
     }
 
-    /// The bytes that are being merged, and those of them that are merged.
-    pub fn progress(&self) -> (u64, u64) {
-        // Relaxed on all: see `Merging`.
-        let (bytes, records) = (self.bytes.load(Ordering::Relaxed), self.records.load(Ordering::Relaxed));
-        let done = self.done.load(Ordering::Relaxed).min(records);
-        let body_permille = 1000 - self.tail_permille.load(Ordering::Relaxed); // Relaxed: likewise.
-        let merged = u128::from(bytes) * u128::from(done) / u128::from(records.max(1));
-        (bytes, (merged * u128::from(body_permille) / 1000) as u64)
+    /// How far the checkpoint under way is.
+    pub fn progress(&self) -> Progress {
+        let load = |of: &AtomicU64| of.load(Ordering::Relaxed); // Relaxed: see `Merging`.
+        let records = load(&self.absorbed_records) + load(&self.compacted_records);
+        if records == 0 {
+            return Progress::default();
+        }
+        let done = load(&self.done).min(records);
+        let ns = |records: u64| (u128::from(records) * u128::from(load(&self.ps_per_record)) / 1000) as u64;
+        let all_ns = ns(records) + load(&self.tail_ns);
+        let merged = u128::from(load(&self.bytes)) * u128::from(ns(done)) / u128::from(all_ns.max(1));
+        Progress { merged_bytes: merged as u64, left_ns: all_ns - ns(done) }
     }
+}
+
+/// How far a checkpoint is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// About how many bytes of the memtables that it merges it has merged.
+    pub merged_bytes: u64,
+    /// How long it will take until it gives their memory back, about, in nanoseconds.
+    pub left_ns: u64,
 }
 
 fn permille(part: u64, whole: u64) -> u64 {
@@ -162,21 +203,22 @@ impl Pressure {
         [permille(unmerged, limit), log, permille(shared, limit)]
     }
 
-    /// How fast writers may go when memtables are merged at `absorbed_bytes_per_s`; `None`: as fast as they can.
+    /// How fast writers may go when memtables are merged at `absorbed_bytes_per_s` (0: nobody knows yet); `None`: as
+    /// fast as they can.
     pub fn pace(&self, absorbed_bytes_per_s: u64) -> Option<Pace> {
         let debts = self.debt_permille();
         let (cause, debt) = Cause::ALL.into_iter().zip(debts).max_by_key(|(_, debt)| *debt)?;
-        if absorbed_bytes_per_s == 0 || debt < FREE_PERMILLE {
+        if debt < FREE_PERMILLE {
             return None;
         }
-        let merged_ps = 1_000_000_000_000 / absorbed_bytes_per_s.max(1);
+        let merged_ps = 1_000_000_000_000_u64.checked_div(absorbed_bytes_per_s).unwrap_or(0);
         let debt = debt.min(MOST_PERMILLE);
         let by_debt = merged_ps * debt / (1000 - debt);
-        let work = self.merging_bytes.saturating_sub(self.merged_bytes);
         let held = self.memtables_bytes.max(self.shared_bytes) as u64;
         let room = (self.limit_bytes as u64).saturating_sub(held).max(self.limit_bytes as u64 / 100).max(1);
-        let by_room = (u128::from(merged_ps) * u128::from(work) / u128::from(room)) as u64;
-        Some(Pace { ps_per_byte: by_debt.max(by_room), cause })
+        let by_room = (u128::from(self.left_ns) * 1000 * SPARE.0 / SPARE.1 / u128::from(room)) as u64;
+        let ps_per_byte = by_debt.max(by_room);
+        (ps_per_byte > 0).then_some(Pace { ps_per_byte, cause })
     }
 }
 
@@ -188,15 +230,15 @@ mod tests {
     const LIMIT: u64 = 24 << 20;
     const SEAL: u64 = LIMIT / 3;
 
-    fn pressure(held: u64, merging: u64, merged: u64) -> Pressure {
+    fn pressure(held: u64, merged: u64, left_ns: u64) -> Pressure {
         Pressure {
             memtables_bytes: held as usize,
             shared_bytes: held as usize,
             others_bytes: 0,
             limit_bytes: LIMIT as usize,
             sealed: 1,
-            merging_bytes: merging,
             merged_bytes: merged,
+            left_ns,
             log_bytes: 0,
             max_log_bytes: u64::MAX,
             records: 0,
@@ -217,8 +259,34 @@ mod tests {
         assert_eq!(half.ps_per_byte, 1_000_000, "at half the ceiling what is merged comes in");
         assert!(last >= 90 * half.ps_per_byte, "at the ceiling next to nothing does");
         assert_eq!(pressure(LIMIT, 0, 0).pace(0), None, "before the first merge nothing is known");
-        let merged = pressure(LIMIT / 2, SEAL, SEAL).pace(1 << 20);
+        let merged = pressure(LIMIT / 2, SEAL, 0).pace(1 << 20);
         assert_eq!(merged, None, "what is merged is paid");
+        let long = pressure(LIMIT / 2, 0, 2_000_000_000).pace(1 << 40).expect("half full");
+        let room_ps = 2_000_000_000_000 / (LIMIT / 2);
+        assert!(long.ps_per_byte > room_ps, "what is free lasts until a long merge ends");
+        assert!(long.ps_per_byte < 2 * room_ps, "and not much longer");
+    }
+
+    #[test]
+    fn the_time_left_is_told_from_all_records() {
+        let merging = Merging::default();
+        assert_eq!(merging.progress(), Progress::default());
+        merging.begin(1_000_000, 10_000);
+        merging.advance(10_000);
+        merging.end();
+        (0..20).for_each(|_| merging.note(10_000_000, 4_000_000));
+        merging.begin(1_000_000, 10_000);
+        let near = |ns: u64, ms: u64| ns.abs_diff(ms * 1_000_000) < 500_000;
+        assert!(near(merging.progress().left_ns, 14), "{:?}", merging.progress());
+        merging.expect(90_000);
+        assert!(near(merging.progress().left_ns, 104), "{:?}", merging.progress());
+        merging.advance(50_000);
+        let Progress { merged_bytes, left_ns } = merging.progress();
+        assert!(near(left_ns, 54) && merged_bytes.abs_diff(480_000) < 10_000, "{merged_bytes}, {left_ns}");
+        merging.note(50_000_000, 30_000_000);
+        assert!(merging.progress().left_ns > 60_000_000, "a slow flush is taken for the first of many");
+        merging.end();
+        assert_eq!(merging.progress(), Progress::default());
     }
 
     #[test]
@@ -236,8 +304,8 @@ mod tests {
         assert_eq!(shared.pace(1000).map(|pace| pace.cause), Some(Cause::Budget));
     }
 
-    /// Writers and merges in a time of their own: rates change, and the ceiling is not passed, hardly anybody is
-    /// stopped, and what comes in is what is merged.
+    /// Writers and checkpoints in a time of their own: rates change, and so does what a checkpoint merges besides. The
+    /// ceiling is not passed, hardly anybody is stopped, and what comes in is what is merged.
     #[test]
     fn a_paced_writer_never_meets_the_ceiling() {
         for seed in 0..60 {
@@ -245,21 +313,27 @@ mod tests {
             // Bytes a millisecond.
             let write = 20_000 + random.below(400_000);
             let mut merge = 4_000 + random.below(100_000);
+            let most_besides = random.below(9);
             let (mut open, mut sealed) = (0u64, Vec::<u64>::new());
-            let (mut merging, mut merged, mut known) = (0, 0, merge * 1000);
-            // The part of a merge that cannot be seen, in thousandths, and what it is taken for.
+            // Of the checkpoint under way: bytes of memtables, all that it merges, what follows, what is done, since when.
+            let (mut merging, mut work, mut end, mut done, mut begun) = (0u64, 0, 0, 0, 0);
+            // What is known: of the rate of work; of memtables, how much was merged in how long.
+            let (mut known, mut sum) = (merge, (merge, 1 + most_besides / 2));
+            // What follows, of which nobody can see how far it is, as a part of the memtables, and what it is taken for.
             let (tail, taken) = (random.below(700), random.below(700));
             let (mut written, mut absorbed, mut stopped_ms) = (0u64, 0u64, 0);
             for ms in 0..20_000u64 {
                 if ms % 3_000 == 2_999 {
                     merge = (merge * (60 + random.below(80)) / 100).max(1_000);
                 }
-                let seen =
-                    (merged.min(merging * (1000 - tail) / 1000) * (1000 - taken) / (1000 - tail)).min(merged);
-                let now = pressure(open + sealed.iter().sum::<u64>(), merging, seen);
+                let (seen, thought) = (done.min(work), work + merging * taken / 1000);
+                let left_ns = (thought - seen) * 1_000_000 / known;
+                let held = open + sealed.iter().sum::<u64>();
+                let now = pressure(held, merging * seen / thought.max(1), left_ns);
                 assert!(now.memtables_bytes as u64 <= LIMIT + LIMIT / 50, "seed {seed}, {ms} ms: {now:?}");
-                let allowed =
-                    now.pace(known).map_or(u64::MAX, |pace| 1_000_000_000 / pace.ps_per_byte.max(1));
+                let allowed = now
+                    .pace(sum.0 * 1000 / sum.1.max(1))
+                    .map_or(u64::MAX, |pace| 1_000_000_000 / pace.ps_per_byte.max(1));
                 let bytes = if now.is_full() { 0 } else { write.min(allowed) };
                 stopped_ms += u64::from(now.is_full());
                 (open, written) = (open + bytes, written + bytes);
@@ -268,19 +342,22 @@ mod tests {
                 }
                 if merging == 0 {
                     merging = sealed.iter().sum();
-                } else {
-                    merged = (merged + merge).min(merging);
-                    if merged == merging {
-                        absorbed += merging;
-                        known = (3 * known + merge * 1000) / 4;
-                        let whole = merging;
-                        let mut gone = 0;
-                        sealed.retain(|bytes| {
-                            gone += bytes;
-                            gone > whole
-                        });
-                        (merging, merged) = (0, 0);
-                    }
+                    let besides = if random.chance(1, 2) { random.below(most_besides + 1) } else { 0 };
+                    (work, end) = (merging * (1 + besides), merging * (1 + besides) + merging * tail / 1000);
+                    (done, begun) = (0, ms);
+                    continue;
+                }
+                done = (done + merge).min(end);
+                if done == end {
+                    absorbed += merging;
+                    known = (3 * known + merge) / 4;
+                    sum = (sum.0 / 4 * 3 + merging, sum.1 * 3 / 4 + (ms - begun));
+                    let mut gone = 0;
+                    sealed.retain(|bytes| {
+                        gone += bytes;
+                        gone > merging
+                    });
+                    (merging, work, end, done) = (0, 0, 0, 0);
                 }
             }
             assert!(stopped_ms <= 20, "seed {seed}: stopped for {stopped_ms} ms of 20,000");

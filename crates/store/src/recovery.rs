@@ -19,7 +19,7 @@ use crate::expiry::Expiry;
 use crate::latch::Latch;
 use crate::lsm::Wanted;
 use crate::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
-use crate::options::Options;
+use crate::options::{Options, SLICE_MEMTABLES};
 use crate::pacing::Merging;
 use crate::pinned::Pins;
 use crate::read_only::Ceiling;
@@ -325,7 +325,7 @@ impl Parts {
             relocation: Mutex::default(),
             wanted: Wanted::default(),
             compacted: AtomicU32::new(0),
-            slice_bytes: options.slice_bytes,
+            slice_bytes: options.slice_bytes.min(SLICE_MEMTABLES * shares.seal_bytes as u64),
             fan: options.fan,
             pins,
             catalog_changed: AtomicU64::new(last.0),

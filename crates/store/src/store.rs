@@ -9,7 +9,7 @@ use crate::latch::Latch;
 use crate::lsm::Wanted;
 use crate::memory::Attended;
 use crate::options::{MAX_SEALED, Options, Shares};
-use crate::pacing::Merging;
+use crate::pacing::{Merging, Progress};
 use crate::pinned::Pins;
 use crate::relocate::Place;
 use crate::snapshot::Snapshot;
@@ -208,10 +208,10 @@ impl Store {
         self.log.expect(bytes)
     }
 
-    /// Notes which part of the last checkpoint's time lay behind its last record, in thousandths: whoever makes
+    /// Notes what the last checkpoint took for its records, and from there to the switch, in nanoseconds: whoever makes
     /// checkpoints measures it.
-    pub fn note_checkpoint_tail(&self, permille: u64) {
-        self.merging.note_tail(permille);
+    pub fn note_checkpoint(&self, records_ns: u64, tail_ns: u64) {
+        self.merging.note(records_ns, tail_ns);
     }
 
     /// How full the memtables are, for whoever decides to wait or to work.
@@ -220,7 +220,7 @@ impl Store {
             let bytes = view.memtables().map(memtable::Memtable::bytes).sum();
             (bytes, view.memtables().map(memtable::Memtable::records).sum(), view.sealed.len())
         });
-        let (merging_bytes, merged_bytes) = self.merging.progress();
+        let Progress { merged_bytes, left_ns } = self.merging.progress();
         let log_bytes = self.log.end().lsn.0.saturating_sub(self.replay_from.load(Ordering::SeqCst));
         // One load: what others hold who share the budget counts as well, and what is kept for snapshots.
         let shared_bytes = self.account.budget().held_as(Holder::Memtables);
@@ -230,8 +230,8 @@ impl Store {
             others_bytes: shared_bytes.saturating_sub(self.account.held().of(Holder::Memtables)),
             limit_bytes: self.shares.memtables_bytes,
             sealed,
-            merging_bytes,
             merged_bytes,
+            left_ns,
             log_bytes,
             max_log_bytes: self.max_log_bytes,
             records,
@@ -279,10 +279,10 @@ pub struct Pressure {
     pub limit_bytes: usize,
     /// How many are sealed and wait for a checkpoint.
     pub sealed: usize,
-    /// Bytes of the memtables that a checkpoint under way merges.
-    pub merging_bytes: u64,
-    /// About how many of these it has merged.
+    /// About how many bytes of the memtables that a checkpoint under way merges it has merged.
     pub merged_bytes: u64,
+    /// How long that checkpoint will take until their memory is free, about, in nanoseconds.
+    pub left_ns: u64,
     /// Bytes of the log that a recovery would replay, with what segments left unused.
     pub log_bytes: u64,
     /// Their ceiling.

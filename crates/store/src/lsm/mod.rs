@@ -34,12 +34,15 @@ use crate::checkpoint::Checkpoint;
 use crate::handle::Table;
 use crate::store::Store;
 use crate::tables::{Layout, Tables};
+use base::limits::UNIT_BYTES;
 use base::slots::Reader;
+use base::sync::lock;
 use base::{Error, ErrorKind, Result, TableId};
 use page::Value;
 use pool::Pool;
 use run::{Cursor, Run};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -82,7 +85,25 @@ impl Wanted {
 /// the end, so that merging catches up.
 const PACE: u64 = 8;
 
+/// What is merged stays until the checkpoint ends, beside what it is merged to: so it is no more than this share of
+/// what the file holds,
+const MOST_MERGED_SHARE: u64 = 4;
+/// but so many times what is absorbed: less would never be done.
+const LEAST_PACE: u64 = 2;
+/// Nor is it worth while to merge less than this between checkpoints that nobody waits for, in bytes.
+const LEAST_SLICE_BYTES: u64 = 1 << 20;
+
 impl Store {
+    /// What one checkpoint may merge so that the file is not too large meanwhile, in bytes.
+    fn most_merged_bytes(&self) -> u64 {
+        lock(&self.space).stats().used_units * UNIT_BYTES as u64 / MOST_MERGED_SHARE
+    }
+
+    /// What is merged by a checkpoint that absorbs nothing, in bytes.
+    pub(crate) fn usual_slice_bytes(&self) -> u64 {
+        self.slice_bytes.min(self.most_merged_bytes().max(LEAST_SLICE_BYTES))
+    }
+
     /// Whether some table's runs are to be merged, or its layout changed. The caller holds the lock on the checkpoint.
     pub(crate) fn is_compaction_due(&self, tables: &Tables, wholly: bool) -> Result<bool> {
         let full = || Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
@@ -134,24 +155,36 @@ impl Checkpoint<'_> {
         };
         let attached: u64 =
             self.sealed().iter().filter_map(|s| s.attached.as_ref()).map(|a| attached(a)).sum();
-        PACE * (self.merging_bytes() + attached)
+        let absorbed = self.merging_bytes() + attached;
+        (PACE * absorbed).min(self.store.most_merged_bytes().max(LEAST_PACE * absorbed))
     }
 
-    /// About how many records will be merged within the quota, if the memtables have `records`.
-    pub(crate) fn records_to_compact(&self, records: u64) -> u64 {
-        let moving = |(_, layout): (TableId, &Layout)| match layout {
-            Layout::BTree(_) => 0,
-            // What moves already, or what would if the memtable's part were one delta too many.
-            Layout::Lsm(stack) => {
-                let bytes = |entry: &Stacked| entry.delta.records.bytes;
-                let moves =
-                    stack.entries().iter().filter(|entry| entry.role == Role::Moves).map(bytes).sum::<u64>();
-                if moves > 0 { moves } else { self.merging_bytes() }
+    /// Says how many records are to be merged of LSM tables, about: what moves already, and what is merged next, within
+    /// the quota. Of tables that are still to be absorbed it is taken that each gets a delta.
+    pub(crate) fn expect_compaction(&self) -> Result<()> {
+        let mut left = self.quota.bytes;
+        let mut records = 0;
+        for (table, layout) in self.tables.iter() {
+            let Layout::Lsm(stack) = layout else { continue };
+            let mut sizes = compact::sizes(stack.entries(), self.store.page_bytes);
+            if self.to_absorb.contains(&table) {
+                let bytes = self.merging_bytes() / self.to_absorb.len() as u64;
+                sizes.insert(0, plan::Size { bytes, records: 0, role: Role::Rests, filtered: true });
             }
-        };
-        let bytes: u64 = self.tables.iter().map(moving).sum();
-        let record_bytes = (self.merging_bytes() / records.max(1)).max(1);
-        bytes.min(self.quota.bytes) / record_bytes
+            let begun = match plan::plan(&sizes, self.wanted(table)?, self.quota.wholly, self.store.fan) {
+                plan::Plan::Begin(range) => range,
+                _ => RangeInclusive::new(1, 0),
+            };
+            let moves =
+                sizes.iter().enumerate().filter(|(at, size)| size.role == Role::Moves || begun.contains(at));
+            let (bytes, all) = moves
+                .fold((0, 0), |(bytes, records), (_, size)| (bytes + size.bytes, records + size.records));
+            let taken = left.min(bytes);
+            records += (u128::from(all) * u128::from(taken) / u128::from(bytes.max(1))) as u64;
+            left -= taken;
+        }
+        self.store.merging.expect(records);
+        Ok(())
     }
 
     /// The tables that are due, those first that come after the one that was compacted last.
