@@ -393,7 +393,13 @@ impl Store {
     /// some. With [`MAX_SEALED`] waiting it stays open and grows, which [`crate::store::Pressure`] bounds.
     fn seal_if_full(&self, committer: &mut Committer, end: Lsn) -> bool {
         let (used, shares) = (committer.writer.used_bytes(), &self.shares);
-        let is_scarce = || self.account.budget().held_as(Holder::Memtables) > shares.memtables_bytes / 3 * 2;
+        // Its own memtables are sealed when they are full, so that it is never short of them alone: sealed early they
+        // would be small runs of LSM tables, and many.
+        let is_scarce = || {
+            let (all, own) =
+                (self.account.budget().held_as(Holder::Memtables), self.account.held().of(Holder::Memtables));
+            all > shares.memtables_bytes / 3 * 2 && all.saturating_sub(own) > all / 8
+        };
         let full = used >= shares.seal_bytes
             || committer.open.records() >= self.seal_records.min(self.max_log_records / 4).max(1)
             || end.0.saturating_sub(committer.opened_at.0) >= self.max_log_bytes / 4
