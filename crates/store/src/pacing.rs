@@ -10,11 +10,12 @@
 //! *R (1 - x) / x*: at half the ceiling exactly what is merged, so that debt settles there; three times as much at a
 //! quarter, below which nobody is slowed; less and less towards the ceiling, and nothing at it. Beside that, what is
 //! free must last until the checkpoint under way gives its memory back: *room / time left* (spring and gear, as in
-//! bLSM), with a fifth to spare. The smaller rate counts.
+//! bLSM), with a fifth to spare; and where that was thought too short, the last of the room goes ever more slowly. The
+//! smaller rate counts.
 //!
-//! *R* is an average, and no two checkpoints need be alike: one that merges runs of an LSM table besides takes ten times
-//! as long as one that does not. So the time left is told from the records that are left, all of them, and from what a
-//! record and a flush took lately.
+//! *R* is an average, and no two checkpoints need be alike: one that merges runs of an LSM table besides takes ten
+//! times as long as one that does not. So the time left is told from the records that are left, all of them, and from
+//! what a record and a flush took lately.
 //!
 //! All of this is a function of [`Pressure`] and *R*. Clocks and sleeping are the business of whoever drives the store.
 
@@ -47,6 +48,11 @@ const MOST_PERMILLE: u64 = 990;
 
 /// What is free is to last so many times longer than the checkpoint under way is thought to.
 const SPARE: (u128, u128) = (5, 4);
+/// With less room than this part of the ceiling the checkpoint has taken longer than it was thought to, and nobody
+/// knows how long it will: writers are slowed by so much more as the room is less.
+const LITTLE_ROOM: u64 = 8;
+/// Less room than this part of the ceiling counts as much.
+const LEAST_ROOM: u64 = 1000;
 
 /// How fast writers may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,9 +221,11 @@ impl Pressure {
         let debt = debt.min(MOST_PERMILLE);
         let by_debt = merged_ps * debt / (1000 - debt);
         let held = self.memtables_bytes.max(self.shared_bytes) as u64;
-        let room = (self.limit_bytes as u64).saturating_sub(held).max(self.limit_bytes as u64 / 100).max(1);
-        let by_room = (u128::from(self.left_ns) * 1000 * SPARE.0 / SPARE.1 / u128::from(room)) as u64;
-        let ps_per_byte = by_debt.max(by_room);
+        let limit = self.limit_bytes as u64;
+        let room = limit.saturating_sub(held).max(limit / LEAST_ROOM).max(1);
+        let by_room = u128::from(self.left_ns) * 1000 * SPARE.0 / SPARE.1 / u128::from(room);
+        let by_room = by_room * u128::from(room.max(limit / LITTLE_ROOM)) / u128::from(room);
+        let ps_per_byte = by_debt.max(u64::try_from(by_room).unwrap_or(u64::MAX));
         (ps_per_byte > 0).then_some(Pace { ps_per_byte, cause })
     }
 }
@@ -304,8 +312,57 @@ mod tests {
         assert_eq!(shared.pace(1000).map(|pace| pace.cause), Some(Cause::Budget));
     }
 
-    /// Writers and checkpoints in a time of their own: rates change, and so does what a checkpoint merges besides. The
-    /// ceiling is not passed, hardly anybody is stopped, and what comes in is what is merged.
+    const RECORD_BYTES: u64 = 100;
+
+    /// A checkpoint, and what makes them, in a time of its own.
+    #[derive(Default)]
+    struct Made {
+        told: Merging,
+        /// Bytes of the memtables that are merged; 0: none.
+        merging: u64,
+        records: u64,
+        done: u64,
+        /// What is written and flushed behind the records, as bytes that take as long.
+        tail: u64,
+        records_ms: u64,
+        tail_ms: u64,
+        /// Bytes and milliseconds, each counting three quarters of the next.
+        sum: (u64, u64),
+        count: u64,
+    }
+
+    impl Made {
+        fn begin(&mut self, merging: u64, besides: u64, tail_permille: u64) {
+            let records = merging / RECORD_BYTES;
+            self.told.begin(merging, records);
+            self.told.expect(records * besides);
+            (self.merging, self.records, self.done) = (merging, records * (1 + besides), 0);
+            (self.tail, self.records_ms, self.tail_ms) = (merging * tail_permille / 1000, 0, 0);
+        }
+
+        /// A millisecond in which `bytes` are merged. Answers what was, at the end.
+        fn go_on(&mut self, bytes: u64) -> Option<u64> {
+            if self.done < self.records {
+                let done = (bytes / RECORD_BYTES).min(self.records - self.done);
+                self.told.advance(done);
+                (self.done, self.records_ms) = (self.done + done, self.records_ms + 1);
+                return None;
+            }
+            (self.tail, self.tail_ms) = (self.tail.saturating_sub(bytes), self.tail_ms + 1);
+            if self.tail > 0 {
+                return None;
+            }
+            self.told.note(self.records_ms * 1_000_000, self.tail_ms * 1_000_000);
+            self.told.end();
+            let took_ms = self.records_ms + self.tail_ms;
+            self.sum = (self.sum.0 / 4 * 3 + self.merging, self.sum.1 * 3 / 4 + took_ms);
+            self.count += 1;
+            Some(std::mem::take(&mut self.merging))
+        }
+    }
+
+    /// Rates change, and so does what a checkpoint merges besides. The ceiling is not passed, hardly anybody is stopped
+    /// once there were a few checkpoints, and what comes in is what is merged.
     #[test]
     fn a_paced_writer_never_meets_the_ceiling() {
         for seed in 0..60 {
@@ -313,54 +370,39 @@ mod tests {
             // Bytes a millisecond.
             let write = 20_000 + random.below(400_000);
             let mut merge = 4_000 + random.below(100_000);
-            let most_besides = random.below(9);
-            let (mut open, mut sealed) = (0u64, Vec::<u64>::new());
-            // Of the checkpoint under way: bytes of memtables, all that it merges, what follows, what is done, since when.
-            let (mut merging, mut work, mut end, mut done, mut begun) = (0u64, 0, 0, 0, 0);
-            // What is known: of the rate of work; of memtables, how much was merged in how long.
-            let (mut known, mut sum) = (merge, (merge, 1 + most_besides / 2));
-            // What follows, of which nobody can see how far it is, as a part of the memtables, and what it is taken for.
-            let (tail, taken) = (random.below(700), random.below(700));
+            let (most_besides, tail_permille) = (random.below(9), random.below(700));
+            let (mut open, mut sealed, mut made) = (0u64, Vec::<u64>::new(), Made::default());
             let (mut written, mut absorbed, mut stopped_ms) = (0u64, 0u64, 0);
-            for ms in 0..20_000u64 {
+            for ms in 0..60_000u64 {
                 if ms % 3_000 == 2_999 {
-                    merge = (merge * (60 + random.below(80)) / 100).max(1_000);
+                    merge = (merge * (60 + random.below(80)) / 100).clamp(4_000, 200_000);
                 }
-                let (seen, thought) = (done.min(work), work + merging * taken / 1000);
-                let left_ns = (thought - seen) * 1_000_000 / known;
-                let held = open + sealed.iter().sum::<u64>();
-                let now = pressure(held, merging * seen / thought.max(1), left_ns);
+                let Progress { merged_bytes, left_ns } = made.told.progress();
+                let now = pressure(open + sealed.iter().sum::<u64>(), merged_bytes, left_ns);
                 assert!(now.memtables_bytes as u64 <= LIMIT + LIMIT / 50, "seed {seed}, {ms} ms: {now:?}");
-                let allowed = now
-                    .pace(sum.0 * 1000 / sum.1.max(1))
-                    .map_or(u64::MAX, |pace| 1_000_000_000 / pace.ps_per_byte.max(1));
+                let rate = made.sum.0 * 1000 / made.sum.1.max(1);
+                let allowed = now.pace(rate).map_or(u64::MAX, |p| 1_000_000_000 / p.ps_per_byte.max(1));
                 let bytes = if now.is_full() { 0 } else { write.min(allowed) };
-                stopped_ms += u64::from(now.is_full());
+                stopped_ms += u64::from(now.is_full() && made.count > 5);
                 (open, written) = (open + bytes, written + bytes);
                 if open >= SEAL {
                     sealed.push(std::mem::take(&mut open));
                 }
-                if merging == 0 {
-                    merging = sealed.iter().sum();
+                if made.merging == 0 && !sealed.is_empty() {
                     let besides = if random.chance(1, 2) { random.below(most_besides + 1) } else { 0 };
-                    (work, end) = (merging * (1 + besides), merging * (1 + besides) + merging * tail / 1000);
-                    (done, begun) = (0, ms);
-                    continue;
-                }
-                done = (done + merge).min(end);
-                if done == end {
-                    absorbed += merging;
-                    known = (3 * known + merge) / 4;
-                    sum = (sum.0 / 4 * 3 + merging, sum.1 * 3 / 4 + (ms - begun));
+                    made.begin(sealed.iter().sum(), besides, tail_permille);
+                } else if made.merging > 0
+                    && let Some(merged) = made.go_on(merge)
+                {
+                    absorbed += merged;
                     let mut gone = 0;
                     sealed.retain(|bytes| {
                         gone += bytes;
-                        gone > merging
+                        gone > merged
                     });
-                    (merging, work, end, done) = (0, 0, 0, 0);
                 }
             }
-            assert!(stopped_ms <= 20, "seed {seed}: stopped for {stopped_ms} ms of 20,000");
+            assert!(stopped_ms <= 20, "seed {seed}: stopped for {stopped_ms} ms of 60,000");
             let least = absorbed + SEAL;
             assert!(written >= absorbed && written <= least + LIMIT, "seed {seed}: {written} of {absorbed}");
         }
