@@ -53,6 +53,8 @@ fn key(n: usize, random: &mut Random) -> Vec<u8> {
 #[test]
 fn what_moves_slice_by_slice_is_all_there_in_between() {
     for seed in 0..8 {
+        // Shown if it fails: not every check below knows it.
+        println!("seed {seed}");
         let mut random = Random::seeded(seed);
         let mut bed = Bed::new(4096);
         let count = 200 + random.below(12_000) as usize;
