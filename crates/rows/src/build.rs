@@ -63,9 +63,24 @@ pub fn build_index(
     index: IndexDefinition,
     progress: impl FnMut(BuildProgress),
 ) -> Result<DynamicTable> {
+    build_index_in_chunks(db, table, index, CHUNK_ROWS, progress)
+}
+
+/// [`build_index`] with so many rows a transaction, at most: the fewer, the less writers conflict with it, and the
+/// longer it takes.
+///
+/// # Errors
+/// Those of [`build_index`].
+pub fn build_index_in_chunks(
+    db: &Database,
+    table: &str,
+    index: IndexDefinition,
+    chunk_rows: usize,
+    progress: impl FnMut(BuildProgress),
+) -> Result<DynamicTable> {
     let name = index.name.clone();
     db.write(|tx| DynamicTable::expect(tx, table)?.declare_index(tx, index.clone(), true))?;
-    finish_index(db, table, &name, progress)
+    finish(db, table, &name, chunk_rows.max(1), progress)
 }
 
 /// Goes on with an index whose build was interrupted; one that is ready is left as it is.
@@ -76,15 +91,25 @@ pub fn finish_index(
     db: &Database,
     table: &str,
     index: &str,
+    progress: impl FnMut(BuildProgress),
+) -> Result<DynamicTable> {
+    finish(db, table, index, CHUNK_ROWS, progress)
+}
+
+fn finish(
+    db: &Database,
+    table: &str,
+    index: &str,
+    chunk_rows: usize,
     mut progress: impl FnMut(BuildProgress),
 ) -> Result<DynamicTable> {
     let mut done = BuildProgress::default();
     loop {
-        let (mut rows, mut tries) = (CHUNK_ROWS, 0);
+        let (mut rows, mut tries) = (chunk_rows, 0);
         let step = db.write(|tx| {
             tries += 1;
             let step = step(tx, table, index, rows);
-            rows = (rows / 2).max(LEAST_CHUNK_ROWS);
+            rows = (rows / 2).max(LEAST_CHUNK_ROWS.min(chunk_rows));
             step
         });
         match step {

@@ -76,7 +76,7 @@ mod value;
 mod write;
 
 pub use batch::{Batch, BatchScan, Bounds};
-pub use build::{BuildProgress, build_index, finish_index, unfinished_indexes};
+pub use build::{BuildProgress, build_index, build_index_in_chunks, finish_index, unfinished_indexes};
 pub use cause::Cause;
 pub use check::{CheckReport, Problem, check};
 pub use definition::{Collation, Column, Definition, IndexDefinition, Part};
