@@ -47,6 +47,8 @@ pub struct BatchScan {
     is_done: bool,
     /// Whether it is known that the handle is not out of date.
     is_checked: bool,
+    /// Whether `start` is all of a key that has one row at most: it is got, without a cursor.
+    is_point: bool,
 }
 
 /// Rows as they were read.
@@ -76,9 +78,15 @@ impl Batch {
         self.rows.push((start..middle, middle..self.bytes.len()));
     }
 
-    fn clear(&mut self) {
+    /// Forgets the rows; their memory stays.
+    pub fn clear(&mut self) {
         self.bytes.clear();
         self.rows.clear();
+    }
+
+    /// The bytes that rows can have before more memory is taken.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// The primary key of a row, as the engine has it; the entry's key if entries alone were read.
@@ -119,8 +127,17 @@ impl BatchScan {
         let is_done = span.is_none();
         let (start, end) = span.unwrap_or_default();
         let at = |open: &OpenIndex| table.inner.indexes.iter().position(|known| std::ptr::eq(known, open));
+        // Entries of a unique index with a null in it have the primary key behind them.
+        let is_whole = shape.is_none() && open.is_none_or(|open| open.index.unique);
+        let is_point = is_whole && !bounds.equal.iter().any(Value::is_null);
         let (index, table) = (open.and_then(at), table.clone());
-        Ok(BatchScan { table, index, start, end, backwards, entries_only, is_done, is_checked: false })
+        let is_checked = false;
+        Ok(BatchScan { table, index, start, end, backwards, entries_only, is_done, is_checked, is_point })
+    }
+
+    /// Whether all rows were read.
+    pub fn is_done(&self) -> bool {
+        self.is_done
     }
 
     /// The table.
@@ -141,12 +158,52 @@ impl BatchScan {
         if self.is_done {
             return Ok(());
         }
-        let open = self.open();
-        if open.is_some() && !self.is_checked {
-            // An index has no version in its name: the rows' table knows.
-            let checked = reader.get_with(self.table.data(), b"", |_| ());
-            checked.map_err(|error| self.table.told(error, None))?;
+        // An index has no version in its name: the rows' table knows whether the handle is out of date. Who reads a row
+        // has asked it.
+        let is_unsure = self.index.is_some() && !self.is_checked;
+        if is_unsure && self.entries_only {
+            self.check(reader)?;
         }
+        if self.is_point {
+            self.get(reader, batch)?;
+            self.is_done = true;
+        } else {
+            self.fill_range(reader, most, batch)?;
+        }
+        if is_unsure && !self.entries_only && batch.is_empty() {
+            self.check(reader)?;
+        }
+        self.is_checked = true;
+        Ok(())
+    }
+
+    /// That the handle is not out of date.
+    fn check(&self, reader: &impl Read) -> Result<()> {
+        let checked = reader.get_with(self.table.data(), b"", |_| ());
+        checked.map(drop).map_err(|error| self.table.told(error, None))
+    }
+
+    /// Reads the one row there can be.
+    fn get(&self, reader: &impl Read, batch: &mut Batch) -> Result<()> {
+        let open = self.open();
+        let entries = open.map_or(self.table.data(), |open| &open.table);
+        let found = reader.get_with(entries, &self.start, |value| batch.push(&self.start, value));
+        if found.map_err(|error| self.table.told(error, open))?.is_none() {
+            return Ok(());
+        }
+        match open {
+            Some(open) if !self.entries_only => {
+                let primary = batch.value(0).to_vec();
+                batch.clear();
+                self.push_row(reader, open, &self.start, &primary, batch)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the next rows of a range.
+    fn fill_range(&mut self, reader: &impl Read, most: usize, batch: &mut Batch) -> Result<()> {
+        let open = self.open();
         let entries = open.map_or(self.table.data(), |open| &open.table);
         let end = self.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let cursor = reader.cursor(entries, Span::between(Bound::Included(&self.start), end));
@@ -167,7 +224,6 @@ impl BatchScan {
             }
         }
         drop(cursor);
-        self.is_checked = true;
         if self.backwards {
             self.end = Some(last);
         } else {
@@ -195,24 +251,23 @@ impl BatchScan {
         }
     }
 
-    /// Shows the values of a row of the batch by their places; of an entry that was read alone, those it gives back.
+    /// Shows the values of a row of the batch whose places are `wanted`; of an entry that was read alone, those it
+    /// gives back. What is shown last of a place counts.
     ///
     /// # Errors
-    /// `Corruption` if its bytes are no row.
+    /// `Corruption` if its bytes are no row, as far as it is looked at.
+    #[inline]
     pub fn visit<'b>(
         &self,
         batch: &'b Batch,
         row: usize,
-        mut found: impl FnMut(usize, Value<'b>),
+        wanted: impl Fn(usize) -> bool,
+        found: impl FnMut(usize, Value<'b>),
     ) -> Result<()> {
         let (key, value) = (batch.key(row), batch.value(row));
         match self.open() {
             Some(open) if self.entries_only => self.visit_entry(open, key, value, found),
-            _ => {
-                let row = self.table.decode(key, value)?;
-                row.into_iter().enumerate().for_each(|(place, value)| found(place, value));
-                Ok(())
-            }
+            _ => self.table.visit_row(key, value, wanted, found),
         }
     }
 

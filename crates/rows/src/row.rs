@@ -58,11 +58,13 @@ pub(crate) fn version_of(row: &[u8]) -> Option<u32> {
     u32::try_from(Reader::new(row).varint()?).ok()
 }
 
-/// Reads a row of the version whose columns are `stored` and hands out the values of those that still are. `None`:
-/// the bytes are no such row.
+/// Reads a row of the version whose columns are `stored` and hands out the values of those that still are, and that
+/// are `wanted` by their place: others are passed over. `None`: the bytes are no such row.
+#[inline]
 pub(crate) fn decode<'a>(
     row: &'a [u8],
     stored: &[Stored],
+    wanted: impl Fn(usize) -> bool,
     mut found: impl FnMut(usize, Value<'a>),
 ) -> Option<()> {
     let mut reader = Reader::new(row);
@@ -76,9 +78,11 @@ pub(crate) fn decode<'a>(
             is_null = bits[bit / 8] >> (bit % 8) & 1 == 1;
             bit += 1;
         }
-        let value = if is_null { Value::Null } else { read_value(&mut reader, column.kind)? };
-        if let Some(place) = column.place {
-            found(place, value);
+        match column.place.filter(|place| wanted(*place)) {
+            Some(place) if is_null => found(place, Value::Null),
+            Some(place) => found(place, read_value(&mut reader, column.kind)?),
+            None if is_null => {}
+            None => pass_over(&mut reader, column.kind)?,
         }
     }
     reader.is_empty().then_some(())
@@ -136,6 +140,15 @@ pub(crate) fn read_value<'a>(reader: &mut Reader<'a>, kind: ColumnType) -> Optio
     })
 }
 
+/// Passes over a value, not null, of a column of type `kind`: what it holds is not looked at.
+fn pass_over(reader: &mut Reader<'_>, kind: ColumnType) -> Option<()> {
+    match kind {
+        ColumnType::Text | ColumnType::Json | ColumnType::Bytes => reader.bytes().map(drop),
+        ColumnType::Int | ColumnType::Timestamp | ColumnType::UInt => reader.varint().map(drop),
+        _ => read_value(reader, kind).map(drop),
+    }
+}
+
 /// Reads a length and so many bytes of UTF-8.
 pub(crate) fn read_text<'a>(reader: &mut Reader<'a>) -> Option<&'a str> {
     std::str::from_utf8(reader.bytes()?).ok()
@@ -169,13 +182,17 @@ mod tests {
             encode(&mut row, version, &columns, |place| values[place].borrowed());
             prop_assert_eq!(version_of(&row), Some(version));
             let mut back = vec![None; values.len()];
-            decode(&row, &columns, |place, value| back[place] = Some(value)).unwrap();
+            decode(&row, &columns, |_| true, |place, value| back[place] = Some(value)).unwrap();
+            for (one, wanted) in values.iter().enumerate() {
+                let only = |place, value: Value<'_>| assert!(place == one && value == *wanted);
+                decode(&row, &columns, |place| place == one, only).unwrap();
+            }
             for (back, value) in back.iter().zip(&values) {
                 prop_assert_eq!(back.as_ref(), Some(value));
                 prop_assert_eq!(back.as_ref().unwrap().column_type(), value.column_type());
             }
             for cut in 0..row.len() {
-                let short = decode(&row[..cut], &columns, |_, _| ());
+                let short = decode(&row[..cut], &columns, |_| true, |_, _| ());
                 prop_assert!(short.is_none());
             }
         }
@@ -184,7 +201,8 @@ mod tests {
         fn no_bytes_panic(row: Vec<u8>, kinds: Vec<(u8, bool)>) {
             let kind = |&(k, n): &(u8, bool)| (ColumnType::ALL[usize::from(k) % 10], n);
             let kinds: Vec<_> = kinds.iter().map(kind).collect();
-            decode(&row, &stored(&kinds), |_, _| {});
+            decode(&row, &stored(&kinds), |_| true, |_, _| {});
+            decode(&row, &stored(&kinds), |place| place % 2 == 0, |_, _| {});
         }
     }
 }

@@ -257,43 +257,70 @@ impl DynamicTable {
 
     /// Reads a row back.
     pub(crate) fn decode<'a>(&self, key: &'a [u8], bytes: &'a [u8]) -> Result<Vec<Value<'a>>> {
-        let damaged = |what: &str| {
-            let (table, key) = (self.name(), key.escape_ascii());
-            Error::corruption(format!("typed table {table:?}, the row at key \"{key}\": {what}"))
-        };
+        let mut row: Vec<Value<'a>> = vec![Value::Null; self.inner.columns.len()];
+        self.visit_row(key, bytes, |_| true, |place, value| row[place] = value)?;
+        Ok(row)
+    }
+
+    /// Shows the values of a row whose places are `wanted`, each at least once; the last time counts. A null that is
+    /// its column's default may be left out. Nothing is allocated but what the key has escaped.
+    #[inline]
+    pub(crate) fn visit_row<'a>(
+        &self,
+        key: &'a [u8],
+        bytes: &'a [u8],
+        wanted: impl Fn(usize) -> bool,
+        mut found: impl FnMut(usize, Value<'a>),
+    ) -> Result<()> {
         let inner = &*self.inner;
-        let version = row::version_of(bytes).ok_or_else(|| damaged("it has no version"))?;
+        let version = row::version_of(bytes);
         let stored = match version {
-            version if version == inner.schema.version => &inner.stored,
-            version if version == 0 || version > inner.schema.version => {
-                let newest = inner.schema.version;
-                return Err(damaged(&format!("it is of version {version}; the newest is {newest}")));
-            }
-            version => {
-                let first = inner.older.range(..=version).next_back().expect("there is a first version");
-                first.1.get_or_init(|| inner.schema.stored(*first.0))
+            Some(version) if version == inner.schema.version => &inner.stored[..],
+            _ => {
+                let stored = self.older_columns(key, version)?;
+                // What the row itself lacks has its default.
+                for (place, column) in inner.columns.iter().enumerate().filter(|(place, _)| wanted(*place)) {
+                    found(place, column.default.clone().unwrap_or(Value::Null));
+                }
+                stored
             }
         };
-        let mut row: Vec<Value<'a>> = Vec::with_capacity(inner.columns.len());
-        // Only what the row itself lacks keeps its default.
-        let complete = std::ptr::eq(stored, &inner.stored);
-        row.extend(inner.columns.iter().map(|column| match complete {
-            true => Value::Null,
-            false => column.default.clone().unwrap_or(Value::Null),
-        }));
-        row::decode(bytes, stored, |place, value| row[place] = value)
-            .ok_or_else(|| damaged("its bytes are not those of a row"))?;
+        row::decode(bytes, stored, &wanted, &mut found)
+            .ok_or_else(|| self.damaged(key, "its bytes are not those of a row"))?;
+        if !inner.key.iter().any(|(place, _)| wanted(*place)) {
+            return Ok(());
+        }
         let mut parts = Parts::new(key);
         for (place, shape) in &inner.key {
-            let value = parts.next(*shape).ok_or_else(|| damaged("its key is none of this table"))?;
-            if shape.is_recoverable() {
-                row[*place] = value;
+            let value =
+                parts.next(*shape).ok_or_else(|| self.damaged(key, "its key is none of this table"))?;
+            if shape.is_recoverable() && wanted(*place) {
+                found(*place, value);
             }
         }
         match parts.rest() {
-            [] => Ok(row),
-            _ => Err(damaged("its key is longer than one of this table")),
+            [] => Ok(()),
+            _ => Err(self.damaged(key, "its key is longer than one of this table")),
         }
+    }
+
+    /// The columns that rows of an older version store.
+    #[cold]
+    fn older_columns(&self, key: &[u8], version: Option<u32>) -> Result<&[Stored]> {
+        let inner = &*self.inner;
+        let version = version.ok_or_else(|| self.damaged(key, "it has no version"))?;
+        if version == 0 || version > inner.schema.version {
+            let newest = inner.schema.version;
+            return Err(self.damaged(key, &format!("it is of version {version}; the newest is {newest}")));
+        }
+        let first = inner.older.range(..=version).next_back().expect("there is a first version");
+        Ok(first.1.get_or_init(|| inner.schema.stored(*first.0)))
+    }
+
+    #[cold]
+    fn damaged(&self, key: &[u8], what: &str) -> Error {
+        let (table, key) = (self.name(), key.escape_ascii());
+        Error::corruption(format!("typed table {table:?}, the row at key \"{key}\": {what}"))
     }
 
     /// The entry of a row in an index.

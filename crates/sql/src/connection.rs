@@ -15,7 +15,8 @@ use crate::vtab::Host;
 use base::seams::Random;
 use pando::{Database, TransactionOptions};
 use rusqlite::types::{Value, ValueRef};
-use rusqlite::{CachedStatement, OpenFlags};
+use rusqlite::{CachedStatement, OpenFlags, StatementStatus};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
@@ -186,7 +187,7 @@ impl Connection {
         }
         let sql = first.statement;
         if let Some(ddl) = Ddl::parse(sql)? {
-            return Ok(Statement { connection: self, kind: Kind::Ddl(ddl) });
+            return Ok(Statement::of(self, Kind::Ddl(ddl)));
         }
         if self.session().take_undone() {
             self.reload()?;
@@ -197,15 +198,15 @@ impl Connection {
                 dml::Planned::Plain => {}
                 dml::Planned::Text(text) => {
                     let statement = self.prepare_sqlite(&text)?;
-                    return Ok(Statement { connection: self, kind: Kind::Sqlite(statement) });
+                    return Ok(Statement::of(self, Kind::Sqlite(statement)));
                 }
                 dml::Planned::Steps(steps) => {
                     steps.check(self)?;
-                    return Ok(Statement { connection: self, kind: Kind::Steps(steps) });
+                    return Ok(Statement::of(self, Kind::Steps(steps)));
                 }
             }
         }
-        Ok(Statement { connection: self, kind: Kind::Sqlite(self.prepare_sqlite(sql)?) })
+        Ok(Statement::of(self, Kind::Sqlite(self.prepare_sqlite(sql)?)))
     }
 
     /// Sees to it that the statement's table is known, if there is one of that name.
@@ -300,6 +301,8 @@ impl Connection {
 pub struct Statement<'c> {
     connection: &'c Connection,
     kind: Kind<'c>,
+    /// The names of a query's columns, once it was run, and how often SQLite had prepared it anew by then.
+    columns: Option<(Vec<String>, i32)>,
 }
 
 enum Kind<'c> {
@@ -311,6 +314,21 @@ enum Kind<'c> {
 impl fmt::Debug for Statement<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Statement")
+    }
+}
+
+/// How often SQLite has prepared a statement anew, since a schema changed.
+fn prepared_anew(statement: &rusqlite::Statement<'_>) -> i32 {
+    statement.get_status(StatementStatus::RePrepare)
+}
+
+fn names(statement: &rusqlite::Statement<'_>) -> Vec<String> {
+    statement.column_names().map(str::to_owned).collect()
+}
+
+impl<'c> Statement<'c> {
+    fn of(connection: &'c Connection, kind: Kind<'c>) -> Self {
+        Statement { connection, kind, columns: None }
     }
 }
 
@@ -354,7 +372,7 @@ impl Statement<'_> {
         if !is_query {
             let changes = self.execute(parameters)?;
             return Ok(Rows {
-                columns: Vec::new(),
+                columns: Cow::Borrowed(&[]),
                 source: RowSource::Held(Vec::new().into_iter(), None),
                 changes,
             });
@@ -363,12 +381,17 @@ impl Statement<'_> {
             Kind::Steps(steps) => {
                 let done = connection.atomically(|| steps.run(connection, parameters))?;
                 let source = RowSource::Held(done.rows.into_iter(), None);
-                Ok(Rows { columns: done.columns, source, changes: done.changes })
+                Ok(Rows { columns: Cow::Owned(done.columns), source, changes: done.changes })
             }
             Kind::Sqlite(statement) => {
                 bind(statement, parameters)?;
-                let columns = statement.column_names().map(str::to_owned).collect();
-                Ok(Rows { columns, source: RowSource::Sqlite(statement.raw_query(), false), changes: 0 })
+                let count = prepared_anew(statement);
+                if self.columns.as_ref().is_none_or(|(_, known)| *known != count) {
+                    self.columns = Some((names(statement), count));
+                }
+                let columns = self.columns.as_ref().map_or(&[][..], |(names, _)| names);
+                let source = RowSource::Sqlite(statement.raw_query(), Some(count));
+                Ok(Rows { columns: Cow::Borrowed(columns), source, changes: 0 })
             }
             Kind::Ddl(_) => unreachable!("DDL has no rows"),
         }
@@ -437,14 +460,14 @@ pub fn to_owned(value: ValueRef<'_>) -> Value {
 
 /// The rows of a query, one after the other.
 pub struct Rows<'s> {
-    columns: Vec<String>,
+    columns: Cow<'s, [String]>,
     source: RowSource<'s>,
     changes: u64,
 }
 
 enum RowSource<'s> {
-    /// And whether the first row was asked for.
-    Sqlite(rusqlite::Rows<'s>, bool),
+    /// And how often it had been prepared anew before the first row was asked for.
+    Sqlite(rusqlite::Rows<'s>, Option<i32>),
     Held(std::vec::IntoIter<Vec<Value>>, Option<Vec<Value>>),
 }
 
@@ -470,12 +493,13 @@ impl Rows<'_> {
     #[expect(clippy::should_implement_trait, reason = "a row is lent until the next call")]
     pub fn next(&mut self) -> Result<Option<Row<'_>>> {
         match &mut self.source {
-            RowSource::Sqlite(rows, is_begun) => {
+            RowSource::Sqlite(rows, before) => {
                 let row = rows.next()?;
-                if let (Some(row), false) = (row, *is_begun) {
-                    self.columns = row.as_ref().column_names().map(str::to_owned).collect();
+                if let (Some(row), Some(before)) = (row, before.take())
+                    && prepared_anew(row.as_ref()) != before
+                {
+                    self.columns = Cow::Owned(names(row.as_ref()));
                 }
-                *is_begun = true;
                 let count = self.columns.len();
                 Ok(row.map(|row| Row { count, source: Lent::Sqlite(row) }))
             }

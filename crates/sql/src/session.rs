@@ -14,7 +14,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::vtab::Host;
 use pando::{Database, Savepoint, Snapshot, Transaction, TransactionOptions};
-use rows::Value;
+use rows::{Batch, Value};
 use rusqlite::ffi;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -22,6 +22,10 @@ use std::sync::{Mutex, MutexGuard};
 /// The table that a reading transaction takes part with. It has no rows.
 pub(crate) const MARKER: &str = "pando_transaction";
 const JOIN: &std::ffi::CStr = c"DELETE FROM pando_transaction";
+
+/// Memory of scans that a connection keeps: so many, each of so many bytes at most.
+const SPARE_BATCHES: usize = 4;
+const SPARE_BYTES: usize = 16 << 10;
 
 /// What is read from.
 pub(crate) enum Source<'a> {
@@ -53,6 +57,8 @@ struct State {
     options: Option<TransactionOptions>,
     savepoints: Vec<(i32, Savepoint)>,
     open_cursors: usize,
+    /// Memory of scans that are over, for the next ones.
+    spare: Vec<Batch>,
     /// Ids that were given to rows of tables without an id: their primary keys.
     row_keys: HashMap<(u32, i64), Vec<Value<'static>>>,
     watch: Watch,
@@ -143,14 +149,21 @@ impl Session {
         if is_known { Ok(()) } else { host.execute(JOIN) }
     }
 
-    pub fn cursor_opened(&self) {
-        self.state().open_cursors += 1;
+    /// A cursor is there. Answers memory for what it reads.
+    pub fn cursor_opened(&self) -> Batch {
+        let mut state = self.state();
+        state.open_cursors += 1;
+        state.spare.pop().unwrap_or_default()
     }
 
     /// The last cursor gives the snapshot back, if it is a statement's.
-    pub fn cursor_closed(&self, host: Host) {
+    pub fn cursor_closed(&self, host: Host, mut memory: Batch) {
+        memory.clear();
         let mut state = self.state();
         state.open_cursors -= 1;
+        if state.spare.len() < SPARE_BATCHES && memory.capacity() <= SPARE_BYTES {
+            state.spare.push(memory);
+        }
         if state.open_cursors == 0 && host.is_autocommit() {
             state.leave_snapshot();
         }

@@ -109,7 +109,6 @@ impl Table for PandoTable {
     }
 
     fn open(&self) -> PandoCursor {
-        self.session().cursor_opened();
         PandoCursor {
             table: PandoTable {
                 table: Arc::clone(&self.table),
@@ -118,11 +117,12 @@ impl Table for PandoTable {
                 generation: self.generation,
             },
             scan: None,
-            batch: Batch::default(),
+            batch: self.session().cursor_opened(),
             row: 0,
             next_count: 0,
             values: Vec::new(),
-            is_decoded: false,
+            asked: 0,
+            decoded: 0,
         }
     }
 
@@ -177,9 +177,18 @@ pub(crate) struct PandoCursor {
     /// Of the batch.
     row: usize,
     next_count: usize,
-    /// The current row, by place, once a column was asked for.
+    /// The current row, by place, as far as it is decoded.
     values: Vec<Held>,
-    is_decoded: bool,
+    /// Places that were asked for in this scan, as bits; the last stands for all from there on. Rows are decoded as far
+    /// as an earlier one was asked for.
+    asked: u64,
+    /// Those of the current row that are decoded.
+    decoded: u64,
+}
+
+/// The bit of a place in [`PandoCursor::asked`].
+fn bit(place: usize) -> u64 {
+    1 << place.min(63)
 }
 
 /// A value of the current row: what is longer than a number lies in the batch.
@@ -201,16 +210,17 @@ enum ValueOf {
 
 impl Drop for PandoCursor {
     fn drop(&mut self) {
-        self.table.session().cursor_closed(self.table.host);
+        let batch = std::mem::take(&mut self.batch);
+        self.table.session().cursor_closed(self.table.host, batch);
     }
 }
 
 impl PandoCursor {
     fn fill(&mut self) -> Outcome {
         self.row = 0;
-        self.is_decoded = false;
-        let Some(scan) = &mut self.scan else {
-            self.batch = Batch::default();
+        self.decoded = 0;
+        let Some(scan) = self.scan.as_mut().filter(|scan| !scan.is_done()) else {
+            self.batch.clear();
             return Ok(());
         };
         let (batch, most) = (&mut self.batch, self.next_count);
@@ -259,22 +269,27 @@ impl PandoCursor {
         Some(bounds)
     }
 
-    fn decode(&mut self) -> Outcome {
-        if self.is_decoded {
-            return Ok(());
-        }
+    /// Sees to it that a place of the current row is decoded.
+    #[inline]
+    fn decode(&mut self, place: usize) -> Outcome {
+        if self.decoded & bit(place) == 0 { self.decode_asked(bit(place)) } else { Ok(()) }
+    }
+
+    fn decode_asked(&mut self, more: u64) -> Outcome {
+        self.asked |= more;
         let Some(scan) = &self.scan else { unreachable!("a scan without rows has no columns") };
-        let (values, batch) = (&mut self.values, &self.batch);
+        let (values, batch, asked) = (&mut self.values, &self.batch, self.asked);
         values.clear();
         let base = batch.bytes().as_ptr().addr();
-        let visited = scan.visit(batch, self.row, |place, value| {
+        let found = |place: usize, value: Value<'_>| {
             if values.len() <= place {
                 values.resize(place + 1, Held::Number(ValueOf::Null));
             }
             values[place] = hold(value, base);
-        });
+        };
+        let visited = scan.visit(batch, self.row, |place| asked & bit(place) != 0, found);
         visited.map_err(|error| self.table.told(error))?;
-        self.is_decoded = true;
+        self.decoded = asked;
         Ok(())
     }
 
@@ -353,7 +368,7 @@ impl Cursor for PandoCursor {
 
     fn next(&mut self) -> Outcome {
         self.row += 1;
-        self.is_decoded = false;
+        self.decoded = 0;
         if self.row < self.batch.len() { Ok(()) } else { self.fill() }
     }
 
@@ -362,24 +377,29 @@ impl Cursor for PandoCursor {
     }
 
     fn column(&mut self, column: usize) -> Outcome<ValueRef<'_>> {
-        self.decode()?;
-        Ok(self.value(column + self.table.table.hidden()))
+        let place = column + self.table.table.hidden();
+        self.decode(place)?;
+        Ok(self.value(place))
     }
 
     fn row_id(&mut self) -> Outcome<i64> {
-        self.decode()?;
         let place = match self.table.table.row_id {
             RowId::Column(place) => place,
             RowId::Hidden => 0,
             RowId::Made => {
-                let schema = self.table.table.rows.schema();
-                let places = schema.key().iter().map(|part| schema.place(part.column()));
-                let key: Vec<_> =
-                    places.map(|place| self.owned(place.expect("a key is of columns"))).collect();
+                let table = Arc::clone(&self.table.table);
+                let schema = table.rows.schema();
+                let mut key = Vec::with_capacity(schema.key().len());
+                for part in schema.key() {
+                    let place = schema.place(part.column()).expect("a key is of columns");
+                    self.decode(place)?;
+                    key.push(self.owned(place));
+                }
                 let id = hash(&key);
                 return Ok(self.table.session().row_id(schema.id(), id, key));
             }
         };
+        self.decode(place)?;
         match self.value(place) {
             ValueRef::Integer(id) => Ok(id),
             other => unreachable!("a row's id is an integer, not {other:?}"),
