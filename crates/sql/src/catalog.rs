@@ -215,6 +215,7 @@ impl SqlTable {
             name: String::new(),
             own_parts: key.len(),
             unique_parts: key.len(),
+            is_total: true,
             is_primary: true,
             covered: covers(&[]),
             parts: key.clone(),
@@ -228,6 +229,7 @@ impl SqlTable {
                     name: index.name().to_owned(),
                     own_parts: parts.len(),
                     unique_parts: usize::MAX,
+                    is_total: false,
                     is_primary: false,
                     covered: None,
                     parts,
@@ -235,7 +237,10 @@ impl SqlTable {
             }
             let covered = covers(&parts);
             let own = parts.len();
-            if !index.is_unique() {
+            // Rows with a null in it may be the same in a unique one; their entries have the primary key behind.
+            let may_be_null =
+                |part: &WayPart| part.column.is_some_and(|column| self.columns[column].is_nullable);
+            if !index.is_unique() || parts.iter().any(may_be_null) {
                 parts.extend(key.iter().cloned());
             }
             let unique_parts = if index.is_unique() { own } else { usize::MAX };
@@ -243,6 +248,7 @@ impl SqlTable {
                 name: index.name().to_owned(),
                 own_parts: own,
                 unique_parts,
+                is_total: true,
                 is_primary: false,
                 covered,
                 parts,

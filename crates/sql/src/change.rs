@@ -252,29 +252,65 @@ impl PandoTable {
         }
         let Failure { code, message } = Failure::duplicate(self.table.name(), index.is_none(), columns);
         if self.tables.session.watch(|watch| watch.conflicts.is_some()) {
-            let key = self.key_in_the_way(index.as_deref(), values)?;
-            let failure = Failure::new(code, message.clone());
-            let found = Some(Conflict { columns: columns.clone(), key, failure });
-            self.tables.session.watch(|watch| watch.conflicts = Some(Conflicts { found, refused: None }));
-            return Err(Failure::new(ffi::SQLITE_CONSTRAINT, message));
+            let found = self.all_in_the_way(values)?;
+            // None: it was an index that SQL does not know.
+            if !found.is_empty() {
+                self.tables.session.watch(|watch| watch.conflicts = Some(Conflicts { found, refused: None }));
+                return Err(Failure::new(ffi::SQLITE_CONSTRAINT, message));
+            }
         }
         Err(self.refused(on_conflict, code, message))
     }
 
     /// The primary key of the row that has these values where they must be unique.
     fn key_in_the_way(&self, index: Option<&str>, values: &[Value<'_>]) -> Outcome<Vec<Value<'static>>> {
+        let Some(index) = index else { return Ok(key_values(&self.table.rows, values)) };
+        let gone = || Failure::new(ffi::SQLITE_CORRUPT, format!("index {index} has a row that is not there"));
+        self.found_by(index, values)?.ok_or_else(gone)
+    }
+
+    /// The primary key of the first row that has these values in an index.
+    fn found_by(&self, index: &str, values: &[Value<'_>]) -> Outcome<Option<Vec<Value<'static>>>> {
         let rows = &self.table.rows;
-        let of_row = |row: &[Value<'_>]| key_values(rows, row);
-        let Some(index) = index else { return Ok(of_row(values)) };
         let parts = rows.schema().index(index).map(|index| index.parts()).unwrap_or_default();
         let places = parts.iter().map(|part| rows.schema().place(part.column()).expect("parts are columns"));
         let wanted: Vec<_> = places.map(|place| values[place].borrowed()).collect();
         let found = self.tables.session.write(|tx| {
             let range = KeyRange::prefix(&wanted);
-            Ok(rows.scan_index(tx, index, &range).and_then(|mut scan| scan.next_with(|row| of_row(&row))))
+            let scan = rows.scan_index(tx, index, &range);
+            Ok(scan.and_then(|mut scan| scan.next_with(|row| key_values(rows, &row))))
         })?;
-        let gone = || Failure::new(ffi::SQLITE_CORRUPT, format!("index {index} has a row that is not there"));
-        found.map_err(|error| self.told(error))?.ok_or_else(gone)
+        found.map_err(|error| self.told(error))
+    }
+
+    /// The rows that a row cannot be beside, for each constraint one.
+    fn all_in_the_way(&self, values: &[Value<'_>]) -> Outcome<Vec<Conflict>> {
+        let (rows, name) = (&self.table.rows, self.table.name());
+        let mut all = Vec::new();
+        let names = |parts: &[rows::Part]| parts.iter().map(|part| part.column().to_owned()).collect();
+        let mut add = |is_key: bool, columns: Vec<String>, key| {
+            let failure = Failure::duplicate(name, is_key, &columns);
+            all.push(Conflict { columns, key, failure });
+        };
+        let key = key_values(rows, values);
+        let is_there = self.tables.session.write(|tx| Ok(rows.contains(tx, &key)))?;
+        if is_there.map_err(|error| self.told(error))? {
+            add(true, names(rows.schema().key()), key);
+        }
+        let plain = |part: &rows::Part| part.pointer().is_none();
+        for index in rows.schema().indexes().iter().filter(|index| index.is_unique() && !index.is_building())
+        {
+            let is_null = |part: &rows::Part| {
+                rows.schema().place(part.column()).is_some_and(|place| values[place].is_null())
+            };
+            if !index.parts().iter().all(plain) || index.parts().iter().any(is_null) {
+                continue;
+            }
+            if let Some(key) = self.found_by(index.name(), values)? {
+                add(false, names(index.parts()), key);
+            }
+        }
+        Ok(all)
     }
 
     /// That a row breaks a constraint. An older

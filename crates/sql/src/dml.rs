@@ -15,7 +15,7 @@ use crate::change::sqlite_value;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::lexer::{self, Kind, Token, quote};
-use crate::session::Conflicts;
+use crate::session::{Conflict, Conflicts};
 use rusqlite::types::{Value, ValueRef};
 use std::ops::Range;
 use std::sync::Arc;
@@ -438,13 +438,20 @@ impl Steps {
         if let Some(refused) = conflicts.refused {
             return Err(refused.into());
         }
-        let Some(found) = conflicts.found else { return Ok(()) };
-        let is_target = |target: &Vec<String>| {
+        let is_target = |found: &Conflict, target: &Vec<String>| {
             let is_in = |column: &String| target.iter().any(|name| name.eq_ignore_ascii_case(column));
             target.len() == found.columns.len() && found.columns.iter().all(is_in)
         };
-        let update = updates.iter().find(|update| update.target.as_ref().is_none_or(is_target));
-        let Some(update) = update else { return Err(found.failure.into()) };
+        // The first clause that is about a constraint broken; other constraints count only if there is none.
+        let matching = updates.iter().find_map(|update| {
+            let is_meant =
+                |found: &&Conflict| update.target.as_ref().is_none_or(|target| is_target(found, target));
+            Some((update, conflicts.found.iter().find(is_meant)?))
+        });
+        let Some((update, found)) = matching else {
+            let first = conflicts.found.into_iter().next();
+            return first.map_or(Ok(()), |found| Err(found.failure.into()));
+        };
         let Some(statement) = &update.statement else { return Ok(()) };
         let mut values = parameters.to_vec();
         let first = values.len();

@@ -23,6 +23,8 @@ pub(crate) struct Way {
     pub own_parts: usize,
     /// How many parts tell one row from all others, nulls aside.
     pub unique_parts: usize,
+    /// Whether no two rows are the same in all parts: then the parts' order is one of all rows.
+    pub is_total: bool,
     /// Whether its entries hold all that rows of the table have.
     pub is_primary: bool,
     /// The columns that an entry gives back; `None` if not even all of the primary key.
@@ -215,8 +217,11 @@ fn direction(way: &Way, equal: usize, order: &[(Option<usize>, bool)]) -> Option
             continue;
         }
         let Some(part) = rest.next() else {
-            // Every part is behind us: there are no two rows left to put in order.
-            break;
+            // Every part is behind us: if that tells all rows apart, there are no two left to put in order.
+            if way.is_total {
+                break;
+            }
+            return None;
         };
         if part.column != column || part.collation != part.own_collation {
             return None;
@@ -281,7 +286,15 @@ mod tests {
         let covered = Some(parts.iter().map(|(column, _)| *column).chain([Some(0)]).collect());
         let parts: Vec<_> = parts.iter().map(part).collect();
         let own_parts = parts.len() - usize::from(!name.is_empty() && unique_parts == usize::MAX);
-        Way { name: name.to_owned(), parts, own_parts, unique_parts, is_primary: name.is_empty(), covered }
+        Way {
+            name: name.to_owned(),
+            parts,
+            own_parts,
+            unique_parts,
+            is_total: true,
+            is_primary: name.is_empty(),
+            covered,
+        }
     }
 
     /// Key c0; an index over c1 and, descending, c2; a unique one over c3.

@@ -90,7 +90,8 @@ pub(crate) struct Watch {
 /// A row that was left out.
 #[derive(Default)]
 pub(crate) struct Conflicts {
-    pub found: Option<Conflict>,
+    /// For each constraint that it breaks, that of the primary key first.
+    pub found: Vec<Conflict>,
     /// The row broke another constraint.
     pub refused: Option<Failure>,
 }
