@@ -102,8 +102,16 @@ impl Ddl {
     }
 }
 
-/// Runs a statement: all of it or nothing.
+/// Runs a statement: all of it or nothing. `CREATE INDEX` outside of a transaction is many of them, beside writers.
 pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
+    if let Action::CreateIndex(table) = &ddl.action
+        && connection.is_autocommit()
+    {
+        connection.reload()?;
+        if build_beside_writers(connection, ddl, table)? {
+            return connection.reload();
+        }
+    }
     connection.atomically(|| {
         connection.session().enter(connection.host)?;
         connection.session().changes_schemas();
@@ -133,22 +141,18 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
             }
             let scratch = Scratch::new()?;
             scratch.run(&ddl.sql)?;
-            let definition = scratch.read_table(&ddl.name)?.into_definition()?;
+            let read = scratch.read_table(&ddl.name)?;
+            read.refuse_foreign_keys(0)?;
+            let definition = read.into_definition()?;
             write(&mut |tx| Ok(DynamicTable::create(tx, &definition).map(drop)?))?;
         }
         Action::CreateTableAs(_) => unreachable!("it is run in steps"),
         Action::CreateIndex(table) => {
             let Some(table) = catalog.find(table) else { return Ok(false) };
             if catalog.find_index(&ddl.name).is_some() {
-                let exists = Error::new(format!("index {} already exists", ddl.name));
-                return if ddl.is_lenient { Ok(true) } else { Err(exists) };
+                return if ddl.is_lenient { Ok(true) } else { Err(index_exists(ddl)) };
             }
-            let scratch = Scratch::with(table)?;
-            scratch.run(&ddl.sql)?;
-            let read = scratch.read_table(table.name())?;
-            read.refuse_left_out()?;
-            let added = read.indexes.iter().find(|index| index.name.eq_ignore_ascii_case(&ddl.name));
-            let added = read.index(added.expect("SQLite has just made it"));
+            let added = index_definition(ddl, table)?;
             write(&mut |tx| Ok(table.rows.clone().create_index(tx, added.clone()).map(drop)?))?;
         }
         Action::AlterTable => {
@@ -170,6 +174,38 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
             write(&mut |tx| Ok(table.rows.clone().drop_index(tx, index).map(drop)?))?;
         }
     }
+    Ok(true)
+}
+
+fn index_exists(ddl: &Ddl) -> Error {
+    Error::new(format!("index {} already exists", ddl.name))
+}
+
+/// The index that a `CREATE INDEX` is about.
+fn index_definition(ddl: &Ddl, table: &SqlTable) -> Result<IndexDefinition> {
+    let scratch = Scratch::with(table)?;
+    scratch.run(&ddl.sql)?;
+    let read = scratch.read_table(table.name())?;
+    read.refuse_left_out()?;
+    let added = read.indexes.iter().find(|index| index.name.eq_ignore_ascii_case(&ddl.name));
+    Ok(read.index(added.expect("SQLite has just made it")))
+}
+
+/// Builds an index beside writers. One of that name whose build was interrupted is finished. Answers whether the
+/// statement is about a typed table.
+fn build_beside_writers(connection: &Connection, ddl: &Ddl, table: &str) -> Result<bool> {
+    let catalog = connection.tables.known();
+    let Some(table) = catalog.find(table) else { return Ok(false) };
+    let db = &connection.tables.engine.db;
+    if let Some((owner, name)) = catalog.find_index(&ddl.name) {
+        let is_unfinished = owner.rows.schema().index(name).is_some_and(rows::Index::is_building);
+        if is_unfinished && owner.name() == table.name() {
+            rows::finish_index(db, table.name(), name, |_| {})?;
+            return Ok(true);
+        }
+        return if ddl.is_lenient { Ok(true) } else { Err(index_exists(ddl)) };
+    }
+    rows::build_index(db, table.name(), index_definition(ddl, table)?, |_| {})?;
     Ok(true)
 }
 
@@ -239,6 +275,7 @@ fn alter(ddl: &Ddl, table: &SqlTable, catalog: &Catalog) -> Result<Vec<Alteratio
     let name: String =
         scratch.0.query_row("SELECT name FROM sqlite_schema WHERE type = 'table'", [], |row| row.get(0))?;
     let mut read = scratch.read_table(&name)?;
+    read.refuse_foreign_keys(table.note.foreign_keys.len())?;
     let mut changes = Vec::new();
     if name != table.name() {
         if catalog.find(&name).is_some_and(|other| other.name() != table.name()) {
@@ -511,6 +548,22 @@ impl ReadTable {
             None => Ok(()),
             Some(what) => Err(Error::new(format!("not supported: {what}"))),
         }
+    }
+
+    /// That there are no more foreign keys than those that came from a file of SQLite's: they are not enforced, and
+    /// nobody shall think so.
+    fn refuse_foreign_keys(&self, known: usize) -> Result<()> {
+        match self.note.foreign_keys.get(known) {
+            None => Ok(()),
+            Some(clause) => Err(Error::new(format!(
+                "not supported: foreign keys are not enforced, so none is accepted; leave out {clause}"
+            ))),
+        }
+    }
+
+    /// The foreign keys, as clauses of a definition.
+    pub fn foreign_keys(&self) -> &[String] {
+        &self.note.foreign_keys
     }
 
     /// A part of a key. SQLite tells a collation of numbers, too.

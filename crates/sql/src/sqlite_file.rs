@@ -34,7 +34,8 @@ pub struct CopyReport {
     pub tables: u64,
     /// How many rows, of all tables.
     pub rows: u64,
-    /// What there is no place for in a Pando database: views, triggers, partial indexes and the like, each named.
+    /// What there is no place for in a Pando database: views, triggers, partial indexes, the enforcement of
+    /// foreign keys and the like, each named.
     pub left_out: Vec<String>,
 }
 
@@ -75,6 +76,8 @@ pub fn import_sqlite(
         progress(&now);
         let mut read = scratch.read_table(&name)?;
         report.left_out.append(&mut read.left_out);
+        let kept = |clause: &String| format!("enforcement of table {name}: {clause} (kept for the way back)");
+        report.left_out.extend(read.foreign_keys().iter().map(kept));
         let others = |column: &str, own: &str| has_others(source, &name, column, own);
         read.loosen(others)?;
         if read.key_has_null(|column| has_null(source, &name, column))? {
