@@ -109,7 +109,7 @@ pub struct Settings {
     /// Through transactions, or straight through the run's editor, which has no log
     #[arg(long, value_enum)]
     pub path: Option<Path>,
-    /// btree-insert, write-throughput: bytes, or typed rows
+    /// btree-insert, write-throughput: bytes, typed rows, or SQL
     #[arg(long, value_enum, default_value_t = Api::Bytes)]
     pub api: Api,
     /// btree-insert: which transactions; all three if not given
@@ -163,6 +163,21 @@ pub enum Api {
     Bytes,
     /// Rows of a typed table
     Rows,
+    /// Rows of a typed table, through SQL: prepared statements over connections
+    #[cfg(feature = "sql")]
+    Sql,
+}
+
+impl Api {
+    /// What cases say of it; nothing of bytes.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Api::Bytes => "",
+            Api::Rows => ", rows",
+            #[cfg(feature = "sql")]
+            Api::Sql => ", sql",
+        }
+    }
 }
 
 /// The transactions of `btree-insert`.
@@ -271,7 +286,7 @@ impl Settings {
             ("seconds", self.seconds.map(|seconds| seconds.to_string())),
             ("rows", self.rows.map(|rows| rows.to_string())),
             ("value-bytes", self.value_bytes.map(|bytes| bytes.to_string())),
-            ("api", (self.api == Api::Rows).then(|| "rows".to_owned())),
+            ("api", self.api.suffix().strip_prefix(", ").map(str::to_owned)),
             ("work-us", (self.work_us != 0).then(|| self.work_us.to_string())),
             ("rate", self.rate.map(|rate| rate.to_string())),
             ("long", self.long.then(String::new)),

@@ -27,6 +27,8 @@ pub mod records;
 pub mod report;
 pub mod results;
 pub mod sink;
+#[cfg(feature = "sql")]
+pub mod through_sql;
 pub mod workloads;
 pub mod zipf;
 

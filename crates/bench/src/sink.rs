@@ -1,9 +1,9 @@
-//! Where workloads insert: a table of bytes, or a typed table whose rows are an unsigned integer, the primary key, and
-//! a text behind it or nothing.
+//! Where workloads insert: a table of bytes, or a typed table whose rows are an integer, the primary key, and a text
+//! behind it or nothing. The integer is unsigned, but where SQL made the table.
 
 use crate::Outcome;
 use crate::cli::{Api, Settings};
-use pando::Transaction;
+use pando::{Database, Transaction};
 use rows::{Column, ColumnType, Definition, DynamicTable, Value};
 
 /// A table, by what its records are.
@@ -13,10 +13,26 @@ pub enum Sink {
     Bytes(pando::Table),
     /// Rows.
     Rows(DynamicTable),
+    /// Rows that are written through SQL. What is inserted here is inserted beside it.
+    #[cfg(feature = "sql")]
+    Sql(DynamicTable, sql::Sql),
 }
 
 impl Sink {
-    /// A new table, with a text in each row or without. Typed tables are B+trees, whatever `--layout` says.
+    /// A new table in a transaction of its own: see [`Sink::create`].
+    pub fn new(db: &Database, settings: &Settings, with_text: bool) -> Outcome<Self> {
+        #[cfg(feature = "sql")]
+        if settings.api == Api::Sql {
+            return crate::through_sql::create(db, with_text);
+        }
+        let mut tx = db.begin()?;
+        let sink = Sink::create(&mut tx, settings, with_text)?;
+        tx.commit()?;
+        Ok(sink)
+    }
+
+    /// A new table of bytes or of rows, with a text in each or without. Typed tables are B+trees, whatever `--layout`
+    /// says.
     pub fn create(tx: &mut Transaction, settings: &Settings, with_text: bool) -> Outcome<Self> {
         if settings.api == Api::Bytes {
             return Ok(Sink::Bytes(tx.create_table("rows", &settings.table_options())?));
@@ -34,6 +50,12 @@ impl Sink {
             (Sink::Bytes(table), text) => tx.insert(table, key, text.unwrap_or_default().as_bytes()),
             (Sink::Rows(table), Some(text)) => table.insert(tx, &[Value::UInt(id), Value::from(text)]),
             (Sink::Rows(table), None) => table.insert(tx, &[Value::UInt(id)]),
+            #[cfg(feature = "sql")]
+            (Sink::Sql(table, _), Some(text)) => {
+                table.insert(tx, &[Value::Int(id as i64), Value::from(text)])
+            }
+            #[cfg(feature = "sql")]
+            (Sink::Sql(table, _), None) => table.insert(tx, &[Value::Int(id as i64)]),
         }
     }
 
@@ -42,6 +64,8 @@ impl Sink {
         match self {
             Sink::Bytes(table) => table,
             Sink::Rows(table) => table.data(),
+            #[cfg(feature = "sql")]
+            Sink::Sql(table, _) => table.data(),
         }
     }
 
@@ -51,24 +75,28 @@ impl Sink {
             Sink::Bytes(_) => {
                 key.extend_from_slice(bytes);
                 value.extend_from_slice(text.unwrap_or_default().as_bytes());
+                return;
             }
-            Sink::Rows(_) => {
-                key.extend_from_slice(&id.to_be_bytes());
-                value.push(1);
-                if let Some(text) = text {
-                    // Shorter than 128 bytes: one byte of length.
-                    value.push(text.len() as u8);
-                    value.extend_from_slice(text.as_bytes());
-                }
-            }
+            Sink::Rows(_) => key.extend_from_slice(&id.to_be_bytes()),
+            #[cfg(feature = "sql")]
+            Sink::Sql(..) => key.extend_from_slice(&pando::keys::i64_key(id as i64)),
+        }
+        value.push(1);
+        if let Some(text) = text {
+            // Shorter than 128 bytes: one byte of length.
+            value.push(text.len() as u8);
+            value.extend_from_slice(text.as_bytes());
         }
     }
 
     /// What a case is called.
     pub fn case(&self, case: &str) -> String {
-        match self {
-            Sink::Bytes(_) => case.to_owned(),
-            Sink::Rows(_) => format!("{case}, rows"),
-        }
+        let api = match self {
+            Sink::Bytes(_) => Api::Bytes,
+            Sink::Rows(_) => Api::Rows,
+            #[cfg(feature = "sql")]
+            Sink::Sql(..) => Api::Sql,
+        };
+        format!("{case}{}", api.suffix())
     }
 }

@@ -86,6 +86,20 @@ fn typed_rows_take_the_place_of_bytes() {
     assert_eq!(cases(&rows(&args)), ["per-transaction, rows", "long-lived, rows"]);
 }
 
+#[cfg(feature = "sql")]
+#[test]
+fn sql_takes_the_place_of_bytes() {
+    let inserted = rows(&["btree-insert", "--n", "2000", "--api", "sql"]);
+    let expected =
+        ["single, sql", "single + checkpoint, sql", "per-insert, sql", "per-insert + checkpoint, sql"];
+    assert_eq!(cases(&inserted)[1..], expected);
+    let args =
+        ["write-throughput", "--threads", "2", "--iterations", "5", "--batch-size", "10", "--api", "sql"];
+    let written = rows(&args);
+    assert_eq!(cases(&written), ["per-transaction, sql", "long-lived, sql"]);
+    assert!(number(&written[0], "open_ns") > 0.0);
+}
+
 #[test]
 fn btree_insert_has_three_modes_and_a_reference() {
     let rows = rows(&["btree-insert", "--n", "3000"]);

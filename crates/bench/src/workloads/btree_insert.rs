@@ -32,7 +32,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
         (None, Some(Path::Editor)) => vec![Txn::None],
         (None, Some(Path::Txn)) => vec![Txn::Single, Txn::PerInsert],
         // The editor knows no rows.
-        (None, None) if settings.api == Api::Rows => vec![Txn::Single, Txn::PerInsert],
+        (None, None) if settings.api != Api::Bytes => vec![Txn::Single, Txn::PerInsert],
         (None, None) => vec![Txn::None, Txn::Single, Txn::PerInsert],
     };
     let wide = |&key: &u32| (u64::from(key), u64::from(key));
@@ -125,6 +125,10 @@ fn transactions(
 }
 
 fn insert_in_one(settings: &Settings, db: &Database, keys: &[u32]) -> Outcome<Sink> {
+    #[cfg(feature = "sql")]
+    if settings.api == Api::Sql {
+        return crate::through_sql::insert_all(db, keys, true);
+    }
     let mut tx = db.begin()?;
     let sink = Sink::create(&mut tx, settings, false)?;
     for &key in keys {
@@ -135,9 +139,11 @@ fn insert_in_one(settings: &Settings, db: &Database, keys: &[u32]) -> Outcome<Si
 }
 
 fn insert_in_many(settings: &Settings, db: &Database, keys: &[u32]) -> Outcome<Sink> {
-    let mut tx = db.begin()?;
-    let sink = Sink::create(&mut tx, settings, false)?;
-    tx.commit()?;
+    #[cfg(feature = "sql")]
+    if settings.api == Api::Sql {
+        return crate::through_sql::insert_all(db, keys, false);
+    }
+    let sink = Sink::new(db, settings, false)?;
     for &key in keys {
         let mut tx = db.begin()?;
         sink.insert(&mut tx, key.into(), &key.to_be_bytes(), None)?;

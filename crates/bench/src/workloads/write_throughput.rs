@@ -2,7 +2,8 @@
 //!
 //! * Each thread commits 1,000 (`--iterations`) transactions of 100 (`--batch-size`) inserts. Ids are disjoint and
 //!   ascend on each thread; a key is an id, 8 bytes big-endian, its value `data_<id>`. Commits sync.
-//!   `--api rows`: the same as rows of a typed table.
+//!   `--api rows`: the same as rows of a typed table. `--api sql`: through SQL; a handle is a connection then, and
+//!   its statement is prepared anew for each transaction.
 //! * `per-transaction`: a handle for each transaction, 1,000 of them open at once on each thread: opened in a row,
 //!   each with its transaction begun, then used one after another. Opening is inside the timer.
 //! * `long-lived`: one handle for each thread.
@@ -80,9 +81,7 @@ fn measure(settings: &Settings, plan: Plan) -> Outcome<Row> {
         true => builder.checkpoint_records((plan.rows() / LONG_SEALS).max(1)),
         false => builder,
     })?;
-    let mut tx = bed.db.begin()?;
-    let sink = Sink::create(&mut tx, settings, true)?;
-    tx.commit()?;
+    let sink = Sink::new(&bed.db, settings, true)?;
     let mut meter = Meter::start(Some(&bed.db))?;
     let began = Instant::now();
     let client = |thread| Client::new(plan, thread, &bed.db, &sink, began).run();
@@ -119,6 +118,9 @@ fn measure(settings: &Settings, plan: Plan) -> Outcome<Row> {
     // The last second is not a whole one, and would look like a stall.
     let whole_seconds = total.rows_by_second.iter().take(seconds as usize).copied().collect();
     row = row.over_time("rows_by_second", whole_seconds);
+    if plan.connections == Connections::PerTransaction {
+        row = row.with("open_ns", total.opening.as_nanos() as f64 / commits as f64);
+    }
     Ok(match total.handle_bytes {
         Some(bytes) => row.with("bytes_per_handle", bytes as f64 / commits as f64),
         None => row,
@@ -141,7 +143,15 @@ impl<'a> Client<'a> {
         Client { plan, db, sink, began, next_id, tally: Tally::new() }
     }
 
-    fn run(mut self) -> Outcome<Tally> {
+    fn run(self) -> Outcome<Tally> {
+        match self.sink {
+            #[cfg(feature = "sql")]
+            Sink::Sql(_, sql) => self.run_sql(sql),
+            Sink::Bytes(_) | Sink::Rows(_) => self.run_handles(),
+        }
+    }
+
+    fn run_handles(mut self) -> Outcome<Tally> {
         match self.plan.connections {
             Connections::LongLived => {
                 let db = self.db.clone();
@@ -166,15 +176,65 @@ impl<'a> Client<'a> {
         Ok(self.tally)
     }
 
+    #[cfg(feature = "sql")]
+    fn run_sql(mut self, sql: &sql::Sql) -> Outcome<Tally> {
+        use crate::through_sql::{connect, run};
+        // Connections of C's memory: what they take is not counted here.
+        self.tally.handle_bytes = None;
+        let mut left = self.plan.transactions;
+        if self.plan.connections == Connections::LongLived {
+            let connection = connect(sql)?;
+            for _ in 0..left {
+                let began = Instant::now();
+                run(&connection, "BEGIN")?;
+                self.transact_sql(&connection, began)?;
+            }
+            return Ok(self.tally);
+        }
+        while left > 0 {
+            let wave = left.min(OPEN_AT_ONCE);
+            let opening = Instant::now();
+            let mut connections = Vec::with_capacity(wave as usize);
+            for _ in 0..wave {
+                let connection = connect(sql)?;
+                run(&connection, "BEGIN")?;
+                connections.push(connection);
+            }
+            self.tally.opening += opening.elapsed();
+            for connection in connections {
+                self.transact_sql(&connection, Instant::now())?;
+            }
+            left -= wave;
+        }
+        Ok(self.tally)
+    }
+
+    #[cfg(feature = "sql")]
+    fn transact_sql(&mut self, connection: &sql::Connection, began: Instant) -> Outcome<()> {
+        use crate::through_sql::{INSERT, insert, prepare, run};
+        let mut statement = prepare(connection, INSERT)?;
+        for id in self.next_id..self.next_id + self.plan.batch {
+            insert(&mut statement, id, &format!("data_{id}"))?;
+        }
+        drop(statement);
+        self.next_id += self.plan.batch;
+        spin(self.plan.work);
+        run(connection, "COMMIT")?;
+        self.tally.committed(self.plan.batch, began.elapsed(), self.began.elapsed());
+        Ok(())
+    }
+
     /// Opens this many handles and begins a transaction on each.
     fn open(&mut self, wave: u64) -> Outcome<Vec<(Database, Transaction)>> {
         let mut handles = Vec::with_capacity(wave as usize);
         let before = alloc::counts();
+        let opening = Instant::now();
         for _ in 0..wave {
             let db = self.db.clone();
             let tx = db.begin()?;
             handles.push((db, tx));
         }
+        self.tally.opening += opening.elapsed();
         let held = (size_of::<(Database, Transaction)>() as u64) * wave;
         let allocated = alloc::counts().zip(before).map(|(after, before)| after.since(before).bytes);
         self.tally.handle_bytes = self.tally.handle_bytes.zip(allocated).map(|(sum, new)| sum + new + held);
@@ -203,11 +263,14 @@ struct Tally {
     rows_by_second: Vec<u64>,
     /// Memory of the handles that were opened, summed; `None` where nobody counts allocations.
     handle_bytes: Option<u64>,
+    /// Time in which handles were opened, summed.
+    opening: Duration,
 }
 
 impl Tally {
     fn new() -> Self {
-        Tally { latencies_ns: latencies(), rows_by_second: Vec::new(), handle_bytes: Some(0) }
+        let (handle_bytes, opening) = (Some(0), Duration::ZERO);
+        Tally { latencies_ns: latencies(), rows_by_second: Vec::new(), handle_bytes, opening }
     }
 
     fn committed(&mut self, rows: u64, took: Duration, since_start: Duration) {
@@ -229,6 +292,7 @@ impl Tally {
                 total.rows_by_second[second] += rows;
             }
             total.handle_bytes = total.handle_bytes.zip(tally.handle_bytes).map(|(a, b)| a + b);
+            total.opening += tally.opening;
         }
         total.handle_bytes = total.handle_bytes.filter(|&bytes| bytes > 0);
         Ok(total)
