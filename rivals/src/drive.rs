@@ -5,7 +5,7 @@
 
 use crate::engine::{Config, Durability, Failure, Outcome};
 use crate::measure::Row;
-use crate::workloads::{Job, Workload};
+use crate::workloads::{Job, TableJob, Work, Workload};
 use crate::{engines, report};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
@@ -78,11 +78,15 @@ impl Plan {
             self.workloads.iter().flat_map(|w| w.durabilities.iter().map(move |&d| (*w, d))).collect();
         let style =
             ProgressStyle::with_template("{pos}/{len} {wide_msg} {elapsed}").expect("the template is right");
-        let bar = ProgressBar::new((cases.len() * self.repeat * self.engines.len()) as u64).with_style(style);
+        let of_case = |(workload, _): &(&Workload, Durability)| {
+            self.engines.iter().filter(|engine| workload.is_for(engine)).count()
+        };
+        let count = cases.iter().map(of_case).sum::<usize>() * self.repeat;
+        let bar = ProgressBar::new(count as u64).with_style(style);
         let mut runs: Vec<Run> = Vec::new();
         for (workload, durability) in cases {
             for _ in 0..self.repeat {
-                for engine in &self.engines {
+                for engine in self.engines.iter().filter(|engine| workload.is_for(engine)) {
                     bar.set_message(format!("{} {durability} {engine}", workload.name));
                     let no_figures = |run: &Run| {
                         run.engine == *engine
@@ -156,12 +160,21 @@ pub fn one(
     let of_workload = workload.cache_bytes.map(|bytes| (bytes as f64 * scale) as usize);
     let cache_bytes = of_workload.map_or(cache_bytes, |bytes| bytes.max(LEAST_CACHE_BYTES));
     let config = Config { dir: scratch.path().to_owned(), durability, cache_bytes };
-    let open = match (entry.open)(&config) {
-        Err(Failure::Unsupported(why)) => return Ok(Answer::Unsupported(why.into())),
-        open => open?,
+    let rows = match workload.run {
+        Work::Bytes(run) => entry.open.map(|open| {
+            let engine = open(&config)?;
+            run(&Job { engine: &*engine, config: &config, scale })
+        }),
+        Work::Tables(run) => entry.open_tables.map(|open| {
+            let base = open(&config)?;
+            run(&TableJob { config: &config, scale }, &*base)
+        }),
     };
-    let job = Job { engine: &*open, config: &config, scale };
-    let mut rows = (workload.run)(&job)?;
+    let mut rows = match rows {
+        None => return Ok(Answer::Unsupported("it is not for this".into())),
+        Some(Err(Failure::Unsupported(why))) => return Ok(Answer::Unsupported(why.into())),
+        Some(rows) => rows?,
+    };
     for row in &mut rows {
         row.engine = engine.into();
         row.durability = durability;

@@ -3,7 +3,7 @@
 //! ```text
 //!   main ──► drive (a process a repetition, engines interleaved) ──► report (the table)
 //!                │
-//!                └──► workloads (what is measured) ──► engine (what they ask for) ◄── engines (one file each)
+//!                └──► workloads (what is measured) ──► engine, tables (what they ask for) ◄── engines (a file each)
 //!                         └──► records, measure
 //! ```
 //! Rules: equal and stated durability; every engine configured as its own documentation recommends; every answer
@@ -15,6 +15,7 @@ mod engines;
 mod measure;
 mod records;
 mod report;
+mod tables;
 mod workloads;
 
 use clap::{Parser, Subcommand};

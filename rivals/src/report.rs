@@ -56,6 +56,7 @@ pub fn markdown(results: &Results) -> String {
     );
     let engines = columns(results);
     for workload in workloads::ALL {
+        let engines: Vec<_> = engines.iter().filter(|engine| workload.is_for(engine)).cloned().collect();
         for &durability in workload.durabilities {
             section(&mut out, results, workload, durability, &engines);
         }

@@ -9,8 +9,12 @@ use crate::engine::{
 };
 use canopydb::{Database, DbOptions, EnvOptions, Tree};
 
-pub const ENTRY: Entry =
-    Entry { name: "canopydb", about: "canopydb 0.2.5, WAL, concurrent transactions", open };
+pub const ENTRY: Entry = Entry {
+    name: "canopydb",
+    about: "canopydb 0.2.5, WAL, concurrent transactions",
+    open: Some(open),
+    open_tables: None,
+};
 
 const TREE: &[u8] = b"t";
 

@@ -12,8 +12,12 @@ use fjall::{
     Readable, Snapshot,
 };
 
-pub const ENTRY: Entry =
-    Entry { name: "fjall", about: "fjall 3.1, optimistic transactions, lz4 default", open };
+pub const ENTRY: Entry = Entry {
+    name: "fjall",
+    about: "fjall 3.1, optimistic transactions, lz4 default",
+    open: Some(open),
+    open_tables: None,
+};
 
 struct Fjall {
     db: OptimisticTxDatabase,

@@ -14,12 +14,17 @@ use heed::{
 };
 use std::ops::Bound;
 
-pub const ENTRY: Entry =
-    Entry { name: "lmdb", about: "LMDB (heed 0.23), map of 64 GiB", open: |c| open(c, EnvFlags::empty()) };
+pub const ENTRY: Entry = Entry {
+    name: "lmdb",
+    about: "LMDB (heed 0.23), map of 64 GiB",
+    open: Some(|c| open(c, EnvFlags::empty())),
+    open_tables: None,
+};
 pub const WRITE_MAP_ENTRY: Entry = Entry {
     name: "lmdb-writemap",
     about: "LMDB (heed 0.23), WRITEMAP",
-    open: |c| open(c, EnvFlags::WRITE_MAP),
+    open: Some(|c| open(c, EnvFlags::WRITE_MAP)),
+    open_tables: None,
 };
 
 const MAP_BYTES: usize = 64 << 30;

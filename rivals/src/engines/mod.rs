@@ -8,16 +8,23 @@ mod fjall;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod pando;
+mod pando_rows;
+mod pando_sql;
 #[cfg(feature = "redb")]
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "sqlite")]
+mod sqlite_tables;
 #[cfg(feature = "turso")]
 mod turso;
+#[cfg(feature = "turso")]
+mod turso_tables;
 
 use crate::engine::{Config, Engine, Outcome};
+use crate::tables::Base;
 
 /// An engine by name.
 pub struct Entry {
@@ -25,8 +32,10 @@ pub struct Entry {
     pub name: &'static str,
     /// Version and configuration in a line.
     pub about: &'static str,
-    /// Opens or creates it.
-    pub open: fn(&Config) -> Outcome<Box<dyn Engine>>,
+    /// Opens or creates a table of bytes.
+    pub open: Option<fn(&Config) -> Outcome<Box<dyn Engine>>>,
+    /// Opens or creates a database of tables.
+    pub open_tables: Option<fn(&Config) -> Outcome<Box<dyn Base>>>,
 }
 
 /// Every engine that was built in, Pando first.
@@ -34,6 +43,8 @@ pub fn all() -> Vec<Entry> {
     vec![
         pando::ENTRY,
         pando::LSM_ENTRY,
+        pando_sql::ENTRY,
+        pando_rows::ENTRY,
         #[cfg(feature = "lmdb")]
         lmdb::ENTRY,
         #[cfg(feature = "lmdb")]

@@ -9,12 +9,14 @@ use pando::{Database, ErrorKind, Layout, Snapshot, Table, TableOptions, Transact
 pub const ENTRY: Entry = Entry {
     name: "pando",
     about: "Pando (this tree), B+tree table, defaults",
-    open: |config| open(config, Layout::BTree),
+    open: Some(|config| open(config, Layout::BTree)),
+    open_tables: None,
 };
 pub const LSM_ENTRY: Entry = Entry {
     name: "pando-lsm",
     about: "Pando (this tree), LSM table, defaults",
-    open: |config| open(config, Layout::Lsm),
+    open: Some(|config| open(config, Layout::Lsm)),
+    open_tables: None,
 };
 
 struct Pando {
@@ -22,13 +24,18 @@ struct Pando {
     table: Table,
 }
 
-fn open(config: &Config, layout: Layout) -> Outcome<Box<dyn Engine>> {
+/// The database.
+pub fn database(config: &Config) -> Outcome<Database> {
     let durability = match config.durability {
         Durability::Sync => pando::Durability::Sync,
         Durability::Buffered => pando::Durability::Buffered,
     };
     let builder = Database::builder().memory_bytes(config.cache_bytes).durability(durability);
-    let db = builder.create(&config.dir)?;
+    Ok(builder.create(&config.dir)?)
+}
+
+fn open(config: &Config, layout: Layout) -> Outcome<Box<dyn Engine>> {
+    let db = database(config)?;
     let table = match db.snapshot()?.table("t")? {
         Some(table) => table,
         None => db.create_table("t", &TableOptions::with_layout(layout))?,

@@ -10,7 +10,8 @@ use crate::engine::{
 };
 use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, Table, TableDefinition};
 
-pub const ENTRY: Entry = Entry { name: "redb", about: "redb 4.5, cache as stated", open };
+pub const ENTRY: Entry =
+    Entry { name: "redb", about: "redb 4.5, cache as stated", open: Some(open), open_tables: None };
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("t");
 

@@ -10,8 +10,12 @@ use crate::engine::{
 };
 use rocksdb::{BlockBasedOptions, Cache, DB, Options, WriteBatch, WriteOptions};
 
-pub const ENTRY: Entry =
-    Entry { name: "rocksdb", about: "RocksDB 11.8 (rust-rocksdb 0.25), Bloom 10 bits, write batches", open };
+pub const ENTRY: Entry = Entry {
+    name: "rocksdb",
+    about: "RocksDB 11.8 (rust-rocksdb 0.25), Bloom 10 bits, write batches",
+    open: Some(open),
+    open_tables: None,
+};
 
 struct Rocks {
     db: DB,

@@ -11,8 +11,12 @@ use crate::engine::{
 use rusqlite::{Connection, OptionalExtension};
 use std::time::Duration;
 
-pub const ENTRY: Entry =
-    Entry { name: "sqlite", about: "SQLite (rusqlite 0.41, bundled), WAL, WITHOUT ROWID", open };
+pub const ENTRY: Entry = Entry {
+    name: "sqlite",
+    about: "SQLite (rusqlite 0.41, bundled), WAL, WITHOUT ROWID",
+    open: Some(open),
+    open_tables: Some(super::sqlite_tables::open),
+};
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS t (k BLOB PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID";
 
@@ -23,7 +27,8 @@ fn open(config: &Config) -> Outcome<Box<dyn Engine>> {
     Ok(Box::new(Sqlite(config.clone())))
 }
 
-fn connect(config: &Config) -> Outcome<Connection> {
+/// A new connection.
+pub fn connect(config: &Config) -> Outcome<Connection> {
     let db = Connection::open(config.dir.join("sqlite"))?;
     db.busy_timeout(Duration::from_secs(120))?;
     db.set_prepared_statement_cache_capacity(32);

@@ -12,26 +12,37 @@ use pollster::block_on;
 use std::time::Duration;
 use turso::{Builder, Connection, Database, Value};
 
-pub const ENTRY: Entry = Entry { name: "turso", about: "Turso 0.8, WAL", open };
+pub const ENTRY: Entry = Entry {
+    name: "turso",
+    about: "Turso 0.8, WAL",
+    open: Some(open),
+    open_tables: Some(super::turso_tables::open),
+};
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS t (k BLOB PRIMARY KEY, v BLOB NOT NULL)";
 
-struct Turso(Database, usize);
+/// The database, and its cache in bytes.
+pub struct Turso(Database, usize);
 
 fn open(config: &Config) -> Outcome<Box<dyn Engine>> {
-    if config.durability == Durability::Buffered {
-        return Err(Failure::Unsupported("Turso has no synchronous mode between FULL and OFF"));
-    }
-    let path = config.dir.join("turso");
-    let path = path.to_str().ok_or_else(|| Failure::Wrong("the directory's name is not UTF-8".into()))?;
-    let db = block_on(Builder::new_local(path).build())?;
-    let turso = Turso(db, config.cache_bytes);
+    let turso = Turso::open(config)?;
     block_on(turso.connect()?.execute(CREATE, ()))?;
     Ok(Box::new(turso))
 }
 
 impl Turso {
-    fn connect(&self) -> Outcome<Connection> {
+    /// Opens or creates it.
+    pub fn open(config: &Config) -> Outcome<Self> {
+        if config.durability == Durability::Buffered {
+            return Err(Failure::Unsupported("Turso has no synchronous mode between FULL and OFF"));
+        }
+        let path = config.dir.join("turso");
+        let path = path.to_str().ok_or_else(|| Failure::Wrong("the directory's name is not UTF-8".into()))?;
+        Ok(Turso(block_on(Builder::new_local(path).build())?, config.cache_bytes))
+    }
+
+    /// A new connection.
+    pub fn connect(&self) -> Outcome<Connection> {
         let connection = self.0.connect()?;
         connection.busy_timeout(Duration::from_secs(120))?;
         block_on(connection.pragma_update("cache_size", -((self.1 / 1024) as i64)))?;

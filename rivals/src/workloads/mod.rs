@@ -7,11 +7,15 @@ mod larger;
 mod leaf;
 mod reads;
 mod single;
+mod sql_read;
+mod sql_write;
 mod ycsb;
 
 use crate::engine::{Config, Durability, Engine, Outcome, Session, ensure};
+use crate::engines;
 use crate::measure::Row;
 use crate::records::Records;
+use crate::tables::Base;
 
 /// What a workload is run with.
 pub struct Job<'a> {
@@ -28,6 +32,29 @@ impl Job<'_> {
     }
 }
 
+/// What a workload of tables is run with.
+pub struct TableJob<'a> {
+    pub config: &'a Config,
+    /// As a [`Job`]'s.
+    pub scale: f64,
+}
+
+impl TableJob<'_> {
+    /// As [`Job::scaled`].
+    fn scaled(&self, n: u64, least: u64) -> u64 {
+        ((n as f64 * self.scale) as u64).max(least)
+    }
+}
+
+/// What a workload asks for.
+#[derive(Clone, Copy)]
+pub enum Work {
+    /// A table of bytes.
+    Bytes(fn(&Job<'_>) -> Outcome<Vec<Row>>),
+    /// A database of tables.
+    Tables(fn(&TableJob<'_>, &dyn Base) -> Outcome<Vec<Row>>),
+}
+
 /// A workload by name.
 pub struct Workload {
     pub name: &'static str,
@@ -37,7 +64,17 @@ pub struct Workload {
     pub durabilities: &'static [Durability],
     /// Bytes of cache at scale 1, where this is not the run's to say.
     pub cache_bytes: Option<usize>,
-    pub run: fn(&Job<'_>) -> Outcome<Vec<Row>>,
+    pub run: Work,
+}
+
+impl Workload {
+    /// Whether an engine has what it asks for.
+    pub fn is_for(&self, engine: &str) -> bool {
+        engines::named(engine).is_none_or(|entry| match self.run {
+            Work::Bytes(_) => entry.open.is_some(),
+            Work::Tables(_) => entry.open_tables.is_some(),
+        })
+    }
 }
 
 const BOTH: &[Durability] = &[Durability::Sync, Durability::Buffered];
@@ -51,63 +88,78 @@ pub const ALL: &[Workload] = &[
         about: "1M random 8-byte keys and values, one transaction; inserts answer duplicates",
         durabilities: SYNC,
         cache_bytes: None,
-        run: bulk::run,
+        run: Work::Bytes(bulk::run),
     },
     Workload {
         name: "single",
         about: "a transaction an insert, 16-byte keys, 100-byte values: 200,000 buffered, 2,000 synced",
         durabilities: BOTH,
         cache_bytes: None,
-        run: single::run,
+        run: Work::Bytes(single::run),
     },
     Workload {
         name: "batch100",
         about: "transactions of 100 ascending inserts, 1, 2, 4 and 8 writers with 1,000 each",
         durabilities: BOTH,
         cache_bytes: None,
-        run: batch::run,
+        run: Work::Bytes(batch::run),
     },
     Workload {
         name: "leaf-edit",
         about: "10,000 8-byte keys in one transaction, ascending and shuffled, in a new database",
         durabilities: SYNC,
         cache_bytes: None,
-        run: leaf::run,
+        run: Work::Bytes(leaf::run),
     },
     Workload {
         name: "reads",
         about: "1M records of 16 + 1,008 bytes: load, begin + end, get, miss, full scan, ranges of 100",
         durabilities: SYNC,
         cache_bytes: None,
-        run: |job| reads::run(job, Records { key_bytes: 16, value_bytes: 1008 }, "reads"),
+        run: Work::Bytes(|job| reads::run(job, Records { key_bytes: 16, value_bytes: 1008 }, "reads")),
     },
     Workload {
         name: "reads-small",
         about: "the same with records of 24 + 150 bytes",
         durabilities: SYNC,
         cache_bytes: None,
-        run: |job| reads::run(job, Records { key_bytes: 24, value_bytes: 150 }, "reads-small"),
+        run: Work::Bytes(|job| reads::run(job, Records { key_bytes: 24, value_bytes: 150 }, "reads-small")),
     },
     Workload {
         name: "ycsb",
         about: "YCSB A-F, 500,000 records of 1 KiB, zipfian 0.99, 2 threads, 200,000 operations each",
         durabilities: BUFFERED,
         cache_bytes: None,
-        run: ycsb::run,
+        run: Work::Bytes(ycsb::run),
     },
     Workload {
         name: "delete-churn",
         about: "200,000 records of 16 + 100 bytes; 20 rounds that delete and insert 20% in batches of 100",
         durabilities: BUFFERED,
         cache_bytes: None,
-        run: churn::run,
+        run: Work::Bytes(churn::run),
     },
     Workload {
         name: "larger",
         about: "4M records of 16 + 320 bytes, random keys, caches of 64 MiB, a twentieth: load, get, miss",
         durabilities: BUFFERED,
         cache_bytes: Some(larger::CACHE_BYTES),
-        run: larger::run,
+        run: Work::Bytes(larger::run),
+    },
+    Workload {
+        name: "sql-write",
+        about: "1M random ids in one transaction, and each in its own; 1,000 transactions of 100 rows \
+                by each of 1, 2, 4 and 8 writers, over a connection a thread, and a new one for each",
+        durabilities: BOTH,
+        cache_bytes: None,
+        run: Work::Tables(sql_write::run),
+    },
+    Workload {
+        name: "sql-read",
+        about: "1M people with two indexes and 10,000 towns, a transaction a query",
+        durabilities: SYNC,
+        cache_bytes: None,
+        run: Work::Tables(sql_read::run),
     },
 ];
 
