@@ -73,6 +73,23 @@ impl Sql {
     }
 }
 
+#[cfg(feature = "loadable")]
+impl Sql {
+    /// Makes the tables known to a connection of somebody else's: as virtual tables, which its own statements can read
+    /// and change. What SQLite has no answer for with such tables (`CREATE`, `RETURNING`, `ON CONFLICT`, defaults of
+    /// columns left out) the connection answered here still has. It keeps no statements prepared, so that the other one
+    /// can be closed.
+    pub fn attach(&self, sqlite: rusqlite::Connection) -> Result<Connection> {
+        sqlite.set_prepared_statement_cache_capacity(0);
+        let host = Host::of(&sqlite);
+        let tables = Arc::new(Tables::new(&self.engine));
+        tables.register_marker(host)?;
+        let connection = Connection { sqlite, tables, host };
+        connection.reload()?;
+        Ok(connection)
+    }
+}
+
 impl fmt::Debug for Sql {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sql").field("database", &self.engine.db).finish_non_exhaustive()

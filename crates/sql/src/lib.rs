@@ -36,3 +36,5 @@ pub use error::{Error, Result};
 pub use lexer::{First, split_first};
 pub use rusqlite::types::{Value, ValueRef};
 pub use sqlite_file::{CopyProgress, CopyReport, export_sqlite, import_sqlite};
+#[cfg(feature = "loadable")]
+pub use vtab::loadable;

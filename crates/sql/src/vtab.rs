@@ -438,6 +438,46 @@ fn functions<T: Table>() -> ffi::sqlite3_module {
     }
 }
 
+/// Says that the table being connected answers for constraints.
+///
+/// # Safety
+/// Called within `xConnect` of this connection.
+unsafe fn has_constraints(db: *mut ffi::sqlite3) -> c_int {
+    #[cfg(not(feature = "loadable"))]
+    let config = ffi::sqlite3_vtab_config;
+    // The one that the bindings have for extensions cannot hand on the third argument.
+    #[cfg(feature = "loadable")]
+    let Some(config) = loadable::VTAB_CONFIG.get().copied() else { return ffi::SQLITE_MISUSE };
+    // SAFETY: as the caller promises; this operation takes an `int`.
+    unsafe { config(db, ffi::SQLITE_VTAB_CONSTRAINT_SUPPORT, 1 as c_int) }
+}
+
+/// What an extension is told by the process that loads it.
+#[cfg(feature = "loadable")]
+pub mod loadable {
+    use super::{c_int, ffi};
+    use std::sync::OnceLock;
+
+    /// `sqlite3_vtab_config`.
+    ///
+    /// # Safety
+    /// Called within `xConnect`, with what its operation asks for.
+    type VtabConfig = unsafe extern "C" fn(*mut ffi::sqlite3, c_int, ...) -> c_int;
+
+    pub(super) static VTAB_CONFIG: OnceLock<VtabConfig> = OnceLock::new();
+
+    /// Takes over what [`crate::Sql::attach`] needs beyond what `rusqlite` takes over.
+    ///
+    /// # Safety
+    /// `api` is what SQLite hands to an extension's entry point.
+    pub unsafe fn set_api(api: *const ffi::sqlite3_api_routines) {
+        // SAFETY: as the caller promises.
+        if let Some(config) = unsafe { api.as_ref() }.and_then(|api| api.vtab_config) {
+            VTAB_CONFIG.get_or_init(|| config);
+        }
+    }
+}
+
 /// Turns a failure into SQLite's: a code, and a message where SQLite looks for it.
 ///
 /// # Safety
@@ -499,8 +539,7 @@ unsafe extern "C" fn connect<T: Table>(
         // SAFETY: within `xConnect`, as both calls ask; the declaration ends with a NUL.
         unsafe {
             Failure::check(ffi::sqlite3_declare_vtab(db, declaration.as_ptr()), "declaring a table")?;
-            let constraints = ffi::sqlite3_vtab_config(db, ffi::SQLITE_VTAB_CONSTRAINT_SUPPORT, 1 as c_int);
-            Failure::check(constraints, "configuring a table")?;
+            Failure::check(has_constraints(db), "configuring a table")?;
         }
         Ok(table)
     });

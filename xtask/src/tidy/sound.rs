@@ -30,6 +30,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/store/src/snapshot.rs", "a snapshot looks at the view that its slot holds"),
     ("crates/store/src/view.rs", "views that are found without a lock and freed when no slot holds them"),
     ("crates/store/tests/views_loom.rs", "holds views as a snapshot does, under loom"),
+    ("sql-extension/src/lib.rs", "SQLite's entry point for extensions, which is C's"),
     ("rivals/src/engines/lmdb.rs", "a map is as safe as whoever shares the file, as LMDB's binding says"),
 ];
 

@@ -1,0 +1,78 @@
+"""A Pando database in Python's own sqlite3: load.py LIBRARY DIRECTORY. The directory must not be there yet."""
+
+import sqlite3
+import sys
+
+library, directory = sys.argv[1:]
+
+
+def connect():
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.enable_load_extension(True)
+    connection.load_extension(library)
+    return connection
+
+
+def refused(connection, sql, says):
+    try:
+        connection.execute(sql).fetchall()
+    except sqlite3.Error as error:
+        assert says in str(error), error
+    else:
+        raise AssertionError(f"{sql} was not refused")
+
+
+connection = connect()
+refused(connection, "SELECT pando_schema()", "no Pando database is open")
+refused(connection, "SELECT pando_open('/nowhere/at/all')", "nowhere")
+assert connection.execute("SELECT pando_open(?, 'create')", [directory]).fetchone() == (0,)
+fruit = "CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, price REAL)"
+assert connection.execute("SELECT pando_sql(?)", [fruit]).fetchone() == (0,)
+connection.execute("INSERT INTO fruit VALUES(1, 'apple', 0.5), (2, 'lemon', 0.75)")
+refused(connection, f"SELECT pando_open('{directory}')", "already")
+
+# Reads go by keys and indexes.
+assert connection.execute("SELECT name FROM fruit WHERE id = 2").fetchall() == [("lemon",)]
+plan = connection.execute("EXPLAIN QUERY PLAN SELECT * FROM fruit WHERE name = 'apple'").fetchall()
+assert "INDEX" in plan[0][3], plan
+
+# Changes are transactions of Pando's; a statement that fails is undone whole.
+connection.execute("BEGIN")
+connection.executemany("INSERT INTO fruit VALUES(?, ?, ?)", [(n, f"fruit {n}", n / 4) for n in range(3, 1003)])
+connection.execute("SAVEPOINT s")
+connection.execute("DELETE FROM fruit")
+connection.execute("ROLLBACK TO s")
+refused(connection, "INSERT INTO fruit VALUES(5000, 'x', 1), (5001, 'apple', 1)", "UNIQUE constraint failed: fruit.name")
+connection.execute("COMMIT")
+assert connection.execute("SELECT count(*), max(id) FROM fruit").fetchone() == (1002, 1002)
+connection.execute("BEGIN")
+connection.execute("UPDATE fruit SET price = 0")
+connection.execute("ROLLBACK")
+assert connection.execute("SELECT sum(price) > 0 FROM fruit").fetchone() == (1,)
+
+# Joins with tables of the program's own.
+connection.execute("CREATE TABLE mine(fruit INTEGER)")
+connection.execute("INSERT INTO mine VALUES(1), (2)")
+names = connection.execute("SELECT name FROM mine JOIN fruit ON fruit.id = mine.fruit ORDER BY 1").fetchall()
+assert names == [("apple",), ("lemon",)], names
+
+# What SQLite has no answer for with virtual tables.
+connection.execute("SELECT pando_sql('CREATE TABLE town(id INTEGER PRIMARY KEY, name TEXT DEFAULT ''Ulm'')')").fetchall()
+assert connection.execute("SELECT pando_sql('INSERT INTO town DEFAULT VALUES')").fetchone() == (1,)
+assert connection.execute("SELECT * FROM town").fetchall() == [(1, "Ulm")]
+upsert = "INSERT INTO fruit VALUES(1, 'apple', 9) ON CONFLICT(id) DO UPDATE SET price = excluded.price"
+assert connection.execute("SELECT pando_sql(?)", [upsert]).fetchone() == (1,)
+assert connection.execute("SELECT price FROM fruit WHERE id = 1").fetchone() == (9.0,)
+connection.execute("INSERT INTO fruit VALUES(2000, 'last', 1)")
+assert "CREATE TABLE" in connection.execute("SELECT pando_schema()").fetchone()[0]
+refused(connection, "SELECT pando_sql('SELECT pando_schema()')", "within pando_sql")
+
+# Another connection cannot open it before this one is closed; then it finds everything.
+refused(connect(), f"SELECT pando_open('{directory}')", "")
+connection.close()
+again = connect()
+assert again.execute("SELECT pando_open(?, 'read')", [directory]).fetchone() == (2,)
+assert again.execute("SELECT count(*) FROM fruit").fetchone() == (1003,)
+refused(again, "DELETE FROM fruit", "read-only")
+again.close()
+print("python", sqlite3.sqlite_version, "passed")
