@@ -99,6 +99,11 @@ impl Query {
         }
     }
 
+    /// The statement that shows its plan, for some parameter.
+    pub fn explain(self) -> String {
+        format!("EXPLAIN QUERY PLAN {}", self.sql().replace("?1", "1"))
+    }
+
     /// What its plan must name.
     pub fn uses(self) -> &'static [&'static str] {
         match self {

@@ -68,7 +68,7 @@ impl Link for Handle {
     }
 
     fn plan(&mut self, query: Query) -> Outcome<Option<String>> {
-        let rows = self.0.query(&format!("EXPLAIN QUERY PLAN {}", query.sql()), &[])?;
+        let rows = self.0.query(&query.explain(), &[])?;
         let lines = rows.into_iter().filter_map(|row| match row.into_iter().nth(3) {
             Some(Value::Text(line)) => Some(line),
             _ => None,

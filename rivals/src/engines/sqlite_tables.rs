@@ -59,7 +59,7 @@ impl Link for Handle {
     }
 
     fn plan(&mut self, query: Query) -> Outcome<Option<String>> {
-        let mut statement = self.0.prepare(&format!("EXPLAIN QUERY PLAN {}", query.sql()))?;
+        let mut statement = self.0.prepare(&query.explain())?;
         let lines = statement.query_map([], |row| row.get::<_, String>(3))?;
         Ok(Some(lines.collect::<Result<Vec<_>, _>>()?.join("; ")))
     }

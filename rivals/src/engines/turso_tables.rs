@@ -76,7 +76,7 @@ impl Link for Handle {
 
     fn plan(&mut self, query: Query) -> Outcome<Option<String>> {
         let mut lines = Vec::new();
-        self.row_of(&format!("EXPLAIN QUERY PLAN {}", query.sql()), &mut |row| {
+        self.row_of(&query.explain(), &mut |row| {
             if let Value::Text(line) = row.get_value(3)? {
                 lines.push(line);
             }
