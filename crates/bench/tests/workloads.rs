@@ -92,7 +92,7 @@ fn sql_takes_the_place_of_bytes() {
     let inserted = rows(&["btree-insert", "--n", "2000", "--api", "sql"]);
     let expected =
         ["single, sql", "single + checkpoint, sql", "per-insert, sql", "per-insert + checkpoint, sql"];
-    assert_eq!(cases(&inserted)[1..], expected);
+    assert_eq!(cases(&inserted)[2..], expected);
     let args =
         ["write-throughput", "--threads", "2", "--iterations", "5", "--batch-size", "10", "--api", "sql"];
     let written = rows(&args);
