@@ -26,6 +26,9 @@ mod turso_tables;
 use crate::engine::{Config, Engine, Outcome};
 use crate::tables::Base;
 
+/// Opens or creates a database.
+pub type Open<T> = fn(&Config) -> Outcome<Box<T>>;
+
 /// An engine by name.
 pub struct Entry {
     /// How it is called on the command line and in tables.
@@ -33,9 +36,9 @@ pub struct Entry {
     /// Version and configuration in a line.
     pub about: &'static str,
     /// Opens or creates a table of bytes.
-    pub open: Option<fn(&Config) -> Outcome<Box<dyn Engine>>>,
+    pub open: Option<Open<dyn Engine>>,
     /// Opens or creates a database of tables.
-    pub open_tables: Option<fn(&Config) -> Outcome<Box<dyn Base>>>,
+    pub open_tables: Option<Open<dyn Base>>,
 }
 
 /// Every engine that was built in, Pando first.
