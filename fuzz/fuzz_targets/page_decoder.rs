@@ -27,7 +27,7 @@ fn sound() -> &'static [Vec<u8>; 2] {
         let mut counters = EditCounters::default();
         let mut page = PageMut::init(&mut leaf, Kind::Leaf, 0, CheckpointNo(1));
         for i in 0..60u8 {
-            let large = LargeRef { ptr: PagePtr::new(5, 2, 9), len_bytes: 5000 };
+            let large = LargeRef { ptr: PagePtr::new(5, 2, 9), len_bytes: 5000, head: [7; 8] };
             let inline = vec![i; usize::from(i) % 40];
             let value = if i % 7 == 0 { Value::Large(large) } else { Value::Inline(&inline) };
             page.insert(i.into(), &[b"key/", &[i][..]].concat(), value, &mut counters).expect("it fits");

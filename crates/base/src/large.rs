@@ -6,17 +6,30 @@ use crate::PagePtr;
 ///
 /// Without [`PagePtr::IN_PIECES`] the pointer names the one extent that the value fills, and its checksum covers
 /// exactly `len_bytes` bytes, not the padding of the last unit. With it, it names an index: the list of the pieces.
+///
+/// The first bytes of the value are here as well, so that what lies in front of it, as the date of a table with a TTL
+/// does, is read without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LargeRef {
     /// Where.
     pub ptr: PagePtr,
     /// How long the value is.
     pub len_bytes: u64,
+    /// Its first bytes; zeros behind a shorter one.
+    pub head: [u8; 8],
 }
 
 impl LargeRef {
-    /// Bytes of the encoded form: the pointer, then the length as a little-endian `u64`.
-    pub const BYTES: usize = PagePtr::BYTES + 8;
+    /// Bytes of the encoded form: the pointer, the length as a little-endian `u64`, the first bytes of the value.
+    pub const BYTES: usize = PagePtr::BYTES + 16;
+
+    /// The first bytes of `value`, as a reference to it holds them.
+    pub fn head_of(value: &[u8]) -> [u8; 8] {
+        let mut head = [0; 8];
+        let len = value.len().min(head.len());
+        head[..len].copy_from_slice(&value[..len]);
+        head
+    }
 
     /// Whether the pointer names an index of pieces.
     #[inline]
@@ -29,17 +42,18 @@ impl LargeRef {
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
         out[..PagePtr::BYTES].copy_from_slice(&self.ptr.encode());
-        out[PagePtr::BYTES..].copy_from_slice(&self.len_bytes.to_le_bytes());
+        out[PagePtr::BYTES..][..8].copy_from_slice(&self.len_bytes.to_le_bytes());
+        out[PagePtr::BYTES + 8..].copy_from_slice(&self.head);
         out
     }
 
-    /// Reads the on-disk form. Any 24 bytes are some reference; who follows it checks that the length fits the
+    /// Reads the on-disk form. Any 32 bytes are some reference; who follows it checks that the length fits the
     /// extents, and the extents the file.
     #[inline]
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
-        let ptr = PagePtr::decode(bytes.first_chunk().expect("16 of 24 bytes"));
-        let len_bytes = u64::from_le_bytes(*bytes.last_chunk().expect("8 of 24 bytes"));
-        LargeRef { ptr, len_bytes }
+        let ptr = PagePtr::decode(bytes.first_chunk().expect("16 of 32 bytes"));
+        let len_bytes = u64::from_le_bytes(*bytes[PagePtr::BYTES..].first_chunk().expect("8 of 32 bytes"));
+        LargeRef { ptr, len_bytes, head: *bytes.last_chunk().expect("8 of 32 bytes") }
     }
 }
 
@@ -49,7 +63,8 @@ mod tests {
 
     #[test]
     fn a_reference_comes_back() {
-        let large = LargeRef { ptr: PagePtr::new(9, 300, 0xabcd).with_flags(1), len_bytes: 1_228_000 };
+        let ptr = PagePtr::new(9, 300, 0xabcd).with_flags(1);
+        let large = LargeRef { ptr, len_bytes: 1_228_000, head: *b"aspenash" };
         assert_eq!(LargeRef::decode(&large.encode()), large);
     }
 }

@@ -25,7 +25,7 @@
 //! | 64-.. | slots | 8 bytes each: suffix length u16, cell offset u16, head u32 |
 //!
 //! A leaf cell is `value length u16 · suffix · value`. The top two bits of the length say what the value is: 00 the
-//! value itself; 10 the 24 bytes of a [`LargeRef`](crate::LargeRef); 01 nothing, the key is deleted (the length is
+//! value itself; 10 the 32 bytes of a [`LargeRef`](crate::LargeRef); 01 nothing, the key is deleted (the length is
 //! 0); 11 means nothing yet. An inner cell is `PagePtr, 16 bytes · suffix`. A freed cell is
 //! `next u16 · length u16 · anything`. A cell's length is rounded up to the granule; what pads it means nothing.
 //!

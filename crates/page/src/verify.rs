@@ -186,9 +186,9 @@ impl Check<'_> {
         self.expect(written == canonical, "length of a large reference", canonical, written)?;
         let start = slot.offset() + Kind::Leaf.front_bytes() + slot.suffix_len();
         let Some(reference) = bytes.get(start..).and_then(|rest| rest.first_chunk()) else {
-            return Err(self.refusal("large reference", &"24 bytes inside the page", &start));
+            return Err(self.refusal("large reference", &"32 bytes inside the page", &start));
         };
-        let LargeRef { ptr, len_bytes } = LargeRef::decode(reference);
+        let LargeRef { ptr, len_bytes, .. } = LargeRef::decode(reference);
         let known = ptr.flags() & !PagePtr::IN_PIECES == 0;
         self.expect(known, "flags of a large reference", "0 or 2", ptr.flags())?;
         let in_pieces = ptr.flags() & PagePtr::IN_PIECES != 0;

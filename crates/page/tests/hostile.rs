@@ -15,7 +15,7 @@ fn leaf(random: &mut Random) -> Vec<u8> {
     let mut page = PageMut::init(&mut bytes, Kind::Leaf, 0, CheckpointNo(1));
     for i in 0..60u64 {
         let key = [b"key/".as_slice(), &(random.next_u64() >> 50).to_be_bytes()].concat();
-        let large = LargeRef { ptr: PagePtr::new(5, 2, 9), len_bytes: 5000 };
+        let large = LargeRef { ptr: PagePtr::new(5, 2, 9), len_bytes: 5000, head: *b"the head" };
         let inline = vec![i as u8; random.below(40) as usize];
         let value = if i % 7 == 0 { Value::Large(large) } else { Value::Inline(&inline) };
         if let Err(at) = page.as_page().search(&key) {

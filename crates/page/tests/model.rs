@@ -268,7 +268,8 @@ fn random_item(random: &mut Random, kind: Kind, page_bytes: usize) -> Item {
         1..4 => random.below(longest + 1),
         4 => {
             let len_bytes = 5000 + random.below(3000);
-            return Item::Large(LargeRef { ptr: PagePtr::new(random.below(99), 2, 7), len_bytes });
+            let head = random.next_u64().to_le_bytes();
+            return Item::Large(LargeRef { ptr: PagePtr::new(random.below(99), 2, 7), len_bytes, head });
         }
         5..7 => return Item::Deleted,
         _ => random.below(40),

@@ -48,7 +48,7 @@ impl Pieces {
 
     /// [`Pieces::open`] for whoever has a data file and no pool.
     pub fn find(file: &dyn File, database: DatabaseId, large: LargeRef) -> Result<Pieces> {
-        let LargeRef { ptr, len_bytes } = large;
+        let LargeRef { ptr, len_bytes, .. } = large;
         let file_bytes = file.len()?;
         if len_bytes == 0 || len_bytes > file_bytes {
             return Err(wrong(large, format_args!("a value of as many bytes in a file of {file_bytes}")));
@@ -67,7 +67,7 @@ impl Pieces {
     }
 
     fn read_index(file: &dyn File, database: DatabaseId, large: LargeRef) -> Result<Pieces> {
-        let LargeRef { ptr, len_bytes } = large;
+        let LargeRef { ptr, len_bytes, .. } = large;
         if ptr.units() > index_units(MAX_PIECES) || len_bytes > MAX_VALUE_BYTES {
             return Err(wrong(large, "index or value are longer than any"));
         }
@@ -165,6 +165,12 @@ pub fn read_large(pool: &Pool, large: LargeRef) -> Result<Vec<u8>> {
         pool.read_extent_into(*ptr, piece)?;
         rest = behind;
     }
+    if LargeRef::head_of(&value) != large.head {
+        return Err(wrong(
+            large,
+            format_args!("it does not begin as its reference says, {:02x?}", large.head),
+        ));
+    }
     Ok(value)
 }
 
@@ -201,7 +207,8 @@ pub fn encode_index(len_bytes: u64, piece_bytes: usize, pieces: &[PagePtr]) -> V
 /// Writes `value`, of at most [`MAX_LOGGED_VALUE_BYTES`], to an extent of its own.
 pub(crate) fn write_large(pool: &Pool, space: &mut dyn Allocate, value: &[u8]) -> Result<LargeRef> {
     let unit = space.for_value(value.len().div_ceil(UNIT_BYTES) as u64)?;
-    Ok(LargeRef { ptr: write_extent(pool, unit, value)?, len_bytes: value.len() as u64 })
+    let (ptr, head) = (write_extent(pool, unit, value)?, LargeRef::head_of(value));
+    Ok(LargeRef { ptr, len_bytes: value.len() as u64, head })
 }
 
 /// Makes a value that the log referred to the checkpoint's own: its extents are saved as used.

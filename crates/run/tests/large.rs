@@ -27,12 +27,12 @@ fn write(pool: &Pool, mut unit: u64, value: &[u8], piece_bytes: usize) -> LargeR
         unit += ptr.units() + 1;
         pieces.push(ptr);
     }
-    write_index(pool, unit, &encode_index(value.len() as u64, piece_bytes, &pieces), value.len())
+    write_index(pool, unit, &encode_index(value.len() as u64, piece_bytes, &pieces), value)
 }
 
-fn write_index(pool: &Pool, unit: u64, index: &[u8], len: usize) -> LargeRef {
+fn write_index(pool: &Pool, unit: u64, index: &[u8], value: &[u8]) -> LargeRef {
     let ptr = write_extent(pool, unit, index).unwrap().with_flags(PagePtr::IN_PIECES);
-    LargeRef { ptr, len_bytes: len as u64 }
+    LargeRef { ptr, len_bytes: value.len() as u64, head: LargeRef::head_of(value) }
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn the_worked_example() {
         .map(|(unit, piece)| write_extent(&pool, unit, piece).unwrap())
         .collect();
     let index = encode_index(600_000, 256 << 10, &pieces);
-    let large = write_index(&pool, 155, &index, 600_000);
+    let large = write_index(&pool, 155, &index, &value);
     assert_eq!(read_large(&pool, large).unwrap(), value);
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
     let shown: Vec<String> = index[..64].chunks(16).map(hex).collect();
@@ -84,7 +84,8 @@ const EXAMPLE_INDEX: [&str; 4] = [
     "48 00 00 00 00 40 00 00 fe ca 71 73 1a c5 47 e2",
     "88 00 00 00 00 13 00 00 0a ca a4 78 44 52 f8 3e",
 ];
-const EXAMPLE_REFERENCE: &str = "9b 00 00 00 00 01 00 02 69 32 91 ac 90 dc 23 bb c0 27 09 00 00 00 00 00";
+const EXAMPLE_REFERENCE: &str = "9b 00 00 00 00 01 00 02 69 32 91 ac 90 dc 23 bb \
+                                 c0 27 09 00 00 00 00 00 76 76 76 76 76 76 76 76";
 
 #[test]
 fn a_flipped_bit_anywhere_is_corruption() {
@@ -140,7 +141,7 @@ fn forged_indexes_and_references_are_refused() {
         }
         if round % 4 < 2 {
             let mut bytes = forged.encode();
-            let at = random.below(24) as usize;
+            let at = random.below(LargeRef::BYTES as u64) as usize;
             bytes[at] = random.next_u64() as u8;
             forged = LargeRef::decode(&bytes);
         }

@@ -90,6 +90,8 @@ pub(crate) struct Stream {
     /// What no piece holds yet: all of the value while it may still fit the log, less than a piece after that.
     pending: Vec<u8>,
     len_bytes: u64,
+    /// The first bytes, as the reference holds them.
+    head: [u8; 8],
     failed: bool,
 }
 
@@ -107,7 +109,7 @@ impl Stream {
     pub fn new(store: &Arc<Store>) -> Self {
         let published = AtomicBool::new(false);
         let extents = Extents { store: Arc::clone(store), extents: Vec::new(), published };
-        Stream { extents, pieces: Vec::new(), pending: Vec::new(), len_bytes: 0, failed: false }
+        Stream { extents, pieces: Vec::new(), pending: Vec::new(), len_bytes: 0, head: [0; 8], failed: false }
     }
 
     fn store(&self) -> &Store {
@@ -129,6 +131,10 @@ impl Stream {
             return Err(Error::invalid(format!(
                 "a value has more than {most} bytes, the most that is possible"
             )));
+        }
+        if let Some(head) = self.head.get_mut(self.len_bytes as usize..) {
+            let len = head.len().min(bytes.len());
+            head[..len].copy_from_slice(&bytes[..len]);
         }
         self.len_bytes = longer;
         if longer <= self.store().large_bytes as u64 {
@@ -190,7 +196,7 @@ impl Stream {
             let last = std::mem::take(&mut self.pending);
             self.write_piece(&last)?;
         }
-        let Stream { mut extents, pieces, len_bytes, .. } = self;
+        let Stream { mut extents, pieces, len_bytes, head, .. } = self;
         let ptr = match &pieces[..] {
             [only] => *only,
             pieces => {
@@ -198,7 +204,7 @@ impl Stream {
                 extents.write(&index)?.with_flags(PagePtr::IN_PIECES)
             }
         };
-        Ok(Streamed::Large(Arc::new(Unpublished { large: LargeRef { ptr, len_bytes }, extents })))
+        Ok(Streamed::Large(Arc::new(Unpublished { large: LargeRef { ptr, len_bytes, head }, extents })))
     }
 }
 
