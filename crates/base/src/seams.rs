@@ -1,6 +1,43 @@
 //! Time and chance, behind one door each, so that a simulation can hold both.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What time it is by the wall, for what lives for a time. It may stand still, jump and go back.
+///
+/// ```
+/// use base::seams::Clock;
+/// let (clock, hand) = Clock::set_by_hand(1_000);
+/// hand.store(2_000, std::sync::atomic::Ordering::SeqCst);
+/// assert_eq!(clock.now_ms(), 2_000);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub enum Clock {
+    /// The system's.
+    #[default]
+    System,
+    /// Whatever somebody says, in milliseconds: tests and simulations.
+    Hand(Arc<AtomicU64>),
+}
+
+impl Clock {
+    /// A clock that stands at `now_ms` until its hand is moved.
+    pub fn set_by_hand(now_ms: u64) -> (Clock, Arc<AtomicU64>) {
+        let hand = Arc::new(AtomicU64::new(now_ms));
+        (Clock::Hand(Arc::clone(&hand)), hand)
+    }
+
+    /// Milliseconds since 1970; 0 before. Some 25 ns.
+    pub fn now_ms(&self) -> u64 {
+        match self {
+            Clock::System => {
+                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+            }
+            Clock::Hand(hand) => hand.load(Ordering::SeqCst),
+        }
+    }
+}
 
 /// How long something takes, for figures that are shown. Nothing may be decided by it: a simulation would not repeat.
 #[derive(Clone, Copy, Debug)]

@@ -17,12 +17,13 @@ use crate::model::Draft;
 use crate::perform::{Trouble, perform};
 use crate::verify;
 use crate::workload::Workload;
-use base::seams::Random;
+use base::seams::{Clock, Random};
 use base::{CommitTs, Error, ErrorKind};
 use io::sim::{CallKind, Fate, Fault, FaultError, SimDisk};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use store::{Store, Transaction};
+use std::sync::atomic::Ordering;
+use store::{Options, Store, Transaction};
 use txn::Durability;
 
 /// Transactions of a script; a checkpoint comes after every so many.
@@ -157,14 +158,17 @@ impl Start {
     }
 
     fn copy(&self) -> Script {
+        // Each copy has a clock of its own, so that all are told the same times.
+        let (clock, hand) = Clock::set_by_hand(self.workload.hand.load(Ordering::SeqCst));
         let run = Run {
-            options: self.run.options.clone(),
+            options: Options { clock, ..self.run.options.clone() },
             model: self.run.model.clone(),
             sessions: Vec::new(),
             crossed: Crossed::default(),
             copies: Copies::default(),
         };
-        let workload = self.workload.clone();
+        let mut workload = self.workload.clone();
+        workload.hand = hand;
         Script { disk: self.disk.after_kill(), run, promise: self.promise, workload, refused: false }
     }
 
@@ -243,11 +247,12 @@ impl Script {
                 return Ok(());
             }
             let script = self.workload.script();
+            self.workload.hand.fetch_add(7, Ordering::SeqCst);
             let mut tx = match Transaction::begin(store, script.options) {
                 Ok(tx) => tx,
                 Err(error) => return self.excuse("begin", &error),
             };
-            let mut draft = self.run.model.begin();
+            let mut draft = self.run.model.begin(tx.time_ms());
             let done = script.ops.iter().try_for_each(|op| perform(&mut tx, &mut draft, op));
             match done {
                 Ok(()) => self.commit(store, tx, &draft, script.options.durability)?,
@@ -272,13 +277,13 @@ impl Script {
             Err(error) => {
                 if store.latched().is_some() && !draft.is_read_only() {
                     // It may be in the log or not; if it is, it is the last one.
-                    self.run.model.commit(draft, next, isolation, durability)?;
+                    self.run.model.commit(draft, next, isolation, durability, store.time_ms())?;
                 }
                 return self.excuse("apply", &error);
             }
         };
         if !draft.is_read_only() {
-            self.run.model.commit(draft, applied.ts(), isolation, durability)?;
+            self.run.model.commit(draft, applied.ts(), isolation, durability, store.time_ms())?;
         }
         match store.acknowledge(applied) {
             Ok(ts) => {

@@ -4,7 +4,9 @@
 //!    prefix is at hand and costs one vector of references for each table that its last commit wrote.
 //! 2. A [`Draft`] is a transaction: the state it began on, that state with its own writes, and the writes as a list,
 //!    because a commit applies them to the newest state, which others may have changed meanwhile.
-//! 3. What a draft read is kept as keys and ranges. [`Model::commit`] refuses a serializable commit whose reads would
+//! 3. An entry of a table with a TTL stays in the state when it has expired, with its date: whoever looks says what time
+//!    it is. So a state is the same at any time.
+//! 4. What a draft read is kept as keys and ranges. [`Model::commit`] refuses a serializable commit whose reads would
 //!    give anything else at its place in the order of commits.
 
 use base::CommitTs;
@@ -15,15 +17,53 @@ use txn::{Durability, Isolation};
 
 /// Bytes of a key or a value.
 pub type Bytes = Arc<[u8]>;
-/// The records of a table in order.
-type Rows = Vec<(Bytes, Bytes)>;
+/// A record: its key, its value, and when it was put.
+type Row = (Bytes, Bytes, u64);
+/// The records of a table in order, with those that have expired.
+type Rows = Vec<Row>;
 
-/// One table: which one of those that had its name, the layout asked for, and its records.
+/// One table: which one of those that had its name, the layout asked for, how long its entries live, its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Table {
     id: u32,
     layout: WantedLayout,
+    life: Option<Life>,
     rows: Arc<Rows>,
+}
+
+/// How long a table's entries live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Life {
+    /// `None`: for ever.
+    ttl_ms: Option<u64>,
+    /// The oldest date that had not expired when this was set.
+    floor_ms: u64,
+    /// What counts until the commit that changes it: its TTL and floor.
+    before: Option<(Option<u64>, u64)>,
+}
+
+impl Life {
+    /// Of a table that is made.
+    fn new(ttl_ms: u64) -> Life {
+        Life { ttl_ms: Some(ttl_ms), floor_ms: 0, before: Some((None, 0)) }
+    }
+
+    fn oldest(ttl_ms: Option<u64>, floor_ms: u64, now: u64) -> u64 {
+        ttl_ms.map_or(0, |ttl_ms| (now + 1).saturating_sub(ttl_ms)).max(floor_ms)
+    }
+
+    fn change(&mut self, ttl_ms: Option<u64>, now: u64) {
+        self.before = self.before.or(Some((self.ttl_ms, self.floor_ms)));
+        self.floor_ms = Life::oldest(self.ttl_ms, self.floor_ms, now);
+        self.ttl_ms = ttl_ms;
+    }
+
+    /// What had expired by what counted until now stays so.
+    fn commit(&mut self, now: u64) {
+        if let Some((ttl_ms, floor_ms)) = self.before.take() {
+            self.floor_ms = Life::oldest(ttl_ms, floor_ms, now);
+        }
+    }
 }
 
 /// Everything that a database holds, by table name.
@@ -35,16 +75,18 @@ pub struct State {
 /// One write.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Sets a key.
-    Put(&'static str, Bytes, Bytes),
+    /// Sets a key, at a time.
+    Put(&'static str, Bytes, Bytes, u64),
     /// Removes a key.
     Delete(&'static str, Bytes),
     /// Removes all keys from one on and below another.
     DeleteRange(&'static str, Bytes, Bytes),
-    /// Makes a table, with the id that it was given.
-    Create(&'static str, u32, WantedLayout),
+    /// Makes a table, with the id that it was given and its TTL.
+    Create(&'static str, u32, WantedLayout, Option<u64>),
     /// Asks for another layout.
     SetLayout(&'static str, WantedLayout),
+    /// Has entries live for so long, or for ever, from this time on.
+    SetTtl(&'static str, Option<u64>, u64),
     /// Drops a table.
     Drop(&'static str),
     /// Gives the first name's table the second name.
@@ -62,17 +104,24 @@ impl State {
         self.tables.contains_key(table)
     }
 
+    /// Whether a table exists and has dates.
+    pub fn is_dated(&self, table: &str) -> bool {
+        self.tables.get(table).is_some_and(|table| table.life.is_some())
+    }
+
     /// The value of a key.
-    pub fn get(&self, table: &str, key: &[u8]) -> Option<&[u8]> {
-        let rows = &self.tables.get(table)?.rows;
-        rows.binary_search_by(|row| (*row.0).cmp(key)).ok().map(|at| &*rows[at].1)
+    pub fn get(&self, table: &str, key: &[u8], now: u64) -> Option<&[u8]> {
+        let table = self.tables.get(table)?;
+        let at = table.rows.binary_search_by(|row| (*row.0).cmp(key)).ok()?;
+        table.lives(&table.rows[at], now).then(|| &*table.rows[at].1)
     }
 
     /// The records from `start` on and below `end`.
-    pub fn range(&self, table: &str, start: &[u8], end: &[u8]) -> &[(Bytes, Bytes)] {
-        let Some(table) = self.tables.get(table) else { return &[] };
+    pub fn range(&self, table: &str, start: &[u8], end: &[u8], now: u64) -> Vec<(&[u8], &[u8])> {
+        let Some(table) = self.tables.get(table) else { return Vec::new() };
         let place = |key: &[u8]| table.rows.partition_point(|row| &*row.0 < key);
-        &table.rows[place(start)..place(end).max(place(start))]
+        let rows = &table.rows[place(start)..place(end).max(place(start))];
+        rows.iter().filter(|row| table.lives(row, now)).map(|row| (&*row.0, &*row.1)).collect()
     }
 
     /// Makes one change.
@@ -85,8 +134,17 @@ impl State {
             None => Err(format!("a commit wrote to table {name}, which was dropped before it")),
         };
         let (name, rows) = match change {
-            Change::Create(name, id, layout) => {
-                self.tables.insert(name, Table { id: *id, layout: *layout, rows: Arc::default() });
+            Change::Create(name, id, layout, ttl_ms) => {
+                let life = ttl_ms.map(Life::new);
+                self.tables.insert(name, Table { id: *id, layout: *layout, life, rows: Arc::default() });
+                return Ok(());
+            }
+            Change::SetTtl(name, ttl_ms, now) => {
+                let gone = || format!("a commit set the TTL of {name}, which was dropped before it");
+                match (&mut self.tables.get_mut(name).ok_or_else(gone)?.life, *ttl_ms) {
+                    (Some(life), ttl_ms) => life.change(ttl_ms, *now),
+                    (life, ttl_ms) => *life = ttl_ms.map(Life::new),
+                }
                 return Ok(());
             }
             Change::SetLayout(name, layout) => {
@@ -106,9 +164,9 @@ impl State {
                     Some(_) => Err(format!("a commit named a table {new}, and there was one")),
                 };
             }
-            Change::Put(name, key, value) => {
+            Change::Put(name, key, value, date) => {
                 let mut rows = Rows::clone(&*rows(self, name)?);
-                let record = (Arc::clone(key), Arc::clone(value));
+                let record = (Arc::clone(key), Arc::clone(value), *date);
                 match rows.binary_search_by(|row| row.0.cmp(key)) {
                     Ok(at) => rows[at] = record,
                     Err(at) => rows.insert(at, record),
@@ -136,9 +194,16 @@ impl State {
     /// What differs first, or the engine's error.
     pub fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
         let seen = snapshot.tables().map_err(|error| format!("listing the tables: {error:?}"))?;
-        let names: Vec<_> = seen.iter().map(|table| (table.name(), table.id().0, table.layout())).collect();
-        let expected: Vec<_> =
-            self.tables.iter().map(|(name, table)| (*name, table.id, table.layout)).collect();
+        let named = |table: &store::Table| {
+            let ttl_ms = table.ttl().map(|ttl| ttl.as_millis() as u64);
+            (table.name().to_owned(), table.id().0, table.layout(), ttl_ms)
+        };
+        let names: Vec<_> = seen.iter().map(named).collect();
+        let expected = |(name, table): (&&str, &Table)| {
+            (String::from(*name), table.id, table.layout, table.life.and_then(|life| life.ttl_ms))
+        };
+        let expected: Vec<_> = self.tables.iter().map(expected).collect();
+        let now = snapshot.time_ms();
         if names != expected {
             return Err(format!("tables are {names:?}, expected {expected:?}"));
         }
@@ -146,7 +211,8 @@ impl State {
             let name = table.name();
             let failed = |error| format!("scanning {name}: {error:?}");
             let mut cursor = snapshot.cursor(table, Span::all()).map_err(failed)?;
-            for (at, (key, value)) in expected.rows.iter().enumerate() {
+            let rows = expected.rows.iter().filter(|row| expected.lives(row, now));
+            for (at, (key, value, _)) in rows.enumerate() {
                 match cursor.next().map_err(failed)? {
                     Some((found, bytes)) if found == &**key && bytes == &**value => {}
                     found => {
@@ -165,9 +231,13 @@ impl State {
         Ok(())
     }
 
-    /// Every `step`th record of every table: its table, key and value.
-    pub fn sample(&self, step: usize) -> impl Iterator<Item = (&'static str, &Bytes, &Bytes)> {
-        let rows = |(name, table)| Table::rows_of(name, table);
+    /// Every `step`th record of every table: its table, key and value; `None`: it has expired.
+    pub fn sample(
+        &self,
+        step: usize,
+        now: u64,
+    ) -> impl Iterator<Item = (&'static str, &Bytes, Option<&Bytes>)> {
+        let rows = move |(name, table)| Table::rows_of(name, table, now);
         self.tables.iter().flat_map(rows).step_by(step)
     }
 }
@@ -176,9 +246,14 @@ impl Table {
     fn rows_of<'a>(
         name: &&'static str,
         table: &'a Table,
-    ) -> impl Iterator<Item = (&'static str, &'a Bytes, &'a Bytes)> {
+        now: u64,
+    ) -> impl Iterator<Item = (&'static str, &'a Bytes, Option<&'a Bytes>)> {
         let name = *name;
-        table.rows.iter().map(move |(key, value)| (name, key, value))
+        table.rows.iter().map(move |row| (name, &row.0, table.lives(row, now).then_some(&row.1)))
+    }
+
+    fn lives(&self, row: &Row, now: u64) -> bool {
+        self.life.is_none_or(|life| row.2 >= Life::oldest(life.ttl_ms, life.floor_ms, now))
     }
 }
 
@@ -199,6 +274,8 @@ enum Read {
 /// A transaction as the model sees it.
 #[derive(Clone, Debug)]
 pub struct Draft {
+    /// The time by which it sees what has expired.
+    pub now: u64,
     base: State,
     /// What it sees: the state it began on and its own writes.
     pub state: State,
@@ -230,9 +307,11 @@ impl Draft {
     /// Notes that it read a key, unless it is one that it has written itself.
     pub fn read_key(&mut self, table: &'static str, key: &Bytes) {
         let own = |change: &Change| match change {
-            Change::Put(name, written, _) | Change::Delete(name, written) => *name == table && written == key,
+            Change::Put(name, written, ..) | Change::Delete(name, written) => {
+                *name == table && written == key
+            }
             Change::DeleteRange(name, start, end) => *name == table && start <= key && key < end,
-            Change::Create(name, ..) | Change::Drop(name) => *name == table,
+            Change::Create(name, ..) | Change::Drop(name) | Change::SetTtl(name, ..) => *name == table,
             Change::SetLayout(..) => false,
             Change::Rename(name, new) => *name == table || *new == table,
         };
@@ -245,7 +324,7 @@ impl Draft {
     pub fn read_range(&mut self, table: &'static str, start: &Bytes, end: &Bytes) {
         let touches = |change: &Change| match change {
             Change::Put(name, ..) | Change::Delete(name, _) | Change::DeleteRange(name, ..) => *name == table,
-            Change::Create(name, ..) | Change::Drop(name) => *name == table,
+            Change::Create(name, ..) | Change::Drop(name) | Change::SetTtl(name, ..) => *name == table,
             Change::SetLayout(..) => false,
             Change::Rename(name, new) => *name == table || *new == table,
         };
@@ -269,12 +348,13 @@ impl Draft {
 }
 
 impl Read {
-    fn same(&self, a: &State, b: &State) -> bool {
+    /// Whether both states give the same to whoever reads at `now`.
+    fn same(&self, a: &State, b: &State, now: u64) -> bool {
         let id = |state: &State, name: &str| state.tables.get(name).map(|table| table.id);
         match self {
             Read::Table(name) => id(a, name) == id(b, name),
-            Read::Key(name, key) => a.get(name, key) == b.get(name, key),
-            Read::Range(name, start, end) => a.range(name, start, end) == b.range(name, start, end),
+            Read::Key(name, key) => a.get(name, key, now) == b.get(name, key, now),
+            Read::Range(name, start, end) => a.range(name, start, end, now) == b.range(name, start, end, now),
         }
     }
 }
@@ -320,13 +400,14 @@ impl Model {
         self.durabilities.iter().rposition(|durability| *durability != Durability::Lazy).unwrap_or(0) as u64
     }
 
-    /// A transaction that begins now.
-    pub fn begin(&self) -> Draft {
+    /// A transaction that begins now, and is told this time.
+    pub fn begin(&self, now: u64) -> Draft {
         let base = self.newest().clone();
-        Draft { state: base.clone(), base, changes: Vec::new(), reads: Vec::new(), savepoints: Vec::new() }
+        let state = base.clone();
+        Draft { now, state, base, changes: Vec::new(), reads: Vec::new(), savepoints: Vec::new() }
     }
 
-    /// Commits `draft` as the engine did, at `ts`.
+    /// Commits `draft` as the engine did, at `ts`; the time is `now`.
     ///
     /// # Errors
     /// If it should have been refused: its place in the order is taken, or what it read is not so there.
@@ -336,18 +417,20 @@ impl Model {
         ts: CommitTs,
         isolation: Isolation,
         durability: Durability,
+        now: u64,
     ) -> Result<(), String> {
         if ts.0 != self.last() + 1 {
             return Err(format!("commit {} follows commit {}", ts.0, self.last()));
         }
         let newest = self.newest();
         if isolation == Isolation::Serializable
-            && let Some(read) = draft.reads.iter().find(|read| !read.same(&draft.base, newest))
+            && let Some(read) = draft.reads.iter().find(|read| !read.same(&draft.base, newest, draft.now))
         {
             return Err(format!("commit {} is not serializable: {read:?} changed since it began", ts.0));
         }
         let mut next = newest.clone();
         draft.changes.iter().try_for_each(|change| next.change(change))?;
+        next.tables.values_mut().filter_map(|table| table.life.as_mut()).for_each(|life| life.commit(now));
         self.states.push(next);
         self.durabilities.push(durability);
         let sync = if durability == Durability::Sync { ts.0 } else { *self.newest_sync.last().unwrap_or(&0) };

@@ -4,6 +4,7 @@ use crate::model::{Change, Draft, text};
 use crate::workload::{Op, TABLES};
 use base::{Error, ErrorKind};
 use std::fmt;
+use std::time::Duration;
 use store::{Table, Transaction, WantedLayout};
 
 /// Why an operation did not do what it should.
@@ -41,7 +42,7 @@ pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), T
                 None => None,
             };
             draft.read_key(name, key);
-            same(op, found.as_deref(), draft.state.get(name, key))?;
+            same(op, found.as_deref(), draft.state.get(name, key, draft.now))?;
         }
         Op::Scan(name, start, end, backward) => {
             if let Some(table) = open_table(tx, draft, name)? {
@@ -60,6 +61,21 @@ pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), T
                 tx.set_layout(&table, *layout).map_err(failed)?;
                 if draft.state.layout(name) != Some(*layout) {
                     draft.write(Change::SetLayout(name, *layout));
+                }
+            }
+        }
+        Op::SetTtl(name, ttl_ms) => {
+            if let Some(table) = open_table(tx, draft, name)? {
+                let had_none = !draft.state.is_dated(name);
+                match tx.set_ttl(&table, ttl_ms.map(Duration::from_millis)) {
+                    // Nothing may have been written to it, and all that was here is only known not to be there.
+                    Err(error) if had_none && error.kind() == ErrorKind::Invalid => {}
+                    Err(error) => return Err(failed(error)),
+                    Ok(()) if had_none && ttl_ms.is_none() => {}
+                    Ok(()) if had_none && !draft.state.range(name, b"", &[255], 0).is_empty() => {
+                        return Err(Trouble::Wrong(format!("{op:?} of a table that has entries")));
+                    }
+                    Ok(()) => draft.write(Change::SetTtl(name, *ttl_ms, draft.now)),
                 }
             }
         }
@@ -113,11 +129,18 @@ fn make_table(tx: &mut Transaction, draft: &mut Draft, name: &'static str) -> Re
     if let Some(table) = open_table(tx, draft, name)? {
         return Ok(table);
     }
+    let ttl_ms = first_ttl(name, draft.now);
     let table = tx
-        .create_table(name, first_layout(name))
+        .create_table_with_ttl(name, first_layout(name), ttl_ms.map(Duration::from_millis))
         .map_err(|error| Trouble::Engine(format!("creating table {name}"), error))?;
-    draft.write(Change::Create(name, table.id().0, table.layout()));
+    draft.write(Change::Create(name, table.id().0, table.layout(), ttl_ms));
     Ok(table)
+}
+
+/// Half of the tables have a TTL, from a few turns to longer than most runs.
+fn first_ttl(name: &str, now: u64) -> Option<u64> {
+    let at = TABLES.iter().position(|table| *table == name).unwrap_or(0) as u64;
+    [None, Some(12), None, Some(150), None, Some(4000)][(now / 8 + at) as usize % 6]
 }
 
 /// Half of the tables begin in each layout.
@@ -130,15 +153,16 @@ pub fn first_layout(name: &str) -> WantedLayout {
 
 fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Result<(), Trouble> {
     let failed = |error| Trouble::Engine(described(op), error);
+    let now = tx.store().time_ms();
     match op {
         Op::Put(name, key, value) => {
             tx.put(table, key, value).map_err(failed)?;
-            draft.write(Change::Put(name, key.clone(), value.clone()));
+            draft.write(Change::Put(name, key.clone(), value.clone(), now));
         }
         Op::Load(name, records) => {
             tx.bulk_load(table, records.iter().cloned().map(Ok)).map_err(failed)?;
             for (key, value) in records {
-                draft.write(Change::Put(name, key.clone(), value.clone()));
+                draft.write(Change::Put(name, key.clone(), value.clone(), now));
             }
         }
         Op::Stream(name, key, value, piece_bytes, gives_up) => {
@@ -148,7 +172,7 @@ fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Res
             pieces.take(most).try_for_each(|piece| writer.append(piece)).map_err(failed)?;
             if !gives_up {
                 let len = writer.finish().map_err(failed)?;
-                draft.write(Change::Put(name, key.clone(), value.clone()));
+                draft.write(Change::Put(name, key.clone(), value.clone(), now));
                 let read = tx.value_len(table, key).map_err(failed)?;
                 if (len, read) != (value.len() as u64, Some(len)) {
                     return Err(Trouble::Wrong(format!(
@@ -160,8 +184,8 @@ fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Res
         }
         Op::Insert(name, key, value) => {
             draft.read_key(name, key);
-            match (tx.insert(table, key, value), draft.state.get(name, key)) {
-                (Ok(()), None) => draft.write(Change::Put(name, key.clone(), value.clone())),
+            match (tx.insert(table, key, value), draft.state.get(name, key, draft.now)) {
+                (Ok(()), None) => draft.write(Change::Put(name, key.clone(), value.clone(), now)),
                 (Err(error), Some(_)) if error.kind() == ErrorKind::Exists => {}
                 (Err(error), _) => return Err(failed(error)),
                 (Ok(()), Some(_)) => {
@@ -176,7 +200,7 @@ fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Res
         Op::Remove(name, key) => {
             draft.read_key(name, key);
             let old = tx.remove(table, key).map_err(failed)?;
-            same(op, old.as_deref(), draft.state.get(name, key))?;
+            same(op, old.as_deref(), draft.state.get(name, key, draft.now))?;
             if old.is_some() {
                 draft.write(Change::Delete(name, key.clone()));
             }
@@ -193,8 +217,7 @@ fn write(tx: &mut Transaction, table: &Table, draft: &mut Draft, op: &Op) -> Res
 fn scan(tx: &Transaction, table: &Table, draft: &Draft, op: &Op, backward: bool) -> Result<(), Trouble> {
     let Op::Scan(name, start, end, _) = op else { return Ok(()) };
     let failed = |error| Trouble::Engine(described(op), error);
-    let rows = draft.state.range(name, start, end);
-    let mut expected: Vec<_> = rows.iter().map(|(key, value)| (&**key, &**value)).collect();
+    let mut expected = draft.state.range(name, start, end, draft.now);
     if backward {
         expected.reverse();
     }

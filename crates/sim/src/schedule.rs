@@ -20,6 +20,7 @@ use base::seams::Random;
 use base::{CommitTs, Error, ErrorKind};
 use io::sim::{CallKind, Event, Fault, FaultError, SimDisk};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use store::checkpoint::{Checkpoint, Step};
 use store::commit::Applied;
@@ -121,6 +122,7 @@ fn run_session(
         clients,
         checkpoint: None,
         compaction: Compaction::new(),
+        time_ms: store.time_ms(),
         snapshots: Vec::new(),
         number: run.sessions.len() as u64,
     };
@@ -174,6 +176,8 @@ struct Driver<'s> {
     clients: Vec<Client>,
     checkpoint: Option<Checkpoint<'s>>,
     compaction: Compaction,
+    /// The time as the store told it last.
+    time_ms: u64,
     snapshots: Vec<(Snapshot, State)>,
     /// How many sessions there were before: later ones are longer, so that every border is crossed in the end.
     number: u64,
@@ -190,6 +194,7 @@ impl<'s> Driver<'s> {
             }
             // A turn takes a millisecond.
             self.store.tick(Duration::from_millis(turn));
+            self.move_hand()?;
             match self.turn() {
                 Ok(()) => {}
                 Err(Stop::Latched) => {
@@ -225,6 +230,22 @@ impl<'s> Driver<'s> {
     fn enter_marked(&mut self, phase: Phase) {
         self.enter(phase);
         self.session.disk.mark(phase.label());
+    }
+
+    /// Moves the clock by a millisecond; sometimes it jumps, and sometimes it goes back, which nobody may be told.
+    fn move_hand(&mut self) -> Result<(), String> {
+        let hand = &self.workload.hand;
+        match self.random.below(60) {
+            0 => drop(hand.fetch_sub(1 + self.random.below(40), Ordering::SeqCst)),
+            1..4 => drop(hand.fetch_add(1 + self.random.below(100), Ordering::SeqCst)),
+            _ => drop(hand.fetch_add(1, Ordering::SeqCst)),
+        }
+        let (before, now) = (self.time_ms, self.store.time_ms());
+        if now != hand.load(Ordering::SeqCst).max(before) {
+            return Err(format!("the time is {now} after {before}, and the clock says {hand:?}"));
+        }
+        self.time_ms = now;
+        Ok(())
     }
 
     /// Some call will fail, once or from then on.
@@ -334,7 +355,8 @@ impl<'s> Driver<'s> {
         let script = self.workload.script();
         let tx =
             Transaction::begin(self.store, script.options).map_err(|error| self.explain("begin", &error))?;
-        Ok(Client::Active { tx: Box::new(tx), draft: Box::new(self.model.begin()), script, next: 0 })
+        let now = tx.time_ms();
+        Ok(Client::Active { tx: Box::new(tx), draft: Box::new(self.model.begin(now)), script, next: 0 })
     }
 
     fn apply(&mut self, tx: Transaction, draft: &Draft, script: &Script) -> Result<Client, Stop> {
@@ -352,7 +374,7 @@ impl<'s> Driver<'s> {
         };
         let durability = script.options.durability;
         if !draft.is_read_only() {
-            self.model.commit(draft, applied.ts(), script.options.isolation, durability)?;
+            self.model.commit(draft, applied.ts(), script.options.isolation, durability, self.time_ms)?;
         } else if applied.ts() > CommitTs(self.model.last()) {
             return Err(Stop::Wrong(format!(
                 "a transaction that wrote nothing became commit {}",

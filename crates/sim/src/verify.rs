@@ -4,7 +4,7 @@ use crate::history::Run;
 use crate::model::{Bytes, Change, State};
 use crate::perform::first_layout;
 use crate::workload::TABLES;
-use base::seams::Random;
+use base::seams::{Clock, Random};
 use io::sim::SimDisk;
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -31,7 +31,10 @@ pub struct Recovered {
 /// # Errors
 /// What is wrong.
 pub fn recover(disk: &SimDisk, run: &Run, exists: bool, random: &mut Random) -> Result<Recovered, String> {
-    let options = hurried(&run.options, random);
+    // Whatever the clock says at that opening: time goes on from where the checkpoint knows it was.
+    let last_ms = run.options.clock.now_ms();
+    let (clock, _) = Clock::set_by_hand(last_ms.saturating_sub(random.below(2_000)));
+    let options = Options { clock, ..hurried(&run.options, random) };
     let opened = match exists {
         true => store::open(disk.dir(), &options),
         false => store::open_or_create(disk.dir(), &options),
@@ -103,14 +106,15 @@ pub fn read_only(disk: &SimDisk, run: &Run) -> Result<u64, String> {
 
 /// Looks some keys up one by one, and one that is not there.
 fn check_gets(snapshot: &store::Snapshot, state: &State, step: usize) -> Result<(), String> {
-    for (name, key, value) in state.sample(step) {
+    for (name, key, value) in state.sample(step, snapshot.time_ms()) {
         let failed = |error| format!("get from {name}: {error:?}");
         let table = snapshot.table(name).map_err(failed)?.ok_or(format!("get: table {name} is gone"))?;
         let found = snapshot.get(&table, key).map_err(failed)?;
         let absent = snapshot.get(&table, &[key, &b"\0"[..]].concat()).map_err(failed)?;
-        if found.as_deref() != Some(&**value) || absent.is_some() {
+        if found.as_deref() != value.map(|value| &**value) || absent.is_some() {
             return Err(format!("get of {} from {name} is wrong", crate::model::text(key)));
         }
+        let Some(value) = value else { continue };
         let tail = tail_of(snapshot, &table, key, value.len() / 3)
             .map_err(|error| format!("reader of {} from {name}: {error}", crate::model::text(key)))?;
         if tail != value[value.len() / 3..] {
@@ -122,8 +126,9 @@ fn check_gets(snapshot: &store::Snapshot, state: &State, step: usize) -> Result<
 
 /// Looks up, one by one, what was there `before` and was deleted since.
 fn check_gone(snapshot: &store::Snapshot, state: &State, before: &State) -> Result<(), String> {
-    for (name, key, _) in before.sample(1) {
-        if !state.has(name) || state.get(name, key).is_some() {
+    let now = snapshot.time_ms();
+    for (name, key, _) in before.sample(1, now) {
+        if !state.has(name) || state.get(name, key, now).is_some() {
             continue;
         }
         let failed = |error| format!("get from {name}: {error:?}");
@@ -165,13 +170,13 @@ pub fn go_on(recovered: &Recovered, disk: &SimDisk, run: &Run) -> Result<(), Str
         Some(table) => table,
         None => {
             let table = tx.create_table(name, first_layout(name)).map_err(failed)?;
-            draft.change(&Change::Create(name, table.id().0, table.layout()))?;
+            draft.change(&Change::Create(name, table.id().0, table.layout(), None))?;
             table
         }
     };
     let (key, value) = (Bytes::from(&b"afterwards"[..]), Bytes::from(vec![0xAF; 1500]));
     tx.put(&table, &key, &value).map_err(failed)?;
-    draft.change(&Change::Put(name, key, value))?;
+    draft.change(&Change::Put(name, key, value, store.time_ms()))?;
     let applied = tx.apply().map_err(failed)?;
     let ts = store.acknowledge(applied).map_err(failed)?.0;
     if ts != commits + 1 {

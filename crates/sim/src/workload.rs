@@ -3,7 +3,9 @@
 
 use crate::model::Bytes;
 use base::DatabaseId;
-use base::seams::Random;
+use base::seams::{Clock, Random};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use store::{Options, TransactionOptions, WantedLayout};
 use txn::{Durability, Isolation};
@@ -39,6 +41,8 @@ pub enum Op {
     Rename(&'static str, &'static str),
     /// Asks for another layout of a table.
     SetLayout(&'static str, WantedLayout),
+    /// Has a table's entries live for so many milliseconds, or for ever.
+    SetTtl(&'static str, Option<u64>),
     /// Loads many records at once.
     Load(&'static str, Vec<(Bytes, Bytes)>),
     /// Writes what is in memory to runs of the transaction's own.
@@ -65,6 +69,8 @@ pub struct Script {
 pub struct Workload {
     /// What the database is opened with.
     pub options: Options,
+    /// The hand of its clock.
+    pub hand: Arc<AtomicU64>,
     /// How many clients take scripts.
     pub clients: usize,
     random: Random,
@@ -77,7 +83,9 @@ impl Workload {
     /// The workload of `seed`.
     pub fn new(seed: u64) -> Workload {
         let mut random = Random::seeded(seed ^ 0x776f_726b_6c6f_6164);
+        let (clock, hand) = Clock::set_by_hand(1_000_000);
         let options = Options {
+            clock,
             page_bytes: Some(PAGE_BYTES),
             memory_bytes: 1 << 20,
             budget: None,
@@ -95,7 +103,7 @@ impl Workload {
         };
         let clients = 2 + random.below(4) as usize;
         let (keys, drops) = (12 + random.below(60), random.chance(3, 4));
-        Workload { options, clients, keys, values: 0, drops, random }
+        Workload { options, hand, clients, keys, values: 0, drops, random }
     }
 
     /// The next transaction.
@@ -116,7 +124,7 @@ impl Workload {
     fn op(&mut self) -> Op {
         let table = TABLES[self.random.below(TABLES.len() as u64) as usize];
         let key = self.key();
-        match self.random.below(40) {
+        match self.random.below(41) {
             0..17 => Op::Put(table, key, self.value()),
             17..20 => {
                 let (value, piece_bytes) = (self.value(), 1 + self.random.below(3000) as usize);
@@ -142,6 +150,10 @@ impl Workload {
             38 if self.random.chance(1, 3) => Op::Spill,
             38 if self.random.chance(1, 2) => Op::Load(table, self.load()),
             38 if self.drops => Op::Rename(table, TABLES[self.random.below(TABLES.len() as u64) as usize]),
+            39 if self.random.chance(2, 3) => {
+                let ttls = [None, Some(1), Some(20), Some(200), Some(200), Some(5000)];
+                Op::SetTtl(table, ttls[self.random.below(ttls.len() as u64) as usize])
+            }
             _ => Op::Save,
         }
     }

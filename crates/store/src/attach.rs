@@ -15,6 +15,7 @@
 //! counts them before they are absorbed: what a crash leaves of an uncommitted transaction is free. Recovery claims
 //! what it finds in the log.
 
+use crate::ttl::Reading;
 use base::op::{self, Op};
 use base::slots::Reader;
 use base::{CheckpointNo, Error, Result, TableId};
@@ -132,6 +133,8 @@ pub(crate) struct Absorb<'a> {
     pub birth: CheckpointNo,
     /// The first checkpoint in whose view the deltas may lie.
     pub since: CheckpointNo,
+    /// What has expired is taken for deleted.
+    pub reading: Reading,
     pub buffer_bytes: usize,
 }
 
@@ -187,7 +190,7 @@ impl Absorb<'_> {
         let site = Site { pool, reader, space, birth };
         while merge.next(&mut |value| site.retire_value(value))? {
             let (key, value) = merge.entry().expect("the merge is on a record");
-            take(key, value)?;
+            take(key, self.reading.unless_expired(value, &site)?)?;
         }
         Ok(())
     }

@@ -8,10 +8,11 @@
 //!
 //! Either way the records are newer than everything the transaction wrote before, and older than what follows.
 
+use crate::gathered::Admitted;
 use crate::handle::Table;
 use crate::spill;
 use crate::transaction::Transaction;
-use base::{Result, TableId};
+use base::Result;
 use std::cmp::Ordering;
 
 /// What came of the ascending beginning of an input.
@@ -32,48 +33,56 @@ impl Transaction {
         table: &Table,
         records: impl IntoIterator<Item = Result<(K, V)>>,
     ) -> Result<u64> {
-        let id = self.admit(table)?;
+        let of = self.admitted(table)?;
         let mut records = records.into_iter();
         let mut first = Vec::new();
         let mut bytes = 0;
         while bytes <= self.store().shares.write_set_bytes / 4 {
             let Some(record) = records.next().transpose()? else {
                 let count = first.len() as u64;
-                first.iter().try_for_each(|(key, value)| self.put_loaded(id, key, value))?;
+                first
+                    .iter()
+                    .try_for_each(|(key, value): &(K, V)| self.put_in(of, key.as_ref(), value.as_ref()))?;
                 return Ok(count);
             };
             bytes += record.0.as_ref().len() + record.1.as_ref().len();
             first.push(record);
         }
         let mut records = first.into_iter().map(Ok).chain(records);
-        let Ascending { mut loaded, rest } = self.load_ascending(id, &mut records)?;
+        let Ascending { mut loaded, rest } = self.load_ascending(of, &mut records)?;
         for record in rest.map(Ok).into_iter().chain(records) {
             let (key, value) = record?;
-            self.put_loaded(id, &key, &value)?;
+            self.put_in(of, key.as_ref(), value.as_ref())?;
             loaded += 1;
         }
         Ok(loaded)
     }
 
-    fn put_loaded(&mut self, table: TableId, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.put_in(table, key.as_ref(), value.as_ref())
-    }
-
     /// Step 1.
     fn load_ascending<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
-        table: TableId,
+        of: Admitted,
         records: &mut impl Iterator<Item = Result<(K, V)>>,
     ) -> Result<Ascending<(K, V)>> {
         self.spill()?;
         let mut ascending = Ascending { loaded: 0, rest: None };
+        let mut dated = Vec::new();
         let spilled = spill::build(self.store(), &mut |add| {
+            let mut add = |key: &[u8], value: &[u8]| {
+                if !of.reading.is_dated() {
+                    return add(key, value);
+                }
+                dated.clear();
+                dated.extend_from_slice(&self.date());
+                dated.extend_from_slice(value);
+                add(key, &dated)
+            };
             // Held back until its successor is known to be another key.
             let mut last: Option<(K, V)> = None;
             for record in records.by_ref() {
                 let record = record?;
                 self.check_record(record.0.as_ref(), record.1.as_ref())?;
-                if record.1.as_ref().len() > self.store().large_bytes {
+                if of.reading.front_bytes() + record.1.as_ref().len() > self.store().large_bytes {
                     // Too long for a run: it goes to the data file in pieces.
                     ascending.rest = Some(record);
                     break;
@@ -93,7 +102,7 @@ impl Transaction {
             last.map_or(Ok(()), |(key, value)| add(key.as_ref(), value.as_ref()))
         })?;
         if spilled.delta.records.root.is_some() {
-            self.push_spilled(table, spilled)?;
+            self.push_spilled(of.id, spilled)?;
         }
         Ok(ascending)
     }

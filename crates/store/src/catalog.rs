@@ -9,8 +9,15 @@
 //! |---:|---:|---|
 //! | 0 | 4 | table id |
 //! | 4 | 1 | wanted layout: 1 B+tree, 2 LSM |
-//! | 5 | - | reserved for further options: none in format 1 |
+//! | 5 | 0 or 17 | options: none, or those of a table with a TTL |
+//!
+//! | offset | bytes | field of a table with a TTL ([`crate::ttl`]) |
+//! |---:|---:|---|
+//! | 5 | 1 | 1: each of its values begins with its date |
+//! | 6 | 8 | how long an entry lives, in milliseconds, not 0; 2^64 - 1: until it is deleted |
+//! | 14 | 8 | what was put before this time, in milliseconds since 1970, has expired |
 
+use crate::ttl::Ttl;
 use base::codec::{Reader, Writer};
 use base::limits::MAX_TABLE_NAME_BYTES;
 use base::{Error, Result, TableId};
@@ -69,20 +76,28 @@ pub struct TableRow {
     pub id: TableId,
     /// Its layout.
     pub layout: WantedLayout,
+    /// Whether its values have dates, and how long its entries live.
+    pub ttl: Option<Ttl>,
 }
 
 const BTREE_TAG: u8 = 1;
 const LSM_TAG: u8 = 2;
+const TTL_TAG: u8 = 1;
 
 impl TableRow {
     /// The row's value.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(5);
+        let mut out = Vec::with_capacity(22);
         out.put_u32(self.id.0);
         out.put_u8(match self.layout {
             WantedLayout::BTree => BTREE_TAG,
             WantedLayout::Lsm => LSM_TAG,
         });
+        if let Some(ttl) = self.ttl {
+            out.put_u8(TTL_TAG);
+            out.put_u64(ttl.ms);
+            out.put_u64(ttl.floor_ms);
+        }
         out
     }
 
@@ -96,7 +111,13 @@ impl TableRow {
                 LSM_TAG => WantedLayout::Lsm,
                 _ => return None,
             };
-            (id >= TableId::FIRST_USER && reader.is_empty()).then_some(TableRow { id, layout })
+            let ttl = match reader.is_empty() {
+                true => None,
+                false if reader.u8()? == TTL_TAG => Some(Ttl { ms: reader.u64()?, floor_ms: reader.u64()? }),
+                false => return None,
+            };
+            let known = reader.is_empty() && ttl.is_none_or(|ttl| ttl.ms > 0);
+            (id >= TableId::FIRST_USER && known).then_some(TableRow { id, layout, ttl })
         })();
         let name = String::from_utf8_lossy(name);
         row.ok_or_else(|| Error::corruption(format!("catalog row of table {name:?}: {value:02x?} is no row")))
@@ -112,4 +133,31 @@ pub fn check_name(name: &str) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_and_others_are_refused() {
+        let ttl = Ttl { ms: 60_000, floor_ms: 7 };
+        let row = TableRow { id: TableId(16), layout: WantedLayout::Lsm, ttl: Some(ttl) };
+        let plain = TableRow { ttl: None, ..row };
+        let bytes = row.encode();
+        // docs/format.md shows these.
+        assert_eq!(bytes, b"\x10\0\0\0\x02\x01\x60\xea\0\0\0\0\0\0\x07\0\0\0\0\0\0\0");
+        assert_eq!(TableRow::decode(b"t", &bytes).unwrap(), row);
+        assert_eq!(TableRow::decode(b"t", &plain.encode()).unwrap(), plain);
+        for cut in (0..bytes.len()).filter(|cut| *cut != 5) {
+            assert!(TableRow::decode(b"t", &bytes[..cut]).is_err(), "cut at {cut}");
+        }
+        for (at, byte) in [(5, 2), (5, 0), (4, 3)] {
+            let mut forged = bytes.clone();
+            forged[at] = byte;
+            assert!(TableRow::decode(b"t", &forged).is_err(), "{byte} at {at}");
+        }
+        let never = TableRow { ttl: Some(Ttl { ms: 0, floor_ms: 0 }), ..row };
+        assert!(TableRow::decode(b"t", &never.encode()).is_err());
+    }
 }

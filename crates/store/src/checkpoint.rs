@@ -4,7 +4,8 @@
 //! 2. *Sync the log* through the seal: a memtable is merged only when all of it is visible and durable
 //!    (invariant 5).
 //! 3. *Absorb*, a table a step: the layout says how. New pages go to free places only (invariant 3).
-//! 4. *Compact*, a slice of an LSM table a step, as long as the quota lasts (see [`crate::lsm`]).
+//! 4. *Compact*, a slice of an LSM table a step, as long as the quota lasts (see [`crate::lsm`]); then *sweep* tables
+//!    with a TTL for what has expired (see `crate::sweep`).
 //! 5. *Relocate*, a table a step, if much of the file is free: some of what lies at its end moves (`relocate`).
 //! 6. *Physical rows* of the changed tables, in their own tree.
 //! 7. *Space map*: its changed chunks, copy-on-write like the pages.
@@ -29,7 +30,9 @@ use crate::pacing::Merging;
 use crate::relocate::Moves;
 use crate::store::Store;
 use crate::superblock::Superblock;
+use crate::sweep::Sweeps;
 use crate::tables::{Layout, Tables};
+use crate::ttl::Reading;
 use crate::view::SealedMemtable;
 use base::budget::Charge;
 use base::phases::{self, Phase};
@@ -37,7 +40,9 @@ use base::slots::Reader;
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, ErrorKind, Result, TableId};
 use memtable::{Found, Memtable};
+use page::Value;
 use run::{Editor, Run, Site};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -106,6 +111,9 @@ pub struct Checkpoint<'s> {
     pub(crate) to_absorb: VecDeque<TableId>,
     pub(crate) to_compact: VecDeque<TableId>,
     pub(crate) quota: Quota,
+    pub(crate) sweeps: Sweeps,
+    /// The time by which it drops what has expired, once it met a table with a TTL.
+    pub(crate) dropping_at_ms: OnceCell<u64>,
     /// The changed tables, each with the keys of the rows that it had.
     changed: BTreeMap<TableId, Vec<Vec<u8>>>,
     pub(crate) moves: Option<Moves>,
@@ -182,8 +190,8 @@ impl Store {
         self.checkpoint_over(last, base, sealed, &tables, None).map(Some)
     }
 
-    /// Begins a checkpoint of everything committed so far that also moves pages, even if there is nothing to absorb.
-    pub(crate) fn begin_moving_checkpoint(&self, moves: Moves) -> Result<Checkpoint<'_>> {
+    /// Begins a checkpoint of everything committed so far, even if there is nothing to absorb, that may also move pages.
+    pub(crate) fn begin_moving_checkpoint(&self, moves: Option<Moves>) -> Result<Checkpoint<'_>> {
         let last = lock(&self.checkpoint);
         self.check_open()?;
         self.latch.check()?;
@@ -200,7 +208,7 @@ impl Store {
             None => (committer.last, self.log.end()),
         };
         drop(committer);
-        self.checkpoint_over(last, base, sealed, &tables, Some(moves))
+        self.checkpoint_over(last, base, sealed, &tables, moves)
     }
 
     /// A checkpoint that absorbs `sealed`, newest first, and is the base from (timestamp, log position) on.
@@ -233,6 +241,8 @@ impl Store {
             to_absorb: written.into_iter().collect(),
             to_compact: VecDeque::new(),
             quota: Quota { bytes: 0, wholly: false },
+            sweeps: Sweeps::default(),
+            dropping_at_ms: OnceCell::new(),
             changed: BTreeMap::new(),
             moves,
             step: Step::SyncLog,
@@ -326,9 +336,10 @@ impl Checkpoint<'_> {
                 }
                 self.to_compact = self.due_for_compaction()?;
                 self.expect_compaction()?;
+                self.plan_sweeps()?;
             }
             Step::Compact => {
-                if self.compact_next()? {
+                if self.compact_next()? || self.sweep_next()? {
                     return Ok(self.step);
                 }
             }
@@ -348,6 +359,7 @@ impl Checkpoint<'_> {
             Step::SyncData => store.sync_data()?,
             Step::Superblock => {
                 self.next.log_synced = store.log.synced();
+                self.next.time_ms = store.time.latest_ms();
                 self.next.next_table = TableId(store.next_table.load(Ordering::SeqCst));
                 self.next.write(&*store.data).map_err(latching)?;
             }
@@ -414,6 +426,11 @@ impl Checkpoint<'_> {
         }
     }
 
+    /// The last commit that is in the runs when it is done.
+    pub(crate) fn absorbed(&self) -> CommitTs {
+        self.next.absorbed
+    }
+
     /// What is absorbed, oldest first.
     pub(crate) fn sealed(&self) -> &[SealedMemtable] {
         &self.sealed
@@ -439,6 +456,7 @@ impl Checkpoint<'_> {
     /// Oldest first: memtables in one session of the editor, until attached runs lie between.
     fn absorb_in_run(&self, mut run: Run, table: TableId) -> Result<Run> {
         let store = self.store;
+        let reading = self.reading(table)?;
         let has_runs =
             |sealed: &SealedMemtable| sealed.attached.as_ref().is_some_and(|a| !a.of(table).is_empty());
         for sealed in self.sealed.chunk_by(|_, next| !has_runs(next)) {
@@ -449,6 +467,7 @@ impl Checkpoint<'_> {
                     space: &store.space,
                     birth: self.next.checkpoint,
                     since: attached_since(self.next.checkpoint),
+                    reading,
                     buffer_bytes: self.buffer_bytes(),
                 };
                 let (absorbed, counters) = absorb.absorb(run, table, attached)?;
@@ -456,9 +475,9 @@ impl Checkpoint<'_> {
                 run = absorbed;
             }
             run = self.edit(run, table, |editor| {
-                sealed
-                    .iter()
-                    .try_for_each(|sealed| absorb_memtable(editor, &sealed.memtable, table, &store.merging))
+                sealed.iter().try_for_each(|sealed| {
+                    absorb_memtable(editor, &sealed.memtable, table, reading, &store.merging)
+                })
             })?;
         }
         Ok(run)
@@ -538,6 +557,7 @@ fn absorb_memtable(
     editor: &mut Editor<'_>,
     memtable: &Memtable,
     table: TableId,
+    reading: Reading,
     progress: &Merging,
 ) -> Result<()> {
     let mut read = 0;
@@ -550,6 +570,8 @@ fn absorb_memtable(
     cursor.seek_first();
     while let Some((key, found)) = cursor.entry() {
         match found {
+            Found::Value(value) if reading.has_expired(Value::Inline(value))? => editor.remove(key)?,
+            Found::Large(large) if !reading.is_alive(large) => editor.remove(key)?,
             Found::Value(value) => editor.put(key, value)?,
             Found::Large(large) => {
                 kept.insert(large.ptr.unit());
@@ -563,7 +585,7 @@ fn absorb_memtable(
             progress.advance(PROGRESS_RECORDS);
         }
     }
-    // Replaced or deleted before any checkpoint came.
+    // Replaced, deleted or expired before any checkpoint came.
     for large in memtable.large_refs(table) {
         if !kept.contains(&large.ptr.unit()) {
             editor.retire_large(large)?;

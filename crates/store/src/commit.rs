@@ -26,6 +26,7 @@ use crate::options::MAX_SEALED;
 use crate::recent::Recent;
 use crate::spill::Spills;
 use crate::store::Store;
+use crate::ttl::{Ttl, stamp_floors};
 use crate::view::{SealedMemtable, oldest_writing_view};
 use crate::write_set::WriteSet;
 use base::budget::Holder;
@@ -61,6 +62,10 @@ pub(crate) struct Committer {
     pub unsynced: VecDeque<(CommitTs, Lsn)>,
     /// What was committed since the database was opened, by table.
     pub written: BTreeMap<TableId, Written>,
+    /// Whether every row of the catalog is known: the log was replayed to its end.
+    pub may_drop: bool,
+    /// The time by which the newest checkpoint drops what has expired.
+    pub dropping_at_ms: u64,
 }
 
 /// Commits to a table, and the puts, deletes and range deletes in them.
@@ -76,7 +81,18 @@ impl Committer {
     /// A committer that goes on from `last`.
     pub fn new(open: Arc<Memtable>, opened_at: Lsn, writer: Writer, last: CommitTs) -> Self {
         let (history, unsynced, written) = (Vec::new(), VecDeque::new(), BTreeMap::new());
-        Committer { writer, open, opened_at, last, history, history_floor: CommitTs(0), unsynced, written }
+        Committer {
+            writer,
+            open,
+            opened_at,
+            last,
+            history,
+            history_floor: CommitTs(0),
+            unsynced,
+            written,
+            may_drop: false,
+            dropping_at_ms: 0,
+        }
     }
 
     /// What was committed lately, for validation.
@@ -106,6 +122,8 @@ pub(crate) struct Request<'a> {
     pub reader: &'a Reader,
     /// What it spilled.
     pub spills: Option<Box<Spills>>,
+    /// The tables to which it gives a TTL, with what they had when it began.
+    pub ttls_before: &'a [(TableId, Ttl)],
 }
 
 /// A commit that is in the log and the memtable, and not acknowledged yet.
@@ -272,6 +290,9 @@ impl Store {
     /// latch nothing is freed.
     pub(crate) fn append(&self, request: &mut Request<'_>, ts: CommitTs) -> Result<Lsn> {
         stamp(request.record, ts);
+        if !request.ttls_before.is_empty() {
+            stamp_floors(request.record, request.ttls_before, self.time.now_ms());
+        }
         let end = self.log.append(request.record).map_err(|cause| self.append_failed(cause))?;
         request.writes.committed_large().for_each(|value| value.publish());
         Ok(end)

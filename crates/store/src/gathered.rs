@@ -4,6 +4,7 @@
 //! are boxed: a transaction is moved several times from its beginning to its end.
 
 use crate::handle::Table;
+use crate::ttl::Reading;
 use crate::write_set::WriteSet;
 use base::TableId;
 use std::cell::RefCell;
@@ -25,6 +26,8 @@ pub(crate) struct Admitted {
     pub id: TableId,
     /// The snapshot has nothing of it: a look-up need not go there.
     pub blank: bool,
+    /// How its values are read.
+    pub reading: Reading,
     /// Its row was found, and nothing that the transaction did since can have changed that.
     pub good: bool,
 }
@@ -39,6 +42,8 @@ pub(crate) struct Gathered {
     pub tables: RefCell<Vec<(Table, Admitted)>>,
     /// The commit record.
     pub record: Vec<u8>,
+    /// A value with its date in front.
+    pub dated: Vec<u8>,
 }
 
 impl Gathered {
@@ -55,6 +60,8 @@ impl Gathered {
         self.tables.get_mut().clear();
         self.record.clear();
         self.record.shrink_to(KEPT_RECORD_BYTES);
+        self.dated.clear();
+        self.dated.shrink_to(KEPT_RECORD_BYTES);
         let mut emptied = Some(self);
         let _ = EMPTIED.try_with(|kept| {
             if let Ok(mut kept) = kept.try_borrow_mut()

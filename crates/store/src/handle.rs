@@ -3,9 +3,11 @@
 use crate::catalog::{TableRow, WantedLayout};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
+use crate::ttl::Reading;
 use base::{CommitTs, DatabaseId, Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A table of one database. Cheap to clone; good until the table is dropped or renamed.
 #[derive(Clone, Debug)]
@@ -18,7 +20,7 @@ struct Inner {
     database: DatabaseId,
     name: String,
     row: TableRow,
-    /// A commit as of which the row is known to be in the catalog; 0 for a table that is not committed yet.
+    /// A commit as of which this very row is known to be in the catalog; 0 for a table that is not committed yet.
     known_at: AtomicU64,
 }
 
@@ -54,6 +56,16 @@ impl Table {
         self.inner.row.layout
     }
 
+    /// How long its entries lived when this handle was made; `None`: they do not expire.
+    pub fn ttl(&self) -> Option<Duration> {
+        self.inner.row.ttl?.duration()
+    }
+
+    /// The row as this handle has it.
+    pub(crate) fn row(&self) -> TableRow {
+        self.inner.row
+    }
+
     /// Whether `other` is a handle of the same table under the same name.
     #[inline]
     pub(crate) fn is(&self, other: &Table) -> bool {
@@ -63,14 +75,20 @@ impl Table {
                 && self.name() == other.name())
     }
 
-    /// Checks that the table is in the catalog as `snapshot` sees it. If no commit touched the catalog since this
-    /// handle was last checked, that is two comparisons; else a look-up.
+    /// Checks that the table is in the catalog as `snapshot` sees it, and answers how that reads its values. If no
+    /// commit touched the catalog since this handle was last checked, that is two comparisons; else a look-up.
     #[inline]
-    pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<()> {
-        if self.is_known_to(snapshot) { Ok(()) } else { self.look_up(snapshot) }
+    pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<Reading> {
+        if self.is_known_to(snapshot) { Ok(self.reading(snapshot)) } else { self.look_up(snapshot) }
     }
 
-    /// Whether no commit touched the catalog since this handle was found good, so that no look-up is needed.
+    /// How `snapshot`, which this handle is known to, reads the table's values.
+    #[inline]
+    pub(crate) fn reading(&self, snapshot: &Snapshot) -> Reading {
+        Reading::at(self.inner.row.ttl, || snapshot.time_ms())
+    }
+
+    /// Whether no commit touched the catalog since this handle's row was found there, so that no look-up is needed.
     #[inline]
     pub(crate) fn is_known_to(&self, snapshot: &Snapshot) -> bool {
         let store = snapshot.store();
@@ -83,20 +101,24 @@ impl Table {
     }
 
     #[cold]
-    fn look_up(&self, snapshot: &Snapshot) -> Result<()> {
+    fn look_up(&self, snapshot: &Snapshot) -> Result<Reading> {
         self.check_database(snapshot.store())?;
-        self.check_row(snapshot.get_in(TableId::CATALOG, self.name().as_bytes())?.as_deref())?;
-        if snapshot.store().catalog_changed.load(Ordering::SeqCst) <= snapshot.ts().0 {
+        let row = snapshot.get_in(TableId::CATALOG, Reading::Plain, self.name().as_bytes())?;
+        let found = self.check_row(row.as_deref())?;
+        // A handle that is older than the table's TTL looks up what that is now, each time.
+        let is_ours = found.ttl == self.inner.row.ttl;
+        if is_ours && snapshot.store().catalog_changed.load(Ordering::SeqCst) <= snapshot.ts().0 {
             // Relaxed: as where it is loaded.
             self.inner.known_at.store(snapshot.ts().0, Ordering::Relaxed);
         }
-        Ok(())
+        Ok(Reading::at(found.ttl, || snapshot.time_ms()))
     }
 
-    /// Checks it against a row of its name that a transaction wrote itself; `None`: that it deleted.
-    pub(crate) fn check_written(&self, store: &Store, row: Option<&[u8]>) -> Result<()> {
-        self.check_database(store)?;
-        self.check_row(row)
+    /// Checks it against a row of its name that a transaction over `snapshot` wrote itself; `None`: that it deleted.
+    pub(crate) fn check_written(&self, snapshot: &Snapshot, row: Option<&[u8]>) -> Result<Reading> {
+        self.check_database(snapshot.store())?;
+        let found = self.check_row(row)?;
+        Ok(Reading::at(found.ttl, || snapshot.time_ms()))
     }
 
     fn check_database(&self, store: &Store) -> Result<()> {
@@ -106,12 +128,18 @@ impl Table {
         Err(Error::invalid(format!("table {:?} belongs to another database", self.name())))
     }
 
-    fn check_row(&self, row: Option<&[u8]>) -> Result<()> {
+    /// Of a table that was given dates since, this handle is none any more: its bytes mean something else.
+    fn check_row(&self, row: Option<&[u8]>) -> Result<TableRow> {
         let found = row.map(|row| TableRow::decode(self.name().as_bytes(), row)).transpose()?;
-        if found.is_some_and(|found| found.id == self.id()) {
-            return Ok(());
+        let is_same =
+            |found: &TableRow| found.id == self.id() && found.ttl.is_some() == self.inner.row.ttl.is_some();
+        if let Some(found) = found.filter(is_same) {
+            return Ok(found);
         }
-        let message = format!("table {:?} does not exist (dropped, renamed, or not made yet)", self.name());
+        let message = format!(
+            "table {:?} does not exist (dropped, renamed, given a TTL, or not made yet)",
+            self.name()
+        );
         Err(Error::new(ErrorKind::Missing, message))
     }
 }

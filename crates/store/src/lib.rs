@@ -4,7 +4,7 @@
 //! * [`view`]: what a reader sees and when the old may go; [`snapshot`]: a read; `lease`: why it costs nothing;
 //!   [`expiry`]: what long readers keep, and for how long.
 //!   `resident`: a read that does not wait.
-//! * [`transaction`]: reads and writes of one's own, over [`write_set`] and [`merge`].
+//! * [`transaction`]: reads and writes of one's own, over [`write_set`] and [`merge`]; `table_changes`: of whole tables.
 //! * [`commit`]: the one path in, in nine steps; [`large`]: values that are written before it; `value_writer` and
 //!   `value_reader`: their users.
 //! * `spill`: writes that do not fit memory; [`attach`] and `apply_spilled`: what becomes of them; `bulk_load`.
@@ -13,6 +13,7 @@
 //!   what a checkpoint makes of the second one; [`relocate`]: making the data file shorter.
 //! * [`recovery`]: opening and creating; `replay`: from the log to memtables again; [`superblock`]: where it begins.
 //! * [`pinned`]: everything that one commit sees, to be copied; [`rebuild`]: a database made of such a copy.
+//! * [`ttl`]: entries that live for a time; `sweep`: finding those that have lived it.
 //! * [`pacing`]: how fast writers may go.
 //! * [`memory`]: what all of it takes of the budget, and what gives way when there is none.
 //! * [`catalog`]: names of tables; [`check`]: whether everything is as it should be; [`stats`]: how much of it;
@@ -60,8 +61,11 @@ mod spill;
 pub mod stats;
 pub mod store;
 pub mod superblock;
+mod sweep;
+mod table_changes;
 pub mod tables;
 pub mod transaction;
+pub mod ttl;
 mod value_reader;
 mod value_writer;
 pub mod view;

@@ -1,6 +1,7 @@
 //! What a database is opened with.
 
 use base::budget::Budget;
+use base::seams::Clock;
 use base::{DatabaseId, limits};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub struct Options {
     pub write_set_bytes: Option<usize>,
     /// The identity of a new database; `None`: drawn at random. For simulations, which must repeat themselves.
     pub database: Option<DatabaseId>,
+    /// The clock by which entries of tables with a TTL expire.
+    pub clock: Clock,
     /// Beside other openers of the same kind, and without a write of any sort.
     pub read_only: bool,
 }
@@ -68,6 +71,7 @@ impl Default for Options {
             fan: crate::lsm::plan::FAN,
             write_set_bytes: None,
             database: None,
+            clock: Clock::System,
             read_only: false,
         }
     }

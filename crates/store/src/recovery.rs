@@ -27,6 +27,7 @@ use crate::replay::Survey;
 use crate::store::{Store, Tallies};
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Rows, Tables};
+use crate::ttl::Time;
 use crate::view::{OpenMemtable, View, Views};
 use base::budget::{Account, Budget, Holder, Member};
 use base::phases::{self, Phase};
@@ -161,6 +162,7 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
         fork: 0,
         space: SpaceRoot::EMPTY,
         physical: Run::EMPTY,
+        time_ms: 0,
     };
     // Both slots take their room now: a superblock that found the disk full would latch the database.
     data.write_at(&[0; RESERVED_UNITS as usize * limits::UNIT_BYTES], 0)?;
@@ -313,6 +315,7 @@ impl Parts {
             log,
             views: Views::new(view),
             clocks,
+            time: Time::new(options.clock.clone(), self.superblock.time_ms),
             latch: if options.read_only { Latch::read_only() } else { Latch::default() },
             space: Mutex::new(self.space),
             large_bytes: options.large_bytes,
@@ -324,6 +327,7 @@ impl Parts {
             checkpoint: Mutex::new(self.superblock),
             relocation: Mutex::default(),
             wanted: Wanted::default(),
+            swept: Mutex::default(),
             compacted: AtomicU32::new(0),
             slice_bytes: options.slice_bytes.min(SLICE_MEMTABLES * shares.seal_bytes as u64),
             fan: options.fan,

@@ -6,7 +6,8 @@
 //!
 //! * Any checkpoint moves something, if more than half of a file of over `LEAST_UNITS` is free: at most
 //!   `ROUND_UNITS` units, after looking at no more than `ROUND_PARENTS` parents of leaves.
-//! * A [`Compaction`] is a row of checkpoints that merge the runs of each LSM table into one, then move more each, pack
+//! * A [`Compaction`] is a row of checkpoints that merge the runs of each LSM table into one, then drop what has expired
+//!   (`crate::sweep`), then move more each, pack
 //!   leaves on their way, and go on until nothing is gained any more. What is left in the end is gaps that no page fits
 //!   into, and what lies before values in pieces, which stay where they are.
 //!
@@ -156,6 +157,8 @@ pub struct Compaction {
     rounds_left: u64,
     /// Slices of LSM tables that may still be merged, likewise; `None`: none has been.
     slices_left: Option<u64>,
+    /// Whether the sweep for what has expired has begun.
+    sweeps: bool,
 }
 
 impl Compaction {
@@ -171,6 +174,9 @@ impl Compaction {
     /// As [`Store::begin_checkpoint`].
     pub fn next_round<'s>(&mut self, store: &'s Store) -> Result<Option<Checkpoint<'s>>> {
         if let Some(round) = self.next_slice(store)? {
+            return Ok(Some(round));
+        }
+        if let Some(round) = self.next_sweep(store)? {
             return Ok(Some(round));
         }
         let space = lock(&store.space).stats();
@@ -190,7 +196,7 @@ impl Compaction {
             lock(&store.relocation).next = None;
         }
         self.rounds_left -= 1;
-        store.begin_moving_checkpoint(Moves::compacting(space, self.passes == 1)).map(Some)
+        store.begin_moving_checkpoint(Some(Moves::compacting(space, self.passes == 1))).map(Some)
     }
 
     /// Before anything is moved, each LSM table becomes one run.
@@ -208,6 +214,19 @@ impl Compaction {
                 })
             }
         }
+    }
+
+    /// Then, once, what has expired goes.
+    fn next_sweep<'s>(&mut self, store: &'s Store) -> Result<Option<Checkpoint<'s>>> {
+        if !std::mem::replace(&mut self.sweeps, true) {
+            store.begin_sweeping()?;
+        }
+        if !store.is_sweeping() {
+            return Ok(None);
+        }
+        let mut round = store.begin_moving_checkpoint(None)?;
+        round.sweep_on();
+        Ok(Some(round))
     }
 
     fn is_over(&self, space: SpaceStats) -> bool {

@@ -98,6 +98,7 @@ impl Store {
                 .record(follow.payload(), follow.end())
                 .map_err(|error| error.within(format!("replaying the log from LSN {lsn}")))?;
         }
+        lock(&self.committer).may_drop = true;
         Ok(())
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::handle::Table;
 use crate::snapshot::Snapshot;
+use crate::ttl::Reading;
 use base::{ErrorKind, Result, TableId};
 use memtable::Found;
 use page::Value;
@@ -22,6 +23,12 @@ pub enum Resident<T> {
     WouldWait,
 }
 
+impl Resident<Vec<u8>> {
+    fn of(value: Option<&[u8]>) -> Self {
+        value.map_or(Resident::Absent, |value| Resident::Found(value.to_vec()))
+    }
+}
+
 impl Snapshot {
     /// A copy of the value of `key`, if memory alone can tell.
     #[inline]
@@ -29,13 +36,13 @@ impl Snapshot {
         if !table.is_known_to(self) {
             return Ok(Resident::WouldWait);
         }
-        match self.get_resident_in(table.id(), key) {
+        match self.get_resident_in(table.id(), table.reading(self), key) {
             Err(error) if error.kind() == ErrorKind::WouldWait => Ok(Resident::WouldWait),
             told => told,
         }
     }
 
-    fn get_resident_in(&self, table: TableId, key: &[u8]) -> Result<Resident<Vec<u8>>> {
+    fn get_resident_in(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Resident<Vec<u8>>> {
         self.count_get(table);
         let mut call = self.call()?.without_waiting();
         let view = self.view(&call);
@@ -43,14 +50,14 @@ impl Snapshot {
             return Ok(Resident::WouldWait);
         }
         match self.in_memtables(view, table, key) {
-            Some(Found::Value(value)) => return Ok(Resident::Found(value.to_vec())),
+            Some(Found::Value(value)) => return Ok(Resident::of(reading.value(value)?)),
             Some(Found::Large(_)) => return Ok(Resident::WouldWait),
             Some(Found::Deleted) => return Ok(Resident::Absent),
             None => {}
         }
         let leaf = self.in_runs(&mut call, table, key)?;
         Ok(match leaf.as_ref().map(|leaf| leaf.value()) {
-            Some(Value::Inline(value)) => Resident::Found(value.to_vec()),
+            Some(Value::Inline(value)) => Resident::of(reading.value(value)?),
             Some(Value::Large(_)) => Resident::WouldWait,
             Some(Value::Deleted) | None => Resident::Absent,
         })

@@ -1,14 +1,17 @@
 //! Records in order: a span of keys, and a cursor over it.
 
+use crate::gathered::Admitted;
 use crate::merge::layers::MemtableLayer;
 use crate::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
 use crate::snapshot::Snapshot;
 use crate::spill::Spills;
+use crate::ttl::Reading;
 use crate::value_reader::{Located, ValueReader};
 use crate::write_set::WriteSet;
 use base::slots::{Aside, Reader};
 use base::{PagePtr, Result, TableId, keys};
 use memtable::Memtable;
+use page::Value;
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -152,6 +155,8 @@ impl Drop for Steps<'_> {
 pub struct Cursor<'a> {
     merged: Merged<Upper<'a>, RunLayer<'a>>,
     snapshot: &'a Snapshot,
+    /// How values are read; what has expired is passed over.
+    reading: Reading,
     /// Own writes, and of which table.
     own: Option<(&'a WriteSet, TableId)>,
     span: Span,
@@ -174,8 +179,13 @@ impl fmt::Debug for Cursor<'_> {
 type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn over_snapshot(snapshot: &'a Snapshot, table: TableId, span: Span) -> Result<Self> {
-        Self::new(snapshot, Vec::new(), None, table, span)
+    pub(crate) fn over_snapshot(
+        snapshot: &'a Snapshot,
+        table: TableId,
+        reading: Reading,
+        span: Span,
+    ) -> Result<Self> {
+        Self::new(snapshot, Vec::new(), None, table, reading, span)
     }
 
     pub(crate) fn over_transaction(
@@ -183,7 +193,7 @@ impl<'a> Cursor<'a> {
         writes: &'a WriteSet,
         spills: Option<&Spills>,
         reads: Option<&'a RefCell<ReadSet>>,
-        table: TableId,
+        Admitted { id: table, reading, .. }: Admitted,
         span: Span,
     ) -> Result<Self> {
         writes.sort(table);
@@ -192,7 +202,7 @@ impl<'a> Cursor<'a> {
         let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
         let spilled = spills.into_iter().flat_map(|spills| spills.of(table));
         own.extend(spilled.map(|spilled| DeltaLayer::new(&spilled.delta, pool, reader).into()));
-        let mut cursor = Self::new(snapshot, own, track, table, span)?;
+        let mut cursor = Self::new(snapshot, own, track, table, reading, span)?;
         cursor.own = Some((writes, table));
         Ok(cursor)
     }
@@ -203,6 +213,7 @@ impl<'a> Cursor<'a> {
         mut uppers: Vec<Upper<'a>>,
         track: Option<Track<'a>>,
         table: TableId,
+        reading: Reading,
         span: Span,
     ) -> Result<Self> {
         // SAFETY: the view is lent to `merged` alone, whose records are lent for the length of a borrow of this
@@ -224,7 +235,7 @@ impl<'a> Cursor<'a> {
         let merged = Merged::new(uppers, lower);
         let (place, large) = (Place::Fresh, None);
         let steps = Steps { reader, table, taken: 0 };
-        Ok(Cursor { merged, snapshot, own: None, span, place, track, large, steps, _call: call })
+        Ok(Cursor { merged, snapshot, reading, own: None, span, place, track, large, steps, _call: call })
     }
 
     #[inline]
@@ -237,7 +248,7 @@ impl<'a> Cursor<'a> {
     pub fn current(&self) -> Lent<'_> {
         let (key, item) = self.entry()?;
         match item {
-            Item::Value(value) => Some((key, value)),
+            Item::Value(stored) => Some((key, self.reading.value(stored).ok()??)),
             Item::Large(_) | Item::Deleted => Some((key, self.large.as_deref()?)),
         }
     }
@@ -250,8 +261,8 @@ impl<'a> Cursor<'a> {
     /// The length of the current value, in bytes, without reading it.
     pub fn value_len(&self) -> Option<u64> {
         match self.entry()?.1 {
-            Item::Value(value) => Some(value.len() as u64),
-            Item::Large(large) => Some(large.len_bytes),
+            Item::Value(stored) => Some((stored.len() - self.reading.front_bytes().min(stored.len())) as u64),
+            Item::Large(large) => Some(large.len_bytes.saturating_sub(self.reading.front_bytes() as u64)),
             Item::Deleted => None,
         }
     }
@@ -260,7 +271,7 @@ impl<'a> Cursor<'a> {
     pub fn value(&mut self) -> Result<Option<&[u8]>> {
         if let (None, Some((_, Item::Large(large)))) = (&self.large, self.entry()) {
             self.snapshot.check_held()?;
-            self.large = Some(self.snapshot.store().read_large(large)?);
+            self.large = Some(self.reading.whole(self.snapshot.store().read_large(large)?));
         }
         Ok(self.current().map(|(_, value)| value))
     }
@@ -269,14 +280,17 @@ impl<'a> Cursor<'a> {
     pub fn value_reader(&self) -> Result<Option<ValueReader>> {
         let Some((key, item)) = self.entry() else { return Ok(None) };
         let (located, own) = match item {
-            Item::Value(value) => (Located::Bytes(value.to_vec()), None),
+            Item::Value(stored) => match self.reading.value(stored)? {
+                Some(value) => (Located::Bytes(value.to_vec()), None),
+                None => return Ok(None),
+            },
             Item::Large(large) => {
                 match self.own.map(|(writes, table)| writes.large(table, key)) {
                     // It may be the transaction's own, of a run that goes with it; and is not long then.
                     Some(None) if large.ptr.flags() & PagePtr::IN_PIECES == 0 => {
-                        (Located::Bytes(self.snapshot.store().read_large(large)?), None)
+                        (Located::Bytes(self.reading.whole(self.snapshot.store().read_large(large)?)), None)
                     }
-                    guard => (Located::Large(large), guard.flatten().cloned()),
+                    guard => (Located::Large(large, self.reading.front_bytes()), guard.flatten().cloned()),
                 }
             }
             Item::Deleted => return Ok(None),
@@ -351,10 +365,17 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn arrive_forward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
-        let on = self.settle(moved)?;
+        let mut on = self.settle(moved)?;
         // An open end needs no look at the key.
-        let within = |end| self.merged.entry().is_some_and(|(key, _)| key < end);
-        let is_on = on && self.span.end.as_deref().is_none_or(within);
+        let within = |cursor: &Self| {
+            let within = |end| cursor.merged.entry().is_some_and(|(key, _)| key < end);
+            cursor.span.end.as_deref().is_none_or(within)
+        };
+        while self.reading.is_dated() && on && within(self) && self.is_on_expired()? {
+            let moved = self.merged.next();
+            on = self.settle(moved)?;
+        }
+        let is_on = on && within(self);
         self.place = if is_on { Place::On } else { Place::AfterLast };
         if self.track.is_some() {
             self.track_forward(fresh);
@@ -364,14 +385,32 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn arrive_backward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
-        let on = self.settle(moved)?;
-        let within = |start| self.merged.entry().is_some_and(|(key, _)| key >= start);
-        let is_on = on && (self.span.start.is_empty() || within(&self.span.start[..]));
+        let mut on = self.settle(moved)?;
+        let within = |cursor: &Self| {
+            let start = &cursor.span.start[..];
+            start.is_empty() || cursor.merged.entry().is_some_and(|(key, _)| key >= start)
+        };
+        while self.reading.is_dated() && on && within(self) && self.is_on_expired()? {
+            let moved = self.merged.prev();
+            on = self.settle(moved)?;
+        }
+        let is_on = on && within(self);
         self.place = if is_on { Place::On } else { Place::BeforeFirst };
         if self.track.is_some() {
             self.track_backward(fresh);
         }
         Ok(())
+    }
+
+    /// Whether the entry is to be passed over. After an error the cursor is fresh.
+    #[cold]
+    fn is_on_expired(&mut self) -> Result<bool> {
+        let value = match self.merged.entry() {
+            Some((_, Item::Value(stored))) => Value::Inline(stored),
+            Some((_, Item::Large(large))) => Value::Large(large),
+            Some((_, Item::Deleted)) | None => return Ok(false),
+        };
+        self.reading.has_expired(value).inspect_err(|_| self.place = Place::Fresh)
     }
 
     /// A failed move leaves the cursor fresh.
@@ -391,16 +430,19 @@ impl<'a> Cursor<'a> {
         if self.place != Place::On {
             return Ok(None);
         }
-        let Cursor { merged, snapshot, place, large, .. } = self;
+        let Cursor { merged, snapshot, reading, place, large, .. } = self;
         let Some((key, item)) = merged.entry() else { return Ok(None) };
         let value = match item {
-            Item::Value(value) => value,
+            Item::Value(stored) => match reading.value(stored)? {
+                Some(value) => value,
+                None => return Ok(None),
+            },
             Item::Large(reference) => {
                 let read = snapshot.store().read_large(reference);
                 if read.is_err() {
                     *place = Place::Fresh;
                 }
-                large.insert(read?)
+                large.insert(reading.whole(read?))
             }
             Item::Deleted => return Ok(None),
         };

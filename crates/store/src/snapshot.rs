@@ -11,15 +11,16 @@ use crate::scan::{Cursor, Span};
 use crate::spill;
 use crate::store::Store;
 use crate::tables::Tables;
+use crate::ttl::Reading;
 use crate::value_reader::{Located, ValueReader};
 use crate::view::{HeldView, Purpose, View};
 use base::latency::{Cause, SAMPLE_EVERY};
 use base::seams::Stopwatch;
 use base::slots::{Aside, EpochGuard, Reader};
-use base::{CommitTs, Error, ErrorKind, Result, TableId};
+use base::{CommitTs, Error, ErrorKind, LargeRef, Result, TableId};
 use memtable::Found;
 use page::Value;
-use run::{Leaf, PinnedRecord};
+use run::Leaf;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -34,6 +35,8 @@ pub struct Snapshot {
     lease: Option<Box<Lease>>,
     view: HeldView,
     ts: CommitTs,
+    /// The time, once it was asked for. 0: it was not yet.
+    time_ms: Cell<u64>,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -49,7 +52,16 @@ impl Snapshot {
             Purpose::Write => store.views.acquire(lease.reader(), || store.clocks.applied(), purpose),
         };
         lease.reader().note_ts(ts.0);
-        Ok(Snapshot { lease: Some(lease), view, ts, not_sync: PhantomData })
+        Ok(Snapshot { lease: Some(lease), view, ts, time_ms: Cell::new(0), not_sync: PhantomData })
+    }
+
+    /// The time by which it knows what has expired, in milliseconds since 1970. The clock is asked once: here, or when
+    /// the first table with a TTL is read.
+    pub fn time_ms(&self) -> u64 {
+        if self.time_ms.get() == 0 {
+            self.time_ms.set(self.store().time.now_ms());
+        }
+        self.time_ms.get()
     }
 
     /// The last commit that it sees.
@@ -128,7 +140,13 @@ impl Snapshot {
     }
 
     /// Where the value of `key` is, in a view that has attached runs between its memtables.
-    fn locate_through(&self, view: &View, table: TableId, key: &[u8]) -> Result<Option<Located>> {
+    fn locate_through(
+        &self,
+        view: &View,
+        table: TableId,
+        reading: Reading,
+        key: &[u8],
+    ) -> Result<Option<Located>> {
         let (ts, pool, reader) = (self.ts, &self.store().pool, self.reader());
         let mut found = view.open.memtable.get(table, key, ts);
         for sealed in &view.sealed {
@@ -137,31 +155,42 @@ impl Snapshot {
                 break;
             }
             if let Some(record) = spill::find(sealed.attached_for(table, ts), pool, reader, key)? {
-                return Ok(record.as_ref().and_then(located));
+                return Located::of_record(&record, reading);
             }
         }
-        match found {
-            Some(Found::Value(value)) => return Ok(Some(Located::Bytes(value.to_vec()))),
-            Some(Found::Large(large)) => return Ok(Some(Located::Large(large))),
-            Some(Found::Deleted) => return Ok(None),
-            None => {}
+        if let Some(found) = found {
+            return Located::of_found(found, reading);
         }
         let mut guard = reader.enter();
         let record = view.tables.find(table, pool, &mut guard, key)?.map(|leaf| leaf.pin());
         drop(guard);
-        Ok(record.as_ref().and_then(located))
+        Located::of_record(&record, reading)
     }
 
     /// Runs `with` on the value of `key`, likewise.
     #[cold]
-    fn get_through<T>(&self, table: TableId, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+    fn get_through<T>(
+        &self,
+        table: TableId,
+        reading: Reading,
+        key: &[u8],
+        with: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
         // SAFETY: nothing of the view is used after this has returned, when `_aside` goes.
         let (view, _aside) = unsafe { self.keep_view()? };
-        match self.locate_through(view, table, key)? {
+        match self.locate_through(view, table, reading, key)? {
             Some(Located::Bytes(value)) => Ok(Some(with(&value))),
-            Some(Located::Large(large)) => self.store().read_large(large).map(|value| Some(with(&value))),
+            Some(Located::Large(large, _)) => Ok(self.large_copy(reading, large)?.as_deref().map(with)),
             None => Ok(None),
         }
+    }
+
+    /// A copy of a large value, unless it has expired.
+    pub(crate) fn large_copy(&self, reading: Reading, large: LargeRef) -> Result<Option<Vec<u8>>> {
+        if !reading.is_alive(large) {
+            return Ok(None);
+        }
+        self.store().read_large(large).map(|stored| Some(reading.whole(stored)))
     }
 
     /// Counts a look-up. Answers whether it is one of those that are timed.
@@ -173,14 +202,14 @@ impl Snapshot {
     /// Copies the value and times that: unless it read from the disk, which is counted there.
     #[cold]
     #[inline(never)]
-    fn copy_timed(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn copy_timed(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let store = self.store();
         let in_memtable = {
             let call = self.call()?;
             self.in_memtables(self.view(&call), table, key).is_some()
         };
         let (faults, watch) = (store.pool.stats().faults, Stopwatch::start());
-        let got = self.copy_of(table, key)?;
+        let got = self.copy_of(table, reading, key)?;
         let ns = watch.elapsed_ns();
         if store.pool.stats().faults == faults {
             store.slots.latencies.record(if in_memtable { Cause::Memtable } else { Cause::PoolHit }, ns);
@@ -189,27 +218,27 @@ impl Snapshot {
     }
 
     /// A copy of the value of `key`.
-    pub(crate) fn get_in(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn get_in(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if self.count_get(table) {
-            return self.copy_timed(table, key);
+            return self.copy_timed(table, reading, key);
         }
-        self.copy_of(table, key)
+        self.copy_of(table, reading, key)
     }
 
     /// Inlined into both: what is returned is three words that would else be moved once more.
     #[inline(always)]
-    fn copy_of(&self, table: TableId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn copy_of(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut call = self.call()?;
         let view = self.view(&call);
         if view.has_attached {
             drop(call);
-            return self.get_through(table, key, <[u8]>::to_vec);
+            return self.get_through(table, reading, key, <[u8]>::to_vec);
         }
         match self.in_memtables(view, table, key) {
-            Some(Found::Value(value)) => return Ok(Some(value.to_vec())),
+            Some(Found::Value(value)) => return Ok(reading.value(value)?.map(<[u8]>::to_vec)),
             Some(Found::Large(large)) => {
                 let _aside = call.aside();
-                return self.store().read_large(large).map(Some);
+                return self.large_copy(reading, large);
             }
             Some(Found::Deleted) => return Ok(None),
             None => {}
@@ -217,13 +246,13 @@ impl Snapshot {
         let large = match self.in_runs(&mut call, table, key)? {
             None => return Ok(None),
             Some(leaf) => match leaf.value() {
-                Value::Inline(value) => return Ok(Some(value.to_vec())),
+                Value::Inline(value) => return Ok(reading.value(value)?.map(<[u8]>::to_vec)),
                 Value::Large(large) => large,
                 Value::Deleted => return Ok(None),
             },
         };
         let _aside = call.aside();
-        self.store().read_large(large).map(Some)
+        self.large_copy(reading, large)
     }
 
     /// Runs `with` on the value of `key` where it lies. The page is pinned meanwhile, so that `with` may take its
@@ -231,6 +260,7 @@ impl Snapshot {
     pub(crate) fn get_with_in<T>(
         &self,
         table: TableId,
+        reading: Reading,
         key: &[u8],
         with: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>> {
@@ -239,20 +269,20 @@ impl Snapshot {
         let view = self.view(&call);
         if view.has_attached {
             drop(call);
-            return self.get_through(table, key, with);
+            return self.get_through(table, reading, key, with);
         }
         match self.in_memtables(view, table, key) {
             Some(Found::Value(value)) => {
                 // SAFETY: the value lies in a memtable of the view, which `_aside` keeps until `with` has returned.
                 let value = unsafe { &*ptr::from_ref(value) };
                 let _aside = call.aside();
-                return Ok(Some(with(value)));
+                return Ok(reading.value(value)?.map(with));
             }
             Some(Found::Large(large)) => {
                 let aside = call.aside();
-                let value = self.store().read_large(large)?;
+                let value = self.large_copy(reading, large)?;
                 drop(aside);
-                return Ok(Some(with(&value)));
+                return Ok(value.as_deref().map(with));
             }
             Some(Found::Deleted) => return Ok(None),
             None => {}
@@ -262,35 +292,41 @@ impl Snapshot {
         match leaf.value() {
             Value::Inline(value) => {
                 drop(call);
-                Ok(Some(with(value)))
+                Ok(reading.value(value)?.map(with))
             }
             Value::Large(large) => {
                 let aside = call.aside();
-                let value = self.store().read_large(large)?;
+                let value = self.large_copy(reading, large)?;
                 drop(aside);
-                Ok(Some(with(&value)))
+                Ok(value.as_deref().map(with))
             }
             Value::Deleted => Ok(None),
         }
     }
 
     /// Whether `key` is present.
-    pub(crate) fn contains_in(&self, table: TableId, key: &[u8]) -> Result<bool> {
+    pub(crate) fn contains_in(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<bool> {
         self.count_get(table);
         let mut call = self.call()?;
         let view = self.view(&call);
         if view.has_attached {
             drop(call);
-            return Ok(self.locate_in(table, key)?.is_some());
+            return Ok(self.locate_in(table, reading, key)?.is_some());
         }
         match self.in_memtables(view, table, key) {
-            Some(found) => Ok(found != Found::Deleted),
-            None => Ok(self.in_runs(&mut call, table, key)?.is_some()),
+            Some(Found::Deleted) => return Ok(false),
+            Some(Found::Value(stored)) => return Ok(reading.value(stored)?.is_some()),
+            Some(Found::Large(large)) => return Ok(reading.is_alive(large)),
+            None => {}
+        }
+        match self.in_runs(&mut call, table, key)? {
+            None => Ok(false),
+            Some(leaf) => Ok(!reading.is_dated() || !reading.has_expired(leaf.value())?),
         }
     }
 
     /// Where the value of `key` is; its bytes, if they are at hand.
-    pub(crate) fn locate_in(&self, table: TableId, key: &[u8]) -> Result<Option<Located>> {
+    pub(crate) fn locate_in(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Option<Located>> {
         self.count_get(table);
         let mut call = self.call()?;
         let view = self.view(&call);
@@ -298,20 +334,13 @@ impl Snapshot {
             drop(call);
             // SAFETY: nothing of the view is used after this has returned, when `_aside` goes.
             let (view, _aside) = unsafe { self.keep_view()? };
-            return self.locate_through(view, table, key);
+            return self.locate_through(view, table, reading, key);
         }
-        match self.in_memtables(view, table, key) {
-            Some(Found::Value(value)) => return Ok(Some(Located::Bytes(value.to_vec()))),
-            Some(Found::Large(large)) => return Ok(Some(Located::Large(large))),
-            Some(Found::Deleted) => return Ok(None),
-            None => {}
+        if let Some(found) = self.in_memtables(view, table, key) {
+            return Located::of_found(found, reading);
         }
         let leaf = self.in_runs(&mut call, table, key)?;
-        Ok(leaf.and_then(|leaf| match leaf.value() {
-            Value::Inline(value) => Some(Located::Bytes(value.to_vec())),
-            Value::Large(large) => Some(Located::Large(large)),
-            Value::Deleted => None,
-        }))
+        leaf.map_or(Ok(None), |leaf| Located::of_value(leaf.value(), reading))
     }
 
     /// Whether nothing of `table` can be found: no memtable had it written and no run has pages.
@@ -326,54 +355,54 @@ impl Snapshot {
     /// A copy of the value of `key`.
     #[inline]
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        table.check(self)?;
-        self.get_in(table.id(), key)
+        let reading = table.check(self)?;
+        self.get_in(table.id(), reading, key)
     }
 
     /// Runs `with` on the value of `key` where it lies.
     #[inline]
     pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        table.check(self)?;
-        self.get_with_in(table.id(), key, with)
+        let reading = table.check(self)?;
+        self.get_with_in(table.id(), reading, key, with)
     }
 
     /// A reader of the value of `key`, for values that are not to be held in memory whole.
     pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
-        table.check(self)?;
-        let located = self.locate_in(table.id(), key)?;
+        let reading = table.check(self)?;
+        let located = self.locate_in(table.id(), reading, key)?;
         located.map(|located| ValueReader::new(located, self, None)).transpose()
     }
 
     /// The length of the value of `key`, in bytes. A value outside the pages is not read.
     pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
-        table.check(self)?;
-        Ok(self.locate_in(table.id(), key)?.map(|located| located.len_bytes()))
+        let reading = table.check(self)?;
+        Ok(self.locate_in(table.id(), reading, key)?.map(|located| located.len_bytes()))
     }
 
     /// Whether `key` is present.
     #[inline]
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        table.check(self)?;
-        self.contains_in(table.id(), key)
+        let reading = table.check(self)?;
+        self.contains_in(table.id(), reading, key)
     }
 
     /// A cursor over the keys in `span`.
     pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
-        table.check(self)?;
-        Cursor::over_snapshot(self, table.id(), span)
+        let reading = table.check(self)?;
+        Cursor::over_snapshot(self, table.id(), reading, span)
     }
 
     /// The table named `name`, if it exists.
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         check_name(name)?;
-        let row = self.get_in(TableId::CATALOG, name.as_bytes())?;
+        let row = self.get_in(TableId::CATALOG, Reading::Plain, name.as_bytes())?;
         row.map(|row| Ok(Table::committed(self, name, TableRow::decode(name.as_bytes(), &row)?))).transpose()
     }
 
     /// All tables, by name.
     pub fn tables(&self) -> Result<Vec<Table>> {
         let mut tables = Vec::new();
-        let mut cursor = Cursor::over_snapshot(self, TableId::CATALOG, Span::all())?;
+        let mut cursor = Cursor::over_snapshot(self, TableId::CATALOG, Reading::Plain, Span::all())?;
         while let Some((name, row)) = cursor.next()? {
             let row = TableRow::decode(name, row)?;
             let name =
@@ -384,7 +413,8 @@ impl Snapshot {
     }
 
     /// About how many records the table has: exact for what a checkpoint absorbed into a B+tree, plus every entry of
-    /// the memtables and of an LSM table's runs, a replaced or deleted one included.
+    /// the memtables and of an LSM table's runs, a replaced or deleted one included; and all that has expired until a
+    /// merge has dropped it.
     pub fn approximate_len(&self, table: &Table) -> Result<u64> {
         table.check(self)?;
         let call = self.call()?;
@@ -407,7 +437,9 @@ impl Snapshot {
         lease.reader().introduce(store.now_ms(), Location::caller());
         store.views.hold_too(self.view, &call, lease.reader());
         lease.reader().note_ts(self.ts.0);
-        Ok(Snapshot { lease: Some(lease), view: self.view, ts: self.ts, not_sync: PhantomData })
+        // One moment, one time: who comes first asks the clock for both.
+        let time_ms = Cell::new(self.time_ms());
+        Ok(Snapshot { lease: Some(lease), view: self.view, ts: self.ts, time_ms, not_sync: PhantomData })
     }
 }
 
@@ -425,14 +457,5 @@ impl Drop for Snapshot {
         let lease = self.lease.take().expect("taken here alone");
         lease.reader().let_go();
         lease.keep();
-    }
-}
-
-/// Where the value of a record is; `None` if the record says that there is none.
-fn located(record: &PinnedRecord) -> Option<Located> {
-    match record.value() {
-        Value::Inline(value) => Some(Located::Bytes(value.to_vec())),
-        Value::Large(large) => Some(Located::Large(large)),
-        Value::Deleted => None,
     }
 }

@@ -23,6 +23,7 @@
 use crate::attach::Attached;
 use crate::large::Unpublished;
 use crate::store::Store;
+use crate::ttl::Reading;
 use crate::write_set::{Own, Prior, Savepoint, WriteSet};
 use base::slots::Reader;
 use base::sync::lock;
@@ -444,12 +445,13 @@ pub(crate) fn find<'d>(
 /// Runs `with` on the value of a record that [`find`] found.
 pub(crate) fn value_of<T>(
     record: Option<PinnedRecord>,
+    reading: Reading,
     pool: &Pool,
     with: impl FnOnce(&[u8]) -> T,
 ) -> Result<Option<T>> {
     match record.as_ref().map(PinnedRecord::value) {
-        Some(Value::Inline(value)) => Ok(Some(with(value))),
-        Some(Value::Large(large)) => Ok(Some(with(&run::read_large(pool, large)?))),
+        Some(Value::Inline(stored)) => Ok(reading.value(stored)?.map(with)),
+        Some(Value::Large(large)) => Ok(Some(with(&reading.whole(run::read_large(pool, large)?)))),
         Some(Value::Deleted) | None => Ok(None),
     }
 }

@@ -14,6 +14,8 @@ use crate::pinned::Pins;
 use crate::relocate::Place;
 use crate::snapshot::Snapshot;
 use crate::superblock::Superblock;
+use crate::sweep::Swept;
+use crate::ttl::Time;
 use crate::view::{Purpose, Views};
 use base::budget::{Account, Charge, Holder};
 use base::latency::{Cause, Latencies};
@@ -48,6 +50,8 @@ pub struct Store {
     pub(crate) log: Log,
     pub(crate) views: Views,
     pub(crate) clocks: Clocks,
+    /// What time it is for entries that live for a time.
+    pub(crate) time: Time,
     pub(crate) latch: Latch,
     pub(crate) space: Mutex<Space>,
     /// Values longer than this are written to the data file before their commit, in pieces of as many bytes.
@@ -67,6 +71,8 @@ pub struct Store {
     pub(crate) relocation: Mutex<Place>,
     /// The layouts that the catalog asks for. Innermost, too.
     pub(crate) wanted: Wanted,
+    /// Where sweeps for what has expired go on. Innermost, too.
+    pub(crate) swept: Mutex<Swept>,
     /// The table that was compacted last: the next one's turn comes first.
     pub(crate) compacted: AtomicU32,
     /// What is merged of an LSM table at a time.

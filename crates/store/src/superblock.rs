@@ -18,7 +18,8 @@
 //! | 76 | 4 | fork: 0 in a database that was made here, drawn at random by each restore |
 //! | 80 | 24 | root of the space map |
 //! | 104 | 48 | run of the physical catalog |
-//! | 152 | 8 | checksum of bytes 0-151 |
+//! | 152 | 8 | the latest time that anybody was told, in milliseconds since 1970; 0 where nobody asked |
+//! | 160 | 8 | checksum of bytes 0-159 |
 //!
 //! The rest of the unit is zero.
 
@@ -34,7 +35,7 @@ const MAGIC: [u8; 8] = *b"PANDO\x00\x0d\x0a";
 pub const FORMAT: u32 = 1;
 /// Units at the front of the data file that the space map never hands out.
 pub const RESERVED_UNITS: u64 = 2;
-const BODY_BYTES: usize = 152;
+const BODY_BYTES: usize = 160;
 const CHECKSUM_BYTES: usize = 8;
 
 /// What a checkpoint leaves behind for whoever opens the database next.
@@ -60,6 +61,9 @@ pub struct Superblock {
     pub space: SpaceRoot,
     /// Table id to run, for every table.
     pub physical: Run,
+    /// The latest time that anybody was told by then, in milliseconds since 1970: time goes on from here
+    /// ([`crate::ttl`]).
+    pub time_ms: u64,
 }
 
 impl Superblock {
@@ -89,6 +93,7 @@ impl Superblock {
         out.put_u32(self.fork);
         out.put(&self.space.encode());
         out.put(&self.physical.encode());
+        out.put_u64(self.time_ms);
         debug_assert_eq!(out.len(), BODY_BYTES);
         out.put_u64(checksum::header(&out));
         out.resize(UNIT_BYTES, 0);
@@ -140,6 +145,7 @@ impl Superblock {
             fork: reader.u32()?,
             space: SpaceRoot::decode(&reader.array()?),
             physical: Run::decode(&reader.array()?).ok()?,
+            time_ms: reader.u64()?,
         };
         Some((format, Some(superblock).filter(|found| is_page_size(found.page_bytes))))
     }
@@ -214,6 +220,7 @@ mod tests {
             fork: 0,
             space: SpaceRoot { map: None, units: 2 },
             physical: Run::EMPTY,
+            time_ms: 0,
         }
     }
 

@@ -1,6 +1,5 @@
 //! A read-write transaction: a snapshot, the private writes over it, and what was read on the way.
 
-use crate::catalog::{TableRow, WantedLayout, check_name};
 use crate::commit::{Applied, Request};
 use crate::gathered::{Admitted, Gathered};
 use crate::handle::Table;
@@ -11,6 +10,7 @@ use crate::scan_mut::CursorMut;
 use crate::snapshot::Snapshot;
 use crate::spill::{self, Spilled, Spills};
 use crate::store::Store;
+use crate::ttl::{DATE_BYTES, Reading, Ttl};
 use crate::value_reader::{Located, ValueReader};
 use crate::value_writer::ValueWriter;
 use crate::view::Purpose;
@@ -37,7 +37,7 @@ pub struct TransactionOptions {
 /// A read-write transaction. Dropped without a commit, it leaves nothing behind. `Send` but not `Sync`.
 #[derive(Debug)]
 pub struct Transaction {
-    snapshot: Snapshot,
+    pub(crate) snapshot: Snapshot,
     /// Always some; taken by `drop`.
     gathered: Option<Box<Gathered>>,
     options: TransactionOptions,
@@ -45,7 +45,9 @@ pub struct Transaction {
     paid_bytes: usize,
     charge: Option<Charge>,
     /// What did not fit memory.
-    spills: Option<Box<Spills>>,
+    pub(crate) spills: Option<Box<Spills>>,
+    /// The tables to which it gave a TTL, with what they had when it began.
+    pub(crate) ttls_before: Vec<(TableId, Ttl)>,
 }
 
 impl Transaction {
@@ -56,7 +58,8 @@ impl Transaction {
         store.latch.check()?;
         let snapshot = Snapshot::begin(store, Purpose::Write)?;
         let (gathered, paid_bytes) = (Some(Gathered::take()), FREE_TRANSACTION_BYTES);
-        Ok(Transaction { snapshot, gathered, options, paid_bytes, charge: None, spills: None })
+        let (charge, spills, ttls_before) = (None, None, Vec::new());
+        Ok(Transaction { snapshot, gathered, options, paid_bytes, charge, spills, ttls_before })
     }
 
     /// The store.
@@ -75,12 +78,12 @@ impl Transaction {
     }
 
     #[inline]
-    fn writes(&self) -> &WriteSet {
+    pub(crate) fn writes(&self) -> &WriteSet {
         &self.gathered().writes
     }
 
     #[inline]
-    fn writes_mut(&mut self) -> &mut WriteSet {
+    pub(crate) fn writes_mut(&mut self) -> &mut WriteSet {
         &mut self.gathered.as_mut().expect("taken by drop alone").writes
     }
 
@@ -88,10 +91,15 @@ impl Transaction {
         self.options.isolation == Isolation::Serializable
     }
 
-    fn note_read(&self, table: TableId, key: &[u8]) {
+    pub(crate) fn note_read(&self, table: TableId, key: &[u8]) {
         if self.is_serializable() {
             self.gathered().reads.borrow_mut().key(table, key);
         }
+    }
+
+    /// The time by which it knows what has expired: see [`Snapshot::time_ms`].
+    pub fn time_ms(&self) -> u64 {
+        self.snapshot.time_ms()
     }
 
     /// Checks, once a table, that the handle's row is in the catalog as this transaction sees it.
@@ -101,7 +109,7 @@ impl Transaction {
     }
 
     #[inline]
-    fn admitted(&self, table: &Table) -> Result<Admitted> {
+    pub(crate) fn admitted(&self, table: &Table) -> Result<Admitted> {
         self.snapshot.check_held()?;
         let tables = self.gathered().tables.borrow();
         match tables.iter().find(|(known, admitted)| admitted.good && known.is(table)) {
@@ -114,16 +122,17 @@ impl Transaction {
     }
 
     fn admit_new(&self, table: &Table) -> Result<Admitted> {
-        match self.writes().get(TableId::CATALOG, table.name().as_bytes()) {
+        let reading = match self.writes().get(TableId::CATALOG, table.name().as_bytes()) {
             None => table.check(&self.snapshot)?,
-            Some(Own::Value(row)) => table.check_written(self.store(), Some(row))?,
-            Some(_) => table.check_written(self.store(), None)?,
-        }
-        self.know(table)
+            Some(Own::Value(row)) => table.check_written(&self.snapshot, Some(row))?,
+            Some(_) => table.check_written(&self.snapshot, None)?,
+        };
+        self.know(table, reading)
     }
 
-    fn know(&self, table: &Table) -> Result<Admitted> {
-        let admitted = Admitted { id: table.id(), blank: self.snapshot.is_blank(table.id())?, good: true };
+    pub(crate) fn know(&self, table: &Table, reading: Reading) -> Result<Admitted> {
+        let blank = self.snapshot.is_blank(table.id())?;
+        let admitted = Admitted { id: table.id(), blank, reading, good: true };
         let mut tables = self.gathered().tables.borrow_mut();
         // By handle: a table that was renamed here is known, and asked about at commit, by both names.
         match tables.iter_mut().find(|(known, _)| known.is(table)) {
@@ -135,7 +144,7 @@ impl Transaction {
 
     /// Has the rows of some tables looked up again at their next use. That they were used is not forgotten: the
     /// commit asks whether somebody dropped them.
-    fn distrust(&self, which: impl Fn(TableId) -> bool) {
+    pub(crate) fn distrust(&self, which: impl Fn(TableId) -> bool) {
         let mut tables = self.gathered().tables.borrow_mut();
         tables.iter_mut().filter(|(_, known)| which(known.id)).for_each(|(_, known)| known.good = false);
     }
@@ -157,7 +166,33 @@ impl Transaction {
 
     /// Puts `value`; if it is large, into the data file.
     #[inline]
-    fn write(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
+    fn write(&mut self, of: Admitted, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
+        if of.reading.is_dated() {
+            self.write_dated(of.id, key, value, prior)
+        } else {
+            self.store_value(of.id, key, value, prior)
+        }
+    }
+
+    /// Likewise, behind the date. The snapshot's time is older: it was fixed when the table was admitted.
+    fn write_dated(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
+        let date = self.date();
+        let mut dated = std::mem::take(&mut self.gathered.as_mut().expect("taken by drop alone").dated);
+        dated.clear();
+        dated.extend_from_slice(&date);
+        dated.extend_from_slice(value);
+        let written = self.store_value(table, key, &dated, prior);
+        self.gathered.as_mut().expect("taken by drop alone").dated = dated;
+        written
+    }
+
+    /// What stands in front of a value that is put now into a table with a TTL.
+    pub(crate) fn date(&self) -> [u8; DATE_BYTES] {
+        self.store().time.now_ms().to_le_bytes()
+    }
+
+    #[inline]
+    fn store_value(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
         if value.len() > self.store().large_bytes {
             return self.write_large(table, key, value, prior);
         }
@@ -189,29 +224,32 @@ impl Transaction {
 
     /// Begins to put a value under `key` a piece at a time.
     pub fn value_writer(&mut self, table: &Table, key: &[u8]) -> Result<ValueWriter<'_>> {
-        let id = self.admit(table)?;
+        let admitted = self.admitted(table)?;
         self.check_key(key)?;
-        Ok(ValueWriter::new(self, id, key))
+        ValueWriter::new(self, admitted, key)
     }
 
     /// Where the value of `key` is, and what guards it if it is this transaction's own.
     fn locate(&self, table: &Table, key: &[u8]) -> Result<Option<(Located, Option<Arc<Unpublished>>)>> {
-        let id = self.admit(table)?;
+        let Admitted { id, reading, .. } = self.admitted(table)?;
         match self.writes().get(id, key) {
-            Some(Own::Value(value)) => Ok(Some((Located::Bytes(value.to_vec()), None))),
+            Some(Own::Value(stored)) => {
+                Ok(reading.value(stored)?.map(|value| (Located::Bytes(value.to_vec()), None)))
+            }
             Some(Own::Large(large)) => {
-                Ok(Some((Located::Large(large), self.writes().large(id, key).cloned())))
+                let own = || self.writes().large(id, key).cloned();
+                Ok(Located::of_large(large, reading).map(|located| (located, own())))
             }
             Some(Own::Deleted) => Ok(None),
             None => match self.find_spilled(id, key)? {
                 // Not longer than a value that the log would hold; a reference could outlive the run.
                 Some(found) => {
-                    let value = spill::value_of(found, &self.store().pool, <[u8]>::to_vec)?;
+                    let value = spill::value_of(found, reading, &self.store().pool, <[u8]>::to_vec)?;
                     Ok(value.map(|value| (Located::Bytes(value), None)))
                 }
                 None => {
                     self.note_read(id, key);
-                    Ok(self.snapshot.locate_in(id, key)?.map(|located| (located, None)))
+                    Ok(self.snapshot.locate_in(id, reading, key)?.map(|located| (located, None)))
                 }
             },
         }
@@ -247,42 +285,48 @@ impl Transaction {
 
     /// A copy of the value of `key`, own writes included.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let id = self.admit(table)?;
+        let Admitted { id, reading, .. } = self.admitted(table)?;
         match self.writes().get(id, key) {
-            Some(Own::Value(value)) => Ok(Some(value.to_vec())),
-            Some(Own::Large(large)) => self.store().read_large(large).map(Some),
+            Some(Own::Value(stored)) => Ok(reading.value(stored)?.map(<[u8]>::to_vec)),
+            Some(Own::Large(large)) => self.snapshot.large_copy(reading, large),
             Some(Own::Deleted) => Ok(None),
-            None if self.spills.is_some() => self.get_below(id, key, <[u8]>::to_vec),
+            None if self.spills.is_some() => self.get_below(id, reading, key, <[u8]>::to_vec),
             None => {
                 self.note_read(id, key);
-                self.snapshot.get_in(id, key)
+                self.snapshot.get_in(id, reading, key)
             }
         }
     }
 
     /// Runs `with` on the value of `key` where it lies.
     pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        let id = self.admit(table)?;
+        let Admitted { id, reading, .. } = self.admitted(table)?;
         match self.writes().get(id, key) {
-            Some(Own::Value(value)) => Ok(Some(with(value))),
-            Some(Own::Large(large)) => self.store().read_large(large).map(|value| Some(with(&value))),
+            Some(Own::Value(stored)) => Ok(reading.value(stored)?.map(with)),
+            Some(Own::Large(large)) => Ok(self.snapshot.large_copy(reading, large)?.as_deref().map(with)),
             Some(Own::Deleted) => Ok(None),
-            None if self.spills.is_some() => self.get_below(id, key, with),
+            None if self.spills.is_some() => self.get_below(id, reading, key, with),
             None => {
                 self.note_read(id, key);
-                self.snapshot.get_with_in(id, key, with)
+                self.snapshot.get_with_in(id, reading, key, with)
             }
         }
     }
 
     /// What was spilled says of `key`; else the snapshot, from which it was read then.
     #[cold]
-    fn get_below<T>(&self, table: TableId, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+    fn get_below<T>(
+        &self,
+        table: TableId,
+        reading: Reading,
+        key: &[u8],
+        with: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
         match self.find_spilled(table, key)? {
-            Some(found) => spill::value_of(found, &self.store().pool, with),
+            Some(found) => spill::value_of(found, reading, &self.store().pool, with),
             None => {
                 self.note_read(table, key);
-                self.snapshot.get_with_in(table, key, with)
+                self.snapshot.get_with_in(table, reading, key, with)
             }
         }
     }
@@ -296,9 +340,10 @@ impl Transaction {
 
     /// [`Transaction::make_room`] for a record; a large value lies in the data file.
     #[inline]
-    fn make_room_for(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let is_large = value.len() > self.store().large_bytes;
-        self.make_room(key.len() + if is_large { base::LargeRef::BYTES } else { value.len() })
+    fn make_room_for(&mut self, of: Admitted, key: &[u8], value: &[u8]) -> Result<()> {
+        let value_bytes = of.reading.front_bytes() + value.len();
+        let is_large = value_bytes > self.store().large_bytes;
+        self.make_room(key.len() + if is_large { base::LargeRef::BYTES } else { value_bytes })
     }
 
     /// Spills the write set if another `bytes` would take it past its bound.
@@ -349,14 +394,15 @@ impl Transaction {
 
     /// Whether `key` is present.
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        let id = self.admit(table)?;
+        let Admitted { id, reading, .. } = self.admitted(table)?;
+        // What it wrote itself has not expired: its dates are not before the snapshot's time.
         match self.writes().get(id, key) {
             Some(own) => Ok(own != Own::Deleted),
             None => match self.find_spilled(id, key)? {
                 Some(found) => Ok(found.is_some()),
                 None => {
                     self.note_read(id, key);
-                    self.snapshot.contains_in(id, key)
+                    self.snapshot.contains_in(id, reading, key)
                 }
             },
         }
@@ -364,15 +410,15 @@ impl Transaction {
 
     /// Sets `key` to `value`, whatever it was.
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
-        let id = self.admit(table)?;
-        self.put_in(id, key, value)
+        let admitted = self.admitted(table)?;
+        self.put_in(admitted, key, value)
     }
 
     #[inline]
-    pub(crate) fn put_in(&mut self, id: TableId, key: &[u8], value: &[u8]) -> Result<()> {
+    pub(crate) fn put_in(&mut self, of: Admitted, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_record(key, value)?;
-        self.make_room_for(key, value)?;
-        self.write(id, key, value, Prior::Unread)
+        self.make_room_for(of, key, value)?;
+        self.write(of, key, value, Prior::Unread)
     }
 
     /// Sets `key` to `value` if it is absent.
@@ -380,15 +426,15 @@ impl Transaction {
     /// # Errors
     /// [`ErrorKind::Exists`] if it is present; the transaction goes on.
     pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
-        let Admitted { id, blank, .. } = self.admitted(table)?;
+        let admitted @ Admitted { id, blank, reading, .. } = self.admitted(table)?;
         self.check_record(key, value)?;
-        self.make_room_for(key, value)?;
+        self.make_room_for(admitted, key, value)?;
         // That the key was read is remembered with its write; a duplicate writes nothing, so its read is noted.
         let (present, prior) = match self.writes().get(id, key) {
             Some(own) => (own != Own::Deleted, Prior::Unread),
             None => match self.find_spilled(id, key)? {
                 Some(found) => (found.is_some(), Prior::Unread),
-                None => (!blank && self.snapshot.contains_in(id, key)?, Prior::Read),
+                None => (!blank && self.snapshot.contains_in(id, reading, key)?, Prior::Read),
             },
         };
         if present {
@@ -397,7 +443,7 @@ impl Transaction {
             }
             return Err(exists(table, key));
         }
-        let written = self.write(id, key, value, prior);
+        let written = self.write(admitted, key, value, prior);
         if written.is_err() && prior == Prior::Read {
             // No write remembers that the key was found absent, and the caller may have understood it.
             self.note_read(id, key);
@@ -460,10 +506,10 @@ impl Transaction {
 
     /// A cursor over the keys in `span`, own writes included. What it passes is part of what was read.
     pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
-        let id = self.admit(table)?;
+        let admitted = self.admitted(table)?;
         let reads = self.is_serializable().then_some(&self.gathered().reads);
         let spills = self.spills.as_deref();
-        Cursor::over_transaction(&self.snapshot, self.writes(), spills, reads, id, span)
+        Cursor::over_transaction(&self.snapshot, self.writes(), spills, reads, admitted, span)
     }
 
     /// A cursor over the keys in `span` that can also put and delete where it stands.
@@ -474,8 +520,8 @@ impl Transaction {
 
     /// A cursor whose user notes what was read itself.
     pub(crate) fn cursor_untracked(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
-        let id = self.admit(table)?;
-        Cursor::over_transaction(&self.snapshot, self.writes(), self.spills.as_deref(), None, id, span)
+        let of = self.admitted(table)?;
+        Cursor::over_transaction(&self.snapshot, self.writes(), self.spills.as_deref(), None, of, span)
     }
 
     pub(crate) fn track_range(&self, table: &Table, low: &[u8], high: Bound<&[u8]>) -> Option<RangeToken> {
@@ -532,100 +578,6 @@ impl Transaction {
         }
     }
 
-    /// The table named `name`, as this transaction sees it.
-    pub fn table(&self, name: &str) -> Result<Option<Table>> {
-        check_name(name)?;
-        let row = match self.writes().get(TableId::CATALOG, name.as_bytes()) {
-            Some(Own::Value(row)) => Some(row.to_vec()),
-            Some(_) => None,
-            None => {
-                self.note_read(TableId::CATALOG, name.as_bytes());
-                return self.snapshot.table(name);
-            }
-        };
-        row.map(|row| Ok(Table::uncommitted(self.store(), name, TableRow::decode(name.as_bytes(), &row)?)))
-            .transpose()
-    }
-
-    /// Makes a table.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Exists`] if there is one of that name.
-    pub fn create_table(&mut self, name: &str, layout: WantedLayout) -> Result<Table> {
-        if self.table(name)?.is_some() {
-            return Err(Error::new(ErrorKind::Exists, format!("table {name:?} exists already")));
-        }
-        let row = TableRow { id: self.store().claim_table_id(), layout };
-        self.writes_mut().put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
-        let table = Table::uncommitted(self.store(), name, row);
-        self.know(&table)?;
-        Ok(table)
-    }
-
-    /// Drops a table with all it holds, unread.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Missing`] if it does not exist.
-    pub fn drop_table(&mut self, table: &Table) -> Result<()> {
-        let id = self.admit_name(table)?;
-        self.writes_mut().delete_range(id, &[], None);
-        self.writes_mut().delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
-        self.distrust(|known| known == id);
-        Ok(())
-    }
-
-    /// Gives a table another name, and returns a handle under that. Its id and its records stay, and nothing is copied.
-    /// Conflicts as a drop does: with every transaction that used the table and commits later, or has committed since.
-    /// From here on other handles answer [`ErrorKind::Missing`], in this transaction too: their name may be another
-    /// table's, and a floor above may have given the records another meaning with the name.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Exists`] if there is a table of that name, [`ErrorKind::Missing`] if this one does not exist.
-    pub fn rename_table(&mut self, table: &Table, name: &str) -> Result<Table> {
-        let id = self.admit_name(table)?;
-        if self.table(name)?.is_some() {
-            return Err(Error::new(ErrorKind::Exists, format!("table {name:?} exists already")));
-        }
-        let row = TableRow { id, layout: self.wanted_layout(table)? };
-        let writes = self.writes_mut();
-        writes.delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
-        writes.put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
-        self.distrust(|known| known == id);
-        Ok(Table::uncommitted(self.store(), name, row))
-    }
-
-    /// Asks for another layout. Nothing is rewritten by this: the checkpoints and merges that come write the table in
-    /// the new one, while it is read and written as before. Conflicts as [`Transaction::rename_table`] does, for a
-    /// moment.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Missing`] if the table does not exist.
-    pub fn set_layout(&mut self, table: &Table, layout: WantedLayout) -> Result<()> {
-        let id = self.admit_name(table)?;
-        if self.wanted_layout(table)? != layout {
-            let row = TableRow { id, layout };
-            self.writes_mut().put(TableId::CATALOG, table.name().as_bytes(), &row.encode(), Prior::Unread);
-        }
-        Ok(())
-    }
-
-    /// The layout that the catalog says now: a handle may be older.
-    fn wanted_layout(&self, table: &Table) -> Result<WantedLayout> {
-        Ok(self.table(table.name())?.map_or(table.layout(), |found| found.layout()))
-    }
-
-    /// Checks that the table has the handle's name still: what changes the catalog's row needs that, and not the
-    /// id alone.
-    fn admit_name(&self, table: &Table) -> Result<TableId> {
-        let id = self.admit(table)?;
-        self.note_read(TableId::CATALOG, table.name().as_bytes());
-        if self.table(table.name())?.is_none_or(|found| found.id() != id) {
-            let message = format!("table {:?} does not exist (renamed in this transaction)", table.name());
-            return Err(Error::new(ErrorKind::Missing, message));
-        }
-        Ok(id)
-    }
-
     /// Bytes that its writes hold in memory.
     pub fn bytes(&self) -> usize {
         self.writes().bytes()
@@ -648,7 +600,7 @@ impl Transaction {
         }
         // What the commit is validated against stays readable for as long as the view does.
         let _call = self.snapshot.call()?.aside();
-        let Gathered { writes, reads, tables, record } =
+        let Gathered { writes, reads, tables, record, dated: _ } =
             &mut **self.gathered.as_mut().expect("taken by drop alone");
         let mut request = Request {
             begin: self.snapshot.ts(),
@@ -660,6 +612,7 @@ impl Transaction {
             durability: self.options.durability,
             reader: self.snapshot.reader(),
             spills: self.spills.take(),
+            ttls_before: &self.ttls_before,
         };
         self.snapshot.store().apply(&mut request)
     }

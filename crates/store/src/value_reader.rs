@@ -2,8 +2,11 @@
 
 use crate::large::Unpublished;
 use crate::snapshot::Snapshot;
+use crate::ttl::Reading;
 use base::{Error, LargeRef, Result};
-use run::Pieces;
+use memtable::Found;
+use page::Value;
+use run::{Pieces, PinnedRecord};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
@@ -11,15 +14,44 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) enum Located {
     Bytes(Vec<u8>),
-    Large(LargeRef),
+    /// The value is what lies behind so many of its bytes: a date.
+    Large(LargeRef, usize),
 }
 
 impl Located {
+    /// What a record says; `None`: that there is none, or it has expired.
+    pub fn of_value(value: Value<'_>, reading: Reading) -> Result<Option<Located>> {
+        match value {
+            Value::Inline(stored) => Ok(reading.value(stored)?.map(|value| Located::Bytes(value.to_vec()))),
+            Value::Large(large) => Ok(Located::of_large(large, reading)),
+            Value::Deleted => Ok(None),
+        }
+    }
+
+    /// Likewise.
+    pub fn of_record(record: &Option<PinnedRecord>, reading: Reading) -> Result<Option<Located>> {
+        record.as_ref().map_or(Ok(None), |record| Located::of_value(record.value(), reading))
+    }
+
+    /// What a memtable says, likewise.
+    pub fn of_found(found: Found<'_>, reading: Reading) -> Result<Option<Located>> {
+        match found {
+            Found::Value(stored) => Located::of_value(Value::Inline(stored), reading),
+            Found::Large(large) => Ok(Located::of_large(large, reading)),
+            Found::Deleted => Ok(None),
+        }
+    }
+
+    /// A value outside the pages.
+    pub fn of_large(large: LargeRef, reading: Reading) -> Option<Located> {
+        reading.is_alive(large).then_some(Located::Large(large, reading.front_bytes()))
+    }
+
     /// The length of the value.
     pub fn len_bytes(&self) -> u64 {
         match self {
             Located::Bytes(bytes) => bytes.len() as u64,
-            Located::Large(large) => large.len_bytes,
+            Located::Large(large, front_bytes) => large.len_bytes.saturating_sub(*front_bytes as u64),
         }
     }
 }
@@ -47,6 +79,8 @@ enum Source {
 #[derive(Debug)]
 struct LargeSource {
     pieces: Pieces,
+    /// Bytes before the value's first.
+    front_bytes: u64,
     /// The piece that `buffer` holds.
     read: Option<usize>,
     buffer: Vec<u8>,
@@ -65,13 +99,20 @@ impl ValueReader {
         let len_bytes = located.len_bytes();
         let source = match located {
             Located::Bytes(bytes) => Source::Bytes(bytes),
-            Located::Large(large) => {
+            Located::Large(large, front_bytes) => {
                 let snapshot = snapshot.try_clone()?;
                 let call = snapshot.call()?.aside();
                 let pieces = Pieces::open(&snapshot.store().pool, large)?;
                 drop(call);
-                let (read, buffer) = (None, Vec::new());
-                Source::Large(Box::new(LargeSource { pieces, read, buffer, snapshot, _own: own }))
+                let (read, buffer, front_bytes) = (None, Vec::new(), front_bytes as u64);
+                Source::Large(Box::new(LargeSource {
+                    pieces,
+                    front_bytes,
+                    read,
+                    buffer,
+                    snapshot,
+                    _own: own,
+                }))
             }
         };
         Ok(ValueReader { source, len_bytes, position: 0 })
@@ -91,7 +132,7 @@ impl ValueReader {
         match &mut self.source {
             Source::Bytes(bytes) => Ok(&bytes[position as usize..]),
             Source::Large(large) => {
-                let (piece, from) = large.pieces.place_of(position);
+                let (piece, from) = large.pieces.place_of(large.front_bytes + position);
                 if large.read != Some(piece) {
                     large.read = None;
                     let _call = large.snapshot.call()?.aside();

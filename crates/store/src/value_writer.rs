@@ -1,5 +1,6 @@
 //! Writing a value a piece at a time.
 
+use crate::gathered::Admitted;
 use crate::large::Stream;
 use crate::transaction::Transaction;
 use crate::value_reader::outward;
@@ -18,12 +19,18 @@ pub struct ValueWriter<'t> {
     table: TableId,
     key: Vec<u8>,
     stream: Stream,
+    /// Bytes before the value's first.
+    front_bytes: u64,
 }
 
 impl<'t> ValueWriter<'t> {
-    pub(crate) fn new(tx: &'t mut Transaction, table: TableId, key: &[u8]) -> Self {
-        let stream = Stream::new(tx.store());
-        ValueWriter { tx, table, key: key.to_vec(), stream }
+    pub(crate) fn new(tx: &'t mut Transaction, of: Admitted, key: &[u8]) -> Result<Self> {
+        let mut stream = Stream::new(tx.store());
+        if of.reading.is_dated() {
+            stream.write(&tx.date())?;
+        }
+        let front_bytes = stream.len_bytes();
+        Ok(ValueWriter { tx, table: of.id, key: key.to_vec(), stream, front_bytes })
     }
 
     /// Appends `bytes` to the value.
@@ -37,7 +44,7 @@ impl<'t> ValueWriter<'t> {
 
     /// How many bytes were given so far.
     pub fn len_bytes(&self) -> u64 {
-        self.stream.len_bytes()
+        self.stream.len_bytes() - self.front_bytes
     }
 
     /// Puts the value under its key, whatever was there, and answers its length. It is durable when the transaction
@@ -46,7 +53,7 @@ impl<'t> ValueWriter<'t> {
     /// # Errors
     /// As [`ValueWriter::append`].
     pub fn finish(self) -> Result<u64> {
-        let len_bytes = self.stream.len_bytes();
+        let len_bytes = self.len_bytes();
         let streamed = self.stream.finish()?;
         self.tx.put_streamed(self.table, &self.key, streamed);
         Ok(len_bytes)

@@ -40,7 +40,7 @@ impl Checkpoint<'_> {
         if memtable.newest(table).0 == 0 {
             return Ok(());
         }
-        let site = self.site();
+        let (site, reading) = (self.site(), self.reading(table)?);
         let spans = memtable.range_tombstones(table).iter().map(|range| (range.start, range.end));
         let (ranges, ranges_run) = self.keep_ranges(table, Ranges::joined(spans), entries)?;
         let mut builder = self.builder(table);
@@ -51,7 +51,12 @@ impl Checkpoint<'_> {
         cursor.seek_first();
         let mut read = 0;
         while let Some((key, found)) = cursor.entry() {
-            match found {
+            let has_expired = match found {
+                Found::Value(value) => reading.has_expired(Value::Inline(value))?,
+                Found::Large(large) => !reading.is_alive(large),
+                Found::Deleted => false,
+            };
+            match if has_expired { Found::Deleted } else { found } {
                 Found::Value(value) => builder.add(key, Value::Inline(value))?,
                 Found::Large(large) => {
                     kept.insert(large.ptr.unit());
@@ -67,7 +72,7 @@ impl Checkpoint<'_> {
                 self.store.merging.advance(PROGRESS_RECORDS);
             }
         }
-        // Replaced or deleted before any checkpoint came.
+        // Replaced, deleted or expired before any checkpoint came.
         for large in memtable.large_refs(table) {
             if !kept.contains(&large.ptr.unit()) {
                 site.retire_large(large)?;
@@ -81,7 +86,7 @@ impl Checkpoint<'_> {
         if deltas.is_empty() {
             return Ok(());
         }
-        let site = self.site();
+        let (site, reading) = (self.site(), self.reading(table)?);
         let spans = deltas.iter().flat_map(|delta| delta.ranges.iter());
         let (ranges, ranges_run) = self.keep_ranges(table, Ranges::joined(spans), entries)?;
         let mut builder = self.builder(table);
@@ -89,6 +94,7 @@ impl Checkpoint<'_> {
         let mut merge = Merge::open(deltas, site.pool, site.reader)?;
         while merge.next(&mut |value| site.retire_value(value))? {
             let (key, value) = merge.entry().expect("the merge is on a record");
+            let value = reading.unless_expired(value, &site)?;
             if has_below || value != Value::Deleted {
                 builder.add(key, value)?;
             }

@@ -157,7 +157,7 @@ impl Checkpoint<'_> {
         is_lowest: bool,
         quota: u64,
     ) -> Result<(Delta, Option<Vec<u8>>, u64)> {
-        let site = self.site();
+        let (site, reading) = (self.site(), self.reading(table)?);
         let bits = if is_lowest { LOWEST_BITS } else { UPPER_BITS };
         let builder = DeltaBuilder::resume(&filled, site, self.buffer_bytes(), bits)?;
         let mut builder = builder.of_table(table);
@@ -174,6 +174,7 @@ impl Checkpoint<'_> {
                 break None;
             }
             let (key, value) = merge.entry().expect("the merge is on a record");
+            let value = reading.unless_expired(value, &site)?;
             let value_bytes = match value {
                 Value::Inline(value) => value.len(),
                 Value::Large(_) | Value::Deleted => 0,
@@ -228,6 +229,7 @@ impl Checkpoint<'_> {
             birth: site.birth,
             // Deltas of a stack may be as old as the table.
             since: CheckpointNo(0),
+            reading: self.reading(table)?,
             buffer_bytes: self.buffer_bytes(),
         };
         let (run, edits) =

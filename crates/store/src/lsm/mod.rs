@@ -34,6 +34,7 @@ use crate::checkpoint::Checkpoint;
 use crate::handle::Table;
 use crate::store::Store;
 use crate::tables::{Layout, Tables};
+use crate::ttl::Reading;
 use base::limits::UNIT_BYTES;
 use base::slots::Reader;
 use base::sync::lock;
@@ -46,18 +47,18 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-/// The layout that each table's owner asked for, as the catalog's run has it.
-pub(crate) type WantedLayouts = Arc<BTreeMap<TableId, WantedLayout>>;
+/// What each table's owner asked for, as the catalog's run has it.
+pub(crate) type WantedRows = Arc<BTreeMap<TableId, TableRow>>;
 
 /// What the catalog said when it was looked at last.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    last: Mutex<Option<(Run, WantedLayouts)>>,
+    last: Mutex<Option<(Run, WantedRows)>>,
 }
 
 impl Wanted {
     /// What `catalog`, table 0's run, says. Read once for each run.
-    pub fn of(&self, catalog: Run, pool: &Pool, reader: &Reader) -> Result<WantedLayouts> {
+    pub fn of(&self, catalog: Run, pool: &Pool, reader: &Reader) -> Result<WantedRows> {
         let mut last = base::sync::lock(&self.last);
         if let Some((run, wanted)) = &*last
             && *run == catalog
@@ -72,7 +73,7 @@ impl Wanted {
                 return Err(Error::corruption("the catalog holds a large value"));
             };
             let row = TableRow::decode(name, row)?;
-            wanted.insert(row.id, row.layout);
+            wanted.insert(row.id, row);
             cursor.next(pool, reader)?;
         }
         let wanted = Arc::new(wanted);
@@ -110,7 +111,7 @@ impl Store {
         let reader = self.slots.claim().ok_or_else(full)?;
         let wanted = self.wanted.of(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
         let is_due = |(table, layout): (TableId, &Layout)| {
-            let wanted = wanted.get(&table).copied().unwrap_or_default();
+            let wanted = wanted.get(&table).map_or_else(WantedLayout::default, |row| row.layout);
             is_due(self, layout, wanted, wholly)
         };
         Ok(tables.iter().filter(|(table, _)| *table >= TableId::FIRST_USER).any(is_due))
@@ -219,11 +220,22 @@ impl Checkpoint<'_> {
     /// The layout that is wanted for `table`, once the catalog itself is absorbed: it comes first. What is not in it
     /// (itself, and what was dropped) has one run.
     pub(crate) fn wanted(&self, table: TableId) -> Result<WantedLayout> {
+        Ok(self.wanted_row(table)?.map_or_else(WantedLayout::default, |row| row.layout))
+    }
+
+    fn wanted_row(&self, table: TableId) -> Result<Option<TableRow>> {
         if table < TableId::FIRST_USER {
-            return Ok(WantedLayout::BTree);
+            return Ok(None);
         }
         let (_, catalog) = self.tables.layers(TableId::CATALOG);
         let wanted = self.store.wanted.of(catalog, &self.store.pool, self.site().reader)?;
-        Ok(wanted.get(&table).copied().unwrap_or_default())
+        Ok(wanted.get(&table).copied())
+    }
+
+    /// How this checkpoint reads the values of `table`: what has expired by its time it drops.
+    pub(crate) fn reading(&self, table: TableId) -> Result<Reading> {
+        let dropping_at_ms = || self.store.dropping_time_ms(self.absorbed());
+        let ttl = self.wanted_row(table)?.and_then(|row| row.ttl);
+        Ok(Reading::at(ttl, || *self.dropping_at_ms.get_or_init(dropping_at_ms)))
     }
 }
