@@ -19,7 +19,7 @@ Exit codes:
   5  conflicts that retries did not resolve
 
 `pando --url http://HOST:PORT/DATABASE get TABLE KEY` asks a server; so do put, delete, scan, tables, rename,
-stats, check, checkpoint, compact, import, export and backup. PANDO_TOKEN is the token.
+ttl, stats, check, checkpoint, compact, import, export and backup. PANDO_TOKEN is the token.
 
 Data goes to standard output; errors, and progress at a terminal, to standard error.
 Only put, sql, serve, token, import, backup, restore, salvage, demo, kills, bench and profile create
@@ -59,6 +59,8 @@ pub enum Command {
     /// Give a table another layout, and wait until it is rewritten; to lsm for writes far larger than memory, to btree
     /// for reads and scans
     Layout(inspect::LayoutArgs),
+    /// Have a table's entries live for a time, from their put on
+    Ttl(inspect::TtlArgs),
     /// Make, list and revoke the tokens of a served directory
     Token(token::TokenArgs),
     /// Read records from CSV, NDJSON or a directory tree

@@ -1,4 +1,4 @@
-//! `tables`, `rename`, `layout`, `stats`, `check` and `checkpoint`: the database as a whole.
+//! `tables`, `rename`, `layout`, `ttl`, `stats`, `check` and `checkpoint`: the database as a whole.
 
 use crate::failure::{Failure, Outcome};
 use crate::open::{Existing, WriteArgs};
@@ -9,7 +9,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use pando::{CheckReport, DelayCause, Holder, Layout, Stats};
 use serde_json::{Map, Value};
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -97,6 +97,40 @@ pub fn layout(args: &LayoutArgs) -> Outcome {
     Ok(db.close()?)
 }
 
+#[derive(Args, Debug)]
+pub struct TtlArgs {
+    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
+    dir: PathBuf,
+    /// The table's name
+    table: String,
+    /// How long its entries live from their put on, as in 90s, 36h or 30d; `none`: for ever
+    #[arg(value_name = "TIME|none", value_parser = parse_ttl)]
+    ttl: Ttl,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+/// A TTL as it is typed; `None`: for ever.
+#[derive(Clone, Copy, Debug)]
+struct Ttl(Option<Duration>);
+
+fn parse_ttl(text: &str) -> Result<Ttl, String> {
+    if text == "none" { Ok(Ttl(None)) } else { text::parse_duration(text).map(|ttl| Ttl(Some(ttl))) }
+}
+
+/// `pando ttl`.
+pub fn ttl(args: &TtlArgs) -> Outcome {
+    let Ttl(ttl) = args.ttl;
+    if let Some(remote) = Remote::of(&args.dir)? {
+        let change = serde_json::json!({ "ttl_ms": ttl.map(|ttl| ttl.as_millis() as u64) }).to_string();
+        let path = Remote::table(&args.table);
+        return remote.ask("PATCH", &path, Some(&mut change.as_bytes())).map(drop);
+    }
+    let db = args.write.builder().open(&args.dir)?;
+    db.set_ttl(&args.table, ttl)?;
+    Ok(db.close()?)
+}
+
 /// `pando tables`.
 pub fn tables(args: &InspectArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.database.dir)? {
@@ -104,27 +138,41 @@ pub fn tables(args: &InspectArgs) -> Outcome {
     }
     let db = args.database.open()?;
     let snapshot = db.snapshot()?;
-    let columns = ["table", "layout", "approximate_records"];
-    let mut rows = Rows::new(output::stdout(), args.format.format(), &columns).map_err(Failure::stdout)?;
+    let mut rows =
+        Rows::new(output::stdout(), args.format.format(), &TABLE_COLUMNS).map_err(Failure::stdout)?;
     for table in snapshot.tables()? {
         let layout = table.layout().name();
         let records = snapshot.approximate_len(&table)?;
-        let cells =
-            [Cell::Bytes(table.name().as_bytes()), Cell::Bytes(layout.as_bytes()), Cell::Number(records)];
-        rows.row(&cells).map_err(Failure::stdout)?;
+        table_row(&mut rows, table.name(), layout, table.ttl(), records)?;
     }
     rows.finish().map(drop).map_err(Failure::stdout)
 }
 
+const TABLE_COLUMNS: [&str; 4] = ["table", "layout", "ttl", "approximate_records"];
+
+fn table_row(
+    rows: &mut Rows<impl Write>,
+    name: &str,
+    layout: &str,
+    ttl: Option<Duration>,
+    records: u64,
+) -> Outcome {
+    let ttl = ttl.map_or("none".to_owned(), text::show_duration);
+    let words = [name, layout, &ttl].map(|word| Cell::Bytes(word.as_bytes()));
+    let cells: Vec<Cell<'_>> = words.into_iter().chain([Cell::Number(records)]).collect();
+    rows.row(&cells).map_err(Failure::stdout)
+}
+
 fn tables_remote(remote: &Remote, args: &InspectArgs) -> Outcome {
-    let columns = ["table", "layout", "approximate_records"];
-    let mut rows = Rows::new(output::stdout(), args.format.format(), &columns).map_err(Failure::stdout)?;
+    let mut rows =
+        Rows::new(output::stdout(), args.format.format(), &TABLE_COLUMNS).map_err(Failure::stdout)?;
     let listed = remote.ask_json("GET", "/tables")?;
     for table in listed.get("tables").and_then(Value::as_array).into_iter().flatten() {
-        let word = |name| table.get(name).and_then(Value::as_str).unwrap_or_default().as_bytes();
-        let records = table.get("approximate_entries").and_then(Value::as_u64).unwrap_or(0);
-        let cells = [Cell::Bytes(word("name")), Cell::Bytes(word("layout")), Cell::Number(records)];
-        rows.row(&cells).map_err(Failure::stdout)?;
+        let word = |name| table.get(name).and_then(Value::as_str).unwrap_or_default();
+        let number = |name| table.get(name).and_then(Value::as_u64);
+        let ttl = number("ttl_ms").map(Duration::from_millis);
+        let records = number("approximate_entries").unwrap_or(0);
+        table_row(&mut rows, word("name"), word("layout"), ttl, records)?;
     }
     rows.finish().map(drop).map_err(Failure::stdout)
 }

@@ -70,6 +70,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Tables(args) => inspect::tables(&args),
         Command::Rename(args) => inspect::rename(&args),
         Command::Layout(args) => inspect::layout(&args),
+        Command::Ttl(args) => inspect::ttl(&args),
         Command::Stats(args) => inspect::stats(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Options(args) => options::run(&args),

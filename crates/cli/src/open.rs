@@ -5,6 +5,7 @@ use crate::text;
 use clap::{Args, ValueEnum};
 use pando::{Builder, Database, Durability, ErrorKind, Layout, Snapshot, Table, TableOptions};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The database of a command that only reads.
 #[derive(Args, Debug)]
@@ -121,16 +122,27 @@ pub struct TableArgs {
     /// How the table is laid out; of an existing table, what it has [default: btree]
     #[arg(long, value_name = "btree|lsm")]
     pub layout: Option<Layout>,
+    /// How long its entries live, as in 90s, 36h or 30d; of an existing table, what it has [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = text::parse_duration)]
+    pub ttl: Option<Duration>,
 }
 
 impl TableArgs {
     /// The table named `name`, made if it is missing.
     pub fn table(self, db: &Database, name: &str) -> Outcome<Table> {
-        let Some(layout) = self.layout else { return Ok(db.table(name)?) };
-        let options = TableOptions::with_layout(layout);
-        match db.open_table(name, &options) {
-            Err(error) if error.kind() == ErrorKind::Missing => Ok(db.create_table(name, &options)?),
-            opened => Ok(opened?),
+        let found = db.snapshot()?.table(name)?;
+        // What is not said is as it is.
+        let as_it_is = |found: &Table| {
+            let mut options = TableOptions::with_layout(self.layout.unwrap_or(found.layout()));
+            options.ttl = self.ttl.or(found.ttl());
+            options
+        };
+        let mut options = TableOptions::with_layout(self.layout.unwrap_or_default());
+        options.ttl = self.ttl;
+        match found {
+            Some(found) => Ok(db.open_table(name, &as_it_is(&found))?),
+            None if options == TableOptions::default() => Ok(db.table(name)?),
+            None => Ok(db.create_table(name, &options)?),
         }
     }
 }

@@ -59,6 +59,30 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
     count.checked_mul(1 << shift).ok_or_else(|| "the size is too large".to_owned())
 }
 
+/// A time on the command line: a whole number of `ms`, `s`, `m`, `h` or `d`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_ms = match &text[digits.len()..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err("a time is a number of ms, s, m, h or d, as in 90s".to_owned()),
+    };
+    let count: u64 = digits.parse().map_err(|_| "a time begins with a whole number".to_owned())?;
+    count.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(|| "the time is too long".to_owned())
+}
+
+/// The same time, in the largest unit that it is a whole number of.
+pub fn show_duration(duration: Duration) -> String {
+    let ms = duration.as_millis();
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
+    let (unit_ms, unit) =
+        units.into_iter().find(|(unit_ms, _)| ms.is_multiple_of(*unit_ms)).unwrap_or((1, "ms"));
+    format!("{}{unit}", ms / unit_ms)
+}
+
 /// `12,345,678`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -121,6 +145,17 @@ mod tests {
         assert_eq!(parse_size("1g"), Ok(1 << 30));
         for wrong in ["", "M", "1X", "-1", "99999999999999999999", "17179869184G"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_are_read_as_they_are_shown() {
+        for text in ["1ms", "90s", "2m", "36h", "30d", "1500ms"] {
+            assert_eq!(show_duration(parse_duration(text).unwrap()), text);
+        }
+        assert_eq!(show_duration(Duration::from_secs(7200)), "2h");
+        for wrong in ["", "5", "s", "-1s", "1.5h", "1w", "99999999999999999999s", "999999999999999d"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -56,7 +56,16 @@ fn databases_and_tables_come_and_go() {
     assert_eq!(status("PATCH", "/v1/databases/small/tables/none", br#"{"layout": "lsm"}"#), 404);
     assert_eq!(status("PATCH", "/v1/databases/small/tables/c", br#"{"layout": "lsm"}"#), 200);
     let table = value(&server.ask("GET", "/v1/databases/small/tables/c", b""));
-    assert_eq!(table["layout"], "lsm");
+    assert_eq!((&table["layout"], &table["ttl_ms"]), (&json!("lsm"), &json!(null)));
+    assert_eq!(status("PUT", "/v1/databases/small/tables/live", br#"{"ttl_ms": 60000}"#), 201);
+    assert_eq!(status("PUT", "/v1/databases/small/tables/live", br#"{"ttl_ms": 60001}"#), 409);
+    assert_eq!(status("PUT", "/v1/databases/small/tables/zero", br#"{"ttl_ms": 0}"#), 400);
+    for ttl in ["5000", "null"] {
+        let change = format!(r#"{{"ttl_ms": {ttl}}}"#);
+        assert_eq!(status("PATCH", "/v1/databases/small/tables/live", change.as_bytes()), 200);
+        let table = value(&server.ask("GET", "/v1/databases/small/tables/live", b""));
+        assert_eq!(table["ttl_ms"].to_string(), ttl);
+    }
     assert_eq!(status("DELETE", "/v1/databases/small/tables/c", b""), 204);
     assert_eq!(status("DELETE", "/v1/databases/small/tables/c", b""), 404);
     assert_eq!(status("DELETE", "/v1/databases/small", b""), 204);

@@ -5,6 +5,7 @@ use crate::database::Database;
 use crate::options::{self, Given, Id};
 use crate::workers::ReaderWatch;
 use base::budget::Budget;
+use base::seams::Clock;
 use base::{Error, Result, limits};
 use io::{Dir, MemDir, OsDir};
 use std::path::Path;
@@ -62,6 +63,13 @@ impl Builder {
     pub fn page_bytes(mut self, bytes: usize) -> Self {
         self.options.page_bytes = Some(bytes);
         self.given.note(Id::PageBytes);
+        self
+    }
+
+    /// The clock by which entries of tables with a TTL expire: [`TableOptions::ttl`](crate::TableOptions::ttl). The
+    /// system's, unless a test has one of its own. Nothing else goes by it.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.options.clock = clock;
         self
     }
 

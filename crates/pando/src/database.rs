@@ -24,6 +24,8 @@ use store::{OpenReader, Store, Table, TransactionOptions, WantedLayout as Layout
 pub struct TableOptions {
     /// How the table is laid out.
     pub layout: Layout,
+    /// How long an entry lives; `None`: until it is deleted.
+    pub ttl: Option<Duration>,
 }
 
 impl TableOptions {
@@ -39,7 +41,36 @@ impl TableOptions {
     /// # }
     /// ```
     pub fn with_layout(layout: Layout) -> Self {
-        TableOptions { layout }
+        TableOptions { layout, ttl: None }
+    }
+
+    /// These options, with entries that live for `ttl`, 1 ms or more. An entry expires when as much time has passed since
+    /// its put: from then on it is absent to every snapshot and transaction that learns the time later, and the merges
+    /// that come give its room back. A put sets the time anew. Times are the clock's, in milliseconds; where that goes
+    /// back, time stands still until it has come as far again. Costs 8 bytes an entry; a table without a TTL costs
+    /// nothing.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// use pando::{Clock, Database, TableOptions};
+    /// use std::sync::atomic::Ordering;
+    /// use std::time::Duration;
+    ///
+    /// let (clock, hand) = Clock::set_by_hand(1_000_000);
+    /// let db = Database::builder().clock(clock).in_memory()?;
+    /// let options = TableOptions::default().ttl(Duration::from_secs(60));
+    /// let sessions = db.create_table("sessions", &options)?;
+    /// db.put(&sessions, b"ann", b"in")?;
+    /// hand.fetch_add(59_999, Ordering::SeqCst);
+    /// assert!(db.get(&sessions, b"ann")?.is_some());
+    /// hand.fetch_add(1, Ordering::SeqCst);
+    /// assert!(db.get(&sessions, b"ann")?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn ttl(self, ttl: Duration) -> Self {
+        TableOptions { ttl: Some(ttl), ..self }
     }
 }
 
@@ -317,6 +348,31 @@ impl Database {
         self.checkpoint()
     }
 
+    /// Has a table's entries live for `ttl` from their put on, those that are there included; `None`: until they are
+    /// deleted. What has expired before stays so, also where the new TTL is longer. Takes no time: nothing is rewritten.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # use std::time::Duration;
+    /// let options = pando::TableOptions::default().ttl(Duration::from_secs(60));
+    /// db.create_table("sessions", &options)?;
+    /// db.set_ttl("sessions", Some(Duration::from_secs(3600)))?;
+    /// assert_eq!(db.table("sessions")?.ttl(), Some(Duration::from_secs(3600)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Missing` if there is no table of that name; `Invalid` for less than 1 ms, and where the table was made without
+    /// a TTL and written to: its entries do not say when they were put.
+    pub fn set_ttl(&self, name: &str, ttl: Option<Duration>) -> Result<()> {
+        self.write(|tx| match tx.table(name)? {
+            Some(table) => tx.set_ttl(&table, ttl),
+            None => Err(Error::new(ErrorKind::Missing, format!("there is no table {name:?}"))),
+        })
+    }
+
     /// All tables, by name.
     pub fn tables(&self) -> Result<Vec<Table>> {
         self.snapshot()?.tables()
@@ -426,11 +482,17 @@ impl Database {
 }
 
 fn check_options(table: &Table, options: &TableOptions) -> Result<()> {
-    if table.layout() == options.layout {
+    let name = table.name();
+    let message = if table.layout() != options.layout {
+        let (stored, asked) = (table.layout(), options.layout);
+        format!("table {name:?} has layout {stored}, {asked} was asked for; set_layout changes it")
+    } else if table.ttl() != options.ttl {
+        let named = |ttl: Option<Duration>| ttl.map_or("no TTL".into(), |ttl| format!("a TTL of {ttl:?}"));
+        let (stored, asked) = (named(table.ttl()), named(options.ttl));
+        format!("table {name:?} has {stored}, {asked} was asked for; set_ttl changes it")
+    } else {
         return Ok(());
-    }
-    let (name, stored, asked) = (table.name(), table.layout(), options.layout);
-    let message = format!("table {name:?} has layout {stored}, {asked} was asked for; set_layout changes it");
+    };
     Err(Error::new(ErrorKind::Mismatch, message))
 }
 

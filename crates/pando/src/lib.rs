@@ -53,6 +53,7 @@ pub use backup::{
 pub use backup::{restore_in, restore_stream_in};
 pub use base::budget::{Budget, Held, Holder};
 pub use base::latency::{Cause as WaitCause, Latency};
+pub use base::seams::Clock;
 pub use base::{Error, ErrorKind, Result, keys, limits};
 pub use builder::Builder;
 pub use compact::Compacted;

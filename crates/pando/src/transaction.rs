@@ -6,6 +6,7 @@ use base::{Error, ErrorKind, Result};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use store::{Savepoint, Table, TransactionOptions, ValueReader, ValueWriter, WantedLayout as Layout};
 use txn::Durability;
 
@@ -361,9 +362,9 @@ impl Transaction {
     /// Makes a table. Like everything else here, it is there for others once the transaction commits.
     ///
     /// # Errors
-    /// `Exists` if there is one of that name.
+    /// `Exists` if there is one of that name; `Invalid` for a TTL of less than 1 ms.
     pub fn create_table(&mut self, name: &str, options: &TableOptions) -> Result<Table> {
-        self.inner.create_table(name, options.layout)
+        self.inner.create_table_with_ttl(name, options.layout, options.ttl)
     }
 
     /// Drops a table with all it holds.
@@ -400,6 +401,16 @@ impl Transaction {
     /// `Missing` if the table does not exist.
     pub fn set_layout(&mut self, table: &Table, layout: Layout) -> Result<()> {
         self.inner.set_layout(table, layout)
+    }
+
+    /// Has a table's entries live for another time: see [`Database::set_ttl`](crate::Database::set_ttl). Conflicts as
+    /// [`Transaction::rename_table`] does. Handles of before go on, and cost a look-up more at each use. They answer
+    /// `Missing` if the table had no TTL when they were made.
+    ///
+    /// # Errors
+    /// As [`Database::set_ttl`](crate::Database::set_ttl).
+    pub fn set_ttl(&mut self, table: &Table, ttl: Option<Duration>) -> Result<()> {
+        self.inner.set_ttl(table, ttl)
     }
 
     /// Commits: everything or nothing, as durable as the transaction's [`Durability`] says when this returns.

@@ -8,6 +8,9 @@ use crate::schema::Schema;
 use crate::table::{DynamicTable, atomically};
 use pando::{Error, ErrorKind, Result, TableOptions, Transaction};
 
+/// Why [`Definition::ttl`] says so.
+const NO_INDEXES: &str = "a table with a TTL has no indexes";
+
 impl DynamicTable {
     /// Makes a table, with its indexes.
     ///
@@ -21,8 +24,13 @@ impl DynamicTable {
         Schema::of(definition, 0)?;
         atomically(tx, |tx| {
             let schema = Schema::of(definition, catalog::claim_id(tx)?)?;
+            if definition.ttl.is_some() && !definition.indexes.is_empty() {
+                return Err(schema.refused(NO_INDEXES));
+            }
             let options = TableOptions::default();
-            let data = tx.create_table(&catalog::data_name(&schema), &options)?;
+            let mut of_rows = options;
+            of_rows.ttl = definition.ttl;
+            let data = tx.create_table(&catalog::data_name(&schema), &of_rows)?;
             let indexes = schema.indexes().iter();
             let indexes =
                 indexes.map(|index| tx.create_table(&catalog::index_name(&schema, index), &options));
@@ -134,7 +142,11 @@ impl DynamicTable {
         index: IndexDefinition,
         building: bool,
     ) -> Result<Self> {
+        let has_ttl = self.inner.data.ttl().is_some();
         self.altered(tx, |tx, schema| {
+            if has_ttl {
+                return Err(schema.refused(NO_INDEXES));
+            }
             schema.push_index(index, building);
             let added = schema.indexes.last().expect("it was just pushed");
             // Before there is a table under the name: a name that is too long is refused in the schema's words.

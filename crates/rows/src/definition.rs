@@ -3,6 +3,7 @@
 use crate::value::{ColumnType, Value};
 use pando::{Error, Result};
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// How texts of a key are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -248,13 +249,14 @@ pub struct Definition {
     pub(crate) key: Vec<Part>,
     pub(crate) indexes: Vec<IndexDefinition>,
     pub(crate) note: String,
+    pub(crate) ttl: Option<Duration>,
 }
 
 impl Definition {
     /// A table without columns: add some, and name the key.
     pub fn new(name: impl Into<String>) -> Self {
         let (columns, key, indexes) = (Vec::new(), Vec::new(), Vec::new());
-        Definition { name: name.into(), columns, key, indexes, note: String::new() }
+        Definition { name: name.into(), columns, key, indexes, note: String::new(), ttl: None }
     }
 
     /// A table in words: columns with commas between, each its name, its type, and behind them as need be `key` (or
@@ -335,6 +337,14 @@ impl Definition {
     #[must_use]
     pub fn note(self, note: impl Into<String>) -> Self {
         Definition { note: note.into(), ..self }
+    }
+
+    /// The same with rows that live for `ttl`, 1 ms or more, from the call that wrote them last: see
+    /// [`pando::TableOptions::ttl`]. Such a table has no indexes: a row that is written again lives longer, and its
+    /// entries, which that leaves as they are, would not.
+    #[must_use]
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Definition { ttl: Some(ttl), ..self }
     }
 
     /// The name.

@@ -14,6 +14,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// A struct that is the row of a typed table. Derive it.
 ///
@@ -103,16 +104,33 @@ impl<R: Row> Table<R> {
     /// # Errors
     /// `Mismatch` if the table is another one than `R` says, and how; those of [`crate::build_index`].
     pub fn open(db: &Database) -> Result<Self> {
-        let definition = R::definition();
+        Self::open_as(db, &R::definition())
+    }
+
+    /// Likewise, with rows that live for `ttl`: see [`Definition::ttl`].
+    ///
+    /// # Errors
+    /// `Mismatch` also if the table has another TTL.
+    pub fn open_with_ttl(db: &Database, ttl: Duration) -> Result<Self> {
+        let table = Self::open_as(db, &R::definition().ttl(ttl))?;
+        let found = table.opened.data().ttl();
+        if found != Some(ttl) {
+            let message = format!("table {:?} has TTL {found:?}, and not {ttl:?}", R::TABLE);
+            return Err(Error::new(ErrorKind::Mismatch, message));
+        }
+        Ok(table)
+    }
+
+    fn open_as(db: &Database, definition: &Definition) -> Result<Self> {
         let mut table = db.write(|tx| {
             let Some(mut table) = DynamicTable::open(tx, R::TABLE)? else {
-                return DynamicTable::create(tx, &definition);
+                return DynamicTable::create(tx, definition);
             };
             let there = table.schema().columns().count();
             for column in definition.columns.iter().skip(there) {
                 table = table.add_column(tx, column.clone())?;
             }
-            fit::<R>(&definition, table.schema())?;
+            fit::<R>(definition, table.schema())?;
             Ok(table)
         })?;
         for index in &definition.indexes {

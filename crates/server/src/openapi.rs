@@ -253,10 +253,14 @@ fn body(name: &str) -> Value {
         "value" => of("application/octet-stream", false, json!({})),
         "records" => of("application/x-ndjson", true, json!({})),
         "database" => json_of(json!({ "page_bytes": { "enum": [4096, 8192, 16384, 32768, 65536] } })),
-        "table" => json_of(json!({ "layout": { "enum": ["btree", "lsm"] } })),
+        "table" => json_of(json!({
+            "layout": { "enum": ["btree", "lsm"] }, "ttl_ms": { "type": "integer", "minimum": 1 },
+        })),
         "change" => {
             let name = json!({ "type": "string", "minLength": 1, "maxLength": 60 });
-            let mut change = object(json!({ "name": name, "layout": { "enum": ["btree", "lsm"] } }));
+            let ttl = json!({ "type": ["integer", "null"], "minimum": 1 });
+            let layout = json!({ "enum": ["btree", "lsm"] });
+            let mut change = object(json!({ "name": name, "layout": layout, "ttl_ms": ttl }));
             change["minProperties"] = json!(1);
             of("application/json", true, change)
         }

@@ -30,7 +30,7 @@
 //!
 //! | kind | payload | how many, in this order |
 //! |---:|---|---|
-//! | 1 state | the superblock of the checkpoint, 160 bytes | 1 |
+//! | 1 state | the superblock of the checkpoint, 168 bytes | 1 |
 //! | 2 commit | a commit record, as in the log | those after the checkpoint, through the commit |
 //! | 3 page | page pointer (16), the page | any; kinds 3 and 4 mix |
 //! | 4 extent | page pointer (16), length of what it covers (8), offset of this piece (8), the piece | any |

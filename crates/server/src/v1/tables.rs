@@ -6,15 +6,17 @@ use crate::problem::{Answer, Problem};
 use crate::receive::RequestBody;
 use axum::http::{Method, Request, StatusCode};
 use pando::{Database, ErrorKind, Layout, Snapshot, Table, TableOptions};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json as object};
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// How a table is made.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Options {
     layout: Option<String>,
+    ttl_ms: Option<u64>,
 }
 
 /// What of a table is changed.
@@ -23,6 +25,14 @@ struct Options {
 struct Change {
     name: Option<String>,
     layout: Option<String>,
+    /// `null`: entries live until they are deleted.
+    #[serde(deserialize_with = "given")]
+    ttl_ms: Option<Option<u64>>,
+}
+
+/// What is there, `null` included.
+fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<u64>>, D::Error> {
+    Option::deserialize(value).map(Some)
 }
 
 /// The word for a layout.
@@ -72,6 +82,7 @@ pub fn describe(snapshot: &Snapshot, table: &Table) -> Answer<Value> {
     Ok(object!({
         "name": table.name(),
         "layout": layout_name(table.layout()),
+        "ttl_ms": table.ttl().map(|ttl| ttl.as_millis() as u64),
         "approximate_entries": snapshot.approximate_len(table)?,
     }))
 }
@@ -87,7 +98,7 @@ pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody
     Ok(json(StatusCode::OK, &object!({ "tables": tables.await? })))
 }
 
-/// GET, PUT, PATCH (its layout, its name), DELETE.
+/// GET, PUT, PATCH (its layout, its TTL, its name), DELETE.
 pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
     let (method, (uri, _), body) = split(request);
     let in_database = place::database(uri.path()).unwrap_or_default();
@@ -103,17 +114,19 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
             let options: Options = json_body(&app, body).await?;
             let layout = options.layout.as_deref().map(layout_of).transpose()?;
             let open = database(&app, in_database).await?;
-            let (is_new, described) = hand_off(move || create(&open, &name, layout)).await?;
+            let ttl = options.ttl_ms.map(Duration::from_millis);
+            let (is_new, described) = hand_off(move || create(&open, &name, layout, ttl)).await?;
             Ok(json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &described))
         }
         Method::PATCH => {
             let change: Change = json_body(&app, body).await?;
             let open = database(&app, in_database).await?;
             let layout = change.layout.as_deref().map(layout_of).transpose()?;
-            if change.name.is_none() && layout.is_none() {
-                return Err(Problem::bad_request("there is nothing to change: give `name` or `layout`"));
+            if change.name.is_none() && layout.is_none() && change.ttl_ms.is_none() {
+                let message = "there is nothing to change: give `name`, `layout` or `ttl_ms`";
+                return Err(Problem::bad_request(message));
             }
-            let described = hand_off(move || alter(&open, &name, change.name.as_deref(), layout));
+            let described = hand_off(move || alter(&open, &name, &change, layout));
             Ok(json(StatusCode::OK, &described.await?))
         }
         Method::DELETE => {
@@ -130,17 +143,15 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
     }
 }
 
-/// Has the table rewritten in another layout, in the background, and gives it another name.
-fn alter(
-    open: &crate::open::Open,
-    name: &str,
-    new_name: Option<&str>,
-    layout: Option<Layout>,
-) -> Answer<Value> {
+/// Has the table rewritten in another layout, in the background, and gives it another TTL and another name.
+fn alter(open: &crate::open::Open, name: &str, change: &Change, layout: Option<Layout>) -> Answer<Value> {
     if let Some(layout) = layout {
         open.db.set_layout(name, layout)?;
     }
-    let table = match new_name {
+    if let Some(ttl_ms) = change.ttl_ms {
+        open.db.set_ttl(name, ttl_ms.map(Duration::from_millis))?;
+    }
+    let table = match change.name.as_deref() {
         Some(new_name) => open.db.rename_table(name, new_name)?,
         None => open.db.table(name)?,
     };
@@ -149,16 +160,24 @@ fn alter(
     describe(&open.db.snapshot()?, &table)
 }
 
-/// Makes the table, or finds it with the layout that was asked for.
-fn create(open: &crate::open::Open, name: &str, layout: Option<Layout>) -> Answer<(bool, Value)> {
-    let mut options = TableOptions::default();
-    options.layout = layout.unwrap_or_default();
+/// Makes the table, or finds it with the layout and TTL that were asked for.
+fn create(
+    open: &crate::open::Open,
+    name: &str,
+    layout: Option<Layout>,
+    ttl: Option<Duration>,
+) -> Answer<(bool, Value)> {
+    let mut options = TableOptions::with_layout(layout.unwrap_or_default());
+    options.ttl = ttl;
     let (is_new, table) = match open.db.create_table(name, &options) {
         Ok(table) => (true, table),
-        Err(error) if error.kind() == ErrorKind::Exists => match layout {
-            Some(_) => (false, open.db.open_table(name, &options)?),
-            None => (false, open.db.table(name)?),
-        },
+        Err(error) if error.kind() == ErrorKind::Exists => {
+            // What is not said is as it is.
+            let found = open.db.table(name)?;
+            options.layout = layout.unwrap_or(found.layout());
+            options.ttl = ttl.or(found.ttl());
+            (false, open.db.open_table(name, &options)?)
+        }
         Err(error) => return Err(error.into()),
     };
     open.know(&table);
