@@ -44,11 +44,11 @@ impl TableOptions {
         TableOptions { layout, ttl: None }
     }
 
-    /// These options, with entries that live for `ttl`, 1 ms or more. An entry expires when as much time has passed since
-    /// its put: from then on it is absent to every snapshot and transaction that learns the time later, and the merges
-    /// that come give its room back. A put sets the time anew. Times are the clock's, in milliseconds; where that goes
-    /// back, time stands still until it has come as far again. Costs 8 bytes an entry; a table without a TTL costs
-    /// nothing.
+    /// These options, with entries that live for `ttl`, 1 ms or more. An entry expires when as much time has passed
+    /// since its put: from then on it is absent to every snapshot and transaction that learns the time later, and the
+    /// merges that come give its room back. A put sets the time anew. Times are the clock's, in milliseconds; where
+    /// that goes back, time stands still until it has come as far again. Costs 8 bytes an entry; a table without a TTL
+    /// costs nothing.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -349,7 +349,8 @@ impl Database {
     }
 
     /// Has a table's entries live for `ttl` from their put on, those that are there included; `None`: until they are
-    /// deleted. What has expired before stays so, also where the new TTL is longer. Takes no time: nothing is rewritten.
+    /// deleted. What has expired before stays so, also where the new TTL is longer. Takes no time: nothing is
+    /// rewritten.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

@@ -3,8 +3,8 @@
 //! * The primary key is (day, sensor, time from new to old). "The last ten of a sensor today" reads ten rows.
 //! * The table has a TTL: a row is gone a week after it was written, for every reader at once, and the merges that come
 //!   give its room back. Nobody deletes anything.
-//! * Keys begin with the day, so that all of a day is one range: what is to go before its time, goes in one range delete,
-//!   which reads nothing, whatever the number of rows.
+//! * Keys begin with the day, so that all of a day is one range: what is to go before its time, goes in one range
+//!   delete, which reads nothing, whatever the number of rows.
 
 use pando::{Clock, Database, Result, Transaction};
 use rows::{KeyRange, Row, Table, Timestamp, Value};

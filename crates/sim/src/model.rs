@@ -4,8 +4,8 @@
 //!    prefix is at hand and costs one vector of references for each table that its last commit wrote.
 //! 2. A [`Draft`] is a transaction: the state it began on, that state with its own writes, and the writes as a list,
 //!    because a commit applies them to the newest state, which others may have changed meanwhile.
-//! 3. An entry of a table with a TTL stays in the state when it has expired, with its date: whoever looks says what time
-//!    it is. So a state is the same at any time.
+//! 3. An entry of a table with a TTL stays in the state when it has expired, with its date: whoever looks says what
+//!    time it is. So a state is the same at any time.
 //! 4. What a draft read is kept as keys and ranges. [`Model::commit`] refuses a serializable commit whose reads would
 //!    give anything else at its place in the order of commits.
 

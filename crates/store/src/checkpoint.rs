@@ -190,7 +190,8 @@ impl Store {
         self.checkpoint_over(last, base, sealed, &tables, None).map(Some)
     }
 
-    /// Begins a checkpoint of everything committed so far, even if there is nothing to absorb, that may also move pages.
+    /// Begins a checkpoint of everything committed so far, even if there is nothing to absorb, that may also move
+    /// pages.
     pub(crate) fn begin_moving_checkpoint(&self, moves: Option<Moves>) -> Result<Checkpoint<'_>> {
         let last = lock(&self.checkpoint);
         self.check_open()?;

@@ -4,7 +4,8 @@
 //! * [`view`]: what a reader sees and when the old may go; [`snapshot`]: a read; `lease`: why it costs nothing;
 //!   [`expiry`]: what long readers keep, and for how long.
 //!   `resident`: a read that does not wait.
-//! * [`transaction`]: reads and writes of one's own, over [`write_set`] and [`merge`]; `table_changes`: of whole tables.
+//! * [`transaction`]: reads and writes of one's own, over [`write_set`] and [`merge`]; `table_changes`: of whole
+//!   tables.
 //! * [`commit`]: the one path in, in nine steps; [`large`]: values that are written before it; `value_writer` and
 //!   `value_reader`: their users.
 //! * `spill`: writes that do not fit memory; [`attach`] and `apply_spilled`: what becomes of them; `bulk_load`.

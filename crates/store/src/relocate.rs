@@ -6,8 +6,8 @@
 //!
 //! * Any checkpoint moves something, if more than half of a file of over `LEAST_UNITS` is free: at most
 //!   `ROUND_UNITS` units, after looking at no more than `ROUND_PARENTS` parents of leaves.
-//! * A [`Compaction`] is a row of checkpoints that merge the runs of each LSM table into one, then drop what has expired
-//!   (`crate::sweep`), then move more each, pack
+//! * A [`Compaction`] is a row of checkpoints that merge the runs of each LSM table into one, then drop what has
+//!   expired (`crate::sweep`), then move more each, pack
 //!   leaves on their way, and go on until nothing is gained any more. What is left in the end is gaps that no page fits
 //!   into, and what lies before values in pieces, which stay where they are.
 //!

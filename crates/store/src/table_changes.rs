@@ -108,12 +108,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// Has entries live for `ttl` from their put on, those that are there included; `None`: until they are deleted. What
-    /// has expired when this commits stays so. Conflicts as [`Transaction::rename_table`] does.
+    /// Has entries live for `ttl` from their put on, those that are there included; `None`: until they are deleted.
+    /// What has expired when this commits stays so. Conflicts as [`Transaction::rename_table`] does.
     ///
     /// # Errors
-    /// [`ErrorKind::Missing`] if the table does not exist; [`ErrorKind::Invalid`] for a TTL of less than 1 ms, and where
-    /// the table was made without a TTL and is not empty: its values do not say when they were put.
+    /// [`ErrorKind::Missing`] if the table does not exist; [`ErrorKind::Invalid`] for a TTL of less than 1 ms, and
+    /// where the table was made without a TTL and was written to: its values do not say when they were put.
     pub fn set_ttl(&mut self, table: &Table, ttl: Option<Duration>) -> Result<()> {
         let id = self.admit_name(table)?;
         let row = self.row_now(table)?;
@@ -171,8 +171,8 @@ impl Transaction {
 #[cold]
 fn undated(table: &Table) -> Error {
     Error::invalid(format!(
-        "table {:?} was made without a TTL, and its values do not say when they were put; make another one with a TTL, \
-         and copy",
+        "table {:?} was made without a TTL and written to, and its values do not say when they were \
+         put; make another table with a TTL, and copy",
         table.name()
     ))
 }

@@ -1,24 +1,23 @@
 //! Entries that live for a time: tables with a TTL.
 //!
-//! 1. *A date in front of each value.* A table that was made with a TTL is *dated*: every value in it, wherever it lies,
-//!    begins with the time at which it was put, 8 bytes. Whether a table is dated never changes while it holds
+//! 1. *A date in front of each value.* A table that was made with a TTL is *dated*: every value in it, wherever it
+//!    lies, begins with the time at which it was put, 8 bytes. Whether a table is dated never changes while it holds
 //!    anything; how long its entries live may. All that lies below transactions and snapshots knows nothing of it: to
 //!    log, memtables, runs and backups it is a value. Of a value outside the pages the reference has the date too
 //!    ([`LargeRef::head`]).
-//! 2. *One time for each snapshot.* It is read from the clock when the snapshot first meets a dated table, and stays: so
-//!    what it sees does not change while it lives. An entry that has expired by then is absent to every read
-//!    ([`Reading`]), and so to `insert`, `compare_and_swap` and `remove`. A newer version that has expired hides the
+//! 2. *One time for each snapshot.* It is read from the clock when the snapshot first meets a dated table, and stays:
+//!    so what it sees does not change while it lives. An entry that has expired by then is absent to every read
+//!    (`Reading`), and so to `insert`, `compare_and_swap` and `remove`. A newer version that has expired hides the
 //!    older ones, as a delete does.
-//! 3. *Time never goes back* ([`Time`]). Where the clock does, time stands until the clock has come as far again; a
+//! 3. *Time never goes back* (`Time`). Where the clock does, time stands until the clock has come as far again; a
 //!    checkpoint's superblock holds how far it had come. So what was absent once stays absent.
 //! 4. *What has expired for good is dropped on the way*: where a checkpoint or a merge takes an entry anyway, it takes
 //!    an expired one for a delete (never for nothing: an older version may lie below), and where one lies in a B+tree a
-//!    sweep finds it ([`crate::sweep`]). The limit by which a checkpoint drops is that of the rows that it has absorbed,
-//!    at the time when it began.
+//!    sweep finds it (`crate::sweep`). The limit by which a checkpoint drops is that of the rows that it has absorbed.
 //! 5. *Giving a table another TTL* brings nothing back: the row notes what had expired by the old one
-//!    ([`Ttl::floor_ms`]), as of its commit ([`stamp_floors`]). So that a checkpoint drops nothing which a new TTL keeps,
-//!    it fixes its time under the commit lock, and only if it absorbs the newest rows; else it drops by the time of the
-//!    one before (`Store::dropping_time_ms`). During a recovery, when newer rows may follow, none is dropped.
+//!    ([`Ttl::floor_ms`]), as of its commit (`stamp_floors`). So that a checkpoint drops nothing which a new TTL keeps,
+//!    it fixes its time under the commit lock, and only if it absorbs the newest rows; else it drops by the time of
+//!    the one before (`Store::dropping_time_ms`). During a recovery, when newer rows may follow, nothing is dropped.
 //!
 //! Why so: docs/decisions/0024-ttl.md.
 
@@ -166,7 +165,7 @@ impl Reading {
 
     /// A large value, read whole as it is stored, without its date.
     pub fn whole(self, mut stored: Vec<u8>) -> Vec<u8> {
-        // References to less than a page's worth of bytes are refused before they are followed; but a forged one may be.
+        // A forged reference may be to less than a date.
         stored.drain(..self.front_bytes().min(stored.len()));
         stored
     }
@@ -209,8 +208,8 @@ pub(crate) fn stamp_floors(record: &mut [u8], changed: &[(TableId, Ttl)], now_ms
 }
 
 impl Store {
-    /// What time it is for entries that live for a time, in milliseconds since 1970: the clock's, but never less than it
-    /// was.
+    /// What time it is for entries that live for a time, in milliseconds since 1970: the clock's, but never less than
+    /// it was.
     pub fn time_ms(&self) -> u64 {
         self.time.now_ms()
     }

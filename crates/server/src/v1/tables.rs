@@ -53,15 +53,16 @@ fn layout_of(word: &str) -> Answer<Layout> {
 
 /// All tables of a database, each with what was done with it and what that cost since the database was opened.
 pub fn list(db: &Database) -> Answer<Vec<Value>> {
-    let layouts: HashMap<String, Layout> =
-        db.snapshot()?.tables()?.iter().map(|table| (table.name().to_owned(), table.layout())).collect();
-    let tables = db.table_stats()?;
-    let described = tables.iter().filter_map(|stats| {
+    let tables = db.snapshot()?.tables()?;
+    let handles: HashMap<&str, &Table> = tables.iter().map(|table| (table.name(), table)).collect();
+    let stats = db.table_stats()?;
+    let described = stats.iter().filter_map(|stats| {
         // One that was made between the two looks comes with the next.
-        let layout = *layouts.get(&stats.name)?;
+        let table = *handles.get(&stats.name[..])?;
         Some(object!({
             "name": stats.name,
-            "layout": layout_name(layout),
+            "layout": layout_name(table.layout()),
+            "ttl_ms": ttl_ms(table),
             "approximate_entries": stats.approximate_records,
             "gets": stats.gets,
             "scans": stats.scans,
@@ -77,12 +78,17 @@ pub fn list(db: &Database) -> Answer<Vec<Value>> {
     Ok(described.collect())
 }
 
+/// How long its entries live, in milliseconds; `None`: for ever.
+fn ttl_ms(table: &Table) -> Option<u64> {
+    table.ttl().map(|ttl| ttl.as_millis() as u64)
+}
+
 /// A table by itself.
 pub fn describe(snapshot: &Snapshot, table: &Table) -> Answer<Value> {
     Ok(object!({
         "name": table.name(),
         "layout": layout_name(table.layout()),
-        "ttl_ms": table.ttl().map(|ttl| ttl.as_millis() as u64),
+        "ttl_ms": ttl_ms(table),
         "approximate_entries": snapshot.approximate_len(table)?,
     }))
 }
