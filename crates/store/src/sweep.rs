@@ -116,7 +116,7 @@ impl Checkpoint<'_> {
     pub(crate) fn sweep_next(&mut self) -> Result<bool> {
         if let Some((table, left)) = self.sweeps.due.pop_front() {
             let from = lock(&self.store.swept).next.remove(&table).unwrap_or_default();
-            let (looked_at, next) = self.sweep(table, &from, left)?;
+            let (looked_at, next) = self.work_on(table, |checkpoint| checkpoint.sweep(table, &from, left))?;
             if let Some(next) = next {
                 lock(&self.store.swept).next.insert(table, next);
                 if looked_at < left {
@@ -131,7 +131,8 @@ impl Checkpoint<'_> {
         let Some((from, key)) = lock(&self.store.swept).compacting.take() else { return Ok(false) };
         let Some((table, _)) = self.tables.iter().find(|(table, _)| *table >= from) else { return Ok(false) };
         let key = if table == from { key } else { Vec::new() };
-        let (looked_at, next) = self.sweep(table, &key, self.sweeps.compacting)?;
+        let most = self.sweeps.compacting;
+        let (looked_at, next) = self.work_on(table, |checkpoint| checkpoint.sweep(table, &key, most))?;
         self.sweeps.compacting = self.sweeps.compacting.saturating_sub(looked_at.max(1));
         let next = next.map_or((TableId(table.0 + 1), Vec::new()), |key| (table, key));
         lock(&self.store.swept).compacting = Some(next);
