@@ -28,6 +28,6 @@ fn entries_expire_and_the_ttl_changes() {
     failure(pando(["get", path, "t", "k"]), 1);
 
     text(pando(["put", path, "plain", "k", "v"]));
-    failure(pando(["ttl", path, "plain", "1h"]), 1);
+    failure(pando(["ttl", path, "plain", "1h"]), 2);
     assert_eq!(text(pando(["get", path, "plain", "k"])), "v");
 }

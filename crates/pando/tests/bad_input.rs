@@ -466,10 +466,10 @@ fn a_newer_format_is_named() {
     let sample = sample("newer", End::Closed, true);
     let mut files = sample.files.clone();
     for slot in 0..2 {
-        let bytes = &mut files.get_mut("data").unwrap()[slot * UNIT..][..160];
+        let bytes = &mut files.get_mut("data").unwrap()[slot * UNIT..][..168];
         bytes[8] = 2;
-        let sum = base::checksum::header(&bytes[..152]);
-        bytes[152..].copy_from_slice(&sum.to_le_bytes());
+        let sum = base::checksum::header(&bytes[..160]);
+        bytes[160..].copy_from_slice(&sum.to_le_bytes());
     }
     let error = small().create_in(dir_of(&files)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Foreign);

@@ -10,7 +10,7 @@ const BUILDER: &str = include_str!("../src/builder.rs");
 const README: &str = include_str!("../../../README.md");
 
 /// Methods of the Builder that set what is no value.
-const OTHERS: [&str; 2] = ["budget", "on_long_reader"];
+const OTHERS: [&str; 3] = ["budget", "clock", "on_long_reader"];
 
 /// The methods that set something, each with its documentation on one line.
 fn documented() -> Vec<(&'static str, String)> {
