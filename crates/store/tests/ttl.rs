@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use store::relocate::Compaction;
+use store::salvage::{Sink, Trust};
 use store::{Options, Resident, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
 use txn::{Durability, Isolation};
 
@@ -319,6 +320,38 @@ fn time_goes_on_from_the_last_checkpoint() {
     assert_eq!(bed.store.time_ms(), 1_000_100);
     expect(&bed, &table, b"k", None);
     expect(&bed, &table, b"later", Some(b"v"));
+}
+
+/// Salvage knows from the catalog that values have dates.
+#[test]
+fn what_is_salvaged_has_no_dates() {
+    #[derive(Default)]
+    struct Kept(Vec<(Vec<u8>, Vec<u8>)>);
+    impl Sink for Kept {
+        fn begin(&mut self, _: Option<usize>) -> base::Result<()> {
+            Ok(())
+        }
+        fn table(&mut self, _: &str) -> base::Result<()> {
+            Ok(())
+        }
+        fn record(&mut self, _: Trust, _: &str, key: &[u8], value: &[u8]) -> base::Result<()> {
+            self.0.push((key.to_vec(), value.to_vec()));
+            Ok(())
+        }
+    }
+    for layout in LAYOUTS {
+        let bed = Bed::new();
+        let table = bed.table(layout, 100);
+        let records =
+            [(b"a".to_vec(), vec![1; 50]), (b"b".to_vec(), vec![2; 6_000]), (b"c".to_vec(), vec![3; 30_000])];
+        records[..2].iter().for_each(|(key, value)| bed.put(&table, key, value));
+        bed.store.checkpoint().unwrap();
+        bed.put(&table, &records[2].0, &records[2].1);
+        bed.store.close().unwrap();
+        let mut kept = Kept::default();
+        let report = store::salvage::salvage(Arc::clone(&bed.dir), &mut kept).unwrap();
+        assert!(report.is_complete() && kept.0 == records, "{report:?}");
+    }
 }
 
 /// A time series in a B+tree: new keys at one end, expired ones at the other.

@@ -15,6 +15,9 @@
 //! listed as lost. What only step 4 found is [`Trust::Uncertain`]: it was true once, and may have been changed or
 //! deleted since. The two are never mixed.
 //!
+//! Entries that live for a time ([`crate::ttl`]) come out without their dates, and also if they have expired and no
+//! merge has dropped them yet: nobody deleted them. Where a table's row of the catalog is lost, its dates do as well.
+//!
 //! Memory: what the log holds, a path of pages, and of a scan the first and last key of each leaf.
 
 mod blend;
@@ -28,6 +31,7 @@ use crate::catalog::{TableRow, WantedLayout};
 use crate::recovery::{DATA, LOCK, NEW_DATA};
 use crate::superblock::Superblock;
 use crate::tables::{self, Row};
+use crate::ttl::DATE_BYTES;
 use base::{CommitTs, Error, ErrorKind, Result, TableId};
 use blend::{Blend, Hides};
 use io::{Dir, File, ReadOnlyDir};
@@ -139,7 +143,8 @@ pub fn salvage(dir: Arc<dyn Dir>, sink: &mut dyn Sink) -> Result<Report> {
         Some(superblock) => replay::after(&dir, superblock, &mut report),
         None => replay::all(&dir, start.database, &mut report),
     };
-    Salvage { data, start, replayed, report, sink, leaves: None, names: BTreeMap::new() }.export()
+    let (names, dated) = (BTreeMap::new(), BTreeSet::new());
+    Salvage { data, start, replayed, report, sink, leaves: None, names, dated }.export()
 }
 
 struct Salvage<'a> {
@@ -150,6 +155,8 @@ struct Salvage<'a> {
     sink: &'a mut dyn Sink,
     leaves: Option<Leaves>,
     names: BTreeMap<TableId, String>,
+    /// Tables whose values lie behind dates: see [`crate::ttl`].
+    dated: BTreeSet<TableId>,
 }
 
 /// Where a table's records are.
@@ -264,7 +271,7 @@ impl Salvage<'_> {
             match TableRow::decode(&name, &row) {
                 Ok(row) => {
                     certain.insert(row.id, row.layout);
-                    self.name(row.id, &name);
+                    self.name(&row, &name);
                 }
                 Err(error) => wrong.push(error.to_string()),
             }
@@ -288,19 +295,26 @@ impl Salvage<'_> {
             blend.finish()?;
             for (name, row) in rows.0 {
                 if let Ok(row) = TableRow::decode(&name, &row) {
-                    self.name(row.id, &name);
+                    self.name(&row, &name);
                 }
             }
         }
         Ok(Rows { rows: certain, is_whole })
     }
 
-    /// Notes the name of a table, unless it or the name is known already.
-    fn name(&mut self, table: TableId, name: &[u8]) {
+    /// Notes the name of a table, unless it or the name is known already, and whether it has dates.
+    fn name(&mut self, row: &TableRow, name: &[u8]) {
+        if row.ttl.is_some() {
+            self.dated.insert(row.id);
+        }
         let name = String::from_utf8_lossy(name).into_owned();
         if !self.names.values().any(|known| *known == name) {
-            self.names.entry(table).or_insert(name);
+            self.names.entry(row.id).or_insert(name);
         }
+    }
+
+    fn front_bytes(&self, table: TableId) -> usize {
+        if self.dated.contains(&table) { DATE_BYTES } else { 0 }
     }
 
     /// Exports one table. Only of one that certainly exists is anything certain.
@@ -335,7 +349,9 @@ impl Salvage<'_> {
         }
         let data = self.data.as_deref();
         let values = Values { data, database: self.start.database };
-        let mut out = Out { sink: self.sink, name: &found.name, trust: Trust::Certain, count: 0 };
+        let front_bytes = self.front_bytes(table);
+        let (sink, name) = (&mut *self.sink, &found.name[..]);
+        let mut out = Out { sink, name, trust: Trust::Certain, count: 0, front_bytes };
         let mut blend = Blend::new(&self.replayed.memtable, table, Hides::All, values, &mut out);
         let mut visit = |key: &[u8], value: Value<'_>| blend.tree(key, value);
         let lost = match placed {
@@ -370,7 +386,9 @@ impl Salvage<'_> {
             (Some(_), Some(_)) => Hides::Nothing,
             (Some(_), None) => Hides::All,
         };
-        let mut out = Out { sink: self.sink, name: &found.name, trust: Trust::Uncertain, count: 0 };
+        let front_bytes = self.front_bytes(table);
+        let (sink, name) = (&mut *self.sink, &found.name[..]);
+        let mut out = Out { sink, name, trust: Trust::Uncertain, count: 0, front_bytes };
         let values = Values { data: self.data.as_deref(), database: self.start.database };
         let mut blend = Blend::new(&self.replayed.memtable, table, hides, values, &mut out);
         if walked.is_some() {
@@ -422,12 +440,14 @@ struct Out<'a> {
     name: &'a str,
     trust: Trust,
     count: u64,
+    /// Bytes before each value's first.
+    front_bytes: usize,
 }
 
 impl blend::Take for Out<'_> {
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.count += 1;
-        self.sink.record(self.trust, self.name, key, value)
+        self.sink.record(self.trust, self.name, key, value.get(self.front_bytes..).unwrap_or_default())
     }
 }
 
