@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::{env, fs};
+use std::time::Duration;
+use std::{env, fs, thread};
 
 /// A running server, ended when this is dropped.
 #[derive(Debug)]
@@ -44,8 +45,25 @@ impl Server {
 
     /// The numbers of its default database.
     pub fn stats(&self) -> Outcome<Map<String, Value>> {
-        let body = self.get("/v1/databases/default/stats")?;
-        serde_json::from_slice(&body).map_err(|error| Failure::Wrong(format!("the server's stats: {error}")))
+        self.object("/v1/databases/default/stats")
+    }
+
+    /// Waits until it has taken `count` connections, if it does so within some seconds: what is measured is what they
+    /// cost while they are there.
+    pub fn await_connections(&self, count: usize) -> Outcome<()> {
+        for _ in 0..200 {
+            let taken = self.object("/v1/server")?.get("connections").and_then(Value::as_u64);
+            if taken.is_some_and(|taken| taken >= count as u64) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    fn object(&self, target: &str) -> Outcome<Map<String, Value>> {
+        let body = self.get(target)?;
+        serde_json::from_slice(&body).map_err(|error| Failure::Wrong(format!("{target}: {error}")))
     }
 
     /// What it answers to a GET, on a connection of its own.

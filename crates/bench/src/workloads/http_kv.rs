@@ -174,7 +174,9 @@ impl Run<'_> {
     /// GETs while others take room. Fewer of them where there are few records.
     fn beside_crowds(&self, pace: Pace) -> Outcome<[Row; 2]> {
         let scaled = |count: u64| (count * self.n / DEFAULT_N).clamp(1, count);
-        let idle = Crowd::idle(self.server.address, scaled(IDLE) as usize)?;
+        let count = scaled(IDLE) as usize;
+        let idle = Crowd::idle(self.server.address, count)?;
+        self.server.await_connections(count)?;
         let beside_idle =
             self.row(&format!("get hit, paced, beside {IDLE} idle connections"), Kind::Hit, pace)?.0;
         drop(idle);
