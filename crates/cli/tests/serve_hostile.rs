@@ -5,6 +5,7 @@ mod http;
 
 use http::{Client, Server};
 use std::io::Read;
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -223,4 +224,23 @@ fn fewer_connections_where_the_system_allows_fewer_files() {
     assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201);
     let said = server.kill_and_hear();
     assert!(said.contains("128 at a time") && said.contains("LimitNOFILE"), "{said}");
+}
+
+#[test]
+fn a_burst_of_connections_is_kept_until_it_is_accepted() {
+    const BURST: usize = 1000;
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
+    if most.trim().parse().unwrap_or(0) <= BURST {
+        eprintln!("skipped: the system keeps no more than {} connections", most.trim());
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &[]);
+    // A server that does not get to run accepts none.
+    server.signal("STOP");
+    let open = || TcpStream::connect_timeout(&server.address, Duration::from_millis(900));
+    let streams: Vec<TcpStream> = (0..BURST).map(|_| open().expect("the system keeps it")).collect();
+    server.signal("CONT");
+    is_well(&server);
+    assert_eq!(streams.len(), BURST);
 }

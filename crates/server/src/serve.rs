@@ -19,7 +19,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -28,6 +28,9 @@ use tokio::time::{interval, sleep, timeout};
 
 /// Threads that may wait, for each worker. They come when they are needed, and go when they are not.
 const WAITING_THREADS: usize = 256;
+/// Connections that the system keeps until they are accepted. Of a burst that it does not keep, each client tries again
+/// after a second.
+const BACKLOG: u32 = 4096;
 /// Open files beside connections.
 const OTHER_FILES: u64 = 2048;
 
@@ -82,7 +85,7 @@ impl Server {
         let runtime = runtime()?;
         let inside = runtime.enter();
         let bound = |error| Error::io(format!("listen on {}", config.listen), error);
-        let listener = runtime.block_on(TcpListener::bind(config.listen)).map_err(bound)?;
+        let listener = listen(config.listen).map_err(bound)?;
         let address = listener.local_addr().map_err(bound)?;
         let heard = |error| Error::io("listen to signals", error);
         let signals = [
@@ -147,6 +150,15 @@ impl Worker {
         let thread = thread.map_err(|error| Error::io("start the server's threads", error))?;
         Ok(Worker { connections, thread })
     }
+}
+
+/// Accepts connections at `address`, within a runtime.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A new server binds although connections of the one before linger.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// As many open files as connections need, if the system allows it; else as many connections as it allows, and a word

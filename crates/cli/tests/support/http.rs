@@ -50,10 +50,15 @@ impl Server {
         said
     }
 
+    /// Sends a signal.
+    pub fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+    }
+
     /// As an operator would.
     pub fn terminate(mut self) -> ExitStatus {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.signal("TERM");
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
