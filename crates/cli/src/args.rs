@@ -3,8 +3,8 @@
 #[cfg(feature = "sql")]
 use crate::sql;
 use crate::{
-    backup, compact, crash, demo, explain, export, import, inspect, options, profile, records, salvage,
-    serve, token,
+    advise, backup, compact, crash, demo, explain, export, import, inspect, options, profile, records,
+    salvage, serve, token,
 };
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -74,6 +74,8 @@ pub enum Command {
     Backup(backup::BackupArgs),
     /// Make a database of a backup; `--list` shows what a folder has
     Restore(backup::RestoreArgs),
+    /// Say which layout each table wants, what operations cost in either, and what switching would
+    Advise(advise::AdviseArgs),
     /// Show counts and sizes
     Stats(inspect::StatsArgs),
     /// Do one operation and say how, step by step: memtables, filters, pages, bytes, time

@@ -17,6 +17,7 @@
 //! look at a database create nothing.
 #![deny(unsafe_code)]
 
+mod advise;
 mod args;
 mod backup;
 mod compact;
@@ -71,6 +72,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Rename(args) => inspect::rename(&args),
         Command::Layout(args) => inspect::layout(&args),
         Command::Ttl(args) => inspect::ttl(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Stats(args) => inspect::stats(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Options(args) => options::run(&args),

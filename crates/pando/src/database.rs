@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
+use store::advice::{Advice, Operations};
 use store::check::{Findings, Report};
 use store::stats::{Stats, TableStats};
 use store::{OpenReader, Store, Table, TransactionOptions, WantedLayout as Layout};
@@ -456,6 +457,27 @@ impl Database {
     /// ```
     pub fn table_stats(&self) -> Result<Vec<TableStats>> {
         self.shared.store.table_stats()
+    }
+
+    /// Which layout each table wants, by name, with what an operation costs in either and what a switch would: see
+    /// [`Advice`]. From what was done with each table since the database was opened, or, with `assumed`, as if as much
+    /// had been done with each.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// let fruit = db.table("fruit")?;
+    /// for _ in 0..2_000 {
+    ///     db.get(&fruit, b"apple")?;
+    /// }
+    /// let advice = &db.advise(None)?[0];
+    /// assert_eq!((advice.operations.gets, advice.advised), (2_000, Some(pando::Layout::BTree)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn advise(&self, assumed: Option<Operations>) -> Result<Vec<Advice>> {
+        let measured = self.stats()?.pacing.absorbed_bytes_per_s;
+        self.shared.store.advise(assumed, (measured > 0).then_some(measured))
     }
 
     /// The open snapshots and transactions, the oldest first: what each keeps from being freed, since when, and where

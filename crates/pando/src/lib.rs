@@ -62,6 +62,7 @@ pub use database::{Database, TableOptions};
 pub use prometheus::prometheus;
 pub use snapshot::Snapshot;
 pub use store::WantedLayout as Layout;
+pub use store::advice::{Advice, Costs, Operations};
 pub use store::check::{Findings as CheckFindings, Report as CheckReport};
 pub use store::memory::MemoryStats;
 pub use store::pacing::{Cause as DelayCause, Delays, PacingStats};

@@ -18,11 +18,13 @@
 //! * [`pacing`]: how fast writers may go.
 //! * [`memory`]: what all of it takes of the budget, and what gives way when there is none.
 //! * [`catalog`]: names of tables; [`check`]: whether everything is as it should be; [`stats`]: how much of it;
+//!   [`advice`]: which layout each table wants;
 //!   `amplification`: how much more than was asked for.
 #![deny(missing_docs)]
 // Files and threads are beyond loom: it gets `view` alone, by path, in tests/views_loom.rs.
 #![cfg(not(loom))]
 
+pub mod advice;
 mod amplification;
 mod apply;
 mod apply_spilled;
