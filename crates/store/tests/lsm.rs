@@ -3,6 +3,7 @@
 use base::seams::Random;
 use io::{Dir, MemDir};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use store::relocate::Compaction;
 use store::tables::Layout;
@@ -212,6 +213,36 @@ fn run(seed: u64, layout: WantedLayout, switches: u64) {
     store.checkpoint().unwrap();
     assert!(layout_of(&store, &table).is_none(), "seed {seed}: a dropped table has no runs");
     assert_eq!(store.check().unwrap().orphan_units, 0, "seed {seed}");
+}
+
+/// So many that they are not kept beside the records, but carried out at once; the deltas below have filters.
+#[test]
+fn deltas_that_many_range_deletes_empty_leave_nothing() {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    // Nothing is spilled, so that all ranges come in one memtable.
+    let options = Options { write_set_bytes: Some(1 << 20), ..options((1 << 20, 8)) };
+    let store = store::open_or_create(Arc::clone(&dir), &options).unwrap();
+    let table = create(&store, "t", WantedLayout::Lsm);
+    let key = |n: u32| format!("{n:06}").into_bytes();
+    for third in 0..3 {
+        let mut tx = begin(&store);
+        (0..1000).for_each(|n| tx.put(&table, &key(3 * n + third), b"value").unwrap());
+        commit(&store, tx);
+        store.checkpoint().unwrap();
+    }
+    let Some(Layout::Lsm(stack)) = layout_of(&store, &table) else { panic!("an LSM table") };
+    assert!(stack.entries().iter().any(|entry| entry.delta.filter.root.is_some()), "there are filters");
+    let mut tx = begin(&store);
+    for n in 0..3000 {
+        let end = [&key(n)[..], &[0]].concat();
+        let only = Span::between(Bound::Included(&key(n)), Bound::Excluded(&end));
+        tx.delete_range(&table, &only).unwrap();
+    }
+    commit(&store, tx);
+    store.checkpoint().unwrap();
+    let left = layout_of(&store, &table);
+    assert_eq!(store.check().unwrap().orphan_units, 0, "{left:?}");
+    assert!(left.is_none(), "{left:?}");
 }
 
 fn compact(store: &Arc<Store>) {

@@ -130,12 +130,16 @@ impl Checkpoint<'_> {
         Ok((Arc::default(), Run::EMPTY))
     }
 
-    /// Removes what `ranges` cover from each of `below`. Filters go on knowing it.
+    /// Removes what `ranges` cover from each of `below`. Filters go on knowing it, but of records that are all gone.
     fn carry_out(&self, table: TableId, ranges: &Ranges, below: &mut [Stacked]) -> Result<()> {
         for entry in below.iter_mut() {
             entry.delta.records = self.edit(entry.delta.records, table, |editor| {
                 ranges.iter().try_for_each(|(start, end)| editor.remove_range(start, end))
             })?;
+            if entry.delta.records.root.is_none() {
+                self.site().retire_run(entry.delta.filter, false)?;
+                entry.delta.filter = Run::EMPTY;
+            }
         }
         Ok(())
     }
