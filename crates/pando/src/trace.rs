@@ -8,7 +8,7 @@
 //! | `log_flush` | trace | |
 //!
 //! All with the target `pando`. What they cost while nobody subscribes: a comparison with the process's greatest level
-//! ([why here](https://github.com/pando-db/pando/blob/main/docs/decisions/0026-tracing.md)).
+//! ([why here](https://github.com/pando-db/pando/blob/main/docs/decisions/0025-tracing.md)).
 
 use base::phases::{self, Phase};
 use tracing::{debug_span, info_span, trace_span};
