@@ -7,11 +7,11 @@
 //!    the layout that a table has is the measured one, if enough was written to it.
 //!    * A write to a B+tree pays its share of the leaves that a checkpoint rewrites: *m* writes to keys drawn at random
 //!      from *n* leaves change n(1 - (1 - 1/n)^m) of them, and each is written whole. One to an LSM table pays for its
-//!      record [`LSM_WRITTEN`] times, whatever the table's size (docs/decisions/0023-lsm-slices.md).
+//!      record `LSM_WRITTEN` times, whatever the table's size (docs/decisions/0023-lsm-slices.md).
 //!    * A look-up pays for the pages that it looks into: one a level, and in an LSM table two for each run above; and
 //!      for the part of the leaves that the pool cannot hold, a read from the disk.
 //!    * A move of a cursor pays more where several runs are merged.
-//! 3. *Advised* is the layout with the lower sum, if it is lower by [`CLEARLY`]; else the one that the table has.
+//! 3. *Advised* is the layout with the lower sum, if it is lower by `CLEARLY`; else the one that the table has.
 //!
 //! The figures are made to be compared with each other. Keys that are written in order, and reads of few hot keys, make
 //! a B+tree cheaper than estimated: of those nothing is known before they were measured.
