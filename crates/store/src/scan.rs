@@ -366,16 +366,10 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn arrive_forward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
         let mut on = self.settle(moved)?;
-        // An open end needs no look at the key.
-        let within = |cursor: &Self| {
-            let within = |end| cursor.merged.entry().is_some_and(|(key, _)| key < end);
-            cursor.span.end.as_deref().is_none_or(within)
-        };
-        while self.reading.is_dated() && on && within(self) && self.is_on_expired()? {
-            let moved = self.merged.next();
-            on = self.settle(moved)?;
+        if on && self.reading.is_dated() {
+            on = self.pass_expired(Merged::next, Self::is_before_end)?;
         }
-        let is_on = on && within(self);
+        let is_on = on && self.is_before_end();
         self.place = if is_on { Place::On } else { Place::AfterLast };
         if self.track.is_some() {
             self.track_forward(fresh);
@@ -386,15 +380,10 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn arrive_backward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
         let mut on = self.settle(moved)?;
-        let within = |cursor: &Self| {
-            let start = &cursor.span.start[..];
-            start.is_empty() || cursor.merged.entry().is_some_and(|(key, _)| key >= start)
-        };
-        while self.reading.is_dated() && on && within(self) && self.is_on_expired()? {
-            let moved = self.merged.prev();
-            on = self.settle(moved)?;
+        if on && self.reading.is_dated() {
+            on = self.pass_expired(Merged::prev, Self::is_behind_start)?;
         }
-        let is_on = on && within(self);
+        let is_on = on && self.is_behind_start();
         self.place = if is_on { Place::On } else { Place::BeforeFirst };
         if self.track.is_some() {
             self.track_backward(fresh);
@@ -402,8 +391,37 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Whether the entry is to be passed over. After an error the cursor is fresh.
+    /// An open end needs no look at the key.
+    #[inline]
+    fn is_before_end(&self) -> bool {
+        let before = |end| self.merged.entry().is_some_and(|(key, _)| key < end);
+        self.span.end.as_deref().is_none_or(before)
+    }
+
+    #[inline]
+    fn is_behind_start(&self) -> bool {
+        let start = &self.span.start[..];
+        start.is_empty() || self.merged.entry().is_some_and(|(key, _)| key >= start)
+    }
+
+    /// Passes over what has expired, within the span; answers whether there is an entry to stand on. Not inlined: most
+    /// tables have no TTL.
     #[cold]
+    #[inline(never)]
+    fn pass_expired(
+        &mut self,
+        step: impl Fn(&mut Merged<Upper<'a>, RunLayer<'a>>) -> Result<bool>,
+        is_within: impl Fn(&Self) -> bool,
+    ) -> Result<bool> {
+        let mut on = true;
+        while on && is_within(self) && self.is_on_expired()? {
+            let moved = step(&mut self.merged);
+            on = self.settle(moved)?;
+        }
+        Ok(on)
+    }
+
+    /// Whether the entry is to be passed over. After an error the cursor is fresh.
     fn is_on_expired(&mut self) -> Result<bool> {
         let value = match self.merged.entry() {
             Some((_, Item::Value(stored))) => Value::Inline(stored),

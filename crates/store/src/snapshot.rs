@@ -235,7 +235,7 @@ impl Snapshot {
             return self.get_through(table, reading, key, <[u8]>::to_vec);
         }
         match self.in_memtables(view, table, key) {
-            Some(Found::Value(value)) => return Ok(reading.value(value)?.map(<[u8]>::to_vec)),
+            Some(Found::Value(value)) => return reading.copy(value),
             Some(Found::Large(large)) => {
                 let _aside = call.aside();
                 return self.large_copy(reading, large);
@@ -246,7 +246,7 @@ impl Snapshot {
         let large = match self.in_runs(&mut call, table, key)? {
             None => return Ok(None),
             Some(leaf) => match leaf.value() {
-                Value::Inline(value) => return Ok(reading.value(value)?.map(<[u8]>::to_vec)),
+                Value::Inline(value) => return reading.copy(value),
                 Value::Large(large) => large,
                 Value::Deleted => return Ok(None),
             },

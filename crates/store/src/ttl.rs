@@ -106,7 +106,7 @@ impl Reading {
     /// Whether values have a date.
     #[inline]
     pub fn is_dated(self) -> bool {
-        self != Reading::Plain
+        matches!(self, Reading::Dated { .. })
     }
 
     /// Bytes in front of each value.
@@ -124,6 +124,15 @@ impl Reading {
         match self {
             Reading::Plain => Ok(Some(stored)),
             Reading::Dated { oldest_ms } => dated(stored, oldest_ms),
+        }
+    }
+
+    /// A copy of the value that `stored` holds. Errors as [`Reading::value`].
+    #[inline(always)]
+    pub fn copy(self, stored: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self {
+            Reading::Plain => Ok(Some(stored.to_vec())),
+            Reading::Dated { oldest_ms } => copy_dated(stored, oldest_ms),
         }
     }
 
@@ -180,6 +189,11 @@ fn dated(stored: &[u8], oldest_ms: u64) -> Result<Option<&[u8]>> {
         )));
     };
     Ok((u64::from_le_bytes(*date) >= oldest_ms).then_some(value))
+}
+
+#[cold]
+fn copy_dated(stored: &[u8], oldest_ms: u64) -> Result<Option<Vec<u8>>> {
+    Ok(dated(stored, oldest_ms)?.map(<[u8]>::to_vec))
 }
 
 /// Has the rows of a commit that gives tables another TTL say what has expired by the old one at its commit: in its
