@@ -1,4 +1,4 @@
-//! How fast runs are: `cargo run --release -p pando-run --example speed [million | ten-thousand | reads]`.
+//! How fast runs are: `cargo run --release -p pando-run --example run_speed [million | ten-thousand | reads]`.
 //!
 //! Everything is in memory, one thread, seeded. Times are the best of three.
 

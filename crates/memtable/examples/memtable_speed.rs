@@ -1,4 +1,4 @@
-//! What the memtable does in a second, on one thread: `cargo run --release -p pando-memtable --example speed
+//! What the memtable does in a second, on one thread: `cargo run --release -p pando-memtable --example memtable_speed
 //! [records]`.
 
 use base::seams::Random;
