@@ -4,13 +4,13 @@
 #[cfg(not(any(loom, shuttle)))]
 use std::sync::TryLockError;
 #[cfg(not(any(loom, shuttle)))]
-pub use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, atomic};
+pub use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, atomic};
 
 #[cfg(loom)]
-pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, atomic};
+pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, atomic};
 
 #[cfg(all(shuttle, not(loom)))]
-pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, atomic};
+pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, atomic};
 
 /// Locks `mutex`. A holder that panicked left the data as it was between two statements; whoever must not go on
 /// after that keeps a latch of its own, so poisoning is ignored here. Waiting for another holder is told to the

@@ -6,7 +6,7 @@ use pando::{Builder, Database, ErrorKind, Isolation, TableOptions, TransactionOp
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use support::{dir_of, files_of, small};
+use support::{dir_of, small};
 
 type Outcome = pando::Result<()>;
 
@@ -223,7 +223,7 @@ fn options_that_are_none_or_contradict() -> Outcome {
 fn options_that_are_invalid_leave_nothing_behind() -> Outcome {
     let dir = dir_of(&Default::default());
     refused(memory().max_segment_bytes(1).create_in(dir.clone()), ErrorKind::Invalid);
-    let names: Vec<_> = files_of(&*dir).into_keys().filter(|name| name != "lock").collect();
+    let names: Vec<_> = dir.files().into_keys().filter(|name| name != "lock").collect();
     assert!(names.is_empty(), "{names:?}");
     memory().create_in(dir)?.close()
 }

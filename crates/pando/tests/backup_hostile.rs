@@ -5,7 +5,7 @@ mod support;
 use io::{Dir, MemDir};
 use pando::{BackupOptions, Backups, Database, ErrorKind};
 use std::sync::Arc;
-use support::{files_of, small};
+use support::small;
 
 /// A tiny database with a tree, a large value and commits in its log.
 fn tiny() -> Database {
@@ -31,7 +31,7 @@ fn chain() -> Vec<Vec<u8>> {
         let base = backups.newest().unwrap().unwrap();
         db.backup_to(&backups, BackupOptions::default().since(&base)).unwrap();
     }
-    let files = files_of(&*dir);
+    let files = dir.files();
     files.into_iter().filter(|(name, _)| name.starts_with("backup-")).map(|(_, bytes)| bytes).collect()
 }
 

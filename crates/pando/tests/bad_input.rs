@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{Data, Files, dir_of, files_of, read_all, small, tells_of_bad_files};
+use support::{Data, Files, dir_of, new_block, read_all, small, tells_of_bad_files};
 
 const UNIT: usize = 4096;
 
@@ -41,21 +41,6 @@ impl Sample {
         }
         right
     }
-}
-
-/// The first place in the newest log segment where `files` differ from what they were `before`.
-fn first_difference(before: &Files, files: &Files) -> (String, usize) {
-    let differs = |(name, bytes): (&String, &Vec<u8>)| {
-        let old = before.get(name).map_or(&[][..], |old| old);
-        let at = (0..bytes.len()).find(|&at| bytes[at] != old.get(at).copied().unwrap_or(0))?;
-        Some((name.clone(), at))
-    };
-    files
-        .iter()
-        .filter(|(name, _)| name.starts_with("log-"))
-        .filter_map(differs)
-        .next_back()
-        .expect("the log grew")
 }
 
 /// How a sample's process ended.
@@ -94,12 +79,12 @@ fn sample(name: &'static str, end: End, checkpointed: bool) -> Sample {
     let dir = dir_of(&Files::new());
     let db = small().page_bytes(UNIT).create_in(dir.clone()).unwrap();
     let mut making = Making { db, states: Vec::new() };
-    let mut older = vec![files_of(&*dir)["data"].clone()];
+    let mut older = vec![dir.files()["data"].clone()];
     making.fill("large", 0..3, 5000);
     making.fill("small", 0..200, 40);
     if checkpointed {
         making.db.checkpoint().unwrap();
-        older.push(files_of(&*dir)["data"].clone());
+        older.push(dir.files()["data"].clone());
     }
     making.fill("middle", 0..60, 300);
     let small_table = making.db.table("small").unwrap();
@@ -107,27 +92,27 @@ fn sample(name: &'static str, end: End, checkpointed: bool) -> Sample {
     making.fill("large", 2..4, 9000);
     if checkpointed {
         making.db.checkpoint().unwrap();
-        older.push(files_of(&*dir)["data"].clone());
+        older.push(dir.files()["data"].clone());
     }
     for i in 0..6 {
         making.fill("small", i * 40..i * 40 + 5, 100);
     }
-    let mut before = files_of(&*dir);
+    let mut before = dir.files();
     making.commit(|tx| tx.delete(&small_table, &7u32.to_be_bytes()));
-    let mut files = files_of(&*dir);
+    let mut files = dir.files();
     match end {
         End::Killed => drop(making.db),
         End::Closed => {
             making.db.close().unwrap();
-            before = std::mem::replace(&mut files, files_of(&*dir));
+            before = std::mem::replace(&mut files, dir.files());
         }
         End::KilledTwice => {
             let dir = dir_of(&files);
             making.db = small().create_in(dir.clone()).unwrap();
             making.fill("small", 300..320, 60);
-            before = files_of(&*dir);
+            before = dir.files();
             making.fill("small", 320..340, 60);
-            files = files_of(&*dir);
+            files = dir.files();
         }
     }
     let mut right = vec![making.states.pop().unwrap()];
@@ -135,7 +120,7 @@ fn sample(name: &'static str, end: End, checkpointed: bool) -> Sample {
         right.push(making.states.pop().unwrap());
     }
     older.retain(|older| *older != files["data"]);
-    let last_block = first_difference(&before, &files);
+    let last_block = new_block(&before, &files);
     Sample { name, files, right, before: making.states, last_block, older }
 }
 
@@ -399,7 +384,7 @@ fn files_that_do_not_belong_there_are_let_be() {
         db.checkpoint().unwrap();
         db.close().unwrap();
         for name in strangers {
-            assert_eq!(files_of(&*dir)[name], b"not ours", "{name}");
+            assert_eq!(dir.files()[name], b"not ours", "{name}");
         }
     }
 }
@@ -492,7 +477,7 @@ fn data_files_that_are_none() {
         let dir = dir_of(&alone);
         let error = small().create_in(dir.clone()).unwrap_err();
         assert!(tells_of_bad_files(error.kind()), "{what}: {error:?}");
-        assert_eq!(files_of(&*dir)["data"], alone["data"], "{what}: it was changed");
+        assert_eq!(dir.files()["data"], alone["data"], "{what}: it was changed");
     }
 }
 
@@ -506,10 +491,7 @@ fn what_was_found_bad_is_not_made_worse() {
         let dir = dir_of(&files);
         if small().create_in(dir.clone()).is_err() {
             assert!(
-                files_of(&*dir)
-                    .iter()
-                    .filter(|(name, _)| *name != "lock")
-                    .all(|(name, now)| files[name] == *now)
+                dir.files().iter().filter(|(name, _)| *name != "lock").all(|(name, now)| files[name] == *now)
             );
         }
         // The lock is let go of.

@@ -6,11 +6,20 @@ use base::seams::Random;
 use io::{Dir, MemDir, OsDir};
 use pando::{Database, Durability, Error, ErrorKind, Result, Table, TableOptions, TransactionOptions};
 use std::sync::Arc;
-use support::{Files, dir_of, files_of, read_all, small};
+use support::{Files, dir_of, new_block, read_all, small};
 
-/// A database with a checkpoint, more in the log, and a large value; and the files of it, as a killed process leaves
-/// them, and as closing does.
-fn made(seed: u64) -> Result<(support::Data, Files, Files)> {
+/// The files of a database with a checkpoint, more in the log, and a large value.
+struct Made {
+    data: support::Data,
+    /// What a process leaves that is killed before the last commit, ...
+    before: Files,
+    /// ... after it, ...
+    killed: Files,
+    /// ... and one that closes the database.
+    closed: Files,
+}
+
+fn made(seed: u64) -> Result<Made> {
     let mut random = Random::seeded(seed);
     let dir = Arc::new(MemDir::new());
     let db = small().page_bytes(4096).create_in(dir.clone())?;
@@ -33,10 +42,11 @@ fn made(seed: u64) -> Result<(support::Data, Files, Files)> {
             db.checkpoint()?;
         }
     }
-    let data = read_all(&db)?;
-    let killed = files_of(&*dir);
+    let before = dir.files();
+    db.put(&tables[0], b"last", b"commit")?;
+    let (data, killed) = (read_all(&db)?, dir.files());
     db.close()?;
-    Ok((data, killed, files_of(&*dir)))
+    Ok(Made { data, before, killed, closed: dir.files() })
 }
 
 fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
@@ -46,7 +56,7 @@ fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
 #[test]
 fn the_same_data_and_not_a_byte_changes() -> Result<()> {
     for seed in 0..10 {
-        let (data, killed, closed) = made(seed)?;
+        let Made { data, killed, closed, .. } = made(seed)?;
         for files in [killed, closed] {
             let dir = dir_of(&files);
             let readers = [(); 3].map(|()| small().read_only(true).open_in(dir.clone()).unwrap());
@@ -56,7 +66,7 @@ fn the_same_data_and_not_a_byte_changes() -> Result<()> {
                 db.stats()?;
             }
             drop(readers);
-            assert!(files_of(&*dir) == files, "seed {seed}: a file changed");
+            assert!(dir.files() == files, "seed {seed}: a file changed");
             // What it was opened for before, it still opens for.
             assert_eq!(read_all(&small().open_in(dir)?)?, data, "seed {seed}");
         }
@@ -66,28 +76,24 @@ fn the_same_data_and_not_a_byte_changes() -> Result<()> {
 
 #[test]
 fn a_torn_tail_is_passed_over_and_left() -> Result<()> {
-    let (data, killed, _) = made(3)?;
-    // Not the next segment, which the log's thread may have made ready: that has a header and no block yet.
-    const HEADER_BYTES: usize = 96;
-    let used = |name: &str| killed[name].iter().rposition(|&byte| byte != 0).unwrap();
-    let has_blocks = |name: &str| name.starts_with("log-") && used(name) > HEADER_BYTES;
-    let (name, _) = killed.iter().rfind(|(name, _)| has_blocks(name)).unwrap();
-    let used = used(name);
-    let mut torn = killed.clone();
-    torn.get_mut(name).unwrap()[used] ^= 0x40;
+    let Made { mut data, before, killed, .. } = made(3)?;
+    let (name, at) = new_block(&before, &killed);
+    let mut torn = killed;
+    torn.get_mut(&name).unwrap()[at] ^= 0x40;
     let dir = dir_of(&torn);
     let db = small().read_only(true).open_in(dir.clone())?;
     let found = read_all(&db)?;
-    assert_ne!(found, data, "the last commit is gone");
+    data.get_mut("a").unwrap().remove(&b"last"[..]);
+    assert_eq!(found, data, "the last commit is gone, and nothing else");
     db.close()?;
-    assert!(files_of(&*dir) == torn);
+    assert!(dir.files() == torn);
     assert_eq!(read_all(&small().open_in(dir)?)?, found, "a writer takes the same prefix");
     Ok(())
 }
 
 #[test]
 fn every_write_is_refused_by_name() -> Result<()> {
-    let (_, killed, _) = made(1)?;
+    let killed = made(1)?.killed;
     let dir = dir_of(&killed);
     let db = small().read_only(true).open_in(dir.clone())?;
     assert!(db.is_read_only());
@@ -111,7 +117,7 @@ fn every_write_is_refused_by_name() -> Result<()> {
     db.close()?;
     db.close()?;
     assert_eq!(kind(db.snapshot()), Some(ErrorKind::Closed));
-    assert!(files_of(&*dir) == killed);
+    assert!(dir.files() == killed);
     Ok(())
 }
 
@@ -156,7 +162,7 @@ fn a_log_beyond_the_memory_is_refused_with_the_amount_that_does() -> Result<()> 
                 })
             })?;
         }
-        let (data, killed) = (read_all(&db)?, files_of(&*dir));
+        let (data, killed) = (read_all(&db)?, dir.files());
         drop(db);
         let little = Database::builder().memory_bytes(1 << 20).read_only(true);
         let refused = little.open_in(dir_of(&killed)).unwrap_err();

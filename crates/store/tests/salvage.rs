@@ -44,24 +44,6 @@ struct History {
     spills: bool,
 }
 
-fn files_of(dir: &MemDir) -> Files {
-    let read = |name: String| {
-        let file = dir.open(&name).unwrap();
-        let mut bytes = vec![0; file.len().unwrap() as usize];
-        file.read_exact_at(&mut bytes, 0).unwrap();
-        (name, bytes)
-    };
-    dir.list().unwrap().into_iter().map(read).collect()
-}
-
-fn dir_of(files: &Files) -> MemDir {
-    let dir = MemDir::new();
-    for (name, bytes) in files {
-        dir.create(name).unwrap().write_at(bytes, 0).unwrap();
-    }
-    dir
-}
-
 impl History {
     fn make(random: &mut Random, spills: bool) -> Result<History> {
         let dir = MemDir::new();
@@ -87,7 +69,7 @@ impl History {
                 history.commit(&store, random)?;
             }
             store.checkpoint()?;
-            history.older.push(files_of(&dir));
+            history.older.push(dir.files());
         }
         for _ in 0..random.below(8) {
             history.commit(&store, random)?;
@@ -95,7 +77,7 @@ impl History {
         if random.chance(1, 2) {
             store.close()?;
         }
-        history.files = files_of(&dir);
+        history.files = dir.files();
         Ok(history)
     }
 
@@ -211,7 +193,7 @@ fn placed(data: &[u8], superblock: &Superblock) -> Vec<Placed> {
                 Value::Inline(value) => out.push((table, (key.clone(), value.to_vec()), vec![ptr])),
                 Value::Large(large) => {
                     let file =
-                        dir_of(&Files::from([("data".to_owned(), data.to_vec())])).open("data").unwrap();
+                        MemDir::from(Files::from([("data".to_owned(), data.to_vec())])).open("data").unwrap();
                     let pieces = Pieces::find(&*file, database, large).unwrap();
                     let skipped = pieces.extents().count() - pieces.count();
                     let parts = pieces.parts().skip(skipped);
@@ -369,7 +351,7 @@ fn check_complete(history: &History, taken: &Taken, files: &Files, placed: &[Pla
 fn one_way(seed: u64) {
     let mut random = Random::seeded(seed);
     let history = History::make(&mut random, seed % 3 == 2).unwrap();
-    let data = dir_of(&history.files).open("data").unwrap();
+    let data = MemDir::from(history.files.clone()).open("data").unwrap();
     let superblock = Superblock::read(&*data).unwrap();
     let placed = placed(&history.files["data"], &superblock);
     for _ in 0..4 {
@@ -377,10 +359,10 @@ fn one_way(seed: u64) {
         let how: Vec<String> =
             (0..1 + random.below(4)).map(|_| damage(&mut files, &history, &mut random)).collect();
         println!("  {}", how.join("; "));
-        let dir = dir_of(&files);
+        let dir = MemDir::from(files.clone());
         let mut taken = Taken::default();
         let result = salvage(Arc::new(dir.clone()), &mut taken);
-        assert!(files_of(&dir) == files, "salvage wrote to the directory");
+        assert!(dir.files() == files, "salvage wrote to the directory");
         match result {
             Ok(report) => {
                 check_certain(&history, &taken, &report);
@@ -428,7 +410,7 @@ fn whole_directories_come_out_whole() {
     for seed in 0..10 {
         let history = History::make(&mut Random::seeded(seed), seed % 2 == 1).unwrap();
         let mut taken = Taken::default();
-        let report = salvage(Arc::new(dir_of(&history.files)), &mut taken).unwrap();
+        let report = salvage(Arc::new(MemDir::from(history.files.clone())), &mut taken).unwrap();
         assert!(report.is_complete(), "seed {seed}: {report:?}");
         assert!(
             taken.certain == *history.states.last().unwrap() && taken.uncertain.is_empty(),

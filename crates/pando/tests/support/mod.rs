@@ -2,7 +2,7 @@
 //! be found in them.
 #![allow(dead_code)] // Each test binary uses a part.
 
-use io::{Dir, MemDir};
+use io::MemDir;
 use pando::{Builder, Database, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,24 +13,21 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 /// Every record of every table.
 pub type Data = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// The files of `dir` as they are now: what a process that is killed at this moment leaves.
-pub fn files_of(dir: &dyn Dir) -> Files {
-    let read = |name: String| {
-        let file = dir.open(&name).unwrap();
-        let mut bytes = vec![0; file.len().unwrap() as usize];
-        file.read_exact_at(&mut bytes, 0).unwrap();
-        (name, bytes)
-    };
-    dir.list().unwrap().into_iter().map(read).collect()
-}
-
 /// A directory with these files.
 pub fn dir_of(files: &Files) -> Arc<MemDir> {
-    let dir = MemDir::new();
-    for (name, bytes) in files {
-        dir.create(name).unwrap().write_at(bytes, 0).unwrap();
-    }
-    Arc::new(dir)
+    Arc::new(MemDir::from(files.clone()))
+}
+
+/// Where the block begins that the log has in `after` and had not in `before`, one commit earlier: segment, offset.
+/// The first segment with a difference, for the log's thread may have made the next ones ready meanwhile, of old files
+/// with old blocks.
+pub fn new_block(before: &Files, after: &Files) -> (String, usize) {
+    let differs = |(name, bytes): (&String, &Vec<u8>)| {
+        let old = before.get(name).map_or(&[][..], |old| old);
+        let at = (0..bytes.len()).find(|&at| bytes[at] != old.get(at).copied().unwrap_or(0))?;
+        Some((name.clone(), at))
+    };
+    after.iter().filter(|(name, _)| name.starts_with("log-")).find_map(differs).expect("the log grew")
 }
 
 /// Small pages, small segments, not much memory; checkpoints only when they are asked for.
