@@ -65,7 +65,7 @@ fn readers_see_their_pages_while_memory_is_given_back() {
                     let mut random = Random::seeded(seed * 10 + thread);
                     let mut pins = Vec::new();
                     fixture.with_reader(|reader| {
-                        for _ in 0..6_000 {
+                        while !stop.load(Ordering::SeqCst) {
                             let n = random.below(300);
                             let pin = fixture.pool.pin(reader, ptrs[n as usize]).unwrap();
                             assert_eq!(content(pin.page()), (n + 1, 0), "seed {seed}");
@@ -78,16 +78,19 @@ fn readers_see_their_pages_while_memory_is_given_back() {
                             }
                         }
                     });
-                    stop.store(true, Ordering::SeqCst);
                 });
             }
+            // It decides when the readers stop: under load they may all be through before it has begun.
             scope.spawn(|| {
                 let mut random = Random::seeded(seed);
-                while !stop.load(Ordering::SeqCst) {
+                let mut gifts = 0;
+                while gifts < 300 || fixture.pool.stats().given_chunks == 0 {
                     let bytes = random.below(200 << 10) as usize;
                     let _ = fixture.pool.give(bytes, Need::Must);
+                    gifts += 1;
                     std::thread::yield_now();
                 }
+                stop.store(true, Ordering::SeqCst);
             });
         });
         let stats = fixture.pool.stats();
