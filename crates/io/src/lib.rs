@@ -12,7 +12,7 @@
 //!
 //! Reading order: [`Dir`] and [`File`] say what may be relied upon; `os.rs` keeps it with Linux (and macOS) calls,
 //! `map.rs` holds the crate's only `unsafe`; `mem.rs` is the shortest implementation; [`ReadOnlyDir`]
-//! refuses to write; [`sim`] is the adversary.
+//! refuses to write; [`sim`] is the adversary. [`nap`] sleeps for less than the kernel likes to.
 #![deny(missing_docs)]
 
 #[cfg(not(unix))]
@@ -27,6 +27,7 @@ mod fork;
 mod holders;
 mod map;
 mod mem;
+mod nap;
 mod os;
 mod read_only;
 pub mod sim;
@@ -35,5 +36,6 @@ pub use dir::{Dir, Lock};
 pub use file::{File, LogMap};
 pub use fork::Origin;
 pub use mem::MemDir;
+pub use nap::nap;
 pub use os::OsDir;
 pub use read_only::ReadOnlyDir;

@@ -11,7 +11,7 @@ use crate::segment::Segment;
 use base::sync::atomic::Ordering;
 use base::sync::lock;
 use base::{Error, ErrorKind, Lsn, Result};
-use io::File;
+use io::{File, LogMap};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -50,6 +50,9 @@ pub(crate) struct Appender {
     pub link: u64,
     /// Files of ended segments that were not synced since, oldest first.
     pub unsynced: Vec<Arc<dyn File>>,
+    /// Mappings of ended segments, for [`Log::prepare_next`] to drop: unmapping a file that is being flushed takes the
+    /// kernel up to 10 ms.
+    pub ended: Vec<Arc<dyn LogMap>>,
     pub stop: Option<Stop>,
     /// Set while the log ends in the closing block with which it was found: that block, to be written again with
     /// the first append. The sync that should have made it durable may have failed, and a page cache that forgot it
@@ -77,6 +80,7 @@ impl Appender {
             end,
             link,
             unsynced: Vec::new(),
+            ended: Vec::new(),
             stop: None,
             reopened,
             buffer: Vec::new(),
@@ -138,9 +142,10 @@ impl Appender {
         self.write(Kind::End, &next.header.as_successor().encode(), stamp)?;
         self.end = next.header.first_lsn;
         self.link = next.header.checksum();
-        let ended = std::mem::replace(&mut self.segment, next);
-        self.older.push_back(ended.header);
-        self.unsynced.push(ended.file);
+        let Segment { header, file, map } = std::mem::replace(&mut self.segment, next);
+        self.older.push_back(header);
+        self.unsynced.push(file);
+        self.ended.extend(map);
         Ok(())
     }
 

@@ -175,22 +175,24 @@ impl Log {
     }
 
     /// Makes the next segment ready if the current one is more than half full, so that no append has to; says
-    /// whether it did. For a background thread: appends go on meanwhile. Where segments have grown as long as they may,
+    /// whether it did. Lets go of what ended ones were mapped to. For a background thread: appends go on meanwhile. Where segments have grown as long as they may,
     /// much is written, and if they are short all the same, two are ready always: a flush may take longer than
     /// filling one.
     ///
     /// # Errors
     /// As [`Log::reserve`].
     pub fn prepare_next(&self) -> Result<bool> {
-        let is_due = {
-            let appender = lock(&self.appender);
+        let (is_due, ended) = {
+            let mut appender = lock(&self.appender);
             let header = &appender.segment.header;
             let half_full = header.offset_of(appender.end) * 2 > header.len_bytes;
             let is_longest = header.len_bytes >= self.longest_segment_bytes();
             let is_short = header.len_bytes <= LEAST_LIMIT_BYTES;
             let wanted = if is_longest && is_short { READY_SEGMENTS } else { usize::from(half_full) };
-            appender.next.len() < wanted && appender.stop.is_none()
+            let is_due = appender.next.len() < wanted && appender.stop.is_none();
+            (is_due, std::mem::take(&mut appender.ended))
         };
+        drop(ended);
         if is_due { self.prepare(0, true) } else { Ok(false) }
     }
 

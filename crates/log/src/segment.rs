@@ -17,7 +17,7 @@ const KEPT_BUFFER_BYTES: usize = 1 << 20;
 pub(crate) struct Segment {
     pub header: SegmentHeader,
     pub file: Arc<dyn File>,
-    map: Option<Arc<dyn LogMap>>,
+    pub map: Option<Arc<dyn LogMap>>,
 }
 
 impl Segment {

@@ -7,9 +7,9 @@
 
 use base::latency::{self, Latencies};
 use base::sync::lock;
+use io::nap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 use store::Store;
 use store::pacing::{Cause, Delays, PacingStats};
@@ -20,9 +20,11 @@ const LOOK_NS: u64 = 1_000_000;
 const SLICE_NS: u64 = 1_000_000;
 /// A commit sleeps at most so often; what is left is the next one's.
 const MOST_SLICES: u32 = 4;
-/// What is not slept for: shorter sleeps take as long. The kernel lets that pass after the time that was asked for, so
-/// a sleep asks for as much less.
+/// What is not slept for: shorter sleeps take almost as long.
 const QUANTUM_NS: u64 = 50_000;
+/// What passes between the end of a sleep and the thread's next instruction, at most as a rule: a sleep asks for as much
+/// less.
+const WAKING_NS: u64 = 45_000;
 
 /// See the module.
 #[derive(Debug)]
@@ -112,7 +114,7 @@ impl Pacer {
             if mine <= now + QUANTUM_NS {
                 break;
             }
-            thread::sleep(Duration::from_nanos((mine - now - QUANTUM_NS).min(SLICE_NS)));
+            nap(Duration::from_nanos((mine - now - WAKING_NS).min(SLICE_NS)));
             now = self.now_ns();
         }
         if now > begun {
