@@ -7,6 +7,7 @@ use http::Server;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 #[test]
 fn the_document_describes_what_the_server_answers() {
@@ -104,7 +105,7 @@ fn slow_requests_are_kept_and_explained() {
     assert_eq!(client.ask("PUT", "/v0/entity?id=k", &[], b"v").status, 201);
     // A body that takes its time.
     client.send(b"PUT /v0/entity?id=late HTTP/1.1\r\nhost: test\r\ncontent-length: 2\r\n\r\nv").unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(60));
+    std::thread::sleep(Duration::from_millis(60));
     client.send(b"v").unwrap();
     assert_eq!(client.reply(false).unwrap().status, 201);
     let slow: Value = serde_json::from_slice(&client.ask("GET", "/debug/slow", &[], b"").body).unwrap();
@@ -180,15 +181,20 @@ fn the_last_seconds_are_kept_where_they_are_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start_with(dir.path(), &["--profile-window", "30"]);
     let mut client = server.connect();
-    (0..2000).for_each(|n| drop(client.ask("GET", &format!("/v0/entity?id={n}"), &[], b"")));
-    for target in ["/debug/profile?last=30&form=folded", "/debug/profile?seconds=1&form=folded"] {
-        let begun = std::time::Instant::now();
-        let profile = client.ask("GET", target, &[], b"");
-        assert_eq!(profile.status, 200, "{target}: {}", profile.text());
-        // Looking names up takes time of its own.
-        assert!(begun.elapsed().as_secs() >= 1 || !target.contains("seconds"), "{target}");
-        assert!(target.contains("seconds") || profile.text().contains("pando-http"), "{}", profile.text());
+    // Samples are taken by processor time, so it takes some work to be seen; how much depends on the machine.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        (0..2000).for_each(|n| drop(client.ask("GET", &format!("/v0/entity?id={n}"), &[], b"")));
+        let profile = client.ask("GET", "/debug/profile?last=30&form=folded", &[], b"");
+        assert_eq!(profile.status, 200, "{}", profile.text());
+        if profile.text().contains("pando-http") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "what answers is not in it: {}", profile.text());
     }
+    let begun = Instant::now();
+    assert_eq!(client.ask("GET", "/debug/profile?seconds=1&form=folded", &[], b"").status, 200);
+    assert!(begun.elapsed().as_secs() >= 1);
     for (bad, status) in [("last=0", 400), ("last=5&kind=lock", 400), ("kind=alloc&seconds=1", 409)] {
         assert_eq!(client.ask("GET", &format!("/debug/profile?{bad}"), &[], b"").status, status, "{bad}");
     }

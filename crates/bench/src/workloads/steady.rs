@@ -9,6 +9,9 @@
 //! * `own_*_ns` is a put's time less what its thread stood ready to run while others had the processors, as the kernel
 //!   counts it: on a quiet machine the same as `*_ns`. Read for puts of 50 us and more alone.
 //!
+//! * `CAUSE_waits` and the like tell which of the engine's own waits the slow puts were in; what none of them explains
+//!   is the processor's or the kernel's.
+//!
 //! Checked at the end: the snapshot sees what it saw, the table holds what was put last, the budget was never
 //! passed, resident memory grew by at most the budget and 32 MiB, and the debt is not more than it was at a third of
 //! the run: the mean of the sixth before each, to a twentieth of the ceiling, as debt rises and falls with each merge.
@@ -21,7 +24,7 @@ use crate::records::Records;
 use crate::report::Row;
 use crate::{Outcome, ensure};
 use hdrhistogram::Histogram;
-use pando::{Database, Holder, Snapshot, Table};
+use pando::{Database, Holder, Snapshot, Table, WaitCause};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -84,6 +87,8 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     })?;
 
     let live_bytes = n * records.record_bytes() as u64;
+    let causes = [WaitCause::Debt, WaitCause::LogRoom, WaitCause::CommitQueue];
+    let waits = causes.map(|cause| (cause.name(), stats.latencies.of(cause)));
     let mut row = Row::new(NAME, "put", durability.name(), writer.puts, usage);
     row = percentiles(row, &writer.wall, ["p50_ns", "p99_ns", "p999_ns", "max_ns"]);
     row = percentiles(row, &writer.own, ["own_p50_ns", "own_p99_ns", "own_p999_ns", "own_max_ns"]);
@@ -99,6 +104,12 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
         .with("debt_end_permille", end)
         .with("checkpoints", stats.checkpoints)
         .with("delayed_ns", stats.pacing.delays.iter().map(|delays| delays.total_ns).sum::<u64>());
+    for (cause, latency) in waits {
+        row = row
+            .with(format!("{cause}_waits"), latency.count)
+            .with(format!("{cause}_p99_ns"), latency.p99_ns)
+            .with(format!("{cause}_max_ns"), latency.max_ns);
+    }
     Ok(vec![over_time(row, &writer.seconds, &samples)])
 }
 
