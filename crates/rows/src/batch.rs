@@ -9,8 +9,8 @@ use crate::key::{Parts, Shape};
 use crate::read::Read;
 use crate::table::{DynamicTable, OpenIndex};
 use crate::value::Value;
-use pando::{Result, Span};
-use std::ops::{Bound, Range};
+use pando::{Cursor, Result, Span};
+use std::ops::Bound;
 
 /// Which rows, by the parts of the primary key or an index: the first ones equal to values, the next one within bounds.
 #[derive(Clone, Debug)]
@@ -42,8 +42,8 @@ pub struct BatchScan {
     start: Vec<u8>,
     end: Option<Vec<u8>>,
     backwards: bool,
-    /// Whether entries alone are read, and not the rows that they lead to.
-    entries_only: bool,
+    /// Whether entries alone are read, and not the rows that they lead to; of the primary key, keys without values.
+    keys_only: bool,
     is_done: bool,
     /// Whether it is known that the handle is not out of date.
     is_checked: bool,
@@ -55,12 +55,24 @@ pub struct BatchScan {
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// Of each row: its primary key, or the index's entry if that alone was read; its value.
-    rows: Vec<(Range<usize>, Range<usize>)>,
+    rows: Vec<Stretch>,
+    /// Where values of the row that was looked at last begin: [`Layout::value`](crate::row::Layout::value).
+    starts: Vec<usize>,
+    /// Which one that was.
+    looked_at: usize,
+}
+
+/// Where a row lies in a batch: its primary key, or the index's entry if that alone was read; behind it, its value.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    start: usize,
+    middle: usize,
+    end: usize,
 }
 
 impl Batch {
     /// The number of rows.
+    #[inline]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -70,18 +82,20 @@ impl Batch {
         self.rows.is_empty()
     }
 
+    #[inline]
     fn push(&mut self, key: &[u8], value: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        self.rows.push((start..middle, middle..self.bytes.len()));
+        self.rows.push(Stretch { start, middle, end: self.bytes.len() });
     }
 
     /// Forgets the rows; their memory stays.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.rows.clear();
+        self.starts.clear();
     }
 
     /// The bytes that rows can have before more memory is taken.
@@ -89,24 +103,16 @@ impl Batch {
         self.bytes.capacity()
     }
 
-    /// The primary key of a row, as the engine has it; the entry's key if entries alone were read.
-    pub fn key(&self, row: usize) -> &[u8] {
-        &self.bytes[self.rows[row].0.clone()]
-    }
-
-    /// The bytes in which all that [`BatchScan::visit`] lends lie.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
+    #[inline]
     fn value(&self, row: usize) -> &[u8] {
-        &self.bytes[self.rows[row].1.clone()]
+        let Stretch { middle, end, .. } = self.rows[row];
+        &self.bytes[middle..end]
     }
 }
 
 impl BatchScan {
-    /// A scan through the primary key, or the index of that name, in its order or backwards. With `entries_only`, rows
-    /// are not read: [`BatchScan::visit`] shows what the entries give back.
+    /// A scan through the primary key, or the index of that name, in its order or backwards. With `keys_only`, rows are
+    /// not read: [`BatchScan::value`] shows what the index's entries, or the primary key, give back.
     ///
     /// # Errors
     /// `Missing` if there is no such index, `Invalid` if it is being built, or the bounds do not fit its parts.
@@ -115,7 +121,7 @@ impl BatchScan {
         index: Option<&str>,
         bounds: &Bounds<'_>,
         backwards: bool,
-        entries_only: bool,
+        keys_only: bool,
     ) -> Result<Self> {
         let open = index.map(|name| table.open_index(name)).transpose()?;
         let prefix = table.prefix_bytes(open, &bounds.equal)?;
@@ -132,7 +138,7 @@ impl BatchScan {
         let is_point = is_whole && !bounds.equal.iter().any(Value::is_null);
         let (index, table) = (open.and_then(at), table.clone());
         let is_checked = false;
-        Ok(BatchScan { table, index, start, end, backwards, entries_only, is_done, is_checked, is_point })
+        Ok(BatchScan { table, index, start, end, backwards, keys_only, is_done, is_checked, is_point })
     }
 
     /// Whether all rows were read.
@@ -161,7 +167,7 @@ impl BatchScan {
         // An index has no version in its name: the rows' table knows whether the handle is out of date. Who reads a row
         // has asked it.
         let is_unsure = self.index.is_some() && !self.is_checked;
-        if is_unsure && self.entries_only {
+        if is_unsure && self.keys_only {
             self.check(reader)?;
         }
         if self.is_point {
@@ -170,7 +176,7 @@ impl BatchScan {
         } else {
             self.fill_range(reader, most, batch)?;
         }
-        if is_unsure && !self.entries_only && batch.is_empty() {
+        if is_unsure && !self.keys_only && batch.is_empty() {
             self.check(reader)?;
         }
         self.is_checked = true;
@@ -187,12 +193,14 @@ impl BatchScan {
     fn get(&self, reader: &impl Read, batch: &mut Batch) -> Result<()> {
         let open = self.open();
         let entries = open.map_or(self.table.data(), |open| &open.table);
-        let found = reader.get_with(entries, &self.start, |value| batch.push(&self.start, value));
+        let is_value_asked = open.is_some() || !self.keys_only;
+        let push = |value: &[u8]| batch.push(&self.start, if is_value_asked { value } else { &[] });
+        let found = reader.get_with(entries, &self.start, push);
         if found.map_err(|error| self.table.told(error, open))?.is_none() {
             return Ok(());
         }
         match open {
-            Some(open) if !self.entries_only => {
+            Some(open) if !self.keys_only => {
                 let primary = batch.value(0).to_vec();
                 batch.clear();
                 self.push_row(reader, open, &self.start, &primary, batch)
@@ -210,13 +218,13 @@ impl BatchScan {
         let mut cursor = cursor.map_err(|error| self.table.told(error, open))?;
         let mut last = Vec::new();
         while batch.len() < most && batch.bytes.len() < BATCH_BYTES {
-            let entry = if self.backwards { cursor.prev() } else { cursor.next() };
+            let entry = self.step(&mut cursor, open.is_none() && self.keys_only);
             let Some((key, value)) = entry.map_err(|error| self.table.told(error, open))? else {
                 self.is_done = true;
                 break;
             };
             match open {
-                Some(open) if !self.entries_only => self.push_row(reader, open, key, value, batch)?,
+                Some(open) if !self.keys_only => self.push_row(reader, open, key, value, batch)?,
                 _ => batch.push(key, value),
             }
             if batch.len() == most || batch.bytes.len() >= BATCH_BYTES {
@@ -232,6 +240,16 @@ impl BatchScan {
             self.start = last;
         }
         Ok(())
+    }
+
+    /// The next record; its value only if that is asked for.
+    #[inline]
+    fn step<'c>(&self, cursor: &'c mut Cursor<'_>, is_unread: bool) -> Result<Option<(&'c [u8], &'c [u8])>> {
+        if is_unread {
+            let is_there = if self.backwards { cursor.retreat()? } else { cursor.advance()? };
+            return Ok(cursor.key().filter(|_| is_there).map(|key| (key, &[][..])));
+        }
+        if self.backwards { cursor.prev() } else { cursor.next() }
     }
 
     /// The row that an entry leads to.
@@ -251,49 +269,51 @@ impl BatchScan {
         }
     }
 
-    /// Shows the values of a row of the batch whose places are `wanted`; of an entry that was read alone, those it
-    /// gives back. What is shown last of a place counts.
+    /// The value of a row of the batch at `place`, among the columns; of an entry, or key, that was read alone, one
+    /// that it gives back. Of a row one value after the other costs least in the order of the columns; in any order, no
+    /// byte is passed over twice.
     ///
     /// # Errors
-    /// `Corruption` if its bytes are no row, as far as it is looked at.
+    /// `Corruption` if its bytes are no row, as far as they are looked at.
+    ///
+    /// # Panics
+    /// If there is no such row, or it was not read as far as that.
     #[inline]
-    pub fn visit<'b>(
-        &self,
-        batch: &'b Batch,
-        row: usize,
-        wanted: impl Fn(usize) -> bool,
-        found: impl FnMut(usize, Value<'b>),
-    ) -> Result<()> {
-        let (key, value) = (batch.key(row), batch.value(row));
+    pub fn value<'b>(&'b self, batch: &'b mut Batch, row: usize, place: usize) -> Result<Value<'b>> {
+        let Batch { bytes, rows, starts, looked_at } = batch;
+        if *looked_at != row {
+            *looked_at = row;
+            starts.clear();
+        }
+        let Stretch { start, middle, end } = rows[row];
+        let (key, bytes) = (&bytes[start..middle], &bytes[middle..end]);
         match self.open() {
-            Some(open) if self.entries_only => self.visit_entry(open, key, value, found),
-            _ => self.table.visit_row(key, value, wanted, found),
+            Some(open) if self.keys_only => self.value_of_entry(open, key, bytes, place),
+            _ => self.table.value_at(key, bytes, place, starts),
         }
     }
 
-    fn visit_entry<'b>(
-        &self,
-        open: &OpenIndex,
-        key: &'b [u8],
-        value: &'b [u8],
-        mut found: impl FnMut(usize, Value<'b>),
-    ) -> Result<()> {
-        let damaged = || self.table.bad_entry(open, key, "is not one");
-        let mut parts = Parts::new(key);
-        for ((place, shape), part) in open.parts.iter().zip(open.index.parts()) {
-            let value = parts.next(*shape).ok_or_else(damaged)?;
-            if shape.is_recoverable() && part.pointer().is_none() {
-                found(*place, value);
+    fn value_of_entry<'b>(
+        &'b self,
+        open: &'b OpenIndex,
+        entry: &'b [u8],
+        primary: &'b [u8],
+        place: usize,
+    ) -> Result<Value<'b>> {
+        let inner = &*self.table.inner;
+        let key_shapes = || inner.key.iter().map(|(_, shape)| *shape);
+        let value = if let Some(spot) = &open.spots[place] {
+            spot.read(entry, open.shapes.iter().copied())
+        } else {
+            let spot = inner.spots[place].as_ref().expect("an entry is asked for what it gives back");
+            if primary.is_empty() {
+                let mut parts = Parts::new(entry);
+                parts.skip(&open.shapes).and_then(|()| spot.read(parts.rest(), key_shapes()))
+            } else {
+                spot.read(primary, key_shapes())
             }
-        }
-        let mut parts = Parts::new(if value.is_empty() { parts.rest() } else { value });
-        for (place, shape) in &self.table.inner.key {
-            let value = parts.next(*shape).ok_or_else(damaged)?;
-            if shape.is_recoverable() {
-                found(*place, value);
-            }
-        }
-        Ok(())
+        };
+        value.ok_or_else(|| self.table.bad_entry(open, entry, "is not one"))
     }
 }
 

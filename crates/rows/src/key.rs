@@ -36,6 +36,17 @@ impl Shape {
     pub fn is_recoverable(self) -> bool {
         self.kind != ColumnType::Any && self.collation == Collation::Binary
     }
+
+    /// The bytes of every part of this shape, if they are always as many.
+    pub fn width(self) -> Option<usize> {
+        match self.kind {
+            _ if self.nullable => None,
+            ColumnType::Int | ColumnType::Timestamp | ColumnType::UInt | ColumnType::Float => Some(8),
+            ColumnType::Bool => Some(1),
+            ColumnType::Uuid => Some(16),
+            ColumnType::Any | ColumnType::Text | ColumnType::Bytes | ColumnType::Json => None,
+        }
+    }
 }
 
 mod tag {
@@ -131,6 +142,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The next part, as far as it can be read back: see [`Shape::is_recoverable`].
+    #[inline]
     pub fn next(&mut self, shape: Shape) -> Option<Value<'a>> {
         let mask = if shape.descending { 0xff } else { 0 };
         let tagged = shape.nullable || shape.kind == ColumnType::Any;
@@ -157,6 +169,7 @@ impl<'a> Parts<'a> {
         shapes.iter().try_for_each(|shape| self.next(*shape).map(drop))
     }
 
+    #[inline]
     fn bare(&mut self, kind: ColumnType, mask: u8) -> Option<Value<'a>> {
         Some(match kind {
             ColumnType::Bool => match self.array::<1>(mask)? {
@@ -192,10 +205,12 @@ impl<'a> Parts<'a> {
         }
     }
 
+    #[inline]
     fn i64(&mut self, mask: u8) -> Option<i64> {
         Some((u64::from_be_bytes(self.array(mask)?) ^ 1 << 63) as i64)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self, mask: u8) -> Option<[u8; N]> {
         let (head, tail) = self.rest.split_first_chunk::<N>()?;
         self.rest = tail;

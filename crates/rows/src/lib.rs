@@ -48,7 +48,8 @@
 //! (kind `Missing`), and a transaction that has used one conflicts with the change at commit, under every isolation.
 //!
 //! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
-//! `table.rs`, `write.rs`, `scan.rs`, `alter.rs`, `build.rs`, `check.rs`; `field.rs`, `typed.rs`; `text.rs`.
+//! `spot.rs`, `table.rs`, `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`, `check.rs`; `field.rs`,
+//! `typed.rs`; `text.rs`.
 #![deny(missing_docs, unsafe_code)]
 
 // What the macro writes calls the crate by its name, here too.
@@ -69,6 +70,7 @@ mod read;
 mod row;
 mod scan;
 mod schema;
+mod spot;
 mod table;
 mod text;
 mod typed;

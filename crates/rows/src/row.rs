@@ -23,29 +23,103 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub kind: ColumnType,
-    pub nullable: bool,
+    /// The bit that says whether it is null; `None`: it never is.
+    null_bit: Option<usize>,
     /// Its place in rows of the present schema; `None`: it was dropped.
-    pub place: Option<usize>,
+    place: Option<usize>,
 }
 
-/// Appends what `stored` says of a row whose values `value` lends by place. All have been checked.
+/// What rows of one version store, in their order.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    columns: Vec<Stored>,
+    null_bytes: usize,
+    /// Of each place of the present schema: which of the columns is there.
+    by_place: Vec<Option<usize>>,
+}
+
+impl Layout {
+    /// Of columns by their type, whether they may be null, and their place in rows of the present schema.
+    pub fn new(columns: impl IntoIterator<Item = (ColumnType, bool, Option<usize>)>) -> Self {
+        let (mut bits, mut by_place) = (0, Vec::new());
+        let columns = columns.into_iter().enumerate().map(|(at, (kind, nullable, place))| {
+            let null_bit = nullable.then_some(bits);
+            bits += usize::from(nullable);
+            if let Some(place) = place {
+                by_place.resize(by_place.len().max(place + 1), None);
+                by_place[place] = Some(at);
+            }
+            Stored { kind, null_bit, place }
+        });
+        Layout { columns: columns.collect(), null_bytes: bits.div_ceil(8), by_place }
+    }
+
+    /// Which of the columns is at a place; `None`: none, its value is in the key or was not there yet.
+    #[inline]
+    pub fn at(&self, place: usize) -> Option<usize> {
+        self.by_place.get(place).copied().flatten()
+    }
+
+    /// The value of the column numbered `at` of a row of this version: those before it are passed over. Where each
+    /// began is left in `starts`, from where the next call for the same row goes on; empty at first. `None`: the bytes
+    /// are no such row.
+    #[inline]
+    pub fn value<'a>(&self, row: &'a [u8], at: usize, starts: &mut Vec<usize>) -> Option<Value<'a>> {
+        let mut reader = Reader::new(row);
+        reader.varint()?;
+        let bits = reader.take(self.null_bytes)?;
+        let column = self.columns[at];
+        if column.is_null(bits) {
+            return Some(Value::Null);
+        }
+        if starts.is_empty() {
+            starts.push(row.len() - reader.rest().len());
+        }
+        let start = match starts.get(at) {
+            Some(start) => *start,
+            None => self.walk(row, bits, at, starts)?,
+        };
+        read_value(&mut Reader::new(row.get(start..)?), column.kind)
+    }
+
+    /// Goes on from the last of `starts` to the column numbered `to`, and answers where that begins.
+    fn walk(&self, row: &[u8], bits: &[u8], to: usize, starts: &mut Vec<usize>) -> Option<usize> {
+        let mut start = *starts.last()?;
+        let mut reader = Reader::new(row.get(start..)?);
+        for column in &self.columns[starts.len() - 1..to] {
+            if !column.is_null(bits) {
+                pass_over(&mut reader, column.kind)?;
+            }
+            start = row.len() - reader.rest().len();
+            starts.push(start);
+        }
+        Some(start)
+    }
+}
+
+impl Stored {
+    /// Whether `bits`, as many as its row has, say that it is null.
+    #[inline]
+    fn is_null(&self, bits: &[u8]) -> bool {
+        self.null_bit.is_some_and(|bit| bits[bit / 8] >> (bit % 8) & 1 == 1)
+    }
+}
+
+/// Appends what `layout` says of a row whose values `value` lends by place. All have been checked.
 pub(crate) fn encode<'v>(
     out: &mut Vec<u8>,
     version: u32,
-    stored: &[Stored],
+    layout: &Layout,
     value: impl Fn(usize) -> Value<'v>,
 ) {
     out.put_varint(u64::from(version));
     let bits_at = out.len();
-    let nullable = stored.iter().filter(|column| column.nullable).count();
-    out.resize(bits_at + nullable.div_ceil(8), 0);
-    let mut bit = 0;
-    for column in stored {
+    out.resize(bits_at + layout.null_bytes, 0);
+    for column in &layout.columns {
         let place = column.place.expect("a row is written by the present schema");
         let value = value(place);
-        if column.nullable {
+        if let Some(bit) = column.null_bit {
             out[bits_at + bit / 8] |= u8::from(value.is_null()) << (bit % 8);
-            bit += 1;
         }
         if !value.is_null() {
             push_value(out, column.kind, &value);
@@ -54,35 +128,28 @@ pub(crate) fn encode<'v>(
 }
 
 /// The version of the schema that a row was written by.
+#[inline]
 pub(crate) fn version_of(row: &[u8]) -> Option<u32> {
     u32::try_from(Reader::new(row).varint()?).ok()
 }
 
-/// Reads a row of the version whose columns are `stored` and hands out the values of those that still are, and that
-/// are `wanted` by their place: others are passed over. `None`: the bytes are no such row.
+/// Reads all of a row of the version that `layout` is of, and hands out the values of the columns that still are.
+/// `None`: the bytes are no such row.
 #[inline]
 pub(crate) fn decode<'a>(
     row: &'a [u8],
-    stored: &[Stored],
-    wanted: impl Fn(usize) -> bool,
+    layout: &Layout,
     mut found: impl FnMut(usize, Value<'a>),
 ) -> Option<()> {
     let mut reader = Reader::new(row);
     reader.varint()?;
-    let nullable = stored.iter().filter(|column| column.nullable).count();
-    let bits = reader.take(nullable.div_ceil(8))?;
-    let mut bit = 0;
-    for column in stored {
-        let mut is_null = false;
-        if column.nullable {
-            is_null = bits[bit / 8] >> (bit % 8) & 1 == 1;
-            bit += 1;
-        }
-        match column.place.filter(|place| wanted(*place)) {
-            Some(place) if is_null => found(place, Value::Null),
-            Some(place) => found(place, read_value(&mut reader, column.kind)?),
-            None if is_null => {}
-            None => pass_over(&mut reader, column.kind)?,
+    let bits = reader.take(layout.null_bytes)?;
+    for column in &layout.columns {
+        match (column.is_null(bits), column.place) {
+            (true, Some(place)) => found(place, Value::Null),
+            (false, Some(place)) => found(place, read_value(&mut reader, column.kind)?),
+            (true, None) => {}
+            (false, None) => pass_over(&mut reader, column.kind)?,
         }
     }
     reader.is_empty().then_some(())
@@ -114,16 +181,12 @@ pub(crate) fn number_of(kind: ColumnType) -> u8 {
 }
 
 /// Reads a value, not null, of a column of type `kind`. What is not there, or means nothing, is `None`.
+#[inline]
 pub(crate) fn read_value<'a>(reader: &mut Reader<'a>, kind: ColumnType) -> Option<Value<'a>> {
     let zigzag = |value: u64| (value >> 1) as i64 ^ -((value & 1) as i64);
+    let kind = if kind == ColumnType::Any { own_type(reader)? } else { kind };
     Some(match kind {
-        ColumnType::Any => {
-            let own = *ColumnType::ALL.get(usize::from(reader.u8()?))?;
-            if matches!(own, ColumnType::Any | ColumnType::Json) {
-                return None;
-            }
-            return read_value(reader, own);
-        }
+        ColumnType::Any => return None,
         ColumnType::Bool => match reader.u8()? {
             0 => Value::Bool(false),
             1 => Value::Bool(true),
@@ -140,12 +203,23 @@ pub(crate) fn read_value<'a>(reader: &mut Reader<'a>, kind: ColumnType) -> Optio
     })
 }
 
+/// The type of a value of an `any` column.
+fn own_type(reader: &mut Reader<'_>) -> Option<ColumnType> {
+    let own = *ColumnType::ALL.get(usize::from(reader.u8()?))?;
+    (!matches!(own, ColumnType::Any | ColumnType::Json)).then_some(own)
+}
+
 /// Passes over a value, not null, of a column of type `kind`: what it holds is not looked at.
+#[inline]
 fn pass_over(reader: &mut Reader<'_>, kind: ColumnType) -> Option<()> {
+    let kind = if kind == ColumnType::Any { own_type(reader)? } else { kind };
     match kind {
+        ColumnType::Any => None,
         ColumnType::Text | ColumnType::Json | ColumnType::Bytes => reader.bytes().map(drop),
         ColumnType::Int | ColumnType::Timestamp | ColumnType::UInt => reader.varint().map(drop),
-        _ => read_value(reader, kind).map(drop),
+        ColumnType::Float => reader.take(8).map(drop),
+        ColumnType::Bool => reader.take(1).map(drop),
+        ColumnType::Uuid => reader.take(16).map(drop),
     }
 }
 
@@ -159,21 +233,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn stored(kinds: &[(ColumnType, bool)]) -> Vec<Stored> {
-        let place = |(at, &(kind, nullable))| Stored { kind, nullable, place: Some(at) };
-        kinds.iter().enumerate().map(place).collect()
+    fn layout(kinds: &[(ColumnType, bool)]) -> Layout {
+        Layout::new(kinds.iter().enumerate().map(|(at, &(kind, nullable))| (kind, nullable, Some(at))))
     }
 
     proptest! {
         #[test]
         fn rows_come_back(version: u32, int: i64, uint: u64, float: f64, text: String, bytes: Vec<u8>,
-                          uuid: [u8; 16], flags: [bool; 3]) {
+                          uuid: [u8; 16], flags: [bool; 3], asked: [usize; 6]) {
             let values = [
                 Value::Int(int), Value::from(flags[0].then_some(uint)), Value::Float(float),
                 Value::from(flags[1].then(|| text.clone())), Value::from(bytes), Value::Uuid(uuid),
                 Value::Bool(flags[2]), Value::Timestamp(int), Value::from(text),
             ];
-            let columns = stored(&[
+            let columns = layout(&[
                 (ColumnType::Int, false), (ColumnType::UInt, true), (ColumnType::Float, false),
                 (ColumnType::Text, true), (ColumnType::Any, true), (ColumnType::Uuid, true),
                 (ColumnType::Bool, false), (ColumnType::Timestamp, true), (ColumnType::Any, false),
@@ -182,17 +255,20 @@ mod tests {
             encode(&mut row, version, &columns, |place| values[place].borrowed());
             prop_assert_eq!(version_of(&row), Some(version));
             let mut back = vec![None; values.len()];
-            decode(&row, &columns, |_| true, |place, value| back[place] = Some(value)).unwrap();
-            for (one, wanted) in values.iter().enumerate() {
-                let only = |place, value: Value<'_>| assert!(place == one && value == *wanted);
-                decode(&row, &columns, |place| place == one, only).unwrap();
+            decode(&row, &columns, |place, value| back[place] = Some(value)).unwrap();
+            // One by one, in any order: what was passed over before does not matter.
+            let mut starts = Vec::new();
+            for one in asked {
+                let place = one % values.len();
+                let value = columns.value(&row, columns.at(place).unwrap(), &mut starts);
+                prop_assert_eq!(value.as_ref(), Some(&values[place]));
             }
             for (back, value) in back.iter().zip(&values) {
                 prop_assert_eq!(back.as_ref(), Some(value));
                 prop_assert_eq!(back.as_ref().unwrap().column_type(), value.column_type());
             }
             for cut in 0..row.len() {
-                let short = decode(&row[..cut], &columns, |_| true, |_, _| ());
+                let short = decode(&row[..cut], &columns, |_, _| ());
                 prop_assert!(short.is_none());
             }
         }
@@ -201,8 +277,12 @@ mod tests {
         fn no_bytes_panic(row: Vec<u8>, kinds: Vec<(u8, bool)>) {
             let kind = |&(k, n): &(u8, bool)| (ColumnType::ALL[usize::from(k) % 10], n);
             let kinds: Vec<_> = kinds.iter().map(kind).collect();
-            decode(&row, &stored(&kinds), |_| true, |_, _| {});
-            decode(&row, &stored(&kinds), |place| place % 2 == 0, |_, _| {});
+            let layout = layout(&kinds);
+            decode(&row, &layout, |_, _| {});
+            let mut starts = Vec::new();
+            for at in (0..kinds.len()).rev().chain(0..kinds.len()) {
+                layout.value(&row, at, &mut starts);
+            }
         }
     }
 }

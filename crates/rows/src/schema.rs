@@ -11,7 +11,7 @@
 
 use crate::definition::{Collation, Column, Definition, IndexDefinition, Part};
 use crate::key::Shape;
-use crate::row::Stored;
+use crate::row::Layout;
 use crate::value::{ColumnType, Value};
 use pando::{Error, Result};
 use std::collections::HashSet;
@@ -164,18 +164,17 @@ impl Schema {
         part.is_some_and(|part| part.collation == Collation::Binary && column.kind != ColumnType::Any)
     }
 
-    /// The columns that rows of `version` store, in their order.
-    pub(crate) fn stored(&self, version: u32) -> Vec<Stored> {
+    /// What rows of `version` store.
+    pub(crate) fn layout(&self, version: u32) -> Layout {
         let mut place = 0;
         let mut stored = Vec::new();
         for column in &self.columns {
             if column.is_in(version) && !self.is_in_key(column) {
-                let place = column.is_live().then_some(place);
-                stored.push(Stored { kind: column.kind, nullable: column.nullable, place });
+                stored.push((column.kind, column.nullable, column.is_live().then_some(place)));
             }
             place += usize::from(column.is_live());
         }
-        stored
+        Layout::new(stored)
     }
 
     /// Checks what must hold: see above. The message says what does not.

@@ -12,8 +12,9 @@ use crate::catalog;
 use crate::cause::Cause;
 use crate::key::{self, Parts, Shape};
 use crate::read::Read;
-use crate::row::{self, Stored};
+use crate::row::{self, Layout};
 use crate::schema::{Index, Schema};
+use crate::spot::Spot;
 use crate::value::Value;
 use pando::{Error, ErrorKind, Result, Table, Transaction};
 use std::collections::BTreeMap;
@@ -77,13 +78,15 @@ pub(crate) struct Inner {
     pub data: Table,
     /// The places in rows and the shapes of the primary key's parts.
     pub key: Vec<(usize, Shape)>,
+    /// By place, where the key has its value; `None`: it has not, the row has.
+    pub spots: Vec<Option<Spot>>,
     pub indexes: Vec<OpenIndex>,
     /// Names and types of the present columns, for checks.
     columns: Vec<crate::Column>,
     /// What rows of the present version store.
-    stored: Vec<Stored>,
+    stored: Layout,
     /// The same of the versions before, made as rows of them are met: by the first version that has these columns.
-    older: BTreeMap<u32, OnceLock<Vec<Stored>>>,
+    older: BTreeMap<u32, OnceLock<Layout>>,
 }
 
 /// An index, ready to be written.
@@ -94,6 +97,8 @@ pub(crate) struct OpenIndex {
     /// Place of the column and shape of each part.
     pub parts: Vec<(usize, Shape)>,
     pub shapes: Vec<Shape>,
+    /// By place, where an entry has its value among its own parts; `None`: nowhere.
+    pub spots: Vec<Option<Spot>>,
 }
 
 /// What a row is in an index.
@@ -147,16 +152,22 @@ impl DynamicTable {
             parts.iter().map(place).zip(shapes.iter().copied()).collect::<Vec<_>>()
         };
         let key = places(&schema.key, &schema.key_shapes());
+        let count = schema.columns().count();
         let open = |(index, table): (&Index, Table)| {
             let shapes = schema.shapes(&index.parts, true);
-            OpenIndex { index: index.clone(), table, parts: places(&index.parts, &shapes), shapes }
+            let parts = places(&index.parts, &shapes);
+            // Parts from a path on are not their column's value.
+            let plain = index.parts.iter().take_while(|part| part.pointer().is_none()).count();
+            let spots = spots(count, &parts[..plain]);
+            OpenIndex { index: index.clone(), table, parts, shapes, spots }
         };
         let indexes = schema.indexes().iter().zip(indexes).map(open).collect();
         let columns = schema.columns().cloned().collect();
-        let stored = schema.stored(schema.version);
+        let stored = schema.layout(schema.version);
+        let spots = spots(count, &key);
         let changes = schema.columns.iter().flat_map(|column| [Some(column.added), column.dropped]);
         let older = changes.flatten().chain([1]).map(|version| (version, OnceLock::new())).collect();
-        DynamicTable { inner: Arc::new(Inner { data, key, indexes, columns, stored, older, schema }) }
+        DynamicTable { inner: Arc::new(Inner { data, key, spots, indexes, columns, stored, older, schema }) }
     }
 
     /// The schema.
@@ -258,55 +269,66 @@ impl DynamicTable {
     /// Reads a row back.
     pub(crate) fn decode<'a>(&self, key: &'a [u8], bytes: &'a [u8]) -> Result<Vec<Value<'a>>> {
         let mut row: Vec<Value<'a>> = vec![Value::Null; self.inner.columns.len()];
-        self.visit_row(key, bytes, |_| true, |place, value| row[place] = value)?;
-        Ok(row)
-    }
-
-    /// Shows the values of a row whose places are `wanted`, each at least once; the last time counts. A null that is
-    /// its column's default may be left out. Nothing is allocated but what the key has escaped.
-    #[inline]
-    pub(crate) fn visit_row<'a>(
-        &self,
-        key: &'a [u8],
-        bytes: &'a [u8],
-        wanted: impl Fn(usize) -> bool,
-        mut found: impl FnMut(usize, Value<'a>),
-    ) -> Result<()> {
-        let inner = &*self.inner;
-        let version = row::version_of(bytes);
-        let stored = match version {
-            Some(version) if version == inner.schema.version => &inner.stored[..],
-            _ => {
-                let stored = self.older_columns(key, version)?;
-                // What the row itself lacks has its default.
-                for (place, column) in inner.columns.iter().enumerate().filter(|(place, _)| wanted(*place)) {
-                    found(place, column.default.clone().unwrap_or(Value::Null));
-                }
-                stored
+        let layout = self.layout_of(key, bytes)?;
+        if !std::ptr::eq(layout, &self.inner.stored) {
+            // What the row itself lacks has its default.
+            for (place, column) in self.inner.columns.iter().enumerate() {
+                row[place] = column.default.clone().unwrap_or(Value::Null);
             }
-        };
-        row::decode(bytes, stored, &wanted, &mut found)
-            .ok_or_else(|| self.damaged(key, "its bytes are not those of a row"))?;
-        if !inner.key.iter().any(|(place, _)| wanted(*place)) {
-            return Ok(());
         }
+        row::decode(bytes, layout, |place, value| row[place] = value)
+            .ok_or_else(|| self.damaged(key, "its bytes are not those of a row"))?;
         let mut parts = Parts::new(key);
-        for (place, shape) in &inner.key {
-            let value =
-                parts.next(*shape).ok_or_else(|| self.damaged(key, "its key is none of this table"))?;
-            if shape.is_recoverable() && wanted(*place) {
-                found(*place, value);
+        for (place, shape) in &self.inner.key {
+            let value = parts.next(*shape).ok_or_else(|| self.damaged_key(key))?;
+            if shape.is_recoverable() {
+                row[*place] = value;
             }
         }
         match parts.rest() {
-            [] => Ok(()),
+            [] => Ok(row),
             _ => Err(self.damaged(key, "its key is longer than one of this table")),
         }
     }
 
-    /// The columns that rows of an older version store.
+    /// The value of a row at `place`, read alone. `starts` is for [`Layout::value`].
+    ///
+    /// # Errors
+    /// `Corruption` if its bytes are no row, as far as they are looked at.
+    #[inline]
+    pub(crate) fn value_at<'a>(
+        &'a self,
+        key: &'a [u8],
+        bytes: &'a [u8],
+        place: usize,
+        starts: &mut Vec<usize>,
+    ) -> Result<Value<'a>> {
+        let inner = &*self.inner;
+        if let Some(spot) = &inner.spots[place] {
+            let value = spot.read(key, inner.key.iter().map(|(_, shape)| *shape));
+            return value.ok_or_else(|| self.damaged_key(key));
+        }
+        let layout = self.layout_of(key, bytes)?;
+        match layout.at(place) {
+            Some(at) => layout
+                .value(bytes, at, starts)
+                .ok_or_else(|| self.damaged(key, "its bytes are not those of a row")),
+            None => Ok(inner.columns[place].default.as_ref().map_or(Value::Null, Value::borrowed)),
+        }
+    }
+
+    /// What a row stores, by its version.
+    #[inline]
+    fn layout_of(&self, key: &[u8], bytes: &[u8]) -> Result<&Layout> {
+        match row::version_of(bytes) {
+            Some(version) if version == self.inner.schema.version => Ok(&self.inner.stored),
+            version => self.older_layout(key, version),
+        }
+    }
+
+    /// What rows of an older version store.
     #[cold]
-    fn older_columns(&self, key: &[u8], version: Option<u32>) -> Result<&[Stored]> {
+    fn older_layout(&self, key: &[u8], version: Option<u32>) -> Result<&Layout> {
         let inner = &*self.inner;
         let version = version.ok_or_else(|| self.damaged(key, "it has no version"))?;
         if version == 0 || version > inner.schema.version {
@@ -314,7 +336,12 @@ impl DynamicTable {
             return Err(self.damaged(key, &format!("it is of version {version}; the newest is {newest}")));
         }
         let first = inner.older.range(..=version).next_back().expect("there is a first version");
-        Ok(first.1.get_or_init(|| inner.schema.stored(*first.0)))
+        Ok(first.1.get_or_init(|| inner.schema.layout(*first.0)))
+    }
+
+    #[cold]
+    pub(crate) fn damaged_key(&self, key: &[u8]) -> Error {
+        self.damaged(key, "its key is none of this table")
     }
 
     #[cold]
@@ -416,6 +443,16 @@ impl DynamicTable {
         let index = index.map(|open| open.index.name.clone());
         Cause::Duplicate { table, index, columns }.error(message)
     }
+}
+
+/// By place, where a key of these parts has the value.
+fn spots(count: usize, parts: &[(usize, Shape)]) -> Vec<Option<Spot>> {
+    let mut spots = vec![None; count];
+    for (number, (place, _)) in parts.iter().enumerate() {
+        let spot = Spot::of(parts.iter().map(|(_, shape)| *shape), number);
+        spots[*place] = spots[*place].or(spot);
+    }
+    spots
 }
 
 /// Runs `work`; if it fails, what it wrote is undone and the rest of the transaction stays as it was.

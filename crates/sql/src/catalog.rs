@@ -7,6 +7,7 @@
 //! | a column | `type`: as declared; `default`: an expression; `collate`: a collation |
 
 use crate::affinity::Affinity;
+use crate::bounds::is_exact;
 use crate::lexer::quote;
 use crate::plan::{MOST_WAYS, Way, WayPart};
 use crate::vtab::collation_of;
@@ -270,6 +271,8 @@ impl SqlTable {
                 descending: part.is_descending(),
                 collation: texts.map(|_| part.collation_of()),
                 own_collation: texts.map(|column| column.collation),
+                is_exact: column
+                    .is_none_or(|column| is_exact(self.columns[column].kind, self.columns[column].affinity)),
             }
         };
         plain.map(of_column).collect()

@@ -9,20 +9,24 @@
 //! [`Sql`] is a database seen so, [`Connection`] where statements run; many connections write at once. What is
 //! different from SQLite's own tables is in `docs/sql.md`.
 //!
-//! Reading order: `connection.rs`; `session.rs` (transactions), `table.rs`, `plan.rs`, `change.rs` (one table);
+//! Reading order: `connection.rs`; `session.rs` and `marker.rs` (transactions), `table.rs`, `plan.rs`, `bounds.rs`,
+//! `cursor.rs`, `change.rs` (one table);
 //! `catalog.rs`, `tables.rs` (which tables there are); `ddl.rs`, `dml.rs` over `lexer.rs` (what SQLite does not do for
 //! virtual tables); `affinity.rs`; `vtab.rs`, the one file with `unsafe`.
 #![deny(missing_docs, unsafe_code)]
 
 mod affinity;
+mod bounds;
 mod catalog;
 mod change;
 mod connection;
+mod cursor;
 mod ddl;
 mod dml;
 mod error;
 mod failure;
 mod lexer;
+mod marker;
 mod plan;
 mod session;
 mod sqlite_file;

@@ -6,8 +6,8 @@
 //!    forwards or all backwards.
 //! 3. The cheapest is chosen: in row look-ups, by guesses that are SQLite's where it has no statistics.
 //!
-//! SQLite checks every row against the whole `WHERE` all the same: a scan may show more rows than asked for, never
-//! fewer.
+//! SQLite checks every row against the whole `WHERE` all the same, but for comparisons that the bounds decide exactly
+//! (`bounds.rs`): a scan may show more rows than asked for, never fewer.
 
 use crate::vtab::{Choice, Constraint, Operator};
 use rows::Collation;
@@ -42,6 +42,8 @@ pub(crate) struct WayPart {
     pub collation: Option<Collation>,
     /// Of its column: an order asked for goes by that.
     pub own_collation: Option<Collation>,
+    /// Whether bounds of it let through exactly what the comparison does.
+    pub is_exact: bool,
 }
 
 impl WayPart {
@@ -76,7 +78,7 @@ pub(crate) struct Plan {
     pub backwards: bool,
     pub has_limit: bool,
     pub has_offset: bool,
-    /// Whether the way's entries have all that is asked for.
+    /// Whether the way's entries, or the primary key alone, have all that is asked for.
     pub is_covered: bool,
 }
 
@@ -146,6 +148,7 @@ pub(crate) fn choose(ways: &[Way], asked: &Asked<'_>) -> Choice {
 fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
     let mut plan = Plan { way: number, ..Plan::default() };
     let mut arguments = Vec::new();
+    let mut decided = Vec::new();
     let mut label = Vec::new();
     for part in way.parts.iter().take(way.own_parts.min(MOST_EQUAL)) {
         let equality = |op| find(asked, part, |other| other == op);
@@ -153,6 +156,7 @@ fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
         plan.nulls |= u8::from(op == Operator::Is) << plan.equal;
         plan.equal += 1;
         arguments.push(index);
+        decided.extend(part.is_exact.then_some(index));
         label.push(format!("{}=?", part.name));
     }
     let equal = usize::from(plan.equal);
@@ -165,13 +169,14 @@ fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
             let is_strict = matches!(op, Operator::Greater | Operator::Less);
             *edge = if is_strict { Edge::Excluded } else { Edge::Included };
             arguments.push(index);
+            decided.extend(part.is_exact.then_some(index));
             label.push(format!("{}{sign}?", part.name));
             bounds += 1;
         }
     }
     let order = direction(way, equal, asked.order);
     plan.backwards = order == Some(true);
-    plan.is_covered = way.is_primary || covers(way, asked);
+    plan.is_covered = covers(way, asked);
     let used = arguments.len();
     for (op, flag) in [(Operator::Limit, &mut plan.has_limit), (Operator::Offset, &mut plan.has_offset)] {
         if let Some((index, _)) = asked.constraints.iter().find(|(_, constraint)| constraint.op == op) {
@@ -190,6 +195,7 @@ fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
         plan: plan.to_number(),
         label: describe(way, plan, &label),
         arguments,
+        decided,
         is_ordered: order.is_some() && !asked.order.is_empty(),
         is_unique,
         cost,
@@ -282,6 +288,7 @@ mod tests {
             descending,
             collation: Some(Collation::Binary),
             own_collation: Some(Collation::Binary),
+            is_exact: column == Some(0),
         };
         let covered = Some(parts.iter().map(|(column, _)| *column).chain([Some(0)]).collect());
         let parts: Vec<_> = parts.iter().map(part).collect();
@@ -339,6 +346,13 @@ mod tests {
         );
         assert_eq!(label(&[(9, Limit)], &[(Some(1), true), (Some(2), false)]), "INDEX by_1_2 DESC ordered");
         assert_eq!(chosen(&[(1, Equal)], &[], &[1, 2]).label, "COVERING INDEX by_1_2 (c1=?)");
+        let decided = chosen(&[(3, Equal), (0, Greater), (0, LessOrEqual)], &[], &[0]).decided;
+        assert!(decided.is_empty(), "by_3 is not exact");
+        let both = chosen(&[(0, Greater), (4, Equal), (0, LessOrEqual), (0, Greater)], &[], &[0]);
+        assert_eq!(both.decided, [0, 2], "and the second lower bound is SQLite's to check");
+        for (used, is_covered) in [(&[0][..], true), (&[], true), (&[0, 1], false)] {
+            assert_eq!(Plan::from_number(chosen(&[(0, Equal)], &[], used).plan).is_covered, is_covered);
+        }
     }
 
     #[test]

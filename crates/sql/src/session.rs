@@ -144,6 +144,11 @@ impl Session {
         }
     }
 
+    /// Whether the current statement reads from a transaction that can write.
+    pub fn is_writing(&self) -> bool {
+        matches!(self.state().mode, Mode::Writing(_))
+    }
+
     /// A scan begins: within an explicit transaction, it is to be told of that one's end.
     pub fn enter(&self, host: Host) -> Outcome {
         let is_known = host.is_autocommit() || matches!(self.state().mode, Mode::Writing(_));

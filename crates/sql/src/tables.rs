@@ -2,8 +2,9 @@
 
 use crate::catalog::{Catalog, Engine};
 use crate::failure::{Failure, Outcome};
+use crate::marker::MarkerConnector;
 use crate::session::{MARKER, Session, Source, with_reader};
-use crate::table::{Connector, MarkerConnector};
+use crate::table::Connector;
 use crate::vtab::{self, Host};
 use pando::Snapshot;
 use rusqlite::ffi;

@@ -249,6 +249,8 @@ pub(crate) struct Choice {
     pub label: String,
     /// The constraints, by their index, whose values `filter` gets, in this order.
     pub arguments: Vec<usize>,
+    /// Those of them that every row shown is certain to meet: SQLite need not check.
+    pub decided: Vec<usize>,
     /// Whether rows come in the order asked for.
     pub is_ordered: bool,
     /// Whether there is one row at most.
@@ -324,7 +326,9 @@ impl Query<'_> {
         let info = unsafe { &mut *self.info };
         for (position, &index) in choice.arguments.iter().enumerate() {
             // SAFETY: indices come from `constraints`, so below `nConstraint`, the length of this array too.
-            unsafe { (*info.aConstraintUsage.add(index)).argvIndex = position as c_int + 1 };
+            let usage = unsafe { &mut *info.aConstraintUsage.add(index) };
+            usage.argvIndex = position as c_int + 1;
+            usage.omit = u8::from(choice.decided.contains(&index));
         }
         info.idxNum = choice.plan;
         info.idxStr = owned_string(&choice.label);

@@ -73,18 +73,41 @@ fn any(random: &mut Random) -> String {
     }
 }
 
+/// What a column of integers is compared with: not always an integer.
+fn compared(random: &mut Random) -> String {
+    let odd = [
+        "2.5",
+        "-0.5",
+        "3.0",
+        "'7'",
+        "'7.5'",
+        "' 8 '",
+        "'x'",
+        "''",
+        "x'33'",
+        "1e300",
+        "-1e300",
+        "9.3e18",
+        "-9.3e18",
+        "9223372036854775807.0",
+        "-9223372036854775808.0",
+        "NULL",
+    ];
+    if random.below(4) == 0 { pick(random, &odd).to_owned() } else { number(random) }
+}
+
 fn condition(random: &mut Random) -> String {
     let compare = ["=", "<", "<=", ">", ">=", "IS", "<>"];
     let one = |random: &mut Random| {
         let op = pick(random, &compare);
         match random.below(9) {
-            0 => format!("id {op} {}", number(random)),
-            1 | 2 => format!("a {op} {}", number(random)),
+            0 => format!("id {op} {}", compared(random)),
+            1 | 2 => format!("a {op} {}", compared(random)),
             3 | 4 => format!("b {op} {}", text(random)),
             5 => format!("c {op} {}", real(random)),
             6 => format!("d {op} {}", any(random)),
             7 => format!("a IN ({}, {}, {})", number(random), number(random), number(random)),
-            _ => format!("a BETWEEN {} AND {}", number(random), number(random)),
+            _ => format!("a BETWEEN {} AND {}", compared(random), compared(random)),
         }
     };
     let joins = [" AND ", " OR "];
@@ -119,8 +142,17 @@ fn statement(random: &mut Random) -> String {
         }
         9 => format!("UPDATE t SET id = id + 100 WHERE id = {}", random.below(40)),
         10 | 11 => format!("DELETE FROM t WHERE {}", condition(random)),
+        12 if random.below(3) == 0 => {
+            format!("SELECT count(*), max(id) FROM t WHERE id >= {}", compared(random))
+        }
         12 => format!("SELECT count(*), sum(a), min(a), max(c) FROM t WHERE {}", condition(random)),
         13 => format!("SELECT a, count(*), max(c) FROM t WHERE {} GROUP BY a", condition(random)),
+        14 if random.below(2) == 0 => format!(
+            "SELECT t.id, u.id FROM t LEFT JOIN t AS u ON u.a = t.id AND u.a < {}
+             WHERE u.id IS NULL OR u.id > {}",
+            compared(random),
+            compared(random)
+        ),
         14 => format!(
             "SELECT t.id, u.id FROM t JOIN t AS u ON t.a = u.a AND t.b < u.b WHERE {}",
             condition(random)

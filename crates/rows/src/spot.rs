@@ -1,0 +1,82 @@
+//! Where a column's value lies in a key, found once for a table and not for each row: at an offset, if all parts before
+//! it have one length; else the parts before it are passed over.
+
+use crate::key::{Parts, Shape};
+use crate::value::Value;
+
+/// The place of a part in keys of one shape.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    part: usize,
+    /// Where it begins; `None`: that depends on the parts before.
+    offset: Option<usize>,
+    shape: Shape,
+}
+
+impl Spot {
+    /// That of the part numbered `part` of keys that begin with `shapes`; `None` if it does not give back its value.
+    pub fn of(shapes: impl Iterator<Item = Shape>, part: usize) -> Option<Self> {
+        let mut offset = Some(0);
+        for (number, shape) in shapes.enumerate() {
+            if number == part {
+                return shape.is_recoverable().then_some(Spot { part, offset, shape });
+            }
+            offset = offset.zip(shape.width()).map(|(before, width)| before + width);
+        }
+        None
+    }
+
+    /// The value of the part in `key`, which begins with parts of `shapes`. `None`: it is no such key, as far as it was
+    /// looked at.
+    #[inline]
+    pub fn read<'a>(&self, key: &'a [u8], shapes: impl Iterator<Item = Shape>) -> Option<Value<'a>> {
+        match self.offset {
+            Some(offset) => Parts::new(key.get(offset..)?).next(self.shape),
+            None => self.find(key, shapes),
+        }
+    }
+
+    fn find<'a>(&self, key: &'a [u8], shapes: impl Iterator<Item = Shape>) -> Option<Value<'a>> {
+        let mut parts = Parts::new(key);
+        for shape in shapes.take(self.part) {
+            parts.next(shape)?;
+        }
+        parts.next(self.shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::Collation;
+    use crate::key::push;
+    use crate::value::ColumnType;
+
+    #[test]
+    fn every_part_is_found_whatever_lies_before_it() {
+        let shape =
+            |kind, nullable| Shape { kind, nullable, descending: false, collation: Collation::Binary };
+        let parts = [
+            (shape(ColumnType::Int, false), Value::Int(-5)),
+            (shape(ColumnType::Bool, false), Value::Bool(true)),
+            (shape(ColumnType::Uuid, false), Value::Uuid([9; 16])),
+            (shape(ColumnType::Float, false), Value::Float(0.5)),
+            (shape(ColumnType::UInt, true), Value::Null),
+            (shape(ColumnType::Text, false), Value::from("a\0b")),
+            (shape(ColumnType::Timestamp, false), Value::Timestamp(7)),
+        ];
+        let shapes = || parts.iter().map(|(shape, _)| *shape);
+        let mut key = Vec::new();
+        parts.iter().for_each(|(shape, value)| push(&mut key, *shape, value).unwrap());
+        for (number, (_, value)) in parts.iter().enumerate() {
+            let spot = Spot::of(shapes(), number).unwrap();
+            assert_eq!(spot.offset.is_some(), number <= 4);
+            assert_eq!(spot.read(&key, shapes()).as_ref(), Some(value));
+            for cut in 0..key.len() {
+                spot.read(&key[..cut], shapes());
+            }
+        }
+        let lossy = Shape { collation: Collation::NoCase, ..shape(ColumnType::Text, false) };
+        assert!(Spot::of([lossy].into_iter(), 0).is_none() && Spot::of(shapes(), 7).is_none());
+    }
+}

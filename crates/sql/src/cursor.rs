@@ -1,0 +1,259 @@
+//! A scan of a typed table.
+//!
+//! 1. Rows are read a batch at a time ([`rows::BatchScan`]): a step from row to row within one is a number that grows.
+//! 2. The first batch is as large as what was wanted of the scan before, the next ones grow: little is read in vain
+//!    where few rows are wanted. A transaction begins small: what it reads in vain can make it conflict.
+//! 3. A value is decoded when SQLite asks for it, and lent from the batch; SQLite copies what it keeps.
+//! 4. Where the plan's keys have all that is asked for, values are not read at all.
+
+use crate::bounds::bounds;
+use crate::catalog::{RowId, SqlTable};
+use crate::failure::Outcome;
+use crate::plan::Plan;
+use crate::session::with_reader;
+use crate::table::PandoTable;
+use crate::vtab::{Arguments, Cursor};
+use rows::{Batch, BatchScan, Value};
+use rusqlite::types::ValueRef;
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Rows of the first batch of a scan at least, and at most where nobody said how many are wanted.
+const FIRST_BATCH: usize = 8;
+const LARGEST_FIRST_BATCH: usize = 128;
+/// How batches grow.
+const BATCH_GROWTH: usize = 8;
+const LARGEST_BATCH: usize = 512;
+
+/// How many rows were wanted of the last scan, of each way into a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted(Arc<[AtomicUsize]>);
+
+impl Wanted {
+    /// Of a table with so many ways.
+    pub fn new(ways: usize) -> Self {
+        Wanted((0..ways).map(|_| AtomicUsize::new(0)).collect())
+    }
+
+    // A hint: nothing else is read by it. Relaxed, with itself.
+    fn last(&self, way: u8) -> usize {
+        self.0[usize::from(way)].load(Ordering::Relaxed)
+    }
+
+    fn note(&self, way: u8, rows: usize) {
+        self.0[usize::from(way)].store(rows, Ordering::Relaxed);
+    }
+}
+
+/// A scan of a table.
+pub(crate) struct PandoCursor {
+    table: PandoTable,
+    /// `None`: nothing can be found.
+    scan: Option<BatchScan>,
+    way: u8,
+    batch: Batch,
+    /// Of the batch.
+    row: usize,
+    /// Rows of the batches before.
+    passed: usize,
+    next_count: usize,
+    /// A value that does not lie in the batch as SQLite is to have it.
+    own: Value<'static>,
+}
+
+impl Drop for PandoCursor {
+    fn drop(&mut self) {
+        self.note_wanted();
+        let batch = std::mem::take(&mut self.batch);
+        self.table.session().cursor_closed(self.table.host, batch);
+    }
+}
+
+impl PandoCursor {
+    /// A scan that stands nowhere.
+    pub fn new(table: PandoTable) -> Self {
+        let batch = table.session().cursor_opened();
+        let own = Value::Null;
+        PandoCursor { table, scan: None, way: 0, batch, row: 0, passed: 0, next_count: 0, own }
+    }
+
+    fn fill(&mut self) -> Outcome {
+        self.passed += self.row;
+        self.row = 0;
+        let Some(scan) = self.scan.as_mut().filter(|scan| !scan.is_done()) else {
+            self.batch.clear();
+            return Ok(());
+        };
+        let (batch, most) = (&mut self.batch, self.next_count);
+        let filled = self
+            .table
+            .tables
+            .session
+            .read(|source| Ok(with_reader!(source, reader => scan.fill(reader, most, batch))))?;
+        filled.map_err(|error| self.table.told(error))?;
+        self.next_count = (self.next_count * BATCH_GROWTH).min(LARGEST_BATCH);
+        Ok(())
+    }
+
+    /// The scan is over, or given up.
+    fn note_wanted(&mut self) {
+        if self.scan.take().is_some() {
+            self.table.wanted.note(self.way, self.passed + self.row);
+        }
+    }
+
+    /// The current row's value at a place.
+    #[inline]
+    fn value(&mut self, place: usize) -> Outcome<ValueRef<'_>> {
+        let PandoCursor { scan: Some(scan), batch, own, .. } = self else {
+            unreachable!("a scan without rows has no columns")
+        };
+        // Looked at as soon as it is there: a value that is lent in one arm cannot be an error's in another.
+        let value = match scan.value(batch, self.row, place) {
+            Ok(value) => value,
+            Err(error) => return Err(self.table.told(error)),
+        };
+        Ok(lend(value, own))
+    }
+
+    /// The current row's value at a place, kept.
+    fn owned(&mut self, place: usize) -> Outcome<Value<'static>> {
+        Ok(match self.value(place)? {
+            ValueRef::Null => Value::Null,
+            ValueRef::Integer(number) => Value::Int(number),
+            ValueRef::Real(number) => Value::Float(number),
+            ValueRef::Text(text) => Value::from(String::from_utf8_lossy(text).into_owned()),
+            ValueRef::Blob(bytes) => Value::from(bytes.to_vec()),
+        })
+    }
+}
+
+/// A value in SQLite's types. What does not lie in the batch is put into `own`.
+#[inline]
+fn lend<'v>(value: Value<'v>, own: &'v mut Value<'static>) -> ValueRef<'v> {
+    match value {
+        Value::Null => ValueRef::Null,
+        Value::Bool(value) => ValueRef::Integer(value.into()),
+        Value::Int(value) | Value::Timestamp(value) => ValueRef::Integer(value),
+        Value::UInt(value) => i64::try_from(value).map_or(ValueRef::Real(value as f64), ValueRef::Integer),
+        Value::Float(value) => ValueRef::Real(value),
+        Value::Text(Cow::Borrowed(text)) | Value::Json(Cow::Borrowed(text)) => {
+            ValueRef::Text(text.as_bytes())
+        }
+        Value::Bytes(Cow::Borrowed(bytes)) => ValueRef::Blob(bytes),
+        other => {
+            *own = other.into_owned();
+            match own {
+                Value::Text(text) | Value::Json(text) => ValueRef::Text(text.as_bytes()),
+                Value::Bytes(bytes) => ValueRef::Blob(bytes),
+                Value::Uuid(bytes) => ValueRef::Blob(bytes),
+                other => unreachable!("{other} is a number"),
+            }
+        }
+    }
+}
+
+impl Cursor for PandoCursor {
+    fn filter(&mut self, plan: i32, arguments: &Arguments<'_>) -> Outcome {
+        let plan = Plan::from_number(plan);
+        self.note_wanted();
+        self.table.session().enter(self.table.host)?;
+        self.table.is_current()?;
+        (self.way, self.row, self.passed) = (plan.way, 0, 0);
+        self.next_count = self.first_batch(plan, arguments);
+        let table = &self.table.table;
+        let part_type = |part: usize| table.part_type(plan.way, part);
+        if let Some(bounds) = bounds(plan, part_type, arguments) {
+            let index = table.index_of(plan.way);
+            let scan = BatchScan::new(&table.rows, index, &bounds, plan.backwards, plan.is_covered);
+            self.scan = Some(scan.map_err(|error| self.table.told(error))?);
+        }
+        self.fill()
+    }
+
+    #[inline]
+    fn next(&mut self) -> Outcome {
+        self.row += 1;
+        if self.row < self.batch.len() { Ok(()) } else { self.fill() }
+    }
+
+    #[inline]
+    fn is_done(&self) -> bool {
+        self.row >= self.batch.len()
+    }
+
+    #[inline]
+    fn column(&mut self, column: usize) -> Outcome<ValueRef<'_>> {
+        self.value(column + self.table.hidden)
+    }
+
+    fn row_id(&mut self) -> Outcome<i64> {
+        let place = match self.table.table.row_id {
+            RowId::Column(place) => place,
+            RowId::Hidden => 0,
+            RowId::Made => {
+                let table = Arc::clone(&self.table.table);
+                let schema = table.rows.schema();
+                let mut key = Vec::with_capacity(schema.key().len());
+                for part in schema.key() {
+                    let place = schema.place(part.column()).expect("a key is of columns");
+                    key.push(self.owned(place)?);
+                }
+                let id = hash(&key);
+                return Ok(self.table.session().row_id(schema.id(), id, key));
+            }
+        };
+        match self.value(place)? {
+            ValueRef::Integer(id) => Ok(id),
+            other => unreachable!("a row's id is an integer, not {other:?}"),
+        }
+    }
+}
+
+impl PandoCursor {
+    /// How many rows are worth reading at first.
+    fn first_batch(&self, plan: Plan, arguments: &Arguments<'_>) -> usize {
+        let table: &SqlTable = &self.table.table;
+        if usize::from(plan.equal) >= table.ways[usize::from(plan.way)].unique_parts {
+            return 1;
+        }
+        let count = |at: usize| match arguments.get(at) {
+            ValueRef::Integer(count) => usize::try_from(count).ok(),
+            _ => None,
+        };
+        let last = arguments.len();
+        let wanted = match (plan.has_limit, plan.has_offset) {
+            (true, true) => {
+                count(last - 2).zip(count(last - 1)).map(|(limit, offset)| limit.saturating_add(offset))
+            }
+            (true, false) => count(last - 1),
+            _ => None,
+        };
+        if let Some(wanted) = wanted {
+            return wanted.clamp(1, LARGEST_BATCH);
+        }
+        if self.table.session().is_writing() {
+            return FIRST_BATCH;
+        }
+        // One more, so that the end is seen.
+        (self.table.wanted.last(plan.way) + 1).clamp(FIRST_BATCH, LARGEST_FIRST_BATCH)
+    }
+}
+
+/// A number that is the same for the same key.
+fn hash(key: &[Value<'static>]) -> i64 {
+    let mut hasher = DefaultHasher::new();
+    for value in key {
+        match value {
+            Value::Null => 0u8.hash(&mut hasher),
+            Value::Int(number) => number.hash(&mut hasher),
+            Value::Float(number) => number.to_bits().hash(&mut hasher),
+            Value::Text(text) => text.hash(&mut hasher),
+            Value::Bytes(bytes) => bytes.hash(&mut hasher),
+            _ => {}
+        }
+    }
+    (hasher.finish() >> 1) as i64
+}
