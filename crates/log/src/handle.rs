@@ -175,9 +175,9 @@ impl Log {
     }
 
     /// Makes the next segment ready if the current one is more than half full, so that no append has to; says
-    /// whether it did. Lets go of what ended ones were mapped to. For a background thread: appends go on meanwhile. Where segments have grown as long as they may,
-    /// much is written, and if they are short all the same, two are ready always: a flush may take longer than
-    /// filling one.
+    /// whether it did. Lets go of what ended ones were mapped to. For a background thread: appends go on meanwhile.
+    /// Where segments have grown as long as they may, much is written, and if they are short all the same, two are
+    /// ready always: a flush may take longer than filling one.
     ///
     /// # Errors
     /// As [`Log::reserve`].

@@ -22,8 +22,8 @@ const SLICE_NS: u64 = 1_000_000;
 const MOST_SLICES: u32 = 4;
 /// What is not slept for: shorter sleeps take almost as long.
 const QUANTUM_NS: u64 = 50_000;
-/// What passes between the end of a sleep and the thread's next instruction, at most as a rule: a sleep asks for as much
-/// less.
+/// What passes between the end of a sleep and the thread's next instruction, at most as a rule: a sleep asks for as
+/// much less.
 const WAKING_NS: u64 = 45_000;
 
 /// See the module.
