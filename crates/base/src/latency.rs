@@ -42,13 +42,15 @@ pub enum Cause {
     PoolHit,
     /// A page was read from the file.
     PoolFault,
-    /// A writer was slowed, or stopped, because merging is behind.
+    /// A writer was slowed, because merging is behind.
     Debt,
+    /// A writer stood still, because the memory for writes was full: until a checkpoint ended.
+    MemoryFull,
 }
 
 impl Cause {
     /// How many there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
     /// All of them.
     pub const ALL: [Cause; Cause::COUNT] = [
         Cause::LogRoom,
@@ -59,6 +61,7 @@ impl Cause {
         Cause::PoolHit,
         Cause::PoolFault,
         Cause::Debt,
+        Cause::MemoryFull,
     ];
 
     /// As it is written in figures.
@@ -72,6 +75,7 @@ impl Cause {
             Cause::PoolHit => "pool_hit",
             Cause::PoolFault => "pool_fault",
             Cause::Debt => "debt",
+            Cause::MemoryFull => "memory_full",
         }
     }
 

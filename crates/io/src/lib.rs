@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Reading order: [`Dir`] and [`File`] say what may be relied upon; `os.rs` keeps it with Linux (and macOS) calls,
-//! `map.rs` holds the crate's only `unsafe`; `mem.rs` is the shortest implementation; [`ReadOnlyDir`]
+//! `map.rs` maps log segments; `mem.rs` is the shortest implementation; [`ReadOnlyDir`]
 //! refuses to write; [`sim`] is the adversary. [`nap`] sleeps for less than the kernel likes to.
 #![deny(missing_docs)]
 
@@ -31,6 +31,8 @@ mod nap;
 mod os;
 mod read_only;
 pub mod sim;
+#[cfg(target_os = "linux")]
+mod writeback;
 
 pub use dir::{Dir, Lock};
 pub use file::{File, LogMap};

@@ -1,4 +1,4 @@
-//! The one place of this crate that is `unsafe`: a shared mapping of a log segment, for stores.
+//! A shared mapping of a log segment, for stores.
 //!
 //! Why it is sound:
 //!

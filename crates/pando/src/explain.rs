@@ -73,7 +73,7 @@ impl Database {
             let flushes = after.log_flushes - before.log_flushes;
             step.outcome = format!("{blocks} blocks appended, {flushes} flushes");
         });
-        for cause in [Cause::LogRoom, Cause::CommitQueue, Cause::Sync, Cause::Debt] {
+        for cause in [Cause::LogRoom, Cause::CommitQueue, Cause::Sync, Cause::Debt, Cause::MemoryFull] {
             let (was, is) = (before.latencies.of(cause), after.latencies.of(cause));
             if is.count > was.count {
                 told.step(format!("of it: waited for {}", cause.name()), |step| {

@@ -118,7 +118,7 @@ impl Pacer {
             now = self.now_ns();
         }
         if now > begun {
-            self.count(self.cause(), now - begun);
+            self.count(latency::Cause::Debt, self.cause(), now - begun);
             // What nobody slept for is not heaped up: the rate is what counts, not the sum.
             self.due_ns.fetch_min(now + u64::from(MOST_SLICES) * SLICE_NS, Ordering::SeqCst);
         }
@@ -126,7 +126,7 @@ impl Pacer {
     }
 
     /// What debt is greatest, when it was last looked at.
-    pub fn cause(&self) -> Cause {
+    fn cause(&self) -> Cause {
         Cause::ALL[self.cause.load(Ordering::SeqCst) as usize]
     }
 
@@ -150,9 +150,13 @@ impl Pacer {
         pressure.is_full()
     }
 
-    /// Counts a delay.
-    pub fn count(&self, cause: Cause, ns: u64) {
-        self.latencies.record(latency::Cause::Debt, ns);
+    /// Counts what a writer who found the memory full waited for.
+    pub fn count_full(&self, ns: u64) {
+        self.count(latency::Cause::MemoryFull, self.cause(), ns);
+    }
+
+    fn count(&self, wait: latency::Cause, cause: Cause, ns: u64) {
+        self.latencies.record(wait, ns);
         let delays = &mut lock(&self.delays)[cause as usize];
         delays.count += 1;
         delays.total_ns += ns;

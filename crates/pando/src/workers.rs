@@ -176,7 +176,7 @@ impl Signals {
     fn wait_until_room(&self) -> Result<()> {
         let begun = Instant::now();
         let result = self.wait_until_room_uncounted();
-        self.pacer.count(self.pacer.cause(), begun.elapsed().as_nanos() as u64);
+        self.pacer.count_full(begun.elapsed().as_nanos() as u64);
         result
     }
 

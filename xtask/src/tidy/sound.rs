@@ -10,6 +10,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/base/src/slots.rs", "chunks of slots that live as long as the database, behind atomic pointers"),
     ("crates/io/src/fork.rs", "a page that the kernel wipes in forked children"),
     ("crates/io/src/map.rs", "a log segment that is already written, reached through a shared mapping"),
+    ("crates/io/src/writeback.rs", "a system call that rustix does not have"),
     ("crates/memtable/src/arena.rs", "memory taken piece by piece and given back whole"),
     ("crates/memtable/src/node.rs", "nodes that readers look at while the one writer adds to them"),
     ("crates/memtable/src/record.rs", "records as they lie in the arena, reached by pointer"),

@@ -115,7 +115,7 @@ impl Work<'_> {
         let mut row = quantiles(row, &own, "own_put")
             .with("puts_over_10_ms", all.count_between(10_000_000, u64::MAX))
             .with("own_puts_over_10_ms", own.count_between(10_000_000, u64::MAX));
-        for cause in [WaitCause::Debt, WaitCause::LogRoom, WaitCause::CommitQueue] {
+        for cause in [WaitCause::Debt, WaitCause::MemoryFull, WaitCause::LogRoom, WaitCause::CommitQueue] {
             row = row.with(format!("{}_max_ns", cause.name()), stats.latencies.of(cause).max_ns);
         }
         Ok(row

@@ -87,7 +87,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     })?;
 
     let live_bytes = n * records.record_bytes() as u64;
-    let causes = [WaitCause::Debt, WaitCause::LogRoom, WaitCause::CommitQueue];
+    let causes = [WaitCause::Debt, WaitCause::MemoryFull, WaitCause::LogRoom, WaitCause::CommitQueue];
     let waits = causes.map(|cause| (cause.name(), stats.latencies.of(cause)));
     let mut row = Row::new(NAME, "put", durability.name(), writer.puts, usage);
     row = percentiles(row, &writer.wall, ["p50_ns", "p99_ns", "p999_ns", "max_ns"]);
