@@ -84,6 +84,7 @@ impl Sql {
         let host = Host::of(&sqlite);
         let tables = Arc::new(Tables::new(&self.engine));
         tables.register_marker(host)?;
+        tables.session.attach();
         let connection = Connection { sqlite, tables, host };
         connection.reload()?;
         Ok(connection)
@@ -223,7 +224,9 @@ impl Connection {
                 }
             }
         }
-        Ok(Statement::of(self, Kind::Sqlite(self.prepare_sqlite(sql)?)))
+        let is_savepoint = lexer::tokens(sql).next().is_some_and(|token| token.is("SAVEPOINT"));
+        let kind = Kind::Sqlite(self.prepare_sqlite(sql)?);
+        Ok(Statement { is_savepoint, ..Statement::of(self, kind) })
     }
 
     /// Sees to it that the statement's table is known, if there is one of that name.
@@ -318,6 +321,8 @@ impl Connection {
 pub struct Statement<'c> {
     connection: &'c Connection,
     kind: Kind<'c>,
+    /// Whether it is a `SAVEPOINT`.
+    is_savepoint: bool,
     /// The names of a query's columns, once it was run, and how often SQLite had prepared it anew by then.
     columns: Option<(Vec<String>, i32)>,
 }
@@ -345,7 +350,7 @@ fn names(statement: &rusqlite::Statement<'_>) -> Vec<String> {
 
 impl<'c> Statement<'c> {
     fn of(connection: &'c Connection, kind: Kind<'c>) -> Self {
-        Statement { connection, kind, columns: None }
+        Statement { connection, kind, is_savepoint: false, columns: None }
     }
 }
 
@@ -366,6 +371,9 @@ impl Statement<'_> {
                     return Ok(0);
                 }
                 let is_retried = connection.is_autocommit();
+                if is_retried && self.is_savepoint {
+                    connection.session().begins_by_savepoint();
+                }
                 let before = connection.sqlite.total_changes();
                 let mut run = || statement.raw_execute().map_err(Error::from);
                 if is_retried {

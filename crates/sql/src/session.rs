@@ -9,7 +9,8 @@
 //! 4. `sync`, which the first table gets, commits; `commit` to all tables then only tidies up.
 //! 5. Savepoints, SQLite's own for each statement included, are numbered from 0 and come to every table in turn: the
 //!    first to bring a number makes ours. One that began before the transaction did has none; going back to it
-//!    goes back to the first after it.
+//!    goes back to the first after it, which is at the transaction's begin, and takes over its number once it is
+//!    released itself.
 
 use crate::failure::{Failure, Outcome};
 use crate::vtab::Host;
@@ -56,6 +57,11 @@ struct State {
     /// Isolation and durability; those of the database if none are set.
     options: Option<TransactionOptions>,
     savepoints: Vec<(i32, Savepoint)>,
+    /// The lowest number that SQLite may go back to: -1 is a savepoint that began the transaction, in place of `BEGIN`.
+    /// Where there can be none, nothing need be remembered of a transaction's begin.
+    lowest: i32,
+    /// Whether statements are run by somebody else, so that nobody knows what began a transaction.
+    is_attached: bool,
     open_cursors: usize,
     /// Memory of scans that are over, for the next ones.
     spare: Vec<Batch>,
@@ -216,6 +222,19 @@ impl Session {
         state.savepoints.clear();
         state.row_keys.clear();
         state.mode = Mode::Idle;
+        state.lowest = if state.is_attached { -1 } else { 0 };
+    }
+
+    /// A savepoint is going to begin a transaction.
+    pub fn begins_by_savepoint(&self) {
+        self.state().lowest = -1;
+    }
+
+    /// Statements are run by somebody else.
+    #[cfg(feature = "loadable")]
+    pub fn attach(&self) {
+        let mut state = self.state();
+        (state.is_attached, state.lowest) = (true, -1);
     }
 
     pub fn savepoint(&self, number: i32) {
@@ -239,8 +258,19 @@ impl Session {
 
     pub fn rollback_to(&self, number: i32) -> Outcome {
         let mut state = self.state();
-        let State { mode: Mode::Writing(transaction), savepoints, .. } = &mut *state else { return Ok(()) };
-        let kept = savepoints.iter().take_while(|(known, _)| *known < number).count();
+        let State { mode: Mode::Writing(transaction), savepoints, lowest, .. } = &mut *state else {
+            return Ok(());
+        };
+        let mut kept = savepoints.iter().take_while(|(known, _)| *known < number).count();
+        // The one below began before the transaction did: this one stands for it, too.
+        let below = kept.checked_sub(1).map(|last| savepoints[last].0);
+        if number > *lowest
+            && below.is_none_or(|below| below < number - 1)
+            && let Some((known, _)) = savepoints.get_mut(kept)
+        {
+            *known = number - 1;
+            kept += 1;
+        }
         if let Some((_, first)) = savepoints.get(kept) {
             transaction.rollback_to(first)?;
             savepoints.truncate(kept + 1);

@@ -239,3 +239,53 @@ fn random_statements_have_the_same_outcome() {
         run(seed, 150);
     }
 }
+
+/// A few statements of which most are about savepoints: many begin before anything was read or written.
+fn savepoints(seed: u64) {
+    let mut random = Random::seeded(seed);
+    let both = Both::new();
+    for table in ["t", "u"] {
+        both.run(&format!("CREATE TABLE {table}(id INTEGER PRIMARY KEY, a INTEGER)"));
+        both.run(&format!("INSERT INTO {table} VALUES(1, 1), (2, 2), (3, 3)"));
+    }
+    for _ in 0..8 {
+        let has_begun = random.below(3) > 0 && both.run("BEGIN");
+        let mut depth = 0;
+        for _ in 0..3 + random.below(12) {
+            let table = pick(&mut random, &["t", "u"]);
+            let id = random.below(6);
+            match random.below(9) {
+                0..=2 => {
+                    both.run(&format!("SAVEPOINT s{depth}"));
+                    depth += 1;
+                }
+                3 if depth > 0 => {
+                    let to = random.below(depth);
+                    both.run(&format!("ROLLBACK TO s{to}"));
+                    depth = to + 1;
+                }
+                4 if depth > 0 => {
+                    depth = random.below(depth);
+                    both.run(&format!("RELEASE s{depth}"));
+                }
+                5 => drop(both.run(&format!("DELETE FROM {table} WHERE id <= {id}"))),
+                6 => drop(both.run(&format!("SELECT count(*) FROM {table}"))),
+                7 => drop(both.run(&format!("UPDATE {table} SET a = a + 1 WHERE id >= {id}"))),
+                // Where the second row is there, the statement is undone.
+                _ => drop(both.run(&format!("INSERT INTO {table} VALUES({}, 0), ({id}, 0)", id + 7))),
+            }
+        }
+        if has_begun || depth > 0 {
+            both.run(pick(&mut random, &["COMMIT", "COMMIT", "ROLLBACK"]));
+        }
+        both.run("SELECT * FROM t ORDER BY id");
+        both.run("SELECT * FROM u ORDER BY id");
+    }
+}
+
+#[test]
+fn savepoints_go_back_to_where_they_began() {
+    for seed in 0..300 {
+        savepoints(seed);
+    }
+}
