@@ -8,7 +8,7 @@
 
 use crate::affinity::Affinity;
 use crate::bounds::is_exact;
-use crate::lexer::quote;
+use crate::lexer::{self, quote};
 use crate::plan::{MOST_WAYS, Way, WayPart};
 use crate::vtab::collation_of;
 use pando::{Database, Error, Result};
@@ -306,6 +306,7 @@ impl SqlTable {
                 line.push_str(" NOT NULL");
             }
             if let Some(default) = &column.default {
+                let default = if is_plain(default) { default.clone() } else { format!("({default})") };
                 line.push_str(&format!(" DEFAULT {default}"));
             }
             if column.collation != Collation::Binary {
@@ -374,6 +375,17 @@ impl SqlTable {
             self.next_row_id.fetch_max(next, Ordering::SeqCst);
         }
         Ok(())
+    }
+}
+
+/// Whether a default stands in a definition without parentheses: a literal, a number with its sign, a word.
+fn is_plain(default: &str) -> bool {
+    let tokens: Vec<_> = lexer::tokens(default).collect();
+    let is_sign = |token: &lexer::Token<'_>| token.is_mark('-') || token.is_mark('+');
+    match &tokens[..] {
+        [_] => true,
+        [sign, number] => is_sign(sign) && number.kind == lexer::Kind::Number,
+        _ => false,
     }
 }
 

@@ -97,7 +97,7 @@ fn a_conflict_is_busy_snapshot() {
 fn what_sqlite_leaves_out_for_virtual_tables_works() {
     let connection = open();
     connection
-        .execute_batch("CREATE TABLE t(a INTEGER, b TEXT, n INTEGER DEFAULT 7, PRIMARY KEY(a, b))")
+        .execute_batch("CREATE TABLE t(a INTEGER, b TEXT, n INTEGER DEFAULT (3 + 4), PRIMARY KEY(a, b))")
         .unwrap();
     assert_eq!(
         rows(&connection, "INSERT INTO t(a, b) VALUES(1, 'x'), (2, 'y') RETURNING a, n + 1 AS m"),
