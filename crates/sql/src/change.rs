@@ -100,7 +100,7 @@ impl PandoTable {
                 Err(error) => self.resolve(error, &values, on_conflict)?,
             }
         }
-        self.note_written(&values);
+        self.note_written(&values)?;
         Ok(place.map_or(0, |place| integer(&values[place])))
     }
 
@@ -132,7 +132,7 @@ impl PandoTable {
                 Err(error) => self.resolve(error, &values, on_conflict)?,
             }
         }
-        self.note_written(&values);
+        self.note_written(&values)?;
         Ok(old)
     }
 
@@ -327,12 +327,14 @@ impl PandoTable {
         Failure::new(code, message)
     }
 
-    fn note_written(&self, values: &[Value<'_>]) {
+    fn note_written(&self, values: &[Value<'_>]) -> Outcome {
         self.tables.session.watch(|watch| {
-            if let Some(written) = &mut watch.written {
-                written.push(key_values(&self.table.rows, values));
-            }
-        });
+            let Some(written) = &mut watch.written else { return Ok(()) };
+            let key = key_values(&self.table.rows, values);
+            let bytes = key.iter().map(held_bytes).sum();
+            written.push(key);
+            watch.hold(bytes)
+        })
     }
 
     /// The primary key of the row that SQLite knows by an id.
@@ -396,6 +398,16 @@ fn given_id<'v>(id: ValueRef<'_>) -> Outcome<Value<'v>> {
         Some(Value::Int(id)) => Ok(Value::Int(id)),
         _ => Err(Failure::new(ffi::SQLITE_MISMATCH, "datatype mismatch")),
     }
+}
+
+/// About the memory that a value takes.
+fn held_bytes(value: &Value<'_>) -> usize {
+    let outside = match value {
+        Value::Text(text) | Value::Json(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    size_of::<Value<'_>>() + outside
 }
 
 /// A value as SQLite has it.

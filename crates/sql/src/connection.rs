@@ -137,6 +137,12 @@ impl Connection {
         self.session().set_options(options);
     }
 
+    /// From now on, statements that write fail with `SQLITE_READONLY`, and transactions that begin are snapshots; or,
+    /// again, they may do what the database allows.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.session().set_read_only(read_only);
+    }
+
     /// What stops a running statement.
     pub fn interrupt_handle(&self) -> Interrupt {
         Interrupt(self.sqlite.get_interrupt_handle())

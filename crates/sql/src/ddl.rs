@@ -7,6 +7,7 @@
 use crate::affinity::Affinity;
 use crate::catalog::{AUTO_INDEX, Catalog, ColumnNote, HIDDEN_ROW_ID, SqlTable, TableNote};
 use crate::change::coerce;
+use crate::confine;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::lexer::{self, Kind, Token, quote};
@@ -104,6 +105,7 @@ impl Ddl {
 
 /// Runs a statement: all of it or nothing. `CREATE INDEX` outside of a transaction is many of them, beside writers.
 pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
+    connection.session().check_writable()?;
     if let Action::CreateIndex(table) = &ddl.action
         && connection.is_autocommit()
     {
@@ -328,7 +330,7 @@ pub(crate) struct ReadIndex {
 
 impl Scratch {
     fn new() -> Result<Self> {
-        Ok(Scratch(rusqlite::Connection::open_in_memory()?))
+        Ok(Scratch(confine::alone()?))
     }
 
     /// A database that someone else has filled.

@@ -376,7 +376,10 @@ impl Steps {
         }
         let before = connection.sqlite.total_changes();
         let watched = self.returning.is_some();
-        connection.session().watch(|watch| watch.written = watched.then(Vec::new));
+        connection.session().watch(|watch| {
+            watch.written = watched.then(Vec::new);
+            watch.held_bytes = 0;
+        });
         let ran = self.run_watched(connection, parameters);
         let written = connection.session().watch(|watch| {
             watch.conflicts = None;
@@ -600,6 +603,16 @@ fn run_one(connection: &Connection, sql: &str, values: &[Value]) -> Result<()> {
     Ok(())
 }
 
+/// About the memory that a value takes.
+fn held_bytes(value: &Value) -> usize {
+    let outside = match value {
+        Value::Text(text) => text.len(),
+        Value::Blob(bytes) => bytes.len(),
+        _ => 0,
+    };
+    size_of::<Value>() + outside
+}
+
 fn rows_of(connection: &Connection, sql: &str, values: &[Value]) -> Result<Vec<Vec<Value>>> {
     let mut statement = connection.prepare_sqlite(sql)?;
     for (place, value) in values.iter().enumerate().take(statement.parameter_count()) {
@@ -609,7 +622,9 @@ fn rows_of(connection: &Connection, sql: &str, values: &[Value]) -> Result<Vec<V
     let mut found = statement.raw_query();
     let mut rows = Vec::new();
     while let Some(row) = found.next()? {
-        rows.push((0..count).map(|column| row.get(column)).collect::<rusqlite::Result<_>>()?);
+        let row = (0..count).map(|column| row.get(column)).collect::<rusqlite::Result<Vec<Value>>>()?;
+        connection.session().watch(|watch| watch.hold(row.iter().map(held_bytes).sum()))?;
+        rows.push(row);
     }
     Ok(rows)
 }

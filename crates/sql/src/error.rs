@@ -49,6 +49,11 @@ impl Error {
         self.code & 0xff == ffi::SQLITE_INTERRUPT
     }
 
+    /// Whether it names what statements of a confined connection may not ([`crate::Connection::confine`]).
+    pub fn is_refused(&self) -> bool {
+        self.code & 0xff == ffi::SQLITE_AUTH
+    }
+
     /// Whether a row broke a constraint.
     pub fn is_constraint(&self) -> bool {
         self.code & 0xff == ffi::SQLITE_CONSTRAINT
@@ -59,7 +64,7 @@ impl Error {
         match self.code & 0xff {
             ffi::SQLITE_BUSY if self.is_conflict() => ErrorKind::Conflict,
             ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => ErrorKind::Locked,
-            ffi::SQLITE_FULL => ErrorKind::Full,
+            ffi::SQLITE_FULL | ffi::SQLITE_NOMEM => ErrorKind::Full,
             ffi::SQLITE_READONLY => ErrorKind::ReadOnly,
             ffi::SQLITE_CORRUPT => ErrorKind::Corruption,
             ffi::SQLITE_NOTADB => ErrorKind::Foreign,

@@ -116,6 +116,21 @@ fn quoted(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
+/// Whether a statement begins or ends a transaction. Savepoints are parts of one.
+///
+/// ```
+/// assert!(sql::is_transaction_control("begin immediate"));
+/// assert!(!sql::is_transaction_control("ROLLBACK TO halfway"));
+/// ```
+pub fn is_transaction_control(statement: &str) -> bool {
+    let mut tokens = tokens(statement).take(4);
+    let Some(first) = tokens.next() else { return false };
+    match first.is("ROLLBACK") {
+        true => !tokens.any(|token| token.is("TO")),
+        false => ["BEGIN", "COMMIT", "END"].iter().any(|word| first.is(word)),
+    }
+}
+
 /// The first statement of a text; `None` if there is none. For scripts, and for prompts that wait for a semicolon.
 ///
 /// ```

@@ -12,13 +12,14 @@
 //! Reading order: `connection.rs`; `session.rs` and `marker.rs` (transactions), `table.rs`, `plan.rs`, `bounds.rs`,
 //! `cursor.rs`, `change.rs` (one table);
 //! `catalog.rs`, `tables.rs` (which tables there are); `ddl.rs`, `dml.rs` over `lexer.rs` (what SQLite does not do for
-//! virtual tables); `affinity.rs`; `vtab.rs`, the one file with `unsafe`.
+//! virtual tables); `affinity.rs`; `confine.rs` (statements of strangers); `vtab.rs`, the one file with `unsafe`.
 #![deny(missing_docs, unsafe_code)]
 
 mod affinity;
 mod bounds;
 mod catalog;
 mod change;
+mod confine;
 mod connection;
 mod cursor;
 mod ddl;
@@ -35,9 +36,10 @@ mod tables;
 #[allow(unsafe_code, reason = "an interface of C's")]
 mod vtab;
 
+pub use confine::{Confines, limit_memory};
 pub use connection::{Connection, Interrupt, Row, Rows, Sql, Statement, TableSchema, to_owned};
 pub use error::{Error, Result};
-pub use lexer::{First, split_first};
+pub use lexer::{First, is_transaction_control, split_first};
 pub use rusqlite::types::{Value, ValueRef};
 pub use sqlite_file::{CopyProgress, CopyReport, export_sqlite, import_sqlite};
 #[cfg(feature = "loadable")]

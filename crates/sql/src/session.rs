@@ -68,6 +68,8 @@ struct State {
     /// Ids that were given to rows of tables without an id: their primary keys.
     row_keys: HashMap<(u32, i64), Vec<Value<'static>>>,
     watch: Watch,
+    /// Whether nothing is to be written, whatever the database allows.
+    read_only: bool,
     /// Whether the transaction has changed a schema.
     changed_schemas: bool,
     /// Whether such a change was undone: what the connection knows of tables is no good then, as the next change may
@@ -91,6 +93,26 @@ pub(crate) struct Watch {
     pub written: Option<Vec<Vec<Value<'static>>>>,
     /// For `ON CONFLICT`: rows that break a unique constraint are told here and left out.
     pub conflicts: Option<Conflicts>,
+    /// What a statement in steps holds in memory, and the most that it may; `None`: no bound.
+    pub held_bytes: usize,
+    pub most_held_bytes: Option<usize>,
+}
+
+impl Watch {
+    /// A statement in steps holds so much more.
+    pub fn hold(&mut self, bytes: usize) -> Outcome {
+        self.held_bytes = self.held_bytes.saturating_add(bytes);
+        match self.most_held_bytes {
+            Some(most) if self.held_bytes > most => Err(Failure::new(
+                ffi::SQLITE_TOOBIG,
+                format!(
+                    "RETURNING and ON CONFLICT hold the statement's rows, which may be {most} bytes here: \
+                     change fewer rows at a time"
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A row that was left out.
@@ -126,6 +148,21 @@ impl Session {
         self.state().options = Some(options);
     }
 
+    /// From now on nothing is written, or, again, what the database allows.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.state().read_only = read_only;
+    }
+
+    /// That something can be written.
+    pub fn check_writable(&self) -> Outcome {
+        let why = match () {
+            () if self.state().read_only => "this connection only reads",
+            () if self.db.is_read_only() => "the database was opened read-only",
+            () => return Ok(()),
+        };
+        Err(Failure::new(ffi::SQLITE_READONLY, why))
+    }
+
     /// Runs `work` on what the current statement reads from.
     pub fn read<T>(&self, work: impl FnOnce(Source<'_>) -> Outcome<T>) -> Outcome<T> {
         let mut state = self.state();
@@ -141,13 +178,11 @@ impl Session {
 
     /// Runs `work` in the transaction that the current statement has begun.
     pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Outcome<T>) -> Outcome<T> {
-        match &mut self.state().mode {
-            Mode::Writing(transaction) => work(transaction),
-            _ if self.db.is_read_only() => {
-                Err(Failure::new(ffi::SQLITE_READONLY, "the database was opened read-only"))
-            }
-            _ => unreachable!("SQLite begins before it writes"),
+        if let Mode::Writing(transaction) = &mut self.state().mode {
+            return work(transaction);
         }
+        self.check_writable()?;
+        unreachable!("SQLite begins before it writes")
     }
 
     /// Whether the current statement reads from a transaction that can write.
@@ -195,7 +230,7 @@ impl Session {
             return Ok(());
         }
         state.row_keys.clear();
-        if self.db.is_read_only() {
+        if state.read_only || self.db.is_read_only() {
             state.mode = Mode::Reading(self.db.snapshot()?);
             return Ok(());
         }
@@ -247,17 +282,6 @@ impl Session {
 
     pub fn release(&self, number: i32) -> Outcome {
         let mut state = self.state();
-        let State { mode: Mode::Writing(transaction), savepoints, .. } = &mut *state else { return Ok(()) };
-        let kept = savepoints.iter().take_while(|(known, _)| *known < number).count();
-        if let Some((_, first)) = savepoints.get(kept) {
-            transaction.release(first)?;
-            savepoints.truncate(kept);
-        }
-        Ok(())
-    }
-
-    pub fn rollback_to(&self, number: i32) -> Outcome {
-        let mut state = self.state();
         let State { mode: Mode::Writing(transaction), savepoints, lowest, .. } = &mut *state else {
             return Ok(());
         };
@@ -271,6 +295,17 @@ impl Session {
             *known = number - 1;
             kept += 1;
         }
+        if let Some((_, first)) = savepoints.get(kept) {
+            transaction.release(first)?;
+            savepoints.truncate(kept);
+        }
+        Ok(())
+    }
+
+    pub fn rollback_to(&self, number: i32) -> Outcome {
+        let mut state = self.state();
+        let State { mode: Mode::Writing(transaction), savepoints, .. } = &mut *state else { return Ok(()) };
+        let kept = savepoints.iter().take_while(|(known, _)| *known < number).count();
         if let Some((_, first)) = savepoints.get(kept) {
             transaction.rollback_to(first)?;
             savepoints.truncate(kept + 1);

@@ -1,6 +1,7 @@
 //! The tables that a connection knows, and what they share: its session, and a scratch database for `CHECK`.
 
 use crate::catalog::{Catalog, Engine};
+use crate::confine;
 use crate::failure::{Failure, Outcome};
 use crate::marker::MarkerConnector;
 use crate::session::{MARKER, Session, Source, with_reader};
@@ -133,7 +134,7 @@ impl Tables {
     pub fn checker(&self) -> Outcome<Checker<'_>> {
         let mut held = self.checker.lock().unwrap_or_else(PoisonError::into_inner);
         if held.is_none() {
-            *held = Some(rusqlite::Connection::open_in_memory().map_err(Failure::from)?);
+            *held = Some(confine::alone()?);
         }
         Ok(Checker(held))
     }

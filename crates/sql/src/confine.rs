@@ -1,0 +1,133 @@
+//! Connections for statements of strangers, such as a server runs.
+//!
+//! 1. They reach the database, and nothing else: no `ATTACH` (which `VACUUM INTO` is made of), no extensions, no virtual
+//!    tables of SQLite's own, and of pragmas only those that describe tables. SQLite asks [`may`] about everything that
+//!    a statement names, when it is prepared; nothing has happened then.
+//! 2. What they take is bounded: texts, nesting, single values by [`LIMITS`]; what SQLite holds for all connections of
+//!    the process by [`limit_memory`], also what it would otherwise put into temporary files; rows that are held for
+//!    `RETURNING` and `ON CONFLICT` by [`Confines::held_bytes`].
+//! 3. They end: every [`STEPS`] steps somebody is asked whether to stop.
+//!
+//! What reads definitions ([`alone`]) is bounded likewise: a statement that got there hidden in one finds nothing.
+
+use crate::connection::Connection;
+use crate::error::Result;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+
+/// What the statements of a confined connection may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confines {
+    /// The longest text or blob, also on the way to a result, in bytes.
+    pub value_bytes: u32,
+    /// What one statement may hold of rows for `RETURNING` and `ON CONFLICT`, in bytes.
+    pub held_bytes: usize,
+}
+
+impl Default for Confines {
+    fn default() -> Self {
+        Confines { value_bytes: 16 << 20, held_bytes: 16 << 20 }
+    }
+}
+
+/// Steps of a statement between two looks at whether it is to go on: tens of microseconds, or as many rows as are read
+/// from the disk in some milliseconds.
+const STEPS: i32 = 1000;
+
+/// What SQLite allows beyond them is meant for statements of one's own, on a stack of 8 MiB: each level of an expression
+/// or of a query within a query, and each `%` of a pattern, is a call within a call.
+const LIMITS: [(Limit, i32); 5] = [
+    (Limit::SQLITE_LIMIT_ATTACHED, 0),
+    (Limit::SQLITE_LIMIT_EXPR_DEPTH, 500),
+    (Limit::SQLITE_LIMIT_PARSER_DEPTH, 500),
+    (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 200),
+    (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000),
+];
+
+/// Pragmas that describe tables, and what statements can be made of.
+const PRAGMAS: [&str; 10] = [
+    "collation_list",
+    "compile_options",
+    "database_list",
+    "foreign_key_list",
+    "function_list",
+    "index_info",
+    "index_list",
+    "table_info",
+    "table_list",
+    "table_xinfo",
+];
+
+/// Functions that reach the process.
+const FUNCTIONS: [&str; 2] = ["load_extension", "fts3_tokenizer"];
+
+impl Connection {
+    /// Confines what is prepared from now on: for statements of somebody who is not to be trusted with more than the
+    /// database. They cannot reach files or settings of the process, what they take is bounded, and they are stopped
+    /// ([`crate::Error::is_interrupted`]) once `stop`, asked every thousand steps or so, answers true. What names
+    /// something forbidden is refused before it begins ([`crate::Error::is_refused`]).
+    ///
+    /// Two things run to their end whatever `stop` says: a commit, and a `CREATE INDEX` outside of `BEGIN`, which is many
+    /// short transactions.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), sql::Error> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let mut connection = sql::Sql::new(db).connect()?;
+    /// connection.confine(sql::Confines::default(), || false)?;
+    /// let error = connection.execute("ATTACH DATABASE '/etc/passwd' AS p", &[]).unwrap_err();
+    /// assert!(error.is_refused());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn confine(&mut self, confines: Confines, stop: impl FnMut() -> bool + Send + 'static) -> Result<()> {
+        // Before it is forbidden: sorts and temporary tables stay in memory, which is bounded.
+        self.sqlite.pragma_update(None, "temp_store", "MEMORY")?;
+        bound(&self.sqlite)?;
+        let value_bytes = i32::try_from(confines.value_bytes).unwrap_or(i32::MAX);
+        self.sqlite.set_limit(Limit::SQLITE_LIMIT_LENGTH, value_bytes)?;
+        self.sqlite.progress_handler(STEPS, Some(stop))?;
+        self.sqlite.authorizer(Some(|context: AuthContext<'_>| match may(&context.action) {
+            true => Authorization::Allow,
+            false => Authorization::Deny,
+        }))?;
+        self.session().watch(|watch| watch.most_held_bytes = Some(confines.held_bytes));
+        Ok(())
+    }
+}
+
+/// Whether a statement may do or name that.
+fn may(action: &AuthAction<'_>) -> bool {
+    let is_one_of = |names: &[&str], name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+    match action {
+        AuthAction::Attach { .. }
+        | AuthAction::Detach { .. }
+        | AuthAction::CreateVtable { .. }
+        | AuthAction::DropVtable { .. }
+        | AuthAction::Unknown { .. } => false,
+        AuthAction::Pragma { pragma_name, .. } => is_one_of(&PRAGMAS, pragma_name),
+        AuthAction::Function { function_name } => !is_one_of(&FUNCTIONS, function_name),
+        _ => true,
+    }
+}
+
+fn bound(sqlite: &rusqlite::Connection) -> rusqlite::Result<()> {
+    LIMITS.iter().try_for_each(|&(limit, most)| sqlite.set_limit(limit, most).map(drop))
+}
+
+/// A database in memory that holds nothing, for reading definitions and checking rows.
+pub(crate) fn alone() -> rusqlite::Result<rusqlite::Connection> {
+    let sqlite = rusqlite::Connection::open_in_memory()?;
+    sqlite.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+    Ok(sqlite)
+}
+
+/// Bounds the memory that SQLite takes for all connections of this process, sorts and temporary tables included. A
+/// statement that would need more fails with `SQLITE_NOMEM` and is undone. The bound can be lowered, and not raised again.
+///
+/// What Pando itself takes is bounded by the database's own budget.
+pub fn limit_memory(bytes: u64) -> Result<()> {
+    let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+    let sqlite = rusqlite::Connection::open_in_memory()?;
+    Ok(sqlite.pragma(None, "hard_heap_limit", bytes, |_| Ok(()))?)
+}

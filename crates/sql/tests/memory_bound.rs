@@ -1,0 +1,28 @@
+//! The bound on SQLite's memory, which is the process': so a test of its own.
+
+use sql::{Confines, Sql, Value};
+
+#[test]
+fn a_statement_that_takes_too_much_memory_is_undone() {
+    sql::limit_memory(16 << 20).unwrap();
+    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    let mut connection = sql.connect().unwrap();
+    connection.confine(Confines::default(), || false).unwrap();
+    connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)", &[]).unwrap();
+    let rows =
+        |count: u32| format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT {count})");
+    for statement in [
+        format!("{} SELECT i, hex(randomblob(500)) AS x FROM n ORDER BY x", rows(100_000)),
+        format!("{} SELECT count(DISTINCT hex(randomblob(500))) FROM n", rows(100_000)),
+        format!(
+            "{} INSERT INTO t SELECT i, x FROM (SELECT i, hex(randomblob(500)) AS x FROM n ORDER BY x)",
+            rows(100_000)
+        ),
+    ] {
+        let error = connection.query(&statement, &[]).unwrap_err();
+        assert_eq!(error.kind(), pando::ErrorKind::Full, "{error}");
+        assert_eq!(connection.query("SELECT count(*) FROM t", &[]).unwrap(), [[Value::Integer(0)]]);
+    }
+    let few = format!("{} SELECT i, hex(randomblob(500)) AS x FROM n ORDER BY x LIMIT 10", rows(100_000));
+    assert_eq!(connection.query(&few, &[]).unwrap().len(), 10, "of which it holds only so many");
+}
