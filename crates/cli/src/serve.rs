@@ -53,6 +53,22 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 64, env = "PANDO_MAX_STREAMS",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max_streams: u32,
+    /// Requests of SQL that run at a time
+    #[arg(long, value_name = "N", default_value_t = 16, env = "PANDO_MAX_SQL",
+          value_parser = clap::value_parser!(u32).range(0..=256))]
+    max_sql: u32,
+    /// Seconds that the statements of a request may take, unless it says another `timeout_ms`
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, env = "PANDO_SQL_TIMEOUT",
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    sql_timeout: u64,
+    /// The most seconds that a request may ask for its statements
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_MAX_SQL_TIMEOUT",
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    max_sql_timeout: u64,
+    /// What SQLite may take for all statements together, sorts and temporary tables included
+    #[arg(long, value_name = "SIZE", default_value = "256M", env = "PANDO_SQL_MEMORY",
+          value_parser = text::parse_size)]
+    sql_memory: usize,
     /// Seconds that a client may take for the head of a request, and between requests
     #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_HEAD_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -152,6 +168,10 @@ pub fn run(args: ServeArgs) -> Outcome {
     limits.transactions = args.max_transactions as usize;
     limits.transaction_idle = Duration::from_secs(args.transaction_idle);
     limits.streams = args.max_streams as usize;
+    limits.statements = args.max_sql as usize;
+    limits.statement_time = Duration::from_secs(args.sql_timeout);
+    limits.most_statement_time = Duration::from_secs(args.max_sql_timeout.max(args.sql_timeout));
+    limits.sql_memory_bytes = args.sql_memory.max(LEAST_SQL_MEMORY_BYTES) as u64;
     limits.head_timeout = Duration::from_secs(args.head_timeout);
     limits.body_timeout = Duration::from_secs(args.body_timeout);
     limits.slow = Duration::from_millis(args.slow);
@@ -162,6 +182,8 @@ pub fn run(args: ServeArgs) -> Outcome {
     Ok(server.run()?)
 }
 
+/// With less than this SQLite cannot do much.
+const LEAST_SQL_MEMORY_BYTES: usize = 4 << 20;
 /// Less than this the HTTP library does not take.
 const LEAST_HEAD_BYTES: usize = 8 << 10;
 

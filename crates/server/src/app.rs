@@ -9,7 +9,7 @@ use crate::observe::{Kind, Observed};
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::{Reception, RequestBody};
-use crate::slow::{Phases, Slow, SlowRequests};
+use crate::slow::{Asked, Phases, Slow, SlowRequests};
 use crate::trace::{self, Ids, Line, REQUEST_ID};
 use crate::transactions::Transactions;
 use crate::{dashboard, debug, fast, health, openapi, v0, v1};
@@ -54,6 +54,8 @@ pub struct App {
     /// Places of connections: those that are taken are connections.
     pub places: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    #[cfg(feature = "sql")]
+    statements: Arc<Semaphore>,
     ids: Ids,
     ending: AtomicBool,
 }
@@ -76,6 +78,8 @@ impl App {
         let entity = default.table_or_create(v0::TABLE, &v0::table_options())?;
         let window = config.profile_window.map(|keep| Window::start(profile::Kind::Cpu, keep)).transpose();
         let window = window.map_err(|error| Error::invalid(error.to_string()))?;
+        #[cfg(feature = "sql")]
+        sql::limit_memory(config.limits.sql_memory_bytes).map_err(Error::from)?;
         let mut start = [0; 8];
         random(&mut start)?;
         Ok(Arc::new(App {
@@ -88,6 +92,8 @@ impl App {
             ending: AtomicBool::new(false),
             reception: Reception::new(&config.limits),
             streams: Arc::new(Semaphore::new(config.limits.streams)),
+            #[cfg(feature = "sql")]
+            statements: Arc::new(Semaphore::new(config.limits.statements)),
             entity: ArcSwap::from_pointee(entity),
             transactions: Arc::new(transactions),
             keeper: Gatekeeper::new(&config.dir)?,
@@ -138,6 +144,15 @@ impl App {
     pub fn stream_permit(&self) -> Answer<OwnedSemaphorePermit> {
         let busy = |_| Problem::busy("as many long values and ranges are on their way as are allowed");
         Arc::clone(&self.streams).try_acquire_owned().map_err(busy)
+    }
+}
+
+#[cfg(feature = "sql")]
+impl App {
+    /// The right to run statements, for as long as it is kept.
+    pub fn statement_permit(&self) -> Answer<OwnedSemaphorePermit> {
+        let busy = |_| Problem::busy("as many requests of SQL are at work as are allowed");
+        Arc::clone(&self.statements).try_acquire_owned().map_err(busy)
     }
 }
 
@@ -229,6 +244,7 @@ impl Noted {
                 status: response.status().as_u16(),
                 at: self.begun,
                 took,
+                statements: response.extensions().get::<Asked>().cloned(),
                 phases: response.extensions().get::<Phases>().copied(),
             });
         }

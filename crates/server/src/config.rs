@@ -43,6 +43,14 @@ pub struct Limits {
     pub transaction_idle: Duration,
     /// Values of more than 1 MiB that are written or read at a time, and ranges that are read.
     pub streams: usize,
+    /// Requests of SQL that run at a time.
+    pub statements: usize,
+    /// How long the statements of one may take, unless it asks for another time.
+    pub statement_time: Duration,
+    /// The most that it may ask for.
+    pub most_statement_time: Duration,
+    /// What SQLite may take for all of them, sorts and temporary tables included.
+    pub sql_memory_bytes: u64,
     /// How long a client may take for the head of a request, and to begin the next one.
     pub head_timeout: Duration,
     /// How long a client may send no byte of a body.
@@ -79,6 +87,10 @@ impl Default for Limits {
             transactions: 256,
             transaction_idle: Duration::from_secs(30),
             streams: 64,
+            statements: 16,
+            statement_time: Duration::from_secs(10),
+            most_statement_time: Duration::from_secs(60),
+            sql_memory_bytes: 256 << 20,
             head_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(30),
             slow: Duration::from_millis(10),

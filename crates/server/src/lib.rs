@@ -1,4 +1,4 @@
-//! Pando, floor 7: databases over HTTP.
+//! Pando, floor 8: databases over HTTP.
 //!
 //! ```text
 //!   socket ──► hyper ──► fast: a get that memory can answer ──────────────────► response
@@ -8,10 +8,10 @@
 //! ```
 //!
 //! Reading order: [`config`] (what can be set), `serve` (a server from start to end), `app` (the way of a request),
-//! `fast`, `v0` and `v1` (the paths); what they use: `target` (addresses), `receive` (bodies in), `body`, `records`
-//! and `long_value` (bodies out), `writer` (commits), `databases` and `open`, `transactions`, `problem` (errors),
-//! `lock`; for operators: [`auth`] and `need` (who may do what), `health`, `metrics`, `observe` and `slow`, `trace`,
-//! `openapi`, `dashboard`, `debug` (profiles).
+//! `fast`, `v0` and `v1` (the paths); what they use: `target` (addresses), `receive` (bodies in), `body`, `records`,
+//! `long_value` and `pipe` (bodies out), `writer` (commits), `databases` and `open`, `transactions`, `problem`
+//! (errors), `lock`; for operators: [`auth`] and `need` (who may do what), `health`, `metrics`, `observe` and `slow`,
+//! `trace`, `openapi`, `dashboard`, `debug` (profiles).
 //!
 //! The threads that read sockets never wait: not for a disk, not for a commit, not for a lock held across either.
 #![deny(missing_docs, unsafe_code)]
@@ -36,6 +36,8 @@ mod observe;
 mod open;
 mod openapi;
 mod operations;
+#[cfg(feature = "sql")]
+mod pipe;
 mod problem;
 mod receive;
 mod records;

@@ -7,6 +7,7 @@
 //! | a database | GET, its options, stats, readers | | PUT, DELETE, checkpoint, compact, check, sync, backup |
 //! | tables, explain | GET | PUT | PATCH, DELETE |
 //! | batch, transactions | | all | |
+//! | sql | statements that only read | others (`v1::sql` looks at each) | |
 //! | `/metrics` | GET, in all databases | | |
 //! | `/debug/...` | | | all, in all databases |
 //!
@@ -60,6 +61,7 @@ pub fn kind(method: &Method, path: &str) -> Kind {
         (Some("tables"), Some("entries"), Some(_)) => single(),
         (Some("tables"), Some("entries"), None) => Kind::Range,
         (Some("batch" | "transactions"), ..) => Kind::Transaction,
+        (Some("sql"), ..) => Kind::Sql,
         _ => Kind::Other,
     }
 }
@@ -68,7 +70,7 @@ fn in_database(method: &Method, path: &str, read_or: impl Fn(Scope) -> Scope) ->
     let mut parts = path.split('/').skip(4);
     match (parts.next(), parts.next(), parts.next()) {
         (None | Some(""), ..) => read_or(Scope::Admin),
-        (Some("options" | "stats" | "readers"), ..) => Scope::Read,
+        (Some("options" | "stats" | "readers" | "sql"), ..) => Scope::Read,
         (Some("batch" | "transactions"), ..) => Scope::Write,
         (Some("tables"), _, Some("entries")) => read_or(Scope::Write),
         (Some("tables"), ..) if *method == Method::PUT => Scope::Write,
@@ -101,6 +103,7 @@ mod tests {
             (Method::GET, format!("{db}/stats"), Scope::Read),
             (Method::GET, format!("{db}/backup"), Scope::Admin),
             (Method::POST, format!("{db}/compact"), Scope::Admin),
+            (Method::POST, format!("{db}/sql"), Scope::Read),
             (Method::POST, format!("{db}/batch"), Scope::Write),
             (Method::POST, format!("{db}/transactions/x/commit"), Scope::Write),
             (Method::PUT, format!("{db}/tables/t"), Scope::Write),
@@ -117,6 +120,7 @@ mod tests {
         assert_eq!(kind(&Method::PUT, &format!("{entries}/k")), Kind::Put);
         assert_eq!(kind(&Method::GET, entries), Kind::Range);
         assert_eq!(kind(&Method::POST, "/v1/databases/d/batch"), Kind::Transaction);
+        assert_eq!(kind(&Method::POST, "/v1/databases/d/sql"), Kind::Sql);
         assert_eq!(kind(&Method::GET, "/v1/databases/d/tables/t"), Kind::Other);
         assert_eq!(need(&Method::GET, "/healthz"), Need::Nothing);
         assert_eq!(need(&Method::GET, "/debug/profile"), Need::All(Scope::Admin));

@@ -21,16 +21,18 @@ pub enum Kind {
     Range,
     /// A batch, or a step of an interactive transaction.
     Transaction,
+    /// Statements.
+    Sql,
     /// Everything else.
     Other,
 }
 
 impl Kind {
     /// How many there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
     /// All.
     pub const ALL: [Kind; Kind::COUNT] =
-        [Kind::Get, Kind::Put, Kind::Delete, Kind::Range, Kind::Transaction, Kind::Other];
+        [Kind::Get, Kind::Put, Kind::Delete, Kind::Range, Kind::Transaction, Kind::Sql, Kind::Other];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -40,6 +42,7 @@ impl Kind {
             Kind::Delete => "delete",
             Kind::Range => "range",
             Kind::Transaction => "transaction",
+            Kind::Sql => "sql",
             Kind::Other => "other",
         }
     }

@@ -14,6 +14,9 @@ pub struct Open {
     pub db: Database,
     /// Single writes.
     pub writer: Arc<Writer>,
+    /// The same database, as SQL sees it.
+    #[cfg(feature = "sql")]
+    pub sql: sql::Sql,
     /// Handles by name, of tables that somebody asked for. One that was dropped stays until it is used, and found out.
     tables: ArcSwap<HashMap<Box<str>, Table>>,
 }
@@ -24,7 +27,13 @@ const KEPT_TABLES: usize = 4096;
 impl Open {
     /// Over an open database.
     pub fn new(db: Database) -> Self {
-        Open { writer: Writer::new(db.clone()), db, tables: ArcSwap::default() }
+        Open {
+            writer: Writer::new(db.clone()),
+            #[cfg(feature = "sql")]
+            sql: sql::Sql::new(db.clone()),
+            db,
+            tables: ArcSwap::default(),
+        }
     }
 
     /// A handle that was used before. No lock, no allocation, no look into the database.

@@ -129,6 +129,7 @@ fn tag(path: &str) -> &'static str {
         path if path.starts_with("/v0") => "/v0: keys and values",
         path if path.contains("/entries") => "Records",
         path if path.contains("/tables") => "Tables",
+        path if path.ends_with("/sql") => "SQL",
         path if path.contains("/batch") || path.contains("/transactions") => "Transactions",
         path if path.starts_with("/v1/databases") => "Databases",
         _ => "The server",
@@ -156,6 +157,11 @@ fn response(operation: &Operation, status: u16, meaning: &str) -> Value {
         (_, "/debug/profile") => {
             json!({ "description": meaning, "content": { "image/svg+xml": {}, "text/plain": {} } })
         }
+        (_, path) if path.ends_with("/sql") => json!({ "description": meaning, "content": {
+            "application/x-ndjson": {},
+            "application/json": { "schema": { "type": "object" } },
+            "text/csv": { "schema": { "type": "string" } },
+        } }),
         (_, "/docs" | "/") => of("text/html", json!({ "type": "string" })),
         (_, "/v0/entities") => of("application/octet-stream", json!({})),
         (_, path) if path.ends_with("{key}") || path.ends_with("/backup") || path == "/v0/entity" => {
@@ -228,6 +234,10 @@ fn parameter(name: &str) -> Value {
             let seconds = json!({ "type": "integer", "minimum": 1, "maximum": 60 });
             query("last", false, "Of so many seconds up to now, where the server keeps them", seconds)
         }
+        "format" => {
+            let words = json!({ "type": "string", "enum": ["ndjson", "json", "csv"] });
+            query("format", false, "How rows are written; unless it is said, as NDJSON", words)
+        }
         "form" => query("form", false, "As what", json!({ "type": "string", "enum": ["svg", "folded"] })),
         "if-match" => header("if-match", "Only if the value has one of these tags; `*`: if there is one"),
         "if-none-match" => {
@@ -268,6 +278,13 @@ fn body(name: &str) -> Value {
             "durability": { "enum": ["sync", "buffered", "lazy"] },
             "isolation": { "enum": ["serializable", "snapshot"] },
         })),
+        "sql" => {
+            let params = json!({ "type": ["array", "object", "null"] });
+            let ms = json!({ "type": ["integer", "null"], "minimum": 1 });
+            let mut asks = object(json!({ "sql": { "type": "string" }, "params": params, "timeout_ms": ms }));
+            asks["required"] = json!(["sql"]);
+            of("application/json", true, asks)
+        }
         "batch" => {
             let step = json!({
                 "type": "object",

@@ -6,7 +6,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
 use pando::{Error, ErrorKind};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A request that was not done, and why.
 #[derive(Debug)]
@@ -71,16 +71,20 @@ impl Problem {
         self.cause.unwrap_or_else(|| Error::new(ErrorKind::Io, self.detail))
     }
 
+    /// What it says.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "type": format!("urn:pando:problem:{}", self.kind),
+            "title": self.status.canonical_reason().unwrap_or_default(),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        })
+    }
+
     /// The response.
     pub fn response(&self) -> Response<Body> {
-        let (status, kind) = (self.status, self.kind);
-        let body = json!({
-            "type": format!("urn:pando:problem:{kind}"),
-            "title": status.canonical_reason().unwrap_or_default(),
-            "status": status.as_u16(),
-            "detail": self.detail,
-        });
-        let mut response = Response::new(Body::whole(body.to_string()));
+        let status = self.status;
+        let mut response = Response::new(Body::whole(self.to_json().to_string()));
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -5,7 +5,10 @@
 //! how many others. A get is explained afterwards, by who asks for `/v1/.../explain`: what it waited for then is
 //! counted by the database, in `pando_wait_seconds`.
 //!
-//! Keys stand in addresses: who may see the list may see everything.
+//! Of SQL the statements are kept, without their parameters; of an answer that is streamed, what it took to its first
+//! piece counts.
+//!
+//! Keys stand in addresses, and values in statements: who may see the list may see everything.
 
 use crate::body::Body;
 use axum::http::Response;
@@ -35,12 +38,28 @@ pub struct Slow {
     pub target: String,
     /// How it was answered.
     pub status: u16,
+    /// The statements, of a request of SQL.
+    pub statements: Option<Asked>,
     /// When that was.
     pub at: Instant,
     /// How long it took.
     pub took: Duration,
     /// What it went to, if it was a single write.
     pub phases: Option<Phases>,
+}
+
+/// The beginning of a request's statements, without their parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked(String);
+
+#[cfg(feature = "sql")]
+impl Asked {
+    /// Of a text.
+    pub fn new(text: &str) -> Self {
+        /// Characters that are kept.
+        const KEPT_CHARS: usize = 1000;
+        Asked(text.chars().take(KEPT_CHARS).collect())
+    }
 }
 
 /// What the time of a single write went to.
@@ -97,6 +116,7 @@ impl SlowRequests {
             json!({
                 "method": slow.method,
                 "target": slow.target,
+                "sql": slow.statements.as_ref().map(|asked| &asked.0),
                 "status": slow.status,
                 "ago_ms": now.saturating_duration_since(slow.at).as_millis() as u64,
                 "us": us(slow.took),
@@ -126,6 +146,7 @@ mod tests {
             method: "PUT".to_owned(),
             target: "/v0/entity?id=k".to_owned(),
             status: 201,
+            statements: None,
             at,
             took: Duration::from_millis(ms),
             phases: None,

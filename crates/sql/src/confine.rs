@@ -1,8 +1,8 @@
 //! Connections for statements of strangers, such as a server runs.
 //!
-//! 1. They reach the database, and nothing else: no `ATTACH` (which `VACUUM INTO` is made of), no extensions, no virtual
-//!    tables of SQLite's own, and of pragmas only those that describe tables. SQLite asks [`may`] about everything that
-//!    a statement names, when it is prepared; nothing has happened then.
+//! 1. They reach the database, and nothing else: no `ATTACH` (which `VACUUM INTO` is made of), no extensions, no
+//!    virtual tables of SQLite's own, and of pragmas only those that describe tables. SQLite asks [`may`] about
+//!    everything that a statement names, when it is prepared; nothing has happened then.
 //! 2. What they take is bounded: texts, nesting, single values by [`LIMITS`]; what SQLite holds for all connections of
 //!    the process by [`limit_memory`], also what it would otherwise put into temporary files; rows that are held for
 //!    `RETURNING` and `ON CONFLICT` by [`Confines::held_bytes`].
@@ -30,12 +30,12 @@ impl Default for Confines {
     }
 }
 
-/// Steps of a statement between two looks at whether it is to go on: tens of microseconds, or as many rows as are read
-/// from the disk in some milliseconds.
+/// Steps of a statement between two looks at whether it is to go on: tens of microseconds, or as many rows as are
+/// read from the disk in some milliseconds.
 const STEPS: i32 = 1000;
 
-/// What SQLite allows beyond them is meant for statements of one's own, on a stack of 8 MiB: each level of an expression
-/// or of a query within a query, and each `%` of a pattern, is a call within a call.
+/// What SQLite allows beyond them is meant for statements of one's own, on a stack of 8 MiB: each level of an
+/// expression, or of a query within a query, and each `%` of a pattern, is a call within a call.
 const LIMITS: [(Limit, i32); 5] = [
     (Limit::SQLITE_LIMIT_ATTACHED, 0),
     (Limit::SQLITE_LIMIT_EXPR_DEPTH, 500),
@@ -67,8 +67,8 @@ impl Connection {
     /// ([`crate::Error::is_interrupted`]) once `stop`, asked every thousand steps or so, answers true. What names
     /// something forbidden is refused before it begins ([`crate::Error::is_refused`]).
     ///
-    /// Two things run to their end whatever `stop` says: a commit, and a `CREATE INDEX` outside of `BEGIN`, which is many
-    /// short transactions.
+    /// Two things run to their end whatever `stop` says: a commit, and a `CREATE INDEX` outside of `BEGIN`, which is
+    /// many short transactions.
     ///
     /// ```
     /// # fn main() -> Result<(), sql::Error> {
@@ -123,7 +123,8 @@ pub(crate) fn alone() -> rusqlite::Result<rusqlite::Connection> {
 }
 
 /// Bounds the memory that SQLite takes for all connections of this process, sorts and temporary tables included. A
-/// statement that would need more fails with `SQLITE_NOMEM` and is undone. The bound can be lowered, and not raised again.
+/// statement that would need more fails with `SQLITE_NOMEM` and is undone. The bound can be lowered, and not raised
+/// again.
 ///
 /// What Pando itself takes is bounded by the database's own budget.
 pub fn limit_memory(bytes: u64) -> Result<()> {

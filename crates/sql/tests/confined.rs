@@ -1,4 +1,5 @@
-//! Statements of strangers: they reach the database and nothing else, take what they may, and end when they are told to.
+//! Statements of strangers: they reach the database and nothing else, take what they may, and end when they are told
+//! to.
 
 use sql::{Confines, Connection, Sql, Value};
 use std::path::Path;

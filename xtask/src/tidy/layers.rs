@@ -23,7 +23,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("rows", 6),
     ("profile", 6),
     ("sql", 7),
-    ("server", 7),
+    ("server", 8),
     ("python", 8),
     ("cli", 9),
     ("bench", BESIDE),

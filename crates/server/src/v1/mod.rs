@@ -1,7 +1,7 @@
 //! `/v1`: many databases, their tables, records as resources, batches, interactive transactions, maintenance.
 //!
 //! [`place`]: what a path names; `entries`: single records; `ranges`: many, and imports; `batch`; `transaction`;
-//! `tables`; `database`; `maintenance`; `explain`. What they share is here.
+//! `tables`; `database`; `maintenance`; `explain`; `sql`. What they share is here.
 //!
 //! Every handler looks its database and table up with one look into a map where they are known, and hands everything
 //! else to threads that may wait.
@@ -14,6 +14,8 @@ mod explain;
 mod maintenance;
 pub mod place;
 mod ranges;
+#[cfg_attr(not(feature = "sql"), path = "sql_absent.rs")]
+mod sql;
 mod tables;
 mod transaction;
 
@@ -42,6 +44,7 @@ pub const COMMIT: HeaderName = HeaderName::from_static("pando-commit");
 const JSON_BYTES: usize = 1 << 20;
 /// How often a write that meets a conflict is tried.
 const ATTEMPTS: u32 = 8;
+const NDJSON: &str = "application/x-ndjson";
 
 type Shared = axum::extract::State<Arc<App>>;
 
@@ -60,6 +63,7 @@ pub fn routes() -> Router<Arc<App>> {
         .route(&one("/sync"), any(maintenance::sync))
         .route(&one("/backup"), any(maintenance::backup))
         .route(&one("/batch"), any(batch::run))
+        .route(&one("/sql"), any(sql::run))
         .route(&one("/transactions"), any(transaction::all))
         .route(&one("/transactions/{transaction}"), any(transaction::one))
         .route(&one("/transactions/{transaction}/commit"), any(transaction::commit))

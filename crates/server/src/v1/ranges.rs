@@ -8,7 +8,7 @@
 
 use super::entries::table_in;
 use super::{
-    Shared, commit, done, durability, json, on_table, place, split, streamed, table, transaction_of,
+    NDJSON, Shared, commit, done, durability, json, on_table, place, split, streamed, table, transaction_of,
 };
 use crate::app::App;
 use crate::form::{Form, bytes_of, from_hex};
@@ -32,7 +32,6 @@ const MOST_KEYS: usize = 1000;
 const MOST_IN_TRANSACTION: u64 = 10_000;
 /// The longest line of an import.
 const LINE_BYTES: usize = 4 << 20;
-const NDJSON: &str = "application/x-ndjson";
 
 /// Every method.
 pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {

@@ -1,0 +1,16 @@
+//! `POST /v1/databases/{database}/sql` of a server that was built without SQL.
+
+use super::{Shared, split};
+use crate::problem::{Answer, Problem};
+use crate::receive::RequestBody;
+use axum::http::{Method, Request, StatusCode};
+
+/// POST: 501.
+pub async fn run(axum::extract::State(_): Shared, request: Request<RequestBody>) -> Answer {
+    let (method, _, _) = split(request);
+    if method != Method::POST {
+        return Err(Problem::method_not_allowed());
+    }
+    let detail = "this server was built without SQL: build `pando` with the feature `sql`";
+    Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "unsupported", detail))
+}
