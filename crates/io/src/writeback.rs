@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 /// `SYNC_FILE_RANGE_WRITE` of `linux/fs.h`: begin, and do not wait.
 const WRITE: c_uint = 2;
 
+// SAFETY: this is how the C library declares it; `off64_t` is `i64`.
 unsafe extern "C" {
     fn sync_file_range(file: c_int, offset: i64, bytes: i64, flags: c_uint) -> c_int;
 }
