@@ -82,13 +82,28 @@ impl Batch {
         self.rows.is_empty()
     }
 
+    /// A row whose key is `front` with `rest` behind it.
     #[inline]
-    fn push(&mut self, key: &[u8], value: &[u8]) {
+    fn push(&mut self, front: &[u8], rest: &[u8], value: &[u8]) {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(key);
+        self.bytes.reserve(front.len() + rest.len() + value.len());
+        self.bytes.extend_from_slice(front);
+        self.bytes.extend_from_slice(rest);
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(value);
         self.rows.push(Stretch { start, middle, end: self.bytes.len() });
+    }
+
+    /// A row's key and value, and what is remembered of its values' places.
+    #[inline]
+    fn look_at(&mut self, row: usize) -> (&[u8], &[u8], &mut Vec<usize>) {
+        let Batch { bytes, rows, starts, looked_at } = self;
+        if *looked_at != row {
+            *looked_at = row;
+            starts.clear();
+        }
+        let Stretch { start, middle, end } = rows[row];
+        (&bytes[start..middle], &bytes[middle..end], starts)
     }
 
     /// Forgets the rows; their memory stays.
@@ -194,7 +209,7 @@ impl BatchScan {
         let open = self.open();
         let entries = open.map_or(self.table.data(), |open| &open.table);
         let is_value_asked = open.is_some() || !self.keys_only;
-        let push = |value: &[u8]| batch.push(&self.start, if is_value_asked { value } else { &[] });
+        let push = |value: &[u8]| batch.push(&self.start, &[], if is_value_asked { value } else { &[] });
         let found = reader.get_with(entries, &self.start, push);
         if found.map_err(|error| self.table.told(error, open))?.is_none() {
             return Ok(());
@@ -216,21 +231,27 @@ impl BatchScan {
         let end = self.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let cursor = reader.cursor(entries, Span::between(Bound::Included(&self.start), end));
         let mut cursor = cursor.map_err(|error| self.table.told(error, open))?;
-        let mut last = Vec::new();
+        let is_unread = open.is_none() && self.keys_only;
+        let runs_on = !self.backwards && (open.is_none() || self.keys_only);
         while batch.len() < most && batch.bytes.len() < BATCH_BYTES {
-            let entry = self.step(&mut cursor, open.is_none() && self.keys_only);
+            let entry = self.step(&mut cursor, is_unread);
             let Some((key, value)) = entry.map_err(|error| self.table.told(error, open))? else {
                 self.is_done = true;
                 break;
             };
             match open {
                 Some(open) if !self.keys_only => self.push_row(reader, open, key, value, batch)?,
-                _ => batch.push(key, value),
+                _ => batch.push(key, &[], value),
             }
-            if batch.len() == most || batch.bytes.len() >= BATCH_BYTES {
-                last.extend_from_slice(key);
+            if runs_on {
+                let left = most - batch.len();
+                let push = |front: &[u8], rest: &[u8], value: &[u8]| {
+                    batch.push(front, rest, if is_unread { &[] } else { value });
+                };
+                cursor.run_on(left, push)?;
             }
         }
+        let mut last = cursor.key().unwrap_or_default().to_vec();
         drop(cursor);
         if self.backwards {
             self.end = Some(last);
@@ -262,10 +283,24 @@ impl BatchScan {
         batch: &mut Batch,
     ) -> Result<()> {
         let primary = self.table.primary_of(open, key, value)?;
-        let found = reader.get_with(self.table.data(), primary, |row| batch.push(primary, row));
+        let found = reader.get_with(self.table.data(), primary, |row| batch.push(primary, &[], row));
         match found.map_err(|error| self.table.told(error, Some(open)))? {
             Some(()) => Ok(()),
             None => Err(self.table.bad_entry(open, key, "leads to no row")),
+        }
+    }
+
+    /// The value that [`BatchScan::value`] answers, if it is an integer that is soon read: most are. `None` says
+    /// nothing.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub fn integer(&self, batch: &mut Batch, row: usize, place: usize) -> Option<i64> {
+        let (key, bytes, starts) = batch.look_at(row);
+        match self.open() {
+            Some(open) if self.keys_only => open.spots[place].as_ref()?.integer(key),
+            _ => self.table.integer_at(key, bytes, place, starts),
         }
     }
 
@@ -280,13 +315,7 @@ impl BatchScan {
     /// If there is no such row, or it was not read as far as that.
     #[inline]
     pub fn value<'b>(&'b self, batch: &'b mut Batch, row: usize, place: usize) -> Result<Value<'b>> {
-        let Batch { bytes, rows, starts, looked_at } = batch;
-        if *looked_at != row {
-            *looked_at = row;
-            starts.clear();
-        }
-        let Stretch { start, middle, end } = rows[row];
-        let (key, bytes) = (&bytes[start..middle], &bytes[middle..end]);
+        let (key, bytes, starts) = batch.look_at(row);
         match self.open() {
             Some(open) if self.keys_only => self.value_of_entry(open, key, bytes, place),
             _ => self.table.value_at(key, bytes, place, starts),

@@ -164,6 +164,18 @@ impl<'a> Parts<'a> {
         self.bare(kind, mask)
     }
 
+    /// The next part, if it is an integer, ascending and not null; `None`: [`Parts::next`] tells what it is.
+    #[inline]
+    pub fn integer(&mut self, shape: Shape) -> Option<i64> {
+        if shape.kind != ColumnType::Int || shape.descending {
+            return None;
+        }
+        if shape.nullable && self.array::<1>(0)? != [tag::PRESENT] {
+            return None;
+        }
+        self.i64(0)
+    }
+
     /// Passes over the next parts.
     pub fn skip(&mut self, shapes: &[Shape]) -> Option<()> {
         shapes.iter().try_for_each(|shape| self.next(*shape).map(drop))
@@ -317,6 +329,9 @@ mod tests {
                 let back = parts.next(shapes[0]).unwrap();
                 prop_assert_eq!(&back, &x[0]);
                 prop_assert_eq!(back.column_type(), x[0].column_type());
+                let integer = Parts::new(&left).integer(shapes[0]).map(Value::Int);
+                let is_plain = matches!(x[0], Value::Int(_)) && !descending;
+                prop_assert_eq!(integer, is_plain.then(|| x[0].clone()));
             }
         }
 

@@ -65,12 +65,29 @@ impl Layout {
     /// are no such row.
     #[inline]
     pub fn value<'a>(&self, row: &'a [u8], at: usize, starts: &mut Vec<usize>) -> Option<Value<'a>> {
+        match self.find(row, at, starts)? {
+            Some(mut reader) => read_value(&mut reader, self.columns[at].kind),
+            None => Some(Value::Null),
+        }
+    }
+
+    /// The same, if it is an integer and not null. `None`: [`Layout::value`] tells what it is.
+    #[inline]
+    pub fn integer(&self, row: &[u8], at: usize, starts: &mut Vec<usize>) -> Option<i64> {
+        match self.columns[at].kind {
+            ColumnType::Int => self.find(row, at, starts)??.varint().map(from_zigzag),
+            _ => None,
+        }
+    }
+
+    /// A reader of the bytes from the column numbered `at` on; none inside if it is null.
+    #[inline]
+    fn find<'a>(&self, row: &'a [u8], at: usize, starts: &mut Vec<usize>) -> Option<Option<Reader<'a>>> {
         let mut reader = Reader::new(row);
         reader.varint()?;
         let bits = reader.take(self.null_bytes)?;
-        let column = self.columns[at];
-        if column.is_null(bits) {
-            return Some(Value::Null);
+        if self.columns[at].is_null(bits) {
+            return Some(None);
         }
         if starts.is_empty() {
             starts.push(row.len() - reader.rest().len());
@@ -79,7 +96,7 @@ impl Layout {
             Some(start) => *start,
             None => self.walk(row, bits, at, starts)?,
         };
-        read_value(&mut Reader::new(row.get(start..)?), column.kind)
+        row.get(start..).map(|rest| Some(Reader::new(rest)))
     }
 
     /// Goes on from the last of `starts` to the column numbered `to`, and answers where that begins.
@@ -180,10 +197,14 @@ pub(crate) fn number_of(kind: ColumnType) -> u8 {
     ColumnType::ALL.iter().position(|known| *known == kind).expect("ALL has all") as u8
 }
 
+#[inline]
+fn from_zigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
 /// Reads a value, not null, of a column of type `kind`. What is not there, or means nothing, is `None`.
 #[inline]
 pub(crate) fn read_value<'a>(reader: &mut Reader<'a>, kind: ColumnType) -> Option<Value<'a>> {
-    let zigzag = |value: u64| (value >> 1) as i64 ^ -((value & 1) as i64);
     let kind = if kind == ColumnType::Any { own_type(reader)? } else { kind };
     Some(match kind {
         ColumnType::Any => return None,
@@ -192,8 +213,8 @@ pub(crate) fn read_value<'a>(reader: &mut Reader<'a>, kind: ColumnType) -> Optio
             1 => Value::Bool(true),
             _ => return None,
         },
-        ColumnType::Int => Value::Int(zigzag(reader.varint()?)),
-        ColumnType::Timestamp => Value::Timestamp(zigzag(reader.varint()?)),
+        ColumnType::Int => Value::Int(from_zigzag(reader.varint()?)),
+        ColumnType::Timestamp => Value::Timestamp(from_zigzag(reader.varint()?)),
         ColumnType::UInt => Value::UInt(reader.varint()?),
         ColumnType::Float => Value::Float(f64::from_le_bytes(reader.array()?)),
         ColumnType::Uuid => Value::Uuid(reader.array()?),
@@ -262,6 +283,8 @@ mod tests {
                 let place = one % values.len();
                 let value = columns.value(&row, columns.at(place).unwrap(), &mut starts);
                 prop_assert_eq!(value.as_ref(), Some(&values[place]));
+                let integer = columns.integer(&row, columns.at(place).unwrap(), &mut starts);
+                prop_assert_eq!(integer, (place == 0).then_some(int));
             }
             for (back, value) in back.iter().zip(&values) {
                 prop_assert_eq!(back.as_ref(), Some(value));
@@ -282,6 +305,7 @@ mod tests {
             let mut starts = Vec::new();
             for at in (0..kinds.len()).rev().chain(0..kinds.len()) {
                 layout.value(&row, at, &mut starts);
+                layout.integer(&row, at, &mut starts);
             }
         }
     }

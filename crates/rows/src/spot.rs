@@ -26,6 +26,12 @@ impl Spot {
         None
     }
 
+    /// The value of the part in `key`, if it is an integer where such a one always is; `None`: [`Spot::read`] tells.
+    #[inline]
+    pub fn integer(&self, key: &[u8]) -> Option<i64> {
+        Parts::new(key.get(self.offset?..)?).integer(self.shape)
+    }
+
     /// The value of the part in `key`, which begins with parts of `shapes`. `None`: it is no such key, as far as it was
     /// looked at.
     #[inline]
@@ -72,8 +78,10 @@ mod tests {
             let spot = Spot::of(shapes(), number).unwrap();
             assert_eq!(spot.offset.is_some(), number <= 4);
             assert_eq!(spot.read(&key, shapes()).as_ref(), Some(value));
+            assert_eq!(spot.integer(&key).map(Value::Int), (number == 0).then(|| value.clone()));
             for cut in 0..key.len() {
                 spot.read(&key[..cut], shapes());
+                spot.integer(&key[..cut]);
             }
         }
         let lossy = Shape { collation: Collation::NoCase, ..shape(ColumnType::Text, false) };

@@ -291,6 +291,24 @@ impl DynamicTable {
         }
     }
 
+    /// The value of a row at `place`, if it is an integer that is soon read. `None`: [`DynamicTable::value_at`] tells.
+    #[inline]
+    pub(crate) fn integer_at(
+        &self,
+        key: &[u8],
+        bytes: &[u8],
+        place: usize,
+        starts: &mut Vec<usize>,
+    ) -> Option<i64> {
+        let inner = &*self.inner;
+        if let Some(spot) = &inner.spots[place] {
+            return spot.integer(key);
+        }
+        let is_present = row::version_of(bytes) == Some(inner.schema.version);
+        let at = inner.stored.at(place).filter(|_| is_present)?;
+        inner.stored.integer(bytes, at, starts)
+    }
+
     /// The value of a row at `place`, read alone. `starts` is for [`Layout::value`].
     ///
     /// # Errors

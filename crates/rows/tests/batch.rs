@@ -78,6 +78,9 @@ fn compare(db: &Database, table: &DynamicTable, random: &mut Random) {
                         let wanted = table.get(&snapshot, &parts.collect::<Vec<_>>()).unwrap().unwrap();
                         for _ in 0..2 * given.len() {
                             let place = given[random.below(given.len() as u64) as usize];
+                            if let Some(integer) = scan.integer(&mut batch, row, place) {
+                                assert_eq!(Value::Int(integer), wanted[place]);
+                            }
                             let value = scan.value(&mut batch, row, place).unwrap();
                             assert_eq!(
                                 value, wanted[place],
@@ -115,5 +118,28 @@ fn values_are_read_one_by_one_as_in_whole_rows() {
         let third = db.write(|tx| second.clone().drop_column(tx, "any")).unwrap();
         db.checkpoint().unwrap();
         compare(&db, &third, &mut random);
+    }
+}
+
+/// What a batch took in has been read: a row that another transaction puts into it meanwhile is a conflict, one behind
+/// it is none.
+#[test]
+fn a_transaction_has_read_what_its_batches_hold() {
+    for (number, is_conflict) in [(151, true), (1, true), (197, true), (451, false)] {
+        let db = Database::builder().in_memory().unwrap();
+        let key = [Part::new("number")];
+        let definition = Definition::new("t").column(column("number", ColumnType::Int)).key(key);
+        let table = db.write(|tx| DynamicTable::create(tx, &definition)).unwrap();
+        let row = |number: i64| [Value::Int(number)];
+        db.write(|tx| (0..1000).try_for_each(|number| table.insert(tx, &row(2 * number)))).unwrap();
+        db.checkpoint().unwrap();
+        let mut tx = db.begin().unwrap();
+        let mut batch = Batch::default();
+        let mut scan = BatchScan::new(&table, None, &Bounds::default(), false, true).unwrap();
+        scan.fill(&tx, 100, &mut batch).unwrap();
+        assert_eq!(scan.integer(&mut batch, 99, 0), Some(198));
+        table.insert(&mut tx, &row(5001)).unwrap();
+        db.write(|tx| table.insert(tx, &row(number))).unwrap();
+        assert_eq!(tx.commit().is_err(), is_conflict, "seed {number}");
     }
 }

@@ -115,6 +115,27 @@ impl Cursor {
         steps as u32
     }
 
+    /// Goes on over the records behind the current one and shows them: the beginning of the key, its rest, the value.
+    /// Ends on the last one shown, after `most` at most, before one whose value lies elsewhere, and where the leaf
+    /// ends. Answers how many were shown.
+    #[inline]
+    pub fn run_on(&mut self, most: usize, mut each: impl FnMut(&[u8], &[u8], &[u8])) -> usize {
+        let Some(leaf) = &self.leaf else { return 0 };
+        let page = leaf.page();
+        let (first, prefix) = (self.index + 1, page.prefix());
+        let end = self.count.min(first.saturating_add(most));
+        let mut index = first;
+        while index < end {
+            let (suffix, Value::Inline(value)) = page.record(index) else { break };
+            each(prefix, suffix, value);
+            index += 1;
+        }
+        if index > first {
+            self.settle(index - 1);
+        }
+        index - first
+    }
+
     fn search(&self, key: &[u8]) -> Option<std::result::Result<usize, usize>> {
         self.leaf.as_ref().map(|leaf| leaf.page().search(key))
     }

@@ -119,6 +119,17 @@ fn sessions(keys: Keys, page_bytes: usize, seed: u64) {
     assert!(counters.splits > 0 && counters.merges > 0 && counters.borrows > 0, "{counters:?}");
 }
 
+/// The key that the cursor was on, and the records that it then ran over.
+fn run_on(cursor: &mut Cursor, random: &mut Random) -> (Vec<u8>, Model) {
+    let key = cursor.entry().unwrap().0.to_vec();
+    let mut shown = Model::new();
+    let count = cursor.run_on(random.below(40) as usize, |prefix, suffix, value| {
+        shown.insert([prefix, suffix].concat(), value.to_vec());
+    });
+    assert_eq!(count, shown.len());
+    (key, shown)
+}
+
 /// Seeks in both directions, steps after a turn, and steps that are promised to end before a key.
 fn seeks(bed: &Bed, run: &Run, model: &Model, keys: Keys, random: &mut Random) {
     bed.read(|pool, reader| {
@@ -144,6 +155,12 @@ fn seeks(bed: &Bed, run: &Run, model: &Model, keys: Keys, random: &mut Random) {
             let (from, to) = (draw_key(keys, pool.page_bytes(), random), key);
             let forward = from < to;
             if cursor.seek(pool, reader, &from).unwrap() {
+                let (before, shown) = run_on(&mut cursor, random);
+                let behind = model.range::<[u8], _>((Bound::Excluded(&before[..]), Bound::Unbounded));
+                assert!(behind.take(shown.len()).eq(&shown));
+                let last = shown.last_key_value().map_or(&before, |last| last.0);
+                assert_eq!(cursor.entry().map(|entry| entry.0), Some(&last[..]));
+                let forward = forward && *cursor.entry().unwrap().0 < to[..];
                 for _ in 0..cursor.steps_before(&to, forward) {
                     let moved = if forward { cursor.next(pool, reader) } else { cursor.prev(pool, reader) };
                     assert!(moved.unwrap());

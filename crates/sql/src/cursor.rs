@@ -110,6 +110,9 @@ impl PandoCursor {
         let PandoCursor { scan: Some(scan), batch, own, .. } = self else {
             unreachable!("a scan without rows has no columns")
         };
+        if let Some(integer) = scan.integer(batch, self.row, place) {
+            return Ok(ValueRef::Integer(integer));
+        }
         // Looked at as soon as it is there: a value that is lent in one arm cannot be an error's in another.
         let value = match scan.value(batch, self.row, place) {
             Ok(value) => value,

@@ -330,6 +330,29 @@ impl<'a> Cursor<'a> {
         self.arrive_forward(on, fresh)
     }
 
+    /// Goes on over records behind the current one that are at hand, `most` or fewer, and shows them to `each`: the
+    /// beginning of the key, the rest of it, the value. Ends on the last one shown, and answers how many there were:
+    /// often none, and then [`Cursor::next`] is to be asked. In a page that no layer above has anything in, a record
+    /// shown so costs a fraction of a step.
+    ///
+    /// # Errors
+    /// `SnapshotTooOld`; nothing was shown then.
+    #[inline]
+    pub fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
+        if self.place != Place::On || self.reading.is_dated() {
+            return Ok(0);
+        }
+        self.snapshot.check_held()?;
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        let shown = self.merged.run_on(most, self.span.end.as_deref(), each);
+        if shown > 0 {
+            self.steps.taken += u64::from(shown);
+            self.large = None;
+            self.track_forward(false);
+        }
+        Ok(shown as usize)
+    }
+
     /// To the record before.
     #[inline]
     pub fn prev(&mut self) -> Result<Lent<'_>> {

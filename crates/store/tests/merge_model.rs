@@ -74,6 +74,16 @@ impl Layer for List {
         };
         steps.min(5) as u32
     }
+    fn run_on(&mut self, most: u32, mut each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
+        let first = self.here() + 1;
+        let end = self.records.len().min(first + most.min(4) as usize);
+        for (key, value) in &self.records[first..end] {
+            let (front, rest) = key.split_at(key.len() / 2);
+            each(front, rest, value);
+        }
+        self.at = Some(end - 1);
+        (end - first) as u32
+    }
     fn entry(&self) -> Option<(&[u8], Item<'_>)> {
         let (key, value) = &self.records[self.at?];
         Some((key, Item::Value(value)))
@@ -187,7 +197,8 @@ fn random_move(
 ) -> Result<bool> {
     let key = random_key(random);
     let before = keys.partition_point(|(other, _)| **other < key);
-    match random.below(12) {
+    match random.below(14) {
+        12.. => run_on(random, cursor, keys, at, &key),
         0 => (*at = before + 1, cursor.seek(&key)).1,
         1 => (*at = before, cursor.seek_before(&key)).1,
         2 => (*at = 1, cursor.seek_first()).1,
@@ -195,6 +206,29 @@ fn random_move(
         4..8 => (*at = (*at + 1).min(keys.len() + 1), cursor.next()).1,
         _ => (*at = at.saturating_sub(1), cursor.prev()).1,
     }
+}
+
+/// Runs on, before a key or without an end, and compares what is shown.
+fn run_on(
+    random: &mut Random,
+    cursor: &mut Merged<Upper<'_>, List>,
+    keys: &[(&Vec<u8>, &Vec<u8>)],
+    at: &mut usize,
+    end: &[u8],
+) -> Result<bool> {
+    let end = random.chance(1, 2).then_some(end);
+    let end = end.filter(|end| cursor.entry().is_some_and(|(key, _)| key < *end));
+    let mut shown = Vec::new();
+    let count = cursor.run_on(random.below(9) as u32, end, |front, rest, value| {
+        shown.push(([front, rest].concat(), value.to_vec()));
+    });
+    assert_eq!(count as usize, shown.len());
+    let wanted =
+        keys.iter().skip(*at).take(shown.len()).map(|(key, value)| ((*key).clone(), (*value).clone()));
+    assert!(wanted.eq(shown.iter().cloned()), "{shown:?}");
+    assert!(shown.iter().all(|(key, _)| end.is_none_or(|end| &key[..] < end)));
+    *at += shown.len();
+    Ok(cursor.entry().is_some())
 }
 
 #[test]

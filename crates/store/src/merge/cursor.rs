@@ -15,6 +15,8 @@
 //! 6. After `STREAK` steps inside the lower layer it is asked how many more are certain to stay before the front (one
 //!    search in its leaf). For these, and for all if there is no upper entry left, no key is compared.
 //!
+//! 7. These steps can be taken many at a time ([`Merged::run_on`]): a loop over the records of a leaf.
+//!
 //! Both directions are one code, with the direction as a constant.
 
 use super::{Item, Layer};
@@ -152,6 +154,18 @@ impl<U: Layer, L: Layer> Merged<U, L> {
     #[inline]
     pub fn prev(&mut self) -> Result<bool> {
         self.advance::<false>()
+    }
+
+    /// As [`Layer::run_on`], forward, where the lower layer's entries are certain to come next: those before `end`.
+    #[inline]
+    pub fn run_on(&mut self, most: u32, end: Option<&[u8]>, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
+        if self.at != At::Lower || !self.forward || self.clear == 0 {
+            return 0;
+        }
+        let inside = end.map_or(u32::MAX, |end| self.lower.steps_before(end, true));
+        let shown = self.lower.run_on(most.min(self.clear).min(inside), each);
+        self.clear -= shown;
+        shown
     }
 
     /// Positions every layer anew.

@@ -71,6 +71,14 @@ pub trait Layer {
     fn steps_before(&self, _key: &[u8], _forward: bool) -> u32 {
         0
     }
+    /// Goes on over the entries behind this one, `most` or fewer, as far as that is cheap, perhaps over none, and shows
+    /// them: the beginning of the key, its rest, and the value. Ends on the last one shown; answers how many were.
+    fn run_on(&mut self, _most: u32, _each: impl FnMut(&[u8], &[u8], &[u8])) -> u32
+    where
+        Self: Sized,
+    {
+        0
+    }
     /// Whether [`Layer::covering`] can ever answer: asked once per cursor.
     fn has_ranges(&self) -> bool {
         false

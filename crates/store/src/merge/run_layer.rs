@@ -54,4 +54,9 @@ impl Layer for RunLayer<'_> {
     fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
         self.cursor.steps_before(key, forward)
     }
+    #[inline]
+    fn run_on(&mut self, most: u32, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
+        // A leaf has fewer than 2^16 records.
+        self.cursor.run_on(most as usize, each) as u32
+    }
 }
