@@ -19,7 +19,7 @@ Exit codes:
   5  conflicts that retries did not resolve
 
 `pando --url http://HOST:PORT/DATABASE get TABLE KEY` asks a server; so do put, delete, scan, tables, rename,
-ttl, stats, check, checkpoint, compact, import, export and backup. PANDO_TOKEN is the token.
+ttl, stats, check, checkpoint, compact, import, export, backup and sql. PANDO_TOKEN is the token.
 
 Data goes to standard output; errors, and progress at a terminal, to standard error.
 Only put, sql, serve, token, import, backup, restore, salvage, demo, kills, bench and profile create

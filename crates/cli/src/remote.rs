@@ -14,7 +14,7 @@ use ureq::http::{Request, Response, header};
 use ureq::{Agent, Body, SendBody};
 
 /// The commands that a server can do.
-pub const COMMANDS: [&str; 13] = [
+pub const COMMANDS: [&str; 14] = [
     "put",
     "get",
     "delete",
@@ -28,6 +28,7 @@ pub const COMMANDS: [&str; 13] = [
     "import",
     "export",
     "backup",
+    "sql",
 ];
 
 /// The longest answer that is taken into memory.
@@ -165,7 +166,11 @@ fn refused(response: Response<Body>) -> Failure {
     let kind = match status.as_u16() {
         400 => ErrorKind::Invalid,
         404 => ErrorKind::Missing,
-        409 if word("type").is_some_and(|kind| kind.ends_with(":exists")) => ErrorKind::Exists,
+        409 if word("type")
+            .is_some_and(|kind| kind.ends_with(":exists") || kind.ends_with(":constraint")) =>
+        {
+            ErrorKind::Exists
+        }
         409 if word("type").is_some_and(|kind| kind.ends_with(":mismatch")) => ErrorKind::Mismatch,
         409 => ErrorKind::Conflict,
         507 => ErrorKind::Full,

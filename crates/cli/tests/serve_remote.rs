@@ -115,3 +115,54 @@ fn a_server_says_what_a_directory_says() {
     drop(server);
     assert_eq!(pando(&["--url", &url, "tables"]).status.code(), Some(1), "nobody is there");
 }
+
+#[cfg(feature = "sql")]
+#[test]
+fn a_server_runs_the_sql_that_a_directory_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir.path().join("served"));
+    let url = format!("http://{}/shop", server.address);
+    assert_eq!(server.ask("PUT", "/v1/databases/shop", b"").status, 201);
+    let local = dir.path().join("local");
+    let local = local.to_str().unwrap();
+    let all = "SELECT *, -0.0, 9e999, 9007199254740993 FROM fruit ORDER BY id";
+    let commands: &[(&[&str], i32)] = &[
+        (&["CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT UNIQUE, price REAL, raw BLOB)"], 0),
+        (&["INSERT INTO fruit(name, price) VALUES ('apple', 1.5), ('le\"mon', 2); SELECT 1"], 0),
+        (&["INSERT INTO fruit(name, raw) VALUES ('sloe', x'00ff') RETURNING *"], 0),
+        (&[all], 0),
+        (&[all, "--format", "csv"], 0),
+        (&[all, "--format", "ndjson"], 0),
+        (&[all, "--json"], 0),
+        (&["SELECT * FROM fruit WHERE id > 99", "--json"], 0),
+        (&["SELECT 1", "SELECT 2; SELECT 3"], 0),
+        (&["INSERT INTO fruit(name) VALUES ('apple')"], 1),
+        (&["SELECT absent"], 1),
+        (&["SELECT 1;\nSELECT absent"], 1),
+    ];
+    for (words, code) in commands {
+        let there = pando(&[&["--url", &url[..], "sql"], *words].concat());
+        let here = pando(&[&["sql", local], *words].concat());
+        assert_eq!(here.status.code(), Some(*code), "{words:?}: {}", String::from_utf8_lossy(&here.stderr));
+        assert_eq!(there.status.code(), Some(*code), "{words:?}: {}", String::from_utf8_lossy(&there.stderr));
+        assert_eq!(
+            String::from_utf8_lossy(&here.stdout),
+            String::from_utf8_lossy(&there.stdout),
+            "{words:?}"
+        );
+        assert_eq!(
+            String::from_utf8_lossy(&here.stderr),
+            String::from_utf8_lossy(&there.stderr),
+            "{words:?}"
+        );
+    }
+    for words in [&["SELECT 1", "--read-only"][..], &["--from-sqlite", "x"]] {
+        assert_eq!(pando(&[&["--url", &url[..], "sql"], words].concat()).status.code(), Some(2), "{words:?}");
+    }
+    assert_eq!(pando(&["sql", &url, "BEGIN"]).status.code(), Some(1));
+    let script = dir.path().join("script");
+    std::fs::write(&script, "DELETE FROM fruit WHERE id = 1;\nSELECT name FROM fruit;\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pando"));
+    let output = command.args(["sql", &url, "--format", "csv"]).stdin(std::fs::File::open(&script).unwrap());
+    assert_eq!(String::from_utf8_lossy(&output.output().unwrap().stdout), "name\n\"le\"\"mon\"\nsloe\n");
+}

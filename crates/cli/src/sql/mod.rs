@@ -1,14 +1,17 @@
 //! `sql`: statements from the command line, from standard input, or from a person.
 //!
 //! * [`shell`]: the prompt, and the commands that begin with a dot;
-//! * [`show`]: rows in the format asked for.
+//! * [`show`]: rows in the format asked for;
+//! * [`remote`]: a server in the place of a directory.
 
+mod remote;
 mod shell;
 mod show;
 
 use crate::failure::{Failure, Outcome};
 use crate::open::CreateArgs;
 use crate::output::FormatArgs;
+use crate::remote::Remote;
 use clap::Args;
 use pando::ErrorKind;
 use show::Show;
@@ -24,7 +27,7 @@ docs/sql.md says what is different from SQLite.";
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub struct SqlArgs {
-    /// The database's directory; made if it is missing, unless nothing is to be written
+    /// The database's directory, made if it is missing, unless nothing is to be written; or a server's address
     dir: PathBuf,
     /// Statements to run, in order
     statements: Vec<String>,
@@ -48,6 +51,9 @@ pub struct SqlArgs {
 
 /// `pando sql`.
 pub fn run(args: &SqlArgs) -> Outcome {
+    if let Some(remote) = Remote::of(&args.dir)? {
+        return remote::run(&remote, args);
+    }
     let builder = args.create.builder();
     let db = match args.read_only {
         true => builder.read_only(true).open(&args.dir)?,
@@ -83,12 +89,16 @@ pub fn run(args: &SqlArgs) -> Outcome {
 
 /// Runs statements up to the first that fails; says on which line that is.
 fn script(connection: &Connection, show: &mut Show, text: &str) -> Outcome {
+    each_statement(text, |statement| show.statement(connection, statement))
+}
+
+fn each_statement(text: &str, mut run: impl FnMut(&str) -> Outcome) -> Outcome {
     let mut rest = text;
     while let Some(first) = sql::split_first(rest) {
         let line = 1 + text[..text.len() - rest.len() + offset(rest, first.statement)].matches('\n').count();
         let place =
             |message: String| if text.contains('\n') { format!("line {line}: {message}") } else { message };
-        show.statement(connection, first.statement).map_err(|failure| match failure {
+        run(first.statement).map_err(|failure| match failure {
             Failure::Failed(message) => Failure::Failed(place(message)),
             other => other,
         })?;
