@@ -32,6 +32,18 @@ pub struct KeyRange<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position(Vec<u8>);
 
+impl Position {
+    /// To be kept outside of the program.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// What [`Position::as_bytes`] told. Other bytes are a place between rows, too, and do no harm.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Position(bytes)
+    }
+}
+
 impl<'a> KeyRange<'a> {
     /// All rows.
     pub fn all() -> Self {

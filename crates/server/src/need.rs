@@ -6,6 +6,7 @@
 //! | `/v0/...`, entries | GET, HEAD | PUT, POST, DELETE | |
 //! | a database | GET, its options, stats, readers | | PUT, DELETE, checkpoint, compact, check, sync, backup |
 //! | tables, explain | GET | PUT | PATCH, DELETE |
+//! | documents | GET | PUT, POST, DELETE | |
 //! | batch, transactions | | all | |
 //! | sql | statements that only read | others (`v1::sql` looks at each) | |
 //! | `/metrics` | GET, in all databases | | |
@@ -60,6 +61,8 @@ pub fn kind(method: &Method, path: &str) -> Kind {
     match (parts.next(), parts.nth(1), parts.next()) {
         (Some("tables"), Some("entries"), Some(_)) => single(),
         (Some("tables"), Some("entries"), None) => Kind::Range,
+        (Some("documents"), Some(_), _) => single(),
+        (Some("documents"), None, _) => Kind::Range,
         (Some("batch" | "transactions"), ..) => Kind::Transaction,
         (Some("sql"), ..) => Kind::Sql,
         _ => Kind::Other,
@@ -72,6 +75,7 @@ fn in_database(method: &Method, path: &str, read_or: impl Fn(Scope) -> Scope) ->
         (None | Some(""), ..) => read_or(Scope::Admin),
         (Some("options" | "stats" | "readers" | "sql"), ..) => Scope::Read,
         (Some("batch" | "transactions"), ..) => Scope::Write,
+        (Some("documents"), ..) => read_or(Scope::Write),
         (Some("tables"), _, Some("entries")) => read_or(Scope::Write),
         (Some("tables"), ..) if *method == Method::PUT => Scope::Write,
         (Some("tables"), ..) => read_or(Scope::Admin),
@@ -111,6 +115,8 @@ mod tests {
             (Method::GET, format!("{db}/tables/t/entries/k"), Scope::Read),
             (Method::DELETE, format!("{db}/tables/t/entries/a/b"), Scope::Write),
             (Method::POST, format!("{db}/tables/t/entries"), Scope::Write),
+            (Method::GET, format!("{db}/documents/t/1"), Scope::Read),
+            (Method::POST, format!("{db}/documents/t"), Scope::Write),
             (Method::GET, format!("{db}/nothing"), Scope::Admin),
         ];
         for (method, path, expected) in cases {
@@ -122,6 +128,8 @@ mod tests {
         assert_eq!(kind(&Method::POST, "/v1/databases/d/batch"), Kind::Transaction);
         assert_eq!(kind(&Method::POST, "/v1/databases/d/sql"), Kind::Sql);
         assert_eq!(kind(&Method::GET, "/v1/databases/d/tables/t"), Kind::Other);
+        assert_eq!(kind(&Method::PUT, "/v1/databases/d/documents/t/1/2"), Kind::Put);
+        assert_eq!(kind(&Method::GET, "/v1/databases/d/documents/t"), Kind::Range);
         assert_eq!(need(&Method::GET, "/healthz"), Need::Nothing);
         assert_eq!(need(&Method::GET, "/debug/profile"), Need::All(Scope::Admin));
         assert_eq!(need(&Method::GET, "/v0x"), Need::Any);

@@ -128,6 +128,7 @@ fn tag(path: &str) -> &'static str {
     match path {
         path if path.starts_with("/v0") => "/v0: keys and values",
         path if path.contains("/entries") => "Records",
+        path if path.contains("/documents") => "Documents",
         path if path.contains("/tables") => "Tables",
         path if path.ends_with("/sql") => "SQL",
         path if path.contains("/batch") || path.contains("/transactions") => "Transactions",
@@ -145,6 +146,13 @@ fn response(operation: &Operation, status: u16, meaning: &str) -> Value {
     let silent = matches!(status, 202 | 204 | 304) || (status == 201 && operation.path.starts_with("/v0"));
     let absent_key = status == 404 && operation.method == "get";
     match (status, operation.path) {
+        (200, path) if path.ends_with("/documents/{table}") && operation.method == "get" => {
+            of("application/x-ndjson", json!({}))
+        }
+        (200, path) if path.contains("/documents") => of("application/json", json!({ "type": "object" })),
+        (404, path) if path.contains("/documents") => {
+            of("application/problem+json", json!({ "$ref": "#/components/schemas/Problem" }))
+        }
         _ if silent || operation.method == "head" => json!({ "description": meaning }),
         (404, "/v0/entity") => json!({ "description": meaning }),
         (404, path) if absent_key && path.ends_with("{key}") => {
@@ -200,6 +208,10 @@ fn parameter(name: &str) -> Value {
         "start" => query("start", false, "The first key", text()),
         "end" => query("end", false, "The first key behind the last", text()),
         "prefix" => query("prefix", false, "Keys that begin so", text()),
+        "index" => query("index", false, "In the order of this index; else of the primary key", text()),
+        "first" => query("start", false, "The first values of the key, with slashes between them", text()),
+        "behind" => query("end", false, "Likewise, of the first that is left out", text()),
+        "beginning" => query("prefix", false, "Those whose key begins with these values", text()),
         "reverse" => query("reverse", false, "From the last to the first", json!({ "type": "boolean" })),
         "limit" => query("limit", false, "At most so many", json!({ "type": "integer", "minimum": 0 })),
         "cursor" => query(
@@ -261,6 +273,7 @@ fn body(name: &str) -> Value {
     let json_of = |properties: Value| of("application/json", false, object(properties));
     match name {
         "value" => of("application/octet-stream", false, json!({})),
+        "document" => of("application/json", true, json!({ "type": "object" })),
         "records" => of("application/x-ndjson", true, json!({})),
         "database" => json_of(json!({ "page_bytes": { "enum": [4096, 8192, 16384, 32768, 65536] } })),
         "table" => json_of(json!({

@@ -149,29 +149,47 @@ impl Records {
     }
 }
 
+/// What is read batch by batch.
+pub trait Batches: Send + 'static {
+    /// The next batch, in chunks; none at the end. Reads from the disk.
+    fn next_batch(&mut self) -> Result<VecDeque<Bytes>>;
+    /// Whether there is nothing more.
+    fn is_over(&self) -> bool;
+}
+
+impl Batches for Records {
+    fn next_batch(&mut self) -> Result<VecDeque<Bytes>> {
+        Records::next_batch(self)
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
+}
+
 /// A body of records.
-pub struct RecordsBody {
-    state: State,
+pub struct RecordsBody<R> {
+    state: State<R>,
     ready: VecDeque<Bytes>,
     _permit: OwnedSemaphorePermit,
 }
 
-type Read = (Box<Records>, Result<VecDeque<Bytes>>);
+type Read<R> = (Box<R>, Result<VecDeque<Bytes>>);
 
-enum State {
-    Resting(Box<Records>),
-    Reading(JoinHandle<Read>),
+enum State<R> {
+    Resting(Box<R>),
+    Reading(JoinHandle<Read<R>>),
     Over,
 }
 
-impl RecordsBody {
+impl<R: Batches> RecordsBody<R> {
     /// `first`, and then the rest of `records`.
-    pub fn new(records: Records, first: VecDeque<Bytes>, permit: OwnedSemaphorePermit) -> Self {
+    pub fn new(records: R, first: VecDeque<Bytes>, permit: OwnedSemaphorePermit) -> Self {
         RecordsBody { state: State::Resting(Box::new(records)), ready: first, _permit: permit }
     }
 }
 
-impl Body for RecordsBody {
+impl<R: Batches> Body for RecordsBody<R> {
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -186,7 +204,7 @@ impl Body for RecordsBody {
             }
             match std::mem::replace(&mut this.state, State::Over) {
                 State::Over => return Poll::Ready(None),
-                State::Resting(records) if records.over => return Poll::Ready(None),
+                State::Resting(records) if records.is_over() => return Poll::Ready(None),
                 State::Resting(mut records) => {
                     this.state = State::Reading(tokio::task::spawn_blocking(move || {
                         let batch = records.next_batch();

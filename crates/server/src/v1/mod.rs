@@ -1,7 +1,7 @@
 //! `/v1`: many databases, their tables, records as resources, batches, interactive transactions, maintenance.
 //!
 //! [`place`]: what a path names; `entries`: single records; `ranges`: many, and imports; `batch`; `transaction`;
-//! `tables`; `database`; `maintenance`; `explain`; `sql`. What they share is here.
+//! `documents`; `tables`; `database`; `maintenance`; `explain`; `sql`. What they share is here.
 //!
 //! Every handler looks its database and table up with one look into a map where they are known, and hands everything
 //! else to threads that may wait.
@@ -9,6 +9,7 @@
 mod batch;
 pub mod conditions;
 mod database;
+mod documents;
 mod entries;
 mod explain;
 mod maintenance;
@@ -67,6 +68,9 @@ pub fn routes() -> Router<Arc<App>> {
         .route(&one("/transactions"), any(transaction::all))
         .route(&one("/transactions/{transaction}"), any(transaction::one))
         .route(&one("/transactions/{transaction}/commit"), any(transaction::commit))
+        .route(&one("/documents"), any(documents::all))
+        .route(&one("/documents/{table}"), any(documents::many))
+        .route(&one("/documents/{table}/{*key}"), any(documents::one))
         .route(&one("/tables"), any(tables::all))
         .route(&one("/tables/{table}"), any(tables::one))
         .route(&one("/tables/{table}/explain"), any(explain::run))

@@ -29,6 +29,12 @@ pub fn part_of<'p>(path: &'p str, what: &str) -> Option<&'p str> {
     rest.strip_prefix(what)?.strip_prefix('/')?.split('/').next()
 }
 
+/// What stands behind `/v1/databases/{database}/documents/{table}/`, slashes too.
+pub fn document_key(path: &str) -> Option<&str> {
+    let (_, rest) = path.strip_prefix(BEFORE)?.split_once('/')?;
+    Some(rest.strip_prefix("documents/")?.split_once('/')?.1)
+}
+
 /// The name of the table.
 ///
 /// # Errors
@@ -82,6 +88,8 @@ mod tests {
         assert_eq!(database("/v1/databases/d"), Some("d"));
         assert_eq!(database("/v1/databases/"), None);
         assert_eq!(part_of("/v1/databases/d/transactions/x/commit", "transactions"), Some("x"));
+        assert_eq!(document_key("/v1/databases/d/documents/t/a%2Fb/c"), Some("a%2Fb/c"));
+        assert_eq!(document_key("/v1/databases/d/documents/t"), None);
         assert_eq!(table("/v1/databases/d/tables/a%20b/entries").unwrap(), "a b");
     }
 }

@@ -13,13 +13,14 @@ use super::{
 use crate::app::App;
 use crate::form::{Form, bytes_of, from_hex};
 use crate::handoff::hand_off;
+use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::{Incoming, Received, RequestBody};
 use crate::records::{Records, RecordsBody, Which};
 use crate::target::{parameter, raw_parameter, raw_parameters};
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use bytes::Bytes;
-use pando::{Span, Table, Transaction, TransactionOptions};
+use pando::{Durability, Span, Table, Transaction, TransactionOptions};
 use serde_json::{Map, Value, json as object};
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -45,7 +46,7 @@ pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody
 }
 
 /// A flag in the query: there, `true`, `false`.
-fn flag(uri: &Uri, name: &str) -> Answer<bool> {
+pub(super) fn flag(uri: &Uri, name: &str) -> Answer<bool> {
     match raw_parameter(uri.query(), name) {
         None | Some("false") => Ok(false),
         Some("" | "true") => Ok(true),
@@ -69,7 +70,7 @@ pub(super) fn span(uri: &Uri) -> Answer<Span> {
     }
 }
 
-fn limit(uri: &Uri) -> Answer<Option<u64>> {
+pub(super) fn limit(uri: &Uri) -> Answer<Option<u64>> {
     let wrong = |_| Problem::bad_request("`limit` is a whole number");
     raw_parameter(uri.query(), "limit").map(|number| number.parse().map_err(wrong)).transpose()
 }
@@ -195,6 +196,20 @@ async fn import(app: Arc<App>, uri: &Uri, body: RequestBody) -> Answer {
     let durability = durability(&app, uri)?;
     let name = place::table(uri.path())?.into_owned();
     let (open, table) = table(&app, place::database(uri.path()).unwrap_or_default(), &name).await?;
+    let known = Arc::clone(&open);
+    let store =
+        move |tx: &mut Transaction, line: &[u8]| on_table(&known, &table, || store_record(tx, &table, line));
+    import_lines(&app, open, durability, body, store).await
+}
+
+/// Runs `store` on every line of a body that is not empty, in one transaction.
+pub(super) async fn import_lines(
+    app: &Arc<App>,
+    open: Arc<Open>,
+    durability: Durability,
+    body: RequestBody,
+    store: impl FnMut(&mut Transaction, &[u8]) -> Answer<()> + Send + 'static,
+) -> Answer {
     let _permit = app.stream_permit()?;
     let (begin, rest, _counted) = match app.reception.receive(body, u64::MAX).await? {
         Received::Whole(bytes, counted) => (bytes, None, counted),
@@ -202,12 +217,10 @@ async fn import(app: Arc<App>, uri: &Uri, body: RequestBody) -> Answer {
     };
     let (pieces, coming) = mpsc::channel(8);
     let storing = tokio::spawn(hand_off(move || {
-        on_table(&open, &table, || {
-            let options = TransactionOptions { durability, ..open.db.transaction_options() };
-            let mut tx = open.db.begin_with(options)?;
-            let records = store_lines(&mut tx, &table, coming)?;
-            Ok((records, tx.commit()?))
-        })
+        let options = TransactionOptions { durability, ..open.db.transaction_options() };
+        let mut tx = open.db.begin_with(options)?;
+        let records = store_lines(&mut tx, coming, store)?;
+        Ok((records, tx.commit()?))
     }));
     let sent = send(pieces, begin, rest).await;
     let stored = storing.await.unwrap_or_else(|_| Err(Problem::internal("the import ended badly")));
@@ -236,15 +249,25 @@ async fn send(pieces: mpsc::Sender<Bytes>, begin: Bytes, mut rest: Option<Incomi
     Ok(())
 }
 
-/// Puts the record of each line. Answers how many there were.
-fn store_lines(tx: &mut Transaction, table: &Table, mut coming: mpsc::Receiver<Bytes>) -> Answer<u64> {
+/// Stores what each line says. Answers how many there were.
+fn store_lines(
+    tx: &mut Transaction,
+    mut coming: mpsc::Receiver<Bytes>,
+    mut store: impl FnMut(&mut Transaction, &[u8]) -> Answer<()>,
+) -> Answer<u64> {
     let (mut line, mut records, mut number) = (Vec::new(), 0, 0);
+    let mut store_line = |tx: &mut Transaction, line: &[u8], number: u64| {
+        store(tx, line).map_err(|mut problem| {
+            problem.detail = format!("line {number}: {}; nothing was stored", problem.detail);
+            problem
+        })
+    };
     loop {
         let piece = coming.blocking_recv();
         let piece = piece.ok_or_else(|| Problem::bad_request("the body did not come to its end"))?;
         if piece.is_empty() {
             if !line.trim_ascii().is_empty() {
-                store_line(tx, table, &line, number + 1)?;
+                store_line(tx, &line, number + 1)?;
                 records += 1;
             }
             return Ok(records);
@@ -261,7 +284,7 @@ fn store_lines(tx: &mut Transaction, table: &Table, mut coming: mpsc::Receiver<B
             if part.ends_with(b"\n") {
                 number += 1;
                 if !line.trim_ascii().is_empty() {
-                    store_line(tx, table, &line, number)?;
+                    store_line(tx, &line, number)?;
                     records += 1;
                 }
                 line.clear();
@@ -270,14 +293,13 @@ fn store_lines(tx: &mut Transaction, table: &Table, mut coming: mpsc::Receiver<B
     }
 }
 
-fn store_line(tx: &mut Transaction, table: &Table, line: &[u8], number: u64) -> Answer<()> {
-    let wrong = |what: String| Problem::bad_request(format!("line {number}: {what}; nothing was stored"));
+fn store_record(tx: &mut Transaction, table: &Table, line: &[u8]) -> Answer<()> {
     let record: Map<String, Value> =
-        serde_json::from_slice(line).map_err(|error| wrong(error.to_string()))?;
-    let key = bytes_of(&record, "key").map_err(wrong)?;
-    let value = bytes_of(&record, "value").map_err(wrong)?;
+        serde_json::from_slice(line).map_err(|error| Problem::bad_request(error.to_string()))?;
+    let key = bytes_of(&record, "key").map_err(Problem::bad_request)?;
+    let value = bytes_of(&record, "value").map_err(Problem::bad_request)?;
     let (Some(key), Some(value)) = (key, value) else {
-        return Err(wrong("a record has `key` and `value`, or `key_hex` and `value_hex`".to_owned()));
+        return Err(Problem::bad_request("a record has `key` and `value`, or `key_hex` and `value_hex`"));
     };
     Ok(tx.put(table, &key, &value)?)
 }
