@@ -305,6 +305,8 @@ fn make(mut checkpoint: Checkpoint<'_>, store: &Store, signals: &Signals) -> Res
         checkpoint.step()?;
     }
     store.note_checkpoint(records.as_nanos() as u64, (begun.elapsed() - records).as_nanos() as u64);
+    // The memory is back already; what is left takes another flush.
+    signals.set_full(store.pressure().is_full());
     checkpoint.finish()?;
     if bytes > 0 || store.pressure().sealed > 0 {
         signals.pacer.absorbed(bytes, begun.elapsed());

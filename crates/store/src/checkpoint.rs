@@ -365,7 +365,11 @@ impl Checkpoint<'_> {
                 self.next.write(&*store.data).map_err(latching)?;
             }
             Step::SyncSuperblock => store.sync_data()?,
-            Step::Switch => self.switch(),
+            Step::Switch => {
+                self.switch();
+                // Their memory is what writers may be waiting for: the note's flush can take as long as the data's.
+                self.sealed.clear();
+            }
             Step::Note => self.note()?,
             Step::Free => {
                 store.free_unneeded();

@@ -421,7 +421,7 @@ impl Store {
                 (self.account.budget().held_as(Holder::Memtables), self.account.held().of(Holder::Memtables));
             all > shares.memtables_bytes / 3 * 2 && all.saturating_sub(own) > all / 8
         };
-        let full = used >= shares.seal_bytes
+        let full = used >= shares.full_bytes()
             || committer.open.records() >= self.seal_records.min(self.max_log_records / 4).max(1)
             || end.0.saturating_sub(committer.opened_at.0) >= self.max_log_bytes / 4
             || (used >= shares.memtables_bytes / 16 && is_scarce());

@@ -103,6 +103,12 @@ pub struct Shares {
 }
 
 impl Shares {
+    /// With so many bytes in use a memtable is sealed. A little less than its share, which its chunks come to then: a
+    /// few records more would take another chunk, an eighth of it, and leave that empty.
+    pub fn full_bytes(&self) -> usize {
+        self.seal_bytes - self.seal_bytes / 64
+    }
+
     /// What is written at once of a run.
     pub fn spill_buffer_bytes(&self) -> usize {
         (self.write_set_bytes / 4).min(1 << 20)

@@ -228,12 +228,15 @@ impl Store {
         });
         let Progress { merged_bytes, left_ns } = self.merging.progress();
         let log_bytes = self.log.end().lsn.0.saturating_sub(self.replay_from.load(Ordering::SeqCst));
-        // One load: what others hold who share the budget counts as well, and what is kept for snapshots.
-        let shared_bytes = self.account.budget().held_as(Holder::Memtables);
+        let (of_all, own) =
+            (self.account.budget().held_as(Holder::Memtables), self.account.held().of(Holder::Memtables));
+        // What only open readers keep is no debt, and cannot be merged away: it takes the pool's room, as far as half of
+        // that goes, and not the writers'.
+        let kept = own.saturating_sub(memtables_bytes).min(self.shares.pool_bytes / 2);
         Pressure {
             memtables_bytes,
-            shared_bytes,
-            others_bytes: shared_bytes.saturating_sub(self.account.held().of(Holder::Memtables)),
+            shared_bytes: of_all.saturating_sub(kept),
+            others_bytes: of_all.saturating_sub(own),
             limit_bytes: self.shares.memtables_bytes,
             sealed,
             merged_bytes,
@@ -277,9 +280,10 @@ impl Store {
 pub struct Pressure {
     /// Bytes of all memtables that are not absorbed yet.
     pub memtables_bytes: usize,
-    /// Bytes of all memtables of all databases that share the budget, those included that wait to be freed.
+    /// Bytes of all memtables of all databases that share the budget, those included that wait to be freed; without
+    /// what this one's open readers alone keep, up to half of the pool's share.
     pub shared_bytes: usize,
-    /// Of those, what other databases hold.
+    /// What other databases hold of them.
     pub others_bytes: usize,
     /// Their share of the memory.
     pub limit_bytes: usize,
