@@ -88,11 +88,6 @@ impl<'a> Reader<'a> {
     }
 
     fn long_varint(&mut self) -> Option<u64> {
-        // Most have two bytes.
-        if let [first, second @ 1..0x80, tail @ ..] = self.rest {
-            self.rest = tail;
-            return Some(u64::from(first & 0x7f) | u64::from(*second) << 7);
-        }
         let mut value = 0u64;
         for (index, &byte) in self.rest.iter().take(10).enumerate() {
             let bits = u64::from(byte & 0x7f);

@@ -237,11 +237,7 @@ fn pass_over(reader: &mut Reader<'_>, kind: ColumnType) -> Option<()> {
     match kind {
         ColumnType::Any => None,
         ColumnType::Text | ColumnType::Json | ColumnType::Bytes => reader.bytes().map(drop),
-        ColumnType::Int | ColumnType::Timestamp | ColumnType::UInt => {
-            // Of a varint's bytes, ten at most, the last alone has no highest bit.
-            let last = reader.rest().iter().take(10).position(|byte| *byte < 0x80)?;
-            reader.take(last + 1).map(drop)
-        }
+        ColumnType::Int | ColumnType::Timestamp | ColumnType::UInt => reader.varint().map(drop),
         ColumnType::Float => reader.take(8).map(drop),
         ColumnType::Bool => reader.take(1).map(drop),
         ColumnType::Uuid => reader.take(16).map(drop),

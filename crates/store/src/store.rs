@@ -230,8 +230,8 @@ impl Store {
         let log_bytes = self.log.end().lsn.0.saturating_sub(self.replay_from.load(Ordering::SeqCst));
         let (of_all, own) =
             (self.account.budget().held_as(Holder::Memtables), self.account.held().of(Holder::Memtables));
-        // What only open readers keep is no debt, and cannot be merged away: it takes the pool's room, as far as half of
-        // that goes, and not the writers'.
+        // What only open readers keep is no debt, and cannot be merged away: it takes the pool's room, as far as half
+        // of that goes, and not the writers'.
         let kept = own.saturating_sub(memtables_bytes).min(self.shares.pool_bytes / 2);
         Pressure {
             memtables_bytes,
