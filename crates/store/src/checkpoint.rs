@@ -281,11 +281,16 @@ impl Store {
 
     pub(crate) fn free_unneeded(&self) {
         self.expire_readers();
-        let forgotten = self.prune_history(&mut lock(&self.committer));
-        drop(forgotten);
-        let read = self.views.reclaim(&self.slots);
+        let read = self.free_memtables();
         let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
         lock(&self.space).release(noted.min(self.pins.oldest()), &read);
+    }
+
+    /// The part of it that is memory: old views and conflict history. Answers which checkpoints are still read.
+    fn free_memtables(&self) -> Vec<CheckpointNo> {
+        let forgotten = self.prune_history(&mut lock(&self.committer));
+        drop(forgotten);
+        self.views.reclaim(&self.slots)
     }
 }
 
@@ -369,6 +374,7 @@ impl Checkpoint<'_> {
                 self.switch();
                 // Their memory is what writers may be waiting for: the note's flush can take as long as the data's.
                 self.sealed.clear();
+                store.free_memtables();
             }
             Step::Note => self.note()?,
             Step::Free => {

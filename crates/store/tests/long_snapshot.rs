@@ -1,8 +1,11 @@
-//! What a snapshot keeps of the data file: what it sees, once, however much is written while it is open.
+//! What a snapshot keeps: of the data file what it sees, once, however much is written while it is open; and of the
+//! memory what is not the writers'.
 
 use base::Result;
+use base::budget::Holder;
 use io::{Dir, MemDir};
 use std::sync::Arc;
+use store::checkpoint::Step;
 use store::{Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
 
 const RECORDS: u32 = 3000;
@@ -63,4 +66,52 @@ fn pages_that_came_and_went_while_it_is_open_are_used_again() -> Result<()> {
     let stats = store.stats()?;
     assert!(stats.data_retired_bytes < live / 4, "{stats:?}");
     check(&store.snapshot()?, &table, 39)
+}
+
+/// What memtables hold of the budget, by the books.
+fn held(store: &Store) -> Result<usize> {
+    Ok(store.stats()?.memory.held.of(Holder::Memtables))
+}
+
+#[test]
+fn memtables_come_back_at_the_switch_and_what_it_keeps_is_no_debt() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let options = Options { page_bytes: Some(4096), memory_bytes: 8 << 20, ..Options::default() };
+    let store = store::open_or_create(dir, &options)?;
+    let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
+    let table = tx.create_table("t", WantedLayout::BTree)?;
+    store.acknowledge(tx.apply()?)?;
+    let fill = || {
+        (0..500_u32).try_for_each(|key| {
+            let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
+            tx.put(&table, &key.to_be_bytes(), &[7; 1000])?;
+            store.acknowledge(tx.apply()?).map(drop)
+        })
+    };
+    let merge = || -> Result<()> {
+        let mut checkpoint = store.begin_checkpoint()?.expect("there is something to merge");
+        let before = held(&store)?;
+        while checkpoint.next_step() <= Step::Switch {
+            assert!(held(&store)? > 500_000, "it reads what it merges");
+            checkpoint.step()?;
+        }
+        // Nothing is noted and nothing freed yet: the flush of the note may take long.
+        assert_eq!(checkpoint.next_step(), Step::Note);
+        let kept = store.readers()?.iter().map(|reader| reader.memory_bytes as usize).sum::<usize>();
+        assert!(held(&store)? < before - 500_000 + kept, "{} of {before}, {kept} kept", held(&store)?);
+        checkpoint.finish()
+    };
+    fill()?;
+    merge()?;
+    let snapshot = store.snapshot()?;
+    fill()?;
+    merge()?;
+    let kept = store.readers()?[0].memory_bytes;
+    assert!(kept > 500_000 && held(&store)? as u64 > kept, "{kept}");
+    assert!(store.pressure().shared_bytes < 100_000, "{:?}", store.pressure());
+    drop(snapshot);
+    store.reclaim();
+    // What is paid in advance for the next commits is less than half of a memtable.
+    assert!(held(&store)? < 300_000, "{}", held(&store)?);
+    Ok(())
 }
