@@ -95,17 +95,7 @@ fn groups(snapshot: &Snapshot, table: &DynamicTable, see: &mut dyn FnMut(i64)) -
             return Ok(());
         }
         for row in 0..batch.len() {
-            let mut town = None;
-            scan.visit(
-                &batch,
-                row,
-                |place| place == 2,
-                |place, value| {
-                    if place == 2 {
-                        town = integer(&value).ok();
-                    }
-                },
-            )?;
+            let town = integer(&scan.value(&mut batch, row, 2)?).ok();
             match &mut group {
                 Some((own, count)) if *own == town => *count += 1,
                 other => {
