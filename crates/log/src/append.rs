@@ -50,9 +50,9 @@ pub(crate) struct Appender {
     pub link: u64,
     /// Files of ended segments that were not synced since, oldest first.
     pub unsynced: Vec<Arc<dyn File>>,
-    /// Mappings of ended segments, for [`Log::prepare_next`] to drop: unmapping a file that is being flushed takes the
-    /// kernel up to 10 ms.
-    pub ended: Vec<Arc<dyn LogMap>>,
+    /// The mapping of the last segment that ended, for [`Log::prepare_next`] to drop: unmapping a file that is being
+    /// flushed takes the kernel up to 10 ms. One alone, as it counts as the process's memory.
+    pub ended: Option<Arc<dyn LogMap>>,
     pub stop: Option<Stop>,
     /// Set while the log ends in the closing block with which it was found: that block, to be written again with
     /// the first append. The sync that should have made it durable may have failed, and a page cache that forgot it
@@ -80,7 +80,7 @@ impl Appender {
             end,
             link,
             unsynced: Vec::new(),
-            ended: Vec::new(),
+            ended: None,
             stop: None,
             reopened,
             buffer: Vec::new(),
@@ -143,9 +143,9 @@ impl Appender {
         self.end = next.header.first_lsn;
         self.link = next.header.checksum();
         let Segment { header, file, map } = std::mem::replace(&mut self.segment, next);
+        self.ended = map;
         self.older.push_back(header);
         self.unsynced.push(file);
-        self.ended.extend(map);
         Ok(())
     }
 

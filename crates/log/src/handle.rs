@@ -175,7 +175,7 @@ impl Log {
     }
 
     /// Makes the next segment ready if the current one is more than half full, so that no append has to; says
-    /// whether it did. Lets go of what ended ones were mapped to. For a background thread: appends go on meanwhile.
+    /// whether it did. Lets go of what the last one was mapped to. For a background thread: appends go on meanwhile.
     /// Where segments have grown as long as they may, much is written, and if they are short all the same, two are
     /// ready always: a flush may take longer than filling one.
     ///
@@ -190,7 +190,7 @@ impl Log {
             let is_short = header.len_bytes <= LEAST_LIMIT_BYTES;
             let wanted = if is_longest && is_short { READY_SEGMENTS } else { usize::from(half_full) };
             let is_due = appender.next.len() < wanted && appender.stop.is_none();
-            (is_due, std::mem::take(&mut appender.ended))
+            (is_due, appender.ended.take())
         };
         drop(ended);
         if is_due { self.prepare(0, true) } else { Ok(false) }

@@ -230,9 +230,9 @@ impl Store {
         let log_bytes = self.log.end().lsn.0.saturating_sub(self.replay_from.load(Ordering::SeqCst));
         let (of_all, own) =
             (self.account.budget().held_as(Holder::Memtables), self.account.held().of(Holder::Memtables));
-        // What only open readers keep is no debt, and cannot be merged away: it takes the pool's room, as far as half
-        // of that goes, and not the writers'.
-        let kept = own.saturating_sub(memtables_bytes).min(self.shares.pool_bytes / 2);
+        // What only open readers keep is no debt, and cannot be merged away: up to a memtable of it takes the pool's
+        // room, and not the writers'. More would expire readers that slower writers leave alone.
+        let kept = own.saturating_sub(memtables_bytes).min(self.shares.seal_bytes);
         Pressure {
             memtables_bytes,
             shared_bytes: of_all.saturating_sub(kept),
@@ -281,7 +281,7 @@ pub struct Pressure {
     /// Bytes of all memtables that are not absorbed yet.
     pub memtables_bytes: usize,
     /// Bytes of all memtables of all databases that share the budget, those included that wait to be freed; without
-    /// what this one's open readers alone keep, up to half of the pool's share.
+    /// what this one's open readers alone keep, up to one memtable.
     pub shared_bytes: usize,
     /// What other databases hold of them.
     pub others_bytes: usize,
