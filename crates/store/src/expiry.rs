@@ -98,6 +98,11 @@ impl Expiry {
         }
     }
 
+    /// What a reader may keep of memtables that the newest view can do without, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
     /// The time as it was told last, in milliseconds.
     #[inline]
     pub fn now_ms(&self) -> u64 {

@@ -230,9 +230,10 @@ impl Store {
         let log_bytes = self.log.end().lsn.0.saturating_sub(self.replay_from.load(Ordering::SeqCst));
         let (of_all, own) =
             (self.account.budget().held_as(Holder::Memtables), self.account.held().of(Holder::Memtables));
-        // What only open readers keep is no debt, and cannot be merged away: up to a memtable of it takes the pool's
-        // room, and not the writers'. More would expire readers that slower writers leave alone.
-        let kept = own.saturating_sub(memtables_bytes).min(self.shares.seal_bytes);
+        // What only open readers keep is no debt, and cannot be merged away. What they may keep beyond the writers'
+        // share takes the pool's room; excusing more would expire readers that slower writers leave alone.
+        let excused = self.expiry.memory_bytes().saturating_sub(self.shares.memtables_bytes);
+        let kept = own.saturating_sub(memtables_bytes).min(excused);
         Pressure {
             memtables_bytes,
             shared_bytes: of_all.saturating_sub(kept),
