@@ -7,7 +7,7 @@ use crate::remote::Remote;
 use crate::{text, watch};
 use clap::Args;
 use indicatif::ProgressBar;
-use pando::{CheckReport, DelayCause, Holder, Layout, Stats};
+use pando::{CheckReport, Layout};
 use serde_json::{Map, Value};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -197,7 +197,8 @@ pub fn stats(args: &StatsArgs) -> Outcome {
         return Err(Failure::Usage(message.to_owned()));
     }
     let db = args.database.open()?;
-    let fields = stats_fields(&db.stats()?).map(|(name, value)| (name, Cell::Number(value)));
+    let numbers = db.stats()?.numbers();
+    let fields: Vec<_> = numbers.iter().map(|(name, value)| (&name[..], Cell::Number(*value))).collect();
     output::write_record(args.format.format(), &fields)
 }
 
@@ -271,70 +272,6 @@ pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
     let db = args.write.builder().open(&args.dir)?;
     db.checkpoint()?;
     Ok(db.close()?)
-}
-
-/// The counters worth a line, in the order of the layers.
-pub fn stats_fields(stats: &Stats) -> [(&'static str, u64); 54] {
-    let held = |holder| stats.memory.held.of(holder) as u64;
-    let pacing = &stats.pacing;
-    let debt = |cause: DelayCause| pacing.debt_permille[cause as usize];
-    let delays = |cause: DelayCause| pacing.delays[cause as usize];
-    [
-        ("page_bytes", stats.page_bytes),
-        ("last_commit", stats.last_commit),
-        ("commits", stats.commits),
-        ("conflicts", stats.conflicts),
-        ("gets", stats.gets),
-        ("scans", stats.scans),
-        ("cursor_moves", stats.cursor_moves),
-        ("writes", stats.writes),
-        ("checkpoint", stats.checkpoint),
-        ("checkpoints", stats.checkpoints),
-        ("absorbed_records", stats.absorbed_records),
-        ("memtable_bytes", stats.memtable_bytes),
-        ("sealed_memtables", stats.sealed_memtables),
-        ("stacked_runs", stats.stacked_runs),
-        ("compacted_bytes", stats.compacted_bytes),
-        ("pool_bytes", stats.pool_bytes),
-        ("pool_faults", stats.pool_faults),
-        ("pool_evictions", stats.pool_evictions),
-        ("log_appends", stats.log_appends),
-        ("log_appended_bytes", stats.log_appended_bytes),
-        ("log_flushes", stats.log_flushes),
-        ("log_file_bytes", stats.log_file_bytes),
-        ("data_file_bytes", stats.data_file_bytes),
-        ("data_used_bytes", stats.data_used_bytes),
-        ("data_retired_bytes", stats.data_retired_bytes),
-        ("data_hole_bytes", stats.data_hole_bytes),
-        ("memory_limit_bytes", stats.memory.limit_bytes),
-        ("memory_used_bytes", stats.memory.used_bytes),
-        ("memory_peak_bytes", stats.memory.peak_bytes),
-        ("memory_databases", stats.memory.databases),
-        ("memory_pool_bytes", held(Holder::Pool)),
-        ("memory_memtables_bytes", held(Holder::Memtables)),
-        ("memory_write_sets_bytes", held(Holder::WriteSets)),
-        ("memory_checkpoint_bytes", held(Holder::Checkpoint)),
-        ("memory_recovery_bytes", held(Holder::Recovery)),
-        ("memory_log_bytes", held(Holder::Log)),
-        ("unabsorbed_log_bytes", pacing.unabsorbed_log_bytes),
-        ("unabsorbed_records", pacing.unabsorbed_records),
-        ("absorbed_bytes_per_s", pacing.absorbed_bytes_per_s),
-        ("debt_memtables_permille", debt(DelayCause::Memtables)),
-        ("debt_log_permille", debt(DelayCause::Log)),
-        ("debt_budget_permille", debt(DelayCause::Budget)),
-        ("delays_memtables", delays(DelayCause::Memtables).count),
-        ("delays_memtables_ns", delays(DelayCause::Memtables).total_ns),
-        ("delays_log", delays(DelayCause::Log).count),
-        ("delays_log_ns", delays(DelayCause::Log).total_ns),
-        ("delays_budget", delays(DelayCause::Budget).count),
-        ("delays_budget_ns", delays(DelayCause::Budget).total_ns),
-        ("page_splits", stats.edits.splits),
-        ("page_merges", stats.edits.merges),
-        ("page_borrows", stats.edits.borrows),
-        ("page_compactions", stats.edits.compactions),
-        ("page_allocator_failures", stats.edits.allocator_failures),
-        ("page_key_decodes", stats.edits.key_decodes),
-    ]
 }
 
 /// What a check found.

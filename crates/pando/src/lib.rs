@@ -64,6 +64,7 @@ pub use snapshot::Snapshot;
 pub use store::WantedLayout as Layout;
 pub use store::advice::{Advice, Costs, Operations};
 pub use store::check::{Findings as CheckFindings, Report as CheckReport};
+pub use store::figures::Figure;
 pub use store::memory::MemoryStats;
 pub use store::pacing::{Cause as DelayCause, Delays, PacingStats};
 pub use store::stats::{Stats, TableStats, Waits};

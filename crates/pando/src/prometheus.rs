@@ -8,6 +8,7 @@ use base::budget::Holder;
 use base::latency;
 use base::{ErrorKind, Result};
 use std::fmt::{Display, Write as _};
+use store::figures::Figure;
 use store::pacing::Cause;
 use store::stats::{Stats, TableStats};
 
@@ -65,7 +66,7 @@ struct Page {
 }
 
 struct Family {
-    name: &'static str,
+    name: String,
     head: String,
     samples: String,
 }
@@ -73,8 +74,8 @@ struct Family {
 impl Page {
     fn database(&mut self, db: &Database) -> Result<()> {
         let (stats, tables) = (db.stats()?, db.table_stats()?);
-        self.counters(&stats);
-        self.sizes(&stats);
+        self.figures(&stats);
+        self.memory(&stats);
         self.waits(&stats);
         self.pacing(&stats);
         self.tables(&tables);
@@ -85,11 +86,11 @@ impl Page {
         self.families.iter().flat_map(|family| [&family.head[..], &family.samples]).collect()
     }
 
-    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
         let known = self.families.iter().position(|family| family.name == name);
         self.current = known.unwrap_or_else(|| {
             let head = format!("# HELP pando_{name} {help}\n# TYPE pando_{name} {kind}\n");
-            self.families.push(Family { name, head, samples: String::new() });
+            self.families.push(Family { name: name.to_owned(), head, samples: String::new() });
             self.families.len() - 1
         });
     }
@@ -109,66 +110,20 @@ impl Page {
         };
     }
 
-    fn counter(&mut self, name: &'static str, help: &str, value: u64) {
-        self.family(name, "counter", help);
-        self.sample(name, None, value);
+    /// What has no labels of its own.
+    fn figures(&mut self, stats: &Stats) {
+        for Figure { name, is_count, meaning, value, .. } in stats.figures() {
+            let (name, kind) =
+                if is_count { (format!("{name}_total"), "counter") } else { (name.to_owned(), "gauge") };
+            self.family(&name, kind, meaning);
+            self.sample(&name, None, value);
+        }
     }
 
-    fn gauge(&mut self, name: &'static str, help: &str, value: u64) {
-        self.family(name, "gauge", help);
-        self.sample(name, None, value);
-    }
-
-    fn counters(&mut self, stats: &Stats) {
-        self.counter("commits_total", "Commits that wrote something.", stats.commits);
-        self.counter("conflicts_total", "Transactions refused because of another's commit.", stats.conflicts);
-        self.counter("gets_total", "Keys that were looked up.", stats.gets);
-        self.counter("scans_total", "Cursors that were closed.", stats.scans);
-        self.counter("cursor_moves_total", "Times that cursors moved.", stats.cursor_moves);
-        self.counter("writes_total", "Puts, deletes and range deletes committed.", stats.writes);
-        self.counter("checkpoints_total", "Checkpoints made.", stats.checkpoints);
-        self.counter("seals_total", "Memtables sealed.", stats.seals);
-        self.counter("absorbed_records_total", "Records merged by checkpoints.", stats.absorbed_records);
-        self.counter("spills_total", "Spills of transactions that did not fit memory.", stats.spills);
-        self.counter("expired_readers_total", "Readers that expired.", stats.expired_readers);
-        self.counter("pool_faults_total", "Pages read from disk.", stats.pool_faults);
-        self.counter("pool_evictions_total", "Pages that left the pool.", stats.pool_evictions);
-        self.counter("log_appends_total", "Blocks appended to the log.", stats.log_appends);
-        self.counter("log_appended_bytes_total", "Bytes appended to the log.", stats.log_appended_bytes);
-        self.counter("log_flushes_total", "Flushes of the log.", stats.log_flushes);
-        self.counter("log_flushes_asked_total", "Calls that waited for a flush.", stats.log_flushes_asked);
-        let edits = &stats.edits;
-        self.counter("page_splits_total", "Pages split.", edits.splits);
-        self.counter("page_merges_total", "Pages merged.", edits.merges);
-        self.counter("page_compactions_total", "Pages compacted in place.", edits.compactions);
-        self.counter(
-            "page_allocator_failures_total",
-            "Inserts that met scattered room.",
-            edits.allocator_failures,
-        );
-    }
-
-    fn sizes(&mut self, stats: &Stats) {
-        self.gauge("last_commit", "The number of the last commit.", stats.last_commit);
-        self.gauge("visible_commit", "The last commit that every reader sees.", stats.visible_commit);
-        self.gauge("checkpoint", "The last checkpoint's number.", stats.checkpoint);
-        self.gauge("readers", "Snapshots and transactions that are open.", stats.readers);
-        self.gauge("views", "Views kept for readers, the current one included.", stats.views);
-        self.gauge("sealed_memtables", "Memtables that wait for a checkpoint.", stats.sealed_memtables);
-        self.gauge("attached_runs", "Spilled runs that wait for a checkpoint.", stats.attached_runs);
-        self.gauge("log_file_bytes", "Bytes of the log's files.", stats.log_file_bytes);
-        self.gauge("data_file_bytes", "Bytes of the data file.", stats.data_file_bytes);
-        self.gauge("data_used_bytes", "Bytes of the data file in use.", stats.data_used_bytes);
-        self.gauge("data_retired_bytes", "Bytes that wait for readers to end.", stats.data_retired_bytes);
-        self.gauge("data_hole_bytes", "Free bytes that take no room on the disk.", stats.data_hole_bytes);
-        let memory = &stats.memory;
-        self.gauge("memory_limit_bytes", "The memory budget.", memory.limit_bytes);
-        self.gauge("memory_used_bytes", "Memory used of the budget.", memory.used_bytes);
-        self.gauge("memory_peak_bytes", "The most that was ever used.", memory.peak_bytes);
+    fn memory(&mut self, stats: &Stats) {
         self.family("memory_held_bytes", "gauge", "Memory of this database, by holder.");
         for holder in Holder::ALL {
-            let name = format!("{holder:?}").to_lowercase();
-            self.sample("memory_held_bytes", Some(("holder", &name)), memory.held.of(holder));
+            self.sample("memory_held_bytes", Some(("holder", holder.name())), stats.memory.held.of(holder));
         }
     }
 
@@ -195,22 +150,15 @@ impl Page {
 
     fn pacing(&mut self, stats: &Stats) {
         let pacing = &stats.pacing;
-        self.gauge("unabsorbed_log_bytes", "Log that a recovery would replay.", pacing.unabsorbed_log_bytes);
-        self.gauge("unabsorbed_records", "Records in it.", pacing.unabsorbed_records);
-        self.gauge(
-            "absorbed_bytes_per_second",
-            "How fast memtables are merged.",
-            pacing.absorbed_bytes_per_s,
-        );
-        let causes = [(Cause::Memtables, "memtables"), (Cause::Log, "log"), (Cause::Budget, "budget")];
         self.family("debt_ratio", "gauge", "Merge debt as a part of its ceiling, by what is filling up.");
-        for (cause, name) in causes {
+        for cause in Cause::ALL {
             let ratio = pacing.debt_permille[cause as usize] as f64 / 1000.0;
-            self.sample("debt_ratio", Some(("cause", name)), ratio);
+            self.sample("debt_ratio", Some(("cause", cause.name())), ratio);
         }
         self.family("delays_total", "counter", "Writers slowed because of debt.");
-        for (cause, name) in causes {
-            self.sample("delays_total", Some(("cause", name)), pacing.delays[cause as usize].count);
+        for cause in Cause::ALL {
+            let delays = pacing.delays[cause as usize].count;
+            self.sample("delays_total", Some(("cause", cause.name())), delays);
         }
     }
 

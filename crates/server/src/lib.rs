@@ -43,7 +43,6 @@ mod receive;
 mod records;
 mod serve;
 mod slow;
-mod stats;
 mod target;
 mod trace;
 mod transactions;

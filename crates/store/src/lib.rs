@@ -38,6 +38,7 @@ mod claims;
 pub mod commit;
 pub mod expiry;
 mod explain;
+pub mod figures;
 mod gathered;
 mod handle;
 pub mod large;

@@ -38,6 +38,15 @@ impl Cause {
     pub const COUNT: usize = 3;
     /// All, as they are numbered.
     pub const ALL: [Cause; Cause::COUNT] = [Cause::Memtables, Cause::Log, Cause::Budget];
+
+    /// One word for lists: `memtables`, `log`, `budget`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Memtables => "memtables",
+            Cause::Log => "log",
+            Cause::Budget => "budget",
+        }
+    }
 }
 
 /// Below this debt nobody is slowed, in thousandths.

@@ -69,5 +69,5 @@ pub fn check(found: &CheckReport, elapsed: Duration, stats: &Stats) -> Outcome {
 
 /// Everything that the engine counts.
 pub fn counters(stats: &Stats) -> Outcome {
-    inspect::stats_fields(stats).into_iter().try_for_each(|(name, value)| number(name, value))
+    stats.numbers().into_iter().try_for_each(|(name, value)| number(&name, value))
 }

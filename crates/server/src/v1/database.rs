@@ -5,8 +5,8 @@ use super::{Shared, database as opened, done, json, json_body, place, split};
 use crate::handoff::hand_off;
 use crate::problem::{Answer, Problem};
 use crate::receive::RequestBody;
-use crate::stats;
 use axum::http::{Method, Request, StatusCode};
+use pando::Stats;
 use serde::Deserialize;
 use serde_json::{Value, json as object};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
         Method::GET => {
             let open = opened(&app, &name).await?;
             let described = hand_off(move || {
-                let (tables, stats) = (list(&open.db)?, stats::to_json(&open.db.stats()?));
+                let (tables, stats) = (list(&open.db)?, numbers(&open.db.stats()?));
                 Ok(object!({ "name": name, "tables": tables, "stats": stats }))
             });
             Ok(json(StatusCode::OK, &described.await?))
@@ -91,9 +91,14 @@ pub async fn options(axum::extract::State(app): Shared, request: Request<Request
     .await
 }
 
+/// Counts and sizes by name, as an object.
+fn numbers(stats: &Stats) -> Value {
+    Value::Object(stats.numbers().into_iter().map(|(name, value)| (name, value.into())).collect())
+}
+
 /// GET: counts and sizes.
 pub async fn stats(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    look(app, request, |db| Ok(stats::to_json(&db.stats()?))).await
+    look(app, request, |db| Ok(numbers(&db.stats()?))).await
 }
 
 /// GET: open snapshots and transactions.
