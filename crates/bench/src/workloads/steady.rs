@@ -8,7 +8,8 @@
 //!   the log, the debt, and the time for which puts were slowed.
 //! * `own_*_ns` is a put's time less what its thread stood ready to run while others had the processors, as the kernel
 //!   counts it: on a quiet machine the same as `*_ns`. Read for puts of 50 us and more alone.
-//!
+//! * `bystander_*` is how late a thread wakes that does nothing but sleep for a millisecond at a time: what the
+//!   machine and its other guests do to anybody. A put that takes longer than the latest of these is the engine's.
 //! * `CAUSE_waits` and the like tell which of the engine's own waits the slow puts were in; what none of them explains
 //!   is the processor's or the kernel's.
 //!
@@ -38,6 +39,8 @@ const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 100;
 /// What a process may take beside its budget.
 const SLACK_BYTES: u64 = 32 << 20;
+/// What the bystander sleeps for at once, as the engine's writers do at most.
+const BYSTANDER_NAP: Duration = Duration::from_millis(1);
 /// How closely two means of the debt can be compared, in thousandths of its ceiling.
 const DEBT_SLACK_PERMILLE: f64 = 50.0;
 /// Fewer seconds than this say nothing about the debt.
@@ -62,11 +65,13 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     let mut meter = Meter::start(Some(&bed.db))?;
     let mut writer = Writer::new(&bed.db, &table, records, settings.seed);
     let stop = AtomicBool::new(false);
-    let (written, samples) = thread::scope(|scope| {
+    let (written, samples, late) = thread::scope(|scope| {
         let sampler = scope.spawn(|| sample(&bed, &stop));
+        let bystander = scope.spawn(|| stand_by(&stop));
         let written = writer.write(time, &mut latest);
         stop.store(true, Ordering::SeqCst);
-        (written, sampler.join().expect("the sampler does not panic"))
+        let samples = sampler.join().expect("the sampler does not panic");
+        (written, samples, bystander.join().expect("nor does who sleeps"))
     });
     written?;
     let (samples, usage) = (samples?, meter.lap()?);
@@ -92,7 +97,10 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     let mut row = Row::new(NAME, "put", durability.name(), writer.puts, usage);
     row = percentiles(row, &writer.wall, ["p50_ns", "p99_ns", "p999_ns", "max_ns"]);
     row = percentiles(row, &writer.own, ["own_p50_ns", "own_p99_ns", "own_p999_ns", "own_max_ns"]);
+    let names = ["bystander_p50_ns", "bystander_p99_ns", "bystander_p999_ns", "bystander_max_ns"];
+    row = percentiles(row, &late, names);
     row = row
+        .with("bystander_over_10_ms", late.count_between(10_000_000, u64::MAX))
         .with("puts_over_10_ms", writer.wall.count_between(10_000_000, u64::MAX))
         .with("own_puts_over_10_ms", writer.own.count_between(10_000_000, u64::MAX))
         .with("ready_but_waiting_ns", writer.waited_ns)
@@ -237,6 +245,17 @@ fn sample(bed: &Bed, stop: &AtomicBool) -> Outcome<Vec<Sample>> {
         });
     }
     Ok(samples)
+}
+
+/// How late a thread wakes that sleeps and does nothing else.
+fn stand_by(stop: &AtomicBool) -> Histogram<u64> {
+    let mut late = latencies();
+    while !stop.load(Ordering::SeqCst) {
+        let began = Instant::now();
+        io::nap(BYSTANDER_NAP);
+        late.saturating_record(began.elapsed().saturating_sub(BYSTANDER_NAP).as_nanos() as u64);
+    }
+    late
 }
 
 /// The mean debt of the sixth of the run before its third, and of its last sixth, in thousandths.
