@@ -13,6 +13,7 @@ pub mod checksum;
 pub mod codec;
 pub mod error;
 pub mod explain;
+mod hook;
 pub mod ids;
 pub mod keys;
 pub mod large;

@@ -4,9 +4,8 @@
 //! A phase is something that happens seldom beside commits and reads, or waits for a disk anyway. While nobody listens
 //! its boundary costs one load; no clock is read.
 
+use crate::hook;
 use std::fmt;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the engine is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,34 +40,30 @@ impl fmt::Display for Phase {
 /// call the engine.
 pub type Hook = fn(Phase, &mut dyn FnMut());
 
-static HOOK: OnceLock<Hook> = OnceLock::new();
-static LISTENING: AtomicBool = AtomicBool::new(false);
+static HOOK: hook::Hook<Hook> = hook::Hook::new();
 
 /// Runs every phase of every thread within `hook` from now on. One hook per process: the first stays, and is what later
 /// calls switch on again. False if it is another one.
 pub fn listen(hook: Hook) -> bool {
-    let ours = std::ptr::fn_addr_eq(*HOOK.get_or_init(|| hook), hook);
-    if ours {
-        LISTENING.store(true, Ordering::SeqCst);
-    }
-    ours
+    HOOK.listen(hook)
 }
 
 /// The opposite of [`listen`]. A phase that began before may still end in it.
 pub fn ignore() {
-    LISTENING.store(false, Ordering::SeqCst);
+    HOOK.ignore();
 }
 
 /// Runs `work`, which is `phase`.
 #[inline]
 pub fn within<R>(phase: Phase, work: impl FnOnce() -> R) -> R {
-    // Relaxed: whether one phase more or less is seen orders nothing.
-    if LISTENING.load(Ordering::Relaxed) { observed(phase, work) } else { work() }
+    match HOOK.heard_by() {
+        Some(hook) => observed(hook, phase, work),
+        None => work(),
+    }
 }
 
 #[cold]
-fn observed<R>(phase: Phase, work: impl FnOnce() -> R) -> R {
-    let Some(hook) = HOOK.get() else { return work() };
+fn observed<R>(hook: Hook, phase: Phase, work: impl FnOnce() -> R) -> R {
     let (mut work, mut done) = (Some(work), None);
     hook(phase, &mut || done = work.take().map(|work| work()));
     match (done, work) {

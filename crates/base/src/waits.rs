@@ -4,44 +4,34 @@
 //! here, and what calls [`timed`] itself; a lock that is free costs nothing more. While nobody listens, a wait costs
 //! one load more, and no clock is read: simulations stay deterministic.
 
+use crate::hook;
 use crate::seams::Stopwatch;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Called on the thread that waited, as soon as it goes on: usually with the lock it waited for in its hands, so it
 /// must be short and must not take a lock of the engine.
 pub type Hook = fn(waited_ns: u64);
 
-static HOOK: OnceLock<Hook> = OnceLock::new();
-static LISTENING: AtomicBool = AtomicBool::new(false);
+static HOOK: hook::Hook<Hook> = hook::Hook::new();
 
 /// Hands every wait of every thread to `hook` from now on. One hook per process: the first stays, and is what later
 /// calls switch on again. False if it is another one.
 pub fn listen(hook: Hook) -> bool {
-    let ours = std::ptr::fn_addr_eq(*HOOK.get_or_init(|| hook), hook);
-    if ours {
-        LISTENING.store(true, Ordering::SeqCst);
-    }
-    ours
+    HOOK.listen(hook)
 }
 
 /// The opposite of [`listen`]. A wait that began before may still be handed over.
 pub fn ignore() {
-    LISTENING.store(false, Ordering::SeqCst);
+    HOOK.ignore();
 }
 
 /// Runs `wait`, which holds up an operation of its caller, and tells the hook how long it took.
 #[cold]
 #[inline(never)]
 pub fn timed<R>(wait: impl FnOnce() -> R) -> R {
-    if !LISTENING.load(Ordering::SeqCst) {
-        return wait();
-    }
+    let Some(hook) = HOOK.heard_by() else { return wait() };
     let began = Stopwatch::start();
     let result = wait();
-    if let Some(hook) = HOOK.get() {
-        hook(began.elapsed_ns());
-    }
+    hook(began.elapsed_ns());
     result
 }
 
