@@ -111,6 +111,37 @@ fn a_transaction_of_many_budgets_stays_inside_one() -> Result<()> {
 }
 
 #[test]
+fn what_a_transaction_reads_is_bounded_and_still_conflicts() -> Result<()> {
+    let db = Database::builder().memory_bytes(8 * MIB).in_memory()?;
+    let table = db.table("t")?;
+    let key = |n: u64| [&b"read/"[..], &n.to_be_bytes(), &[b'x'; 900]].concat();
+    let held = || db.stats().map(|stats| stats.memory.held.of(Holder::WriteSets));
+    let reader = || -> Result<_> {
+        let mut tx = db.begin()?;
+        for n in 0..20_000 {
+            if n % 2 == 0 {
+                assert_eq!(tx.get(&table, &key(n))?, None);
+            } else {
+                assert_eq!(tx.range(&table, key(n)..key(n + 1))?.count(), 0);
+            }
+        }
+        // Twenty megabytes of keys in what a transaction may note: a quarter of its writes' share.
+        assert!((1..=8 * MIB / 16 / 4).contains(&held()?), "{}", held()?);
+        tx.put(&table, b"written", b"")?;
+        Ok(tx)
+    };
+    for (other, conflicts) in [(key(7_000), true), (key(19_999), true), (b"elsewhere".to_vec(), false)] {
+        let tx = reader()?;
+        db.put(&table, &other, b"")?;
+        let committed = tx.commit();
+        assert_eq!(committed.is_err_and(|error| error.kind() == ErrorKind::Conflict), conflicts, "{other:?}");
+        db.delete(&table, &other)?;
+    }
+    assert_eq!(held()?, 0, "the transactions hold nothing any more");
+    Ok(())
+}
+
+#[test]
 fn memtables_of_idle_databases_make_room() -> Result<()> {
     let budget = Budget::new(6 * MIB);
     let idle: Vec<_> = (0..3).map(|_| open(&budget, 4096)).collect::<Result<_>>()?;

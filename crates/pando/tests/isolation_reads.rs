@@ -324,6 +324,47 @@ fn writing_cursor_cases() -> Vec<Case> {
             beside: &["20", "25", "400", "50"],
         },
         Case {
+            name: "cursor_mut, sought, and on after the transaction was used",
+            work: |tx, t| {
+                let mut cursor = tx.cursor_mut(t, ..)?;
+                on(cursor.seek(b"35")?, "40");
+                cursor.transaction().put(t, b"85", b"")?;
+                on(cursor.next()?, "50");
+                Ok(())
+            },
+            reads: &["35", "40", "45", "50"],
+            writes: &["85"],
+            beside: &["30", "349", "500", "60"],
+        },
+        Case {
+            name: "cursor_mut, sought, and back after the transaction was used",
+            work: |tx, t| {
+                let mut cursor = tx.cursor_mut(t, ..)?;
+                on(cursor.seek(b"65")?, "70");
+                cursor.transaction();
+                on(cursor.prev()?, "60");
+                Ok(())
+            },
+            reads: &["60", "65", "69", "70"],
+            beside: &["50", "59", "700", "80"],
+            ..NONE
+        },
+        Case {
+            name: "cursor_mut within another",
+            work: |tx, t| {
+                let mut cursor = tx.cursor_mut(t, ..)?;
+                on(cursor.next()?, "10");
+                let mut inner = cursor.transaction().cursor_mut(t, Span::from("50"..))?;
+                on(inner.next()?, "50");
+                on(cursor.next()?, "20");
+                on(cursor.next()?, "30");
+                Ok(())
+            },
+            reads: &["05", "10", "15", "20", "25", "30", "50"],
+            beside: &["300", "40", "49", "500", "60"],
+            ..NONE
+        },
+        Case {
             name: "cursor_mut, deleting a span to its end",
             work: |tx, t| {
                 let mut cursor = tx.cursor_mut(t, Span::from("25".."45"))?;

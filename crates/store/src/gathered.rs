@@ -4,11 +4,11 @@
 //! are boxed: a transaction is moved several times from its beginning to its end.
 
 use crate::handle::Table;
+use crate::paid_reads::PaidReads;
 use crate::ttl::Reading;
 use crate::write_set::WriteSet;
 use base::TableId;
 use std::cell::RefCell;
-use txn::ReadSet;
 
 /// Emptied ones that a thread keeps.
 const KEPT: usize = 4;
@@ -36,9 +36,8 @@ pub(crate) struct Admitted {
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub writes: WriteSet,
-    /// In a cell, as are the tables: reading records, and needs no exclusive borrow of the transaction.
-    pub reads: RefCell<ReadSet>,
-    /// Tables that were used, each once. Few: searched linearly.
+    pub reads: PaidReads,
+    /// Tables that were used, each once. Few: searched linearly. In a cell, for the same reason as the reads.
     pub tables: RefCell<Vec<(Table, Admitted)>>,
     /// The commit record.
     pub record: Vec<u8>,
@@ -56,7 +55,7 @@ impl Gathered {
     /// Empties it and keeps it.
     pub fn keep(mut self: Box<Self>) {
         self.writes.clear();
-        self.reads.get_mut().clear();
+        self.reads.clear();
         self.tables.get_mut().clear();
         self.record.clear();
         self.record.shrink_to(KEPT_RECORD_BYTES);

@@ -49,6 +49,7 @@ pub mod memory;
 pub mod merge;
 pub mod options;
 pub mod pacing;
+mod paid_reads;
 pub mod pinned;
 mod read_only;
 pub mod rebuild;

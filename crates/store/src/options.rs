@@ -109,6 +109,11 @@ impl Shares {
         self.seal_bytes - self.seal_bytes / 64
     }
 
+    /// What a transaction may note of what it has read, until neighbours are joined.
+    pub fn read_set_bytes(&self) -> usize {
+        self.write_set_bytes / 4
+    }
+
     /// What is written at once of a run.
     pub fn spill_buffer_bytes(&self) -> usize {
         (self.write_set_bytes / 4).min(1 << 20)

@@ -3,8 +3,10 @@
 use crate::gathered::Admitted;
 use crate::merge::layers::MemtableLayer;
 use crate::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
+use crate::paid_reads::PaidReads;
 use crate::snapshot::Snapshot;
 use crate::spill::Spills;
+use crate::store::Store;
 use crate::ttl::Reading;
 use crate::value_reader::{Located, ValueReader};
 use crate::write_set::WriteSet;
@@ -12,10 +14,9 @@ use base::slots::{Aside, Reader};
 use base::{PagePtr, Result, TableId, keys};
 use memtable::Memtable;
 use page::Value;
-use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
-use txn::{RangeToken, ReadSet};
+use txn::RangeToken;
 
 /// A range of keys, from `start` on and below `end`. Made from any range of byte strings, or from a prefix.
 ///
@@ -126,11 +127,29 @@ enum Place {
 }
 
 /// Reports what a transaction's cursor passes.
-#[derive(Clone, Copy)]
 struct Track<'a> {
-    reads: &'a RefCell<ReadSet>,
+    reads: &'a PaidReads,
+    store: &'a Store,
     table: TableId,
     token: Option<RangeToken>,
+}
+
+impl Track<'_> {
+    /// What was passed so far is one range; what comes is another.
+    fn begin(&mut self, low: &[u8], high: Bound<&[u8]>) {
+        self.end();
+        self.token = Some(self.reads.range(self.store, self.table, low, high));
+    }
+
+    fn end(&mut self) {
+        self.token.take().into_iter().for_each(|token| self.reads.close(token));
+    }
+}
+
+impl Drop for Track<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 /// How often a cursor moved, counted when it is closed.
@@ -192,12 +211,13 @@ impl<'a> Cursor<'a> {
         snapshot: &'a Snapshot,
         writes: &'a WriteSet,
         spills: Option<&Spills>,
-        reads: Option<&'a RefCell<ReadSet>>,
+        reads: Option<&'a PaidReads>,
         Admitted { id: table, reading, .. }: Admitted,
         span: Span,
     ) -> Result<Self> {
         writes.sort(table);
-        let track = reads.map(|reads| Track { reads, table, token: None });
+        let store = snapshot.store();
+        let track = reads.map(|reads| Track { reads, store, table, token: None });
         let mut own: Vec<Upper<'a>> = writes.cursor(table).map(Upper::from).into_iter().collect();
         let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
         let spilled = spills.into_iter().flat_map(|spills| spills.of(table));
@@ -380,7 +400,7 @@ impl<'a> Cursor<'a> {
         let on = self.merged.seek(from);
         if let Some(track) = &mut self.track {
             // What lies between the old place and the new one was not read.
-            track.token = Some(track.reads.borrow_mut().range(track.table, from, Bound::Excluded(from)));
+            track.begin(from, Bound::Excluded(from));
         }
         self.arrive_forward(on, false)?;
         self.lend()
@@ -497,13 +517,12 @@ impl<'a> Cursor<'a> {
             Some((key, _)) if self.place == Place::On => Bound::Included(key),
             _ => self.span.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
         };
-        let mut reads = track.reads.borrow_mut();
         match track.token {
-            Some(token) => reads.extend_high(token, high),
-            None => track.token = Some(reads.range(track.table, &self.span.start, high)),
+            Some(token) => track.reads.extend_high(track.store, token, high),
+            None => track.begin(&self.span.start, high),
         }
         if let (true, Some(token)) = (fresh, track.token) {
-            reads.extend_low(token, &self.span.start);
+            track.reads.extend_low(track.store, token, &self.span.start);
         }
     }
 
@@ -514,13 +533,12 @@ impl<'a> Cursor<'a> {
             _ => &self.span.start,
         };
         let end = self.span.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut reads = track.reads.borrow_mut();
         match track.token {
-            Some(token) => reads.extend_low(token, low),
-            None => track.token = Some(reads.range(track.table, low, end)),
+            Some(token) => track.reads.extend_low(track.store, token, low),
+            None => track.begin(low, end),
         }
         if let (true, Some(token)) = (fresh, track.token) {
-            reads.extend_high(token, end);
+            track.reads.extend_high(track.store, token, end);
         }
     }
 }

@@ -9,7 +9,6 @@ use crate::transaction::Transaction;
 use base::Result;
 use std::collections::VecDeque;
 use std::ops::Bound;
-use txn::RangeToken;
 
 /// The first batch; each following one is twice as long, as a scan that goes on will go on.
 const FIRST_BATCH: usize = 4;
@@ -37,11 +36,13 @@ pub struct CursorMut<'a> {
     /// Stepped off the end that lies in the present direction.
     off: bool,
     ended: bool,
-    token: Option<RangeToken>,
+    /// Whether the transaction's open range is of this cursor.
+    tracks: bool,
 }
 
 impl<'a> CursorMut<'a> {
     pub(crate) fn new(tx: &'a mut Transaction, table: Table, span: Span) -> Self {
+        tx.end_range();
         CursorMut {
             tx,
             table,
@@ -53,7 +54,7 @@ impl<'a> CursorMut<'a> {
             at: None,
             off: false,
             ended: false,
-            token: None,
+            tracks: false,
         }
     }
 
@@ -78,7 +79,8 @@ impl<'a> CursorMut<'a> {
         self.turn(true);
         self.batch = FIRST_BATCH;
         let from = key.max(self.span.start()).to_vec();
-        self.token = self.tx.track_range(&self.table, &from, Bound::Excluded(&from));
+        self.tx.begin_range(&self.table, &from, Bound::Excluded(&from));
+        self.tracks = true;
         self.fetch(Bound::Included(&from))?;
         self.take()
     }
@@ -107,6 +109,9 @@ impl<'a> CursorMut<'a> {
     pub fn transaction(&mut self) -> &mut Transaction {
         self.ahead.clear();
         self.ended = false;
+        // Another cursor may take its place there.
+        self.tx.end_range();
+        self.tracks = false;
         self.tx
     }
 
@@ -164,17 +169,24 @@ impl<'a> CursorMut<'a> {
         self.current = self.ahead.pop_front();
         let key = self.current.as_ref().map(|(key, _)| &key[..]);
         let (start, end) = (self.span.start(), self.span.end().map_or(Bound::Unbounded, Bound::Excluded));
+        // A range that was ended goes on from where the cursor stood.
+        let (start, end) = match (&self.at, self.tracks) {
+            (Some(at), false) if self.forward => (&at[..], end),
+            (Some(at), false) => (start, Bound::Included(&at[..])),
+            _ => (start, end),
+        };
         let (low, high) = match (self.forward, key) {
             (true, Some(key)) => (start, Bound::Included(key)),
             (true, None) => (start, end),
             (false, Some(key)) => (key, end),
             (false, None) => (start, end),
         };
-        match self.token {
-            None => self.token = self.tx.track_range(&self.table, low, high),
-            Some(token) if self.forward => self.tx.extend_range_high(token, high),
-            Some(token) => self.tx.extend_range_low(token, low),
+        match (self.tracks, self.forward) {
+            (false, _) => self.tx.begin_range(&self.table, low, high),
+            (true, true) => self.tx.extend_range_high(high),
+            (true, false) => self.tx.extend_range_low(low),
         }
+        self.tracks = true;
         self.at = self.current.as_ref().map(|(key, _)| key.clone());
         self.off = self.at.is_none();
         Ok(self.current())

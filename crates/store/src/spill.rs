@@ -22,6 +22,7 @@
 
 use crate::attach::Attached;
 use crate::large::Unpublished;
+use crate::paid_reads::PaidReads;
 use crate::store::Store;
 use crate::ttl::Reading;
 use crate::write_set::{Own, Prior, Savepoint, WriteSet};
@@ -37,7 +38,6 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use txn::ReadSet;
 
 /// So many deltas of a size are merged into one.
 pub(crate) const MERGED: usize = 8;
@@ -210,7 +210,7 @@ impl Spills {
     /// Writes what `writes` holds of user tables to deltas, and empties it of that. See the module.
     ///
     /// Nothing has changed after an error.
-    pub fn spill(&mut self, reader: &Reader, writes: &mut WriteSet, reads: &mut ReadSet) -> Result<()> {
+    pub fn spill(&mut self, reader: &Reader, writes: &mut WriteSet, reads: &PaidReads) -> Result<()> {
         let store = &Arc::clone(&self.store);
         // Closing waits for whoever is in here, and from then on the files may be another's.
         let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
@@ -239,13 +239,9 @@ impl Spills {
     /// Empties the write set but for the catalog's rows and what lies in the data file already; keeps it as it was at
     /// its last savepoint, if it has any. Keys whose writes are gone stay read. Large values that were `replaced`
     /// are left out.
-    fn freeze(
-        &mut self,
-        writes: &mut WriteSet,
-        reads: &mut ReadSet,
-        replaced: &BTreeSet<(TableId, Vec<u8>)>,
-    ) {
-        writes.read_keys(true).for_each(|(table, key)| reads.key(table, key));
+    fn freeze(&mut self, writes: &mut WriteSet, reads: &PaidReads, replaced: &BTreeSet<(TableId, Vec<u8>)>) {
+        let store = Arc::clone(&self.store);
+        writes.read_keys(true).for_each(|(table, key)| reads.key(&store, table, key));
         writes.sort_for_commit();
         let mut kept: Vec<Kept> = Vec::new();
         for (name, row) in writes.records(TableId::CATALOG) {
@@ -255,7 +251,7 @@ impl Spills {
         for (table, key, value, prior) in writes.large_entries() {
             let at = (table, key.to_vec());
             match (replaced.contains(&at), prior) {
-                (true, Prior::Read) => reads.key(table, key),
+                (true, Prior::Read) => reads.key(&store, table, key),
                 (true, Prior::Unread) => {}
                 (false, _) => {
                     let what = KeptValue::Large(Arc::clone(value), prior);
@@ -285,7 +281,7 @@ impl Spills {
         &mut self,
         reader: &Reader,
         writes: &mut WriteSet,
-        reads: &mut ReadSet,
+        reads: &PaidReads,
         table: TableId,
         spilled: Spilled,
     ) -> Result<()> {
@@ -328,12 +324,12 @@ impl Spills {
     }
 
     /// Goes back to the savepoint numbered `serial`, which the present write set does not know.
-    pub fn thaw(&mut self, writes: &mut WriteSet, reads: &mut ReadSet, savepoint: Savepoint) -> Result<()> {
+    pub fn thaw(&mut self, writes: &mut WriteSet, reads: &PaidReads, savepoint: Savepoint) -> Result<()> {
         let at = self.frozen.iter().rposition(|frozen| frozen.writes.knows(savepoint));
         let Some(at) = at else { return writes.rollback_to(savepoint) };
         self.frozen.truncate(at + 1);
         let frozen = self.frozen.pop().expect("it was found");
-        writes.read_keys(false).for_each(|(table, key)| reads.key(table, key));
+        writes.read_keys(false).for_each(|(table, key)| reads.key(&self.store, table, key));
         writes.thaw(frozen.writes);
         let given_up = std::mem::replace(&mut self.lists, frozen.lists);
         for (table, list) in given_up {

@@ -20,7 +20,7 @@ use crate::write_set::{Own, Savepoint, WriteSet};
 use base::budget::Charge;
 use base::{Result, TableId};
 use std::sync::Arc;
-use txn::{Durability, Isolation};
+use txn::{Durability, Isolation, RangeToken};
 
 /// How a transaction runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Transaction {
     charge: Option<Charge>,
     /// What did not fit memory.
     pub(crate) spills: Option<Box<Spills>>,
+    /// What the cursor that writes has passed; there is one at a time.
+    range: Option<RangeToken>,
     /// The tables to which it gave a TTL, with what they had when it began.
     pub(crate) ttls_before: Vec<(TableId, Ttl)>,
 }
@@ -55,8 +57,8 @@ impl Transaction {
         store.latch.check()?;
         let snapshot = Snapshot::begin(store, Purpose::Write)?;
         let (gathered, paid_bytes) = (Some(Gathered::take()), FREE_TRANSACTION_BYTES);
-        let (charge, spills, ttls_before) = (None, None, Vec::new());
-        Ok(Transaction { snapshot, gathered, options, paid_bytes, charge, spills, ttls_before })
+        let (charge, spills, range, ttls_before) = (None, None, None, Vec::new());
+        Ok(Transaction { snapshot, gathered, options, paid_bytes, charge, spills, range, ttls_before })
     }
 
     /// The store.
@@ -99,7 +101,7 @@ impl Transaction {
         let gathered = self.gathered.as_mut().expect("taken by drop alone");
         match &mut self.spills {
             Some(spills) if !gathered.writes.knows(*savepoint) => {
-                spills.thaw(&mut gathered.writes, gathered.reads.get_mut(), *savepoint)?;
+                spills.thaw(&mut gathered.writes, &gathered.reads, *savepoint)?;
             }
             _ => gathered.writes.rollback_to(*savepoint)?,
         }
@@ -137,7 +139,7 @@ impl Transaction {
             &mut **self.gathered.as_mut().expect("taken by drop alone");
         let mut request = Request {
             begin: self.snapshot.ts(),
-            reads: reads.get_mut(),
+            reads: reads.set(),
             writes,
             record,
             tables: tables.get_mut(),

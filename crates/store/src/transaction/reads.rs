@@ -14,7 +14,6 @@ use base::{Result, TableId};
 use run::PinnedRecord;
 use std::ops::Bound;
 use std::sync::Arc;
-use txn::RangeToken;
 
 impl Transaction {
     /// A copy of the value of `key`, own writes included.
@@ -141,19 +140,34 @@ impl Transaction {
 
     pub(crate) fn note_read(&self, table: TableId, key: &[u8]) {
         if self.is_serializable() {
-            self.gathered().reads.borrow_mut().key(table, key);
+            self.gathered().reads.key(self.store(), table, key);
         }
     }
 
-    pub(crate) fn track_range(&self, table: &Table, low: &[u8], high: Bound<&[u8]>) -> Option<RangeToken> {
-        self.is_serializable().then(|| self.gathered().reads.borrow_mut().range(table.id(), low, high))
+    /// A cursor that writes reads another range from now on.
+    pub(crate) fn begin_range(&mut self, table: &Table, low: &[u8], high: Bound<&[u8]>) {
+        self.end_range();
+        if self.is_serializable() {
+            self.range = Some(self.gathered().reads.range(self.store(), table.id(), low, high));
+        }
     }
 
-    pub(crate) fn extend_range_high(&self, token: RangeToken, high: Bound<&[u8]>) {
-        self.gathered().reads.borrow_mut().extend_high(token, high);
+    /// It went on to `high`.
+    pub(crate) fn extend_range_high(&self, high: Bound<&[u8]>) {
+        if let Some(token) = self.range {
+            self.gathered().reads.extend_high(self.store(), token, high);
+        }
     }
 
-    pub(crate) fn extend_range_low(&self, token: RangeToken, low: &[u8]) {
-        self.gathered().reads.borrow_mut().extend_low(token, low);
+    /// It went back to `low`.
+    pub(crate) fn extend_range_low(&self, low: &[u8]) {
+        if let Some(token) = self.range {
+            self.gathered().reads.extend_low(self.store(), token, low);
+        }
+    }
+
+    /// It reads no more of its range.
+    pub(crate) fn end_range(&mut self) {
+        self.range.take().into_iter().for_each(|token| self.gathered().reads.close(token));
     }
 }

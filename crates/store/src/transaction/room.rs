@@ -49,7 +49,7 @@ impl Transaction {
         let store = Arc::clone(self.store());
         let spills = self.spills.get_or_insert_with(|| Box::new(Spills::new(&store)));
         let gathered = self.gathered.as_mut().expect("taken by drop alone");
-        spills.spill(self.snapshot.reader(), &mut gathered.writes, gathered.reads.get_mut())
+        spills.spill(self.snapshot.reader(), &mut gathered.writes, &gathered.reads)
     }
 
     /// Adds a run that was built beside the write set, which is empty.
@@ -57,8 +57,7 @@ impl Transaction {
         let store = Arc::clone(self.store());
         let spills = self.spills.get_or_insert_with(|| Box::new(Spills::new(&store)));
         let gathered = self.gathered.as_mut().expect("taken by drop alone");
-        let reads = gathered.reads.get_mut();
-        spills.push(self.snapshot.reader(), &mut gathered.writes, reads, table, spilled)
+        spills.push(self.snapshot.reader(), &mut gathered.writes, &gathered.reads, table, spilled)
     }
 
     /// Sees to it that a write of `bytes` is paid for, before it is made.

@@ -1,0 +1,326 @@
+//! What a transaction has read, and so what must be unchanged when it commits.
+//!
+//! 1. A read of one key, found or not, is that key.
+//! 2. A read of a range is an interval that grows while its cursor moves: it reaches to the last key returned, for
+//!    the keys in between were seen to be absent, and to the bound of the scan once the cursor ran into that.
+//! 3. Recording is an append: keys lie end to end in one buffer per table; a range has two places in a second one,
+//!    overwritten in place while the cursor moves. Nothing is allocated but by the amortised growth of these.
+//! 4. All of it is bounded: past the limit, neighbours in key order are joined into intervals. That can only add
+//!    conflicts, with writes between two keys that were read, and never lose one. What a cursor still extends stays.
+
+mod table;
+
+use base::TableId;
+use std::ops::Bound;
+use table::TableReads;
+
+/// Keys and ranges above which neighbours are joined however short they are: a few tens of milliseconds of validation.
+const MOST_ITEMS: usize = 1 << 17;
+
+/// How many neighbours become one interval.
+const JOINED: usize = 16;
+
+/// The reads of one transaction. Empty ones own no memory.
+///
+/// ```
+/// use base::TableId;
+/// use std::ops::Bound;
+/// let mut reads = txn::ReadSet::new();
+/// reads.key(TableId(16), b"one");
+/// // A cursor was sought to "a" and found "apple"; then it moved on to "banana".
+/// let scan = reads.range(TableId(16), b"a", Bound::Included(b"apple"));
+/// reads.extend_high(scan, Bound::Included(b"banana"));
+/// reads.close(scan);
+/// assert_eq!(reads.ranges_of(TableId(16)).collect::<Vec<_>>(), [(&b"a"[..], Bound::Included(&b"banana"[..]))]);
+/// ```
+#[derive(Debug)]
+pub struct ReadSet {
+    tables: Vec<TableReads>,
+    /// What `tables` take.
+    cost: Cost,
+    limit_bytes: usize,
+    /// An earlier transaction's emptied buffers.
+    spare: Option<TableReads>,
+}
+
+/// What reads take.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    bytes: usize,
+    items: usize,
+}
+
+/// Names a range of one [`ReadSet`] until it is [closed](ReadSet::close), or the set cleared.
+#[derive(Clone, Copy, Debug)]
+pub struct RangeToken {
+    table: u32,
+    range: u32,
+}
+
+impl Default for ReadSet {
+    fn default() -> Self {
+        ReadSet::new()
+    }
+}
+
+impl ReadSet {
+    /// With so many bytes it is full, unless told otherwise.
+    pub const FIRST_LIMIT_BYTES: usize = 32 << 10;
+
+    /// Nothing read yet. Allocates nothing.
+    pub fn new() -> Self {
+        ReadSet {
+            tables: Vec::new(),
+            cost: Cost::default(),
+            limit_bytes: ReadSet::FIRST_LIMIT_BYTES,
+            spare: None,
+        }
+    }
+
+    /// Records that `key` was looked up, found or not. O(1) amortised.
+    #[inline]
+    pub fn key(&mut self, table: TableId, key: &[u8]) {
+        let at = self.table_index(table);
+        self.cost.bytes += self.tables[at].key(key);
+        self.cost.items += 1;
+    }
+
+    /// Records that everything from `low` on to `high` was read, and gives a token by which a moving cursor extends
+    /// that. A cursor sought to `s` that found `k` has read `s ..= k`; one that found nothing, `s ..` its bound;
+    /// one sought to the end that found `k`, `k ..` unbounded.
+    pub fn range(&mut self, table: TableId, low: &[u8], high: Bound<&[u8]>) -> RangeToken {
+        let at = self.table_index(table);
+        let (range, bytes) = self.tables[at].range(low, high);
+        self.cost.bytes += bytes;
+        self.cost.items += 1;
+        RangeToken { table: at as u32, range }
+    }
+
+    /// The cursor moved forward to `high` (`Included`), or into the end of its scan (`Excluded` its bound, or
+    /// `Unbounded`). A bound below the present one changes nothing. A copy of the key, amortised.
+    #[inline]
+    pub fn extend_high(&mut self, token: RangeToken, high: Bound<&[u8]>) {
+        self.cost.bytes += self.tables[token.table as usize].extend_high(token, high);
+    }
+
+    /// The cursor moved back to `low`, or into the start of its scan. A bound above the present one changes
+    /// nothing. A copy of the key, amortised.
+    #[inline]
+    pub fn extend_low(&mut self, token: RangeToken, low: &[u8]) {
+        self.cost.bytes += self.tables[token.table as usize].extend_low(token, low);
+    }
+
+    /// The cursor moves no more: its range may be joined with others.
+    pub fn close(&mut self, token: RangeToken) {
+        self.tables[token.table as usize].close(token);
+    }
+
+    /// Whether it has reached its limit: time for [`ReadSet::set_limit_bytes`], or for [`ReadSet::join`].
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.cost.bytes > self.limit_bytes || self.cost.items > MOST_ITEMS
+    }
+
+    /// Whether more bytes would be of any use: otherwise it is full because of what validation would take.
+    pub fn is_short_of_bytes(&self) -> bool {
+        self.cost.items <= MOST_ITEMS
+    }
+
+    /// With so many bytes it is full. While neighbours are joined, it takes up to four times as many for a moment.
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+
+    /// Sets [`ReadSet::limit_bytes`].
+    pub fn set_limit_bytes(&mut self, bytes: usize) {
+        self.limit_bytes = bytes;
+    }
+
+    /// Joins neighbours, until half of the limit is free again or nothing is left to join: an interval a table, and what
+    /// cursors have open. O(n log n), and amortised O(log n) for each read since the last time.
+    #[cold]
+    pub fn join(&mut self) {
+        loop {
+            self.tables.iter_mut().for_each(TableReads::join_neighbours);
+            let costs = self.tables.iter().map(TableReads::cost);
+            let add = |a: Cost, b: Cost| Cost { bytes: a.bytes + b.bytes, items: a.items + b.items };
+            self.cost = costs.fold(Cost::default(), add);
+            let is_enough = self.cost.bytes <= self.limit_bytes / 2 && self.cost.items <= MOST_ITEMS / 2;
+            if is_enough || self.tables.iter().all(TableReads::is_joined) {
+                return;
+            }
+        }
+    }
+
+    /// Whether nothing was read.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// The tables read, in the order of their first read.
+    pub fn tables(&self) -> impl Iterator<Item = TableId> {
+        self.tables.iter().map(|reads| reads.table)
+    }
+
+    /// The keys read of `table`, in the order of reading; those that were joined are in [`ReadSet::ranges_of`].
+    pub fn keys_of(&self, table: TableId) -> impl Iterator<Item = &[u8]> {
+        self.reads_of(table).into_iter().flat_map(TableReads::keys)
+    }
+
+    /// The ranges read of `table`, each as its first key and its end.
+    pub fn ranges_of(&self, table: TableId) -> impl Iterator<Item = (&[u8], Bound<&[u8]>)> {
+        self.reads_of(table).into_iter().flat_map(TableReads::ranges)
+    }
+
+    /// Forgets everything, and keeps small buffers for the next transaction, so that one that reads a few keys of
+    /// one table allocates nothing.
+    pub fn clear(&mut self) {
+        (self.cost, self.limit_bytes) = (Cost::default(), ReadSet::FIRST_LIMIT_BYTES);
+        self.tables.truncate(1);
+        match self.tables.first_mut() {
+            Some(reads) if reads.is_small() => {
+                reads.clear();
+                self.spare = self.tables.pop();
+            }
+            _ => self.tables.clear(),
+        }
+    }
+
+    fn reads_of(&self, table: TableId) -> Option<&TableReads> {
+        self.tables.iter().find(|reads| reads.table == table)
+    }
+
+    /// The index of `table`'s reads, made if need be. Transactions read few tables, and the last one again most
+    /// often.
+    #[inline]
+    fn table_index(&mut self, table: TableId) -> usize {
+        match self.tables.iter().rposition(|reads| reads.table == table) {
+            Some(at) => at,
+            None => {
+                let mut reads = self.spare.take().unwrap_or_default();
+                reads.table = table;
+                self.tables.push(reads);
+                self.tables.len() - 1
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::seams::Random;
+
+    const T: TableId = TableId(16);
+
+    fn covers(reads: &ReadSet, key: &[u8]) -> bool {
+        let in_range = |(low, high): (&[u8], Bound<&[u8]>)| {
+            low <= key
+                && match high {
+                    Bound::Included(high) => key <= high,
+                    Bound::Excluded(high) => key < high,
+                    Bound::Unbounded => true,
+                }
+        };
+        reads.keys_of(T).any(|read| read == key) || reads.ranges_of(T).any(in_range)
+    }
+
+    /// Bytes that it takes, counted anew.
+    fn bytes(reads: &ReadSet) -> usize {
+        reads.tables.iter().map(|reads| reads.cost().bytes).sum()
+    }
+
+    #[test]
+    fn joining_forgets_nothing_and_bounds_the_bytes() {
+        let mut random = Random::seeded(3);
+        for key_bytes in [4, 40, 600] {
+            let mut reads = ReadSet::new();
+            reads.set_limit_bytes(8 << 10);
+            let (mut seen, mut open) = (Vec::new(), Vec::new());
+            for step in 0..4000 {
+                let mut key = random.below(1 << 30).to_be_bytes()[4..].to_vec();
+                key.resize(key_bytes, 7);
+                if random.below(3) > 0 {
+                    reads.key(T, &key);
+                } else {
+                    // A scan that ends at once, but for one in a hundred, which goes on to the end.
+                    let scan = reads.range(T, &key, Bound::Included(&key));
+                    if step % 100 == 0 { open.push((scan, key.clone())) } else { reads.close(scan) }
+                }
+                seen.push(key);
+                assert_eq!(reads.cost.bytes, bytes(&reads));
+                if reads.is_full() {
+                    reads.join();
+                    let held: usize = open.iter().map(|(_, key): &(_, Vec<u8>)| 100 + 2 * key.len()).sum();
+                    assert!(bytes(&reads) <= (4 << 10) + held, "{} with {held} open", bytes(&reads));
+                }
+            }
+            for (scan, mut key) in open {
+                key[0] |= 0x80;
+                reads.extend_high(scan, Bound::Included(&key));
+                seen.push(key);
+            }
+            assert!(seen.iter().all(|key| covers(&reads, key)));
+            assert!(!covers(&reads, &[0xff; 5]), "not everything is an answer");
+        }
+    }
+
+    #[test]
+    fn the_furthest_end_is_that_of_the_interval() {
+        let ends: [Bound<&[u8]>; 4] =
+            [Bound::Included(b"m"), Bound::Excluded(b"z"), Bound::Included(b"z"), Bound::Unbounded];
+        for most in 1..=ends.len() {
+            let mut reads = ReadSet::new();
+            for &end in &ends[..most] {
+                let scan = reads.range(T, b"a", end);
+                reads.close(scan);
+            }
+            reads.join();
+            assert_eq!(reads.ranges_of(T).collect::<Vec<_>>(), [(&b"a"[..], ends[most - 1])]);
+        }
+    }
+
+    #[test]
+    fn a_range_only_grows() {
+        let mut reads = ReadSet::new();
+        let other = reads.range(T, b"x", Bound::Unbounded);
+        let scan = reads.range(T, b"f", Bound::Excluded(b"g"));
+        reads.extend_high(scan, Bound::Included(b"fz"));
+        assert!(covers(&reads, b"fz") && !covers(&reads, b"g"));
+        reads.extend_high(scan, Bound::Included(b"g"));
+        reads.extend_high(scan, Bound::Excluded(b"g"));
+        assert!(covers(&reads, b"g") && !covers(&reads, b"g0"));
+        reads.extend_high(scan, Bound::Included(b"hhhhhhhhh"));
+        reads.extend_low(scan, b"e");
+        reads.extend_low(scan, b"ee");
+        assert!(covers(&reads, b"e") && covers(&reads, b"hhhhhhhhh") && !covers(&reads, b"i"));
+        reads.extend_high(other, Bound::Included(b"y"));
+        assert!(covers(&reads, b"zzz"));
+        reads.extend_high(scan, Bound::Unbounded);
+        assert!(covers(&reads, b"w"));
+    }
+
+    #[test]
+    fn a_place_is_used_again_and_the_open_ones_are_not() {
+        let mut reads = ReadSet::new();
+        let tokens: Vec<_> = (0..10_u8).map(|n| reads.range(T, &[n], Bound::Excluded(&[n]))).collect();
+        tokens.iter().step_by(2).for_each(|&token| reads.close(token));
+        reads.join();
+        let again: Vec<_> = (20..25_u8).map(|n| reads.range(T, &[n], Bound::Excluded(&[n]))).collect();
+        for (token, n) in tokens.iter().skip(1).step_by(2).zip([1_u8, 3, 5, 7, 9]) {
+            reads.extend_high(*token, Bound::Included(&[n, 1]));
+            let extended = (&[n][..], Bound::Included(&[n, 1][..]));
+            assert!(reads.ranges_of(T).any(|range| range == extended), "{n}");
+        }
+        assert!(again.iter().all(|token| token.range < 9), "the five places of those that were closed");
+    }
+
+    #[test]
+    fn clearing_forgets() {
+        let mut reads = ReadSet::new();
+        reads.key(T, b"a");
+        assert!(!reads.is_empty() && bytes(&reads) > 0);
+        reads.clear();
+        assert!(reads.is_empty() && !covers(&reads, b"a"));
+    }
+}
