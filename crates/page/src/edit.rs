@@ -394,9 +394,21 @@ impl<'a> PageMut<'a> {
         field::set_birth(self.bytes, birth.0);
     }
 
+    /// Fills the gap between slots and cells with zeros.
+    pub(crate) fn clear_gap(&mut self) {
+        let end = field::cells_start(self.bytes) as usize;
+        let begin = HEADER_BYTES + SLOT_BYTES * self.as_page().count();
+        self.bytes[begin..end].fill(0);
+    }
+
     /// Names the table whose records the page holds or leads to, so that it can be told apart without its parents.
     pub fn set_table(&mut self, table: TableId) {
         field::set_table(self.bytes, table.0.wrapping_add(1));
+    }
+
+    /// Notes the checksum of the page's compressed form, which was computed of that.
+    pub fn set_checksum(&mut self, checksum: u64) {
+        field::set_checksum(self.bytes, checksum);
     }
 
     /// Computes, stores and returns the checksum of the page as it is to lie at `unit`. The last step before

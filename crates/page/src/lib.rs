@@ -12,7 +12,8 @@
 //!
 //! Reading order: [`header`] (the byte table), [`view`] (reading a page), [`search`] (finding a key in it),
 //! [`verify`] (what must hold before anything else is called), [`alloc`] (where the free bytes are), [`edit`]
-//! (insert, replace, remove), [`split`] (split, merge, borrow), [`large`] (values and references to large ones).
+//! (insert, replace, remove), [`split`] (split, merge, borrow), [`large`] (values and references to large ones),
+//! [`compressed`] (the form of a page that is stored in less).
 //!
 //! # Rules
 //! 1. Every key of a page begins with the page's prefix. Whoever inserts a key that does not shortens it first.
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod alloc;
+pub mod compressed;
 mod copy;
 pub mod edit;
 pub mod header;
@@ -34,6 +36,7 @@ pub mod verify;
 pub mod view;
 
 pub use base::LargeRef;
+pub use compressed::{Compressed, Compressor};
 pub use edit::{EditCounters, NoRoom, PageMut};
 pub use header::Kind;
 pub use large::Value;

@@ -38,23 +38,34 @@ impl<'a> Page<'a> {
     /// Checks that `bytes` are the page that `ptr` points to, and everything that the accessors and edits rely on.
     /// [`ErrorKind::Corruption`](base::ErrorKind::Corruption) names the unit, what was expected and what was found.
     pub fn verify(bytes: &'a [u8], ptr: PagePtr, database: DatabaseId) -> Result<Page<'a>> {
-        let page = Page { bytes };
-        let unit = ptr.unit();
-        let mut check =
-            Check { page, unit, taken: [0; MAP_WORDS], taken_bytes: 0, large_count: 0, deletes: 0 };
+        let check = Check::of(bytes, ptr.unit());
         check.identity(ptr, database)?;
-        let kind = check.header()?;
-        check.prefix()?;
-        for i in 0..page.count() {
-            check.entry(i, kind)?;
-        }
-        check.free_list()?;
-        check.totals()?;
-        Ok(page)
+        check.structure()
+    }
+
+    /// Everything but length and checksum: rules 2 to 5, of bytes that are known to be what was written to `unit`.
+    pub(crate) fn verify_structure(bytes: &'a [u8], unit: u64) -> Result<Page<'a>> {
+        Check::of(bytes, unit).structure()
     }
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    fn of(bytes: &'a [u8], unit: u64) -> Self {
+        let page = Page { bytes };
+        Check { page, unit, taken: [0; MAP_WORDS], taken_bytes: 0, large_count: 0, deletes: 0 }
+    }
+
+    fn structure(mut self) -> Result<Page<'a>> {
+        let kind = self.header()?;
+        self.prefix()?;
+        for i in 0..self.page.count() {
+            self.entry(i, kind)?;
+        }
+        self.free_list()?;
+        self.totals()?;
+        Ok(self.page)
+    }
+
     /// Refuses the page unless `holds`.
     #[inline]
     fn expect(&self, holds: bool, what: &str, expected: impl Display, found: impl Display) -> Result<()> {
@@ -85,8 +96,8 @@ impl Check<'_> {
         };
         let level = field::level(bytes);
         self.expect((kind == Kind::Leaf) == (level == 0), "level", "0 in a leaf and only there", level)?;
-        let unused = &bytes[field::UNUSED];
-        self.expect(unused.iter().all(|&byte| byte == 0), "unused header bytes", "zeros", "others")?;
+        let block_bytes = field::block_bytes(bytes);
+        self.expect(block_bytes == 0, "length of a block in a page that is not compressed", 0, block_bytes)?;
         let count = self.page.count();
         self.expect(kind == Kind::Leaf || count > 0, "entries of an inner page", "at least one", count)?;
         let slots_end = HEADER_BYTES + SLOT_BYTES * count;

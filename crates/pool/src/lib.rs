@@ -8,8 +8,8 @@
 //!                                       └─► free list, else grow by a chunk, else evict (S3-FIFO)
 //! ```
 //! Reading order: [`pool`] (hits, faults, admission), `table` (unit to frame, without locks), `frames` (memory, pins,
-//! and when a frame may be written again), `policy` (which page goes), `ledger` (what may be allocated), [`memory`]
-//! (many pages at once, for who edits them).
+//! and when a frame may be written again), `policy` (which page goes), `ledger` (what may be allocated), [`stored`]
+//! (a page from the file), [`memory`] (many pages at once, for who edits them).
 #![deny(missing_docs)]
 
 mod fault;
@@ -18,6 +18,7 @@ mod ledger;
 pub mod memory;
 mod policy;
 pub mod pool;
+pub mod stored;
 mod table;
 
 pub use frames::Pin;

@@ -7,6 +7,9 @@
 //! 3. A run can be gone on with: the tails are then its last pages.
 //! 4. At the end the levels are closed from the leaves up, until one has a single page: the root.
 //!
+//! Leaves may be compressed ([`page::compressed`]) as they are closed, and closed where that saves most: see
+//! `compressing`.
+//!
 //! Separators are as short as can be, unless they are to be whole keys. Every page but the last of each level is full.
 //! Memory: the buffers, that is the size asked for and an eighth of it for each level above the leaves; large values
 //! pass through, or are kept by reference.
@@ -14,13 +17,15 @@
 //! The hashes of the records that come in and of those in the leaves that are written are held against each other, as
 //! by the editor: a difference is corruption, and the run is not handed out.
 
+use crate::compressing::Compressing;
 use crate::descriptor::{MAX_HEIGHT, Run, expect_leaf, expect_level};
+use crate::drop::saved_units;
 use crate::large::{record_hash, value_bytes, write_large};
 use crate::site::Site;
 use base::limits::{MAX_LOGGED_VALUE_BYTES, UNIT_BYTES, max_inline_bytes, max_key_bytes};
 use base::sync::{Mutex, lock};
 use base::{CheckpointNo, Error, ErrorKind, PagePtr, Result, TableId};
-use page::{EditCounters, Kind, PageMut, Value};
+use page::{EditCounters, Kind, Page, PageMut, Value, compressed};
 use pool::Pool;
 use space::Space;
 use std::cell::RefCell;
@@ -92,6 +97,8 @@ pub struct Builder<'a, A> {
     table: Option<TableId>,
     whole_separators: bool,
     buffer_pages: usize,
+    /// What compresses leaves, and says where to close them; `None`: they are full, and written as they are.
+    compressing: Option<Box<Compressing>>,
     levels: Vec<Level>,
     /// The last record's key.
     last: Vec<u8>,
@@ -139,7 +146,9 @@ impl<'a> Builder<'a, &'a Mutex<Space>> {
             PageMut::edit(&mut tail).set_birth(site.birth);
             builder.levels.insert(0, Level { tail, tail_low, full: Vec::new(), lows: Vec::new() });
         }
-        builder.run = Run { root: None, height: 0, leaves: run.leaves.saturating_sub(1), ..run };
+        let leaves = run.leaves.saturating_sub(1);
+        let saved_units = run.saved_units.saturating_sub(saved_units(ptr, site.pool.page_bytes()));
+        builder.run = Run { root: None, height: 0, leaves, saved_units, ..run };
         Ok(builder)
     }
 }
@@ -156,6 +165,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
             table: None,
             whole_separators: false,
             buffer_pages,
+            compressing: None,
             levels: Vec::new(),
             last: Vec::new(),
             run: Run::EMPTY,
@@ -176,6 +186,15 @@ impl<'a, A: Allocate> Builder<'a, A> {
     #[must_use]
     pub(crate) fn with_whole_separators(mut self) -> Self {
         self.whole_separators = true;
+        self
+    }
+
+    /// Has leaves compressed where that makes them shorter, and filled so far that it does. The buffer is for half as
+    /// many then, as each is kept in both forms.
+    #[must_use]
+    pub fn compressing_leaves(mut self) -> Self {
+        self.compressing = Some(Box::new(Compressing::new(self.pool.page_bytes())));
+        self.buffer_pages = (self.buffer_pages / 2).max(1);
         self
     }
 
@@ -233,7 +252,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
         if self.levels.is_empty() {
             self.push_level(Kind::Leaf);
         }
-        if !self.append_to_tail(key, value) {
+        if self.is_filled(key, value) || !self.append_to_tail(key, value) {
             let mut separator = std::mem::take(&mut self.scratch);
             separator.clear();
             let common = self.last.iter().zip(key).take_while(|(a, b)| a == b).count();
@@ -250,6 +269,16 @@ impl<'a, A: Allocate> Builder<'a, A> {
         self.last.clear();
         self.last.extend_from_slice(key);
         Ok(())
+    }
+
+    /// Whether the leaf is to be closed before this record although there may be room.
+    #[inline]
+    fn is_filled(&mut self, key: &[u8], value: Value<'_>) -> bool {
+        let Some(compressing) = &self.compressing else { return false };
+        let tail = PageMut::edit(&mut self.levels[0].tail);
+        let tail = tail.as_page();
+        let value_bytes = if let Value::Inline(value) = value { value.len() } else { 0 };
+        tail.count() > 0 && !compressing.has_room(tail.used_bytes() + key.len() + value_bytes)
     }
 
     #[inline]
@@ -276,6 +305,13 @@ impl<'a, A: Allocate> Builder<'a, A> {
     fn close_tail(&mut self, level: usize, low: &[u8]) {
         let birth = self.birth;
         let Level { tail, tail_low, full, lows } = &mut self.levels[level];
+        let mut page = PageMut::edit(tail);
+        if let Some(table) = self.table {
+            page.set_table(table);
+        }
+        if let Some(compressing) = self.compressing.as_mut().filter(|_| level == 0) {
+            compressing.close(&mut page);
+        }
         full.extend_from_slice(tail);
         lows.push(std::mem::replace(tail_low, low.to_vec()));
         let kind = if level == 0 { Kind::Leaf } else { Kind::Inner };
@@ -284,60 +320,93 @@ impl<'a, A: Allocate> Builder<'a, A> {
 
     /// Writes the full pages of `level`, and enters them one level up.
     fn write_full(&mut self, level: usize) -> Result<()> {
-        let Level { full, lows, .. } = &mut self.levels[level];
-        let (mut full, lows) = (std::mem::take(full), std::mem::take(lows));
+        let lows = std::mem::take(&mut self.levels[level].lows);
         let mut written = 0;
         while written < lows.len() {
-            let rest = &mut full[written * self.pool.page_bytes()..];
-            let pointers = self.write_extent(level, rest)?;
+            let pointers = self.write_extent(level, written, lows.len() - written)?;
             for (low, ptr) in lows[written..].iter().zip(&pointers) {
                 self.enter(level + 1, low, *ptr)?;
             }
             written += pointers.len();
         }
-        full.clear();
-        self.levels[level].full = full;
+        self.levels[level].full.clear();
+        if let Some(compressing) = self.compressing.as_mut().filter(|_| level == 0) {
+            compressing.clear();
+        }
         Ok(())
     }
 
-    /// Writes as many of the pages in `bytes` as one extent holds; answers their pointers.
-    fn write_extent(&mut self, level: usize, bytes: &mut [u8]) -> Result<Vec<PagePtr>> {
+    /// Writes as many of the `count` full pages of `level` from page `from` on as one extent holds; answers their
+    /// pointers.
+    fn write_extent(&mut self, level: usize, from: usize, count: usize) -> Result<Vec<PagePtr>> {
         let page_bytes = self.pool.page_bytes();
         let page_units = (page_bytes / UNIT_BYTES) as u64;
-        let (first_unit, count) = self.allocate_pages(bytes.len() / page_bytes)?;
-        let bytes = &mut bytes[..count * page_bytes];
-        let mut pointers = Vec::with_capacity(count);
-        for (unit, bytes) in
-            (first_unit..).step_by(page_units as usize).zip(bytes.chunks_exact_mut(page_bytes))
-        {
-            let mut page = PageMut::edit(bytes);
-            if let Some(table) = self.table {
-                page.set_table(table);
-            }
-            let checksum = page.seal(self.pool.database(), unit);
-            let page = page.as_page();
-            if level == 0 {
-                self.sum = self.sum.wrapping_sub(page.record_sum(&mut self.scratch));
-                self.run.leaves += 1;
-            }
-            let flags = if page.has_large() { PagePtr::HAS_LARGE } else { 0 };
-            pointers.push(PagePtr::new(unit, page_units, checksum).with_flags(flags));
-        }
+        let units = match self.compressing.as_ref().filter(|_| level == 0) {
+            Some(compressing) => (from..from + count).map(|at| compressing.units(at)).collect(),
+            None => vec![page_units; count],
+        };
+        let (first_unit, count) = self.allocate_pages(&units)?;
+        let mut full = std::mem::take(&mut self.levels[level].full);
+        let pages = &mut full[from * page_bytes..][..count * page_bytes];
+        let pointers = self.seal(level, from, pages, first_unit, &units);
+        let bytes = match self.compressing.as_ref().filter(|_| level == 0) {
+            Some(compressing) => compressing.stored_of(from, count),
+            None => &*pages,
+        };
         self.pool
             .file()
             .write_at(bytes, first_unit * UNIT_BYTES as u64)
             .map_err(|error| error.within("writing a run"))?;
-        for (ptr, bytes) in pointers.iter().zip(bytes.chunks_exact(page_bytes)) {
+        for (ptr, bytes) in pointers.iter().zip(pages.chunks_exact(page_bytes)) {
             self.pool.admit(*ptr, bytes);
+            if level == 0 {
+                self.sum = self.sum.wrapping_sub(Page::trusted(bytes).record_sum(&mut self.scratch));
+                self.run.leaves += 1;
+                self.run.saved_units += saved_units(*ptr, page_bytes);
+            }
         }
+        self.levels[level].full = full;
         Ok(pointers)
     }
 
-    /// Contiguous room for `count` pages, or for half as many, and so on, where space is short or scattered.
-    fn allocate_pages(&mut self, mut count: usize) -> Result<(u64, usize)> {
-        let page_units = (self.pool.page_bytes() / UNIT_BYTES) as u64;
+    /// Seals `pages`, the full ones of `level` from page `from` on, in the form in which they are written from
+    /// `first_unit` on, and answers their pointers.
+    fn seal(
+        &mut self,
+        level: usize,
+        from: usize,
+        pages: &mut [u8],
+        first_unit: u64,
+        units: &[u64],
+    ) -> Vec<PagePtr> {
+        let database = self.pool.database();
+        let mut compressing = self.compressing.as_mut().filter(|_| level == 0);
+        let mut unit = first_unit;
+        let pages = pages.chunks_exact_mut(self.pool.page_bytes()).enumerate();
+        let pointers = pages.zip(units).map(|((at, bytes), &units)| {
+            let mut page = PageMut::edit(bytes);
+            let checksum = match &mut compressing {
+                None => page.seal(database, unit),
+                Some(compressing) => {
+                    let checksum = compressed::seal(compressing.stored_mut(from + at), database, unit);
+                    page.set_checksum(checksum);
+                    checksum
+                }
+            };
+            let flags = if page.as_page().has_large() { PagePtr::HAS_LARGE } else { 0 };
+            let ptr = PagePtr::new(unit, units, checksum).with_flags(flags);
+            unit += units;
+            ptr
+        });
+        pointers.collect()
+    }
+
+    /// Contiguous room for pages of so many units, or for half as many pages, and so on, where space is short or
+    /// scattered. Answers the first unit, and for how many pages there is room.
+    fn allocate_pages(&mut self, units: &[u64]) -> Result<(u64, usize)> {
+        let mut count = units.len();
         loop {
-            match self.space.for_pages(count as u64 * page_units) {
+            match self.space.for_pages(units[..count].iter().sum()) {
                 Ok(unit) => return Ok((unit, count)),
                 Err(error) if error.kind() == ErrorKind::Full && count > 1 => count /= 2,
                 Err(error) => return Err(error),
@@ -378,8 +447,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
                 self.close_tail(level, &[]);
             }
             if level + 1 == self.levels.len() && self.levels[level].lows.len() == 1 {
-                let mut root = std::mem::take(&mut self.levels[level].full);
-                self.run.root = self.write_extent(level, &mut root)?.pop();
+                self.run.root = self.write_extent(level, 0, 1)?.pop();
                 self.run.height = level as u8 + 1;
                 break;
             }

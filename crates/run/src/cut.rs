@@ -7,7 +7,7 @@
 //! Cost: a page a level written, and the inner pages that are dropped.
 
 use crate::descriptor::{Run, expect_leaf, expect_level};
-use crate::drop::retire_subtree;
+use crate::drop::{Dropped, retire_subtree};
 use crate::site::Site;
 use base::sync::lock;
 use base::{PagePtr, Result};
@@ -32,28 +32,23 @@ impl Cut<'_> {
     fn front(&self, key: &[u8]) -> Result<Run> {
         let run = self.run;
         let Some((root, level)) = run.top() else { return Ok(run) };
-        let mut dropped_leaves = 0;
-        let mut rest = Run { root: self.subtree(root, level, key, &mut dropped_leaves)?, ..run };
+        let mut dropped = Dropped::default();
+        let mut rest = Run { root: self.subtree(root, level, key, &mut dropped)?, ..run };
         if rest.root.is_none() {
             return Ok(Run::EMPTY);
         }
         let kept = |of: u64| {
-            let share = u128::from(of) * u128::from(dropped_leaves) / u128::from(run.leaves.max(1));
+            let share = u128::from(of) * u128::from(dropped.leaves) / u128::from(run.leaves.max(1));
             of.saturating_sub(share as u64).max(1)
         };
         (rest.records, rest.bytes) = (kept(run.records), kept(run.bytes));
-        rest.leaves = run.leaves.saturating_sub(dropped_leaves);
+        rest.leaves = run.leaves.saturating_sub(dropped.leaves);
+        rest.saved_units = run.saved_units.saturating_sub(dropped.saved_units);
         self.lower(rest)
     }
 
     /// The rest of the subtree at `ptr`; `None` if nothing is left.
-    fn subtree(
-        &self,
-        ptr: PagePtr,
-        level: u8,
-        key: &[u8],
-        dropped_leaves: &mut u64,
-    ) -> Result<Option<PagePtr>> {
+    fn subtree(&self, ptr: PagePtr, level: u8, key: &[u8], dropped: &mut Dropped) -> Result<Option<PagePtr>> {
         let Site { pool, reader, space, birth } = self.site;
         let pin = pool.pin(reader, ptr)?;
         let page = pin.page();
@@ -70,11 +65,9 @@ impl Cut<'_> {
             let on_way = page.child_for(key);
             for at in 0..on_way {
                 let child = page.child(at);
-                let retired =
-                    retire_subtree(pool, reader, space, &self.site.lived(), child, level - 1, false)?;
-                *dropped_leaves += retired;
+                *dropped += retire_subtree(pool, reader, space, &self.site.lived(), child, level - 1, false)?;
             }
-            match self.subtree(page.child(on_way), level - 1, key, dropped_leaves)? {
+            match self.subtree(page.child(on_way), level - 1, key, dropped)? {
                 Some(child) if child == page.child(on_way) && on_way == 0 => return Ok(Some(ptr)),
                 Some(child) => {
                     rest.set_child(on_way, child);
@@ -91,8 +84,13 @@ impl Cut<'_> {
             rest.remove(at, counters);
         }
         lock(space).retire(ptr, birth)?;
-        if rest.as_page().count() == 0 {
-            *dropped_leaves += u64::from(level == 0);
+        let is_empty = rest.as_page().count() == 0;
+        if level == 0 {
+            // What is left of a compressed leaf is written as it is.
+            let leaf = Dropped::leaf(ptr, pool.page_bytes());
+            *dropped += Dropped { leaves: u64::from(is_empty), ..leaf };
+        }
+        if is_empty {
             return Ok(None);
         }
         drop(pin);

@@ -213,6 +213,12 @@ impl<'a, A: Allocate + Copy> DeltaBuilder<'a, A> {
         DeltaBuilder { records: self.records.of_table(table), ..self }
     }
 
+    /// As [`Builder::compressing_leaves`]: of the records. A filter's bits are chance, and do not compress.
+    #[must_use]
+    pub fn compressing_leaves(self) -> Self {
+        DeltaBuilder { records: self.records.compressing_leaves(), ..self }
+    }
+
     /// Adds a record behind all others: [`Builder::add`].
     #[inline]
     pub fn add(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {

@@ -5,11 +5,12 @@
 //! | 0-15 | root | `PagePtr`; zeros when the run is empty |
 //! | 16 | height | levels; 0 when the run is empty |
 //! | 17 | flags | bit 0: holds deletes, as it lies over other runs |
-//! | 18-23 | | zero |
+//! | 18-23 | saved units | what compressed leaves take less than others, little-endian |
 //! | 24-31 | records | how many, little-endian |
 //! | 32-39 | bytes | of keys and values, little-endian |
 //! | 40-47 | leaves | pages of records, little-endian |
 
+use base::limits::{MAX_PAGE_BYTES, UNIT_BYTES};
 use base::{Error, PagePtr, Result, codec};
 use page::{Kind, Page};
 
@@ -35,6 +36,8 @@ pub struct Run {
     pub bytes: u64,
     /// Leaf pages, exactly.
     pub leaves: u64,
+    /// Units that its leaves take less than if each took as many as a page has, exactly: what compressing them saves.
+    pub saved_units: u64,
     /// Whether records may say that their key is deleted. A run that has nothing below it holds none.
     pub deletes: bool,
 }
@@ -44,7 +47,8 @@ const DELETES_FLAG: u8 = 1;
 
 impl Run {
     /// Nothing.
-    pub const EMPTY: Run = Run { root: None, height: 0, records: 0, bytes: 0, leaves: 0, deletes: false };
+    pub const EMPTY: Run =
+        Run { root: None, height: 0, records: 0, bytes: 0, leaves: 0, saved_units: 0, deletes: false };
     /// Bytes of the encoded form.
     pub const BYTES: usize = 48;
 
@@ -56,6 +60,9 @@ impl Run {
         }
         out[16] = self.height;
         out[17] = if self.deletes { DELETES_FLAG } else { 0 };
+        // A data file has fewer than 2^40 units; what was forged may say otherwise.
+        let saved = self.saved_units.min((1 << 48) - 1).to_le_bytes();
+        out[18..24].copy_from_slice(&saved[..6]);
         out[24..32].copy_from_slice(&self.records.to_le_bytes());
         out[32..40].copy_from_slice(&self.bytes.to_le_bytes());
         out[40..].copy_from_slice(&self.leaves.to_le_bytes());
@@ -63,18 +70,20 @@ impl Run {
     }
 
     /// Reads the on-disk form. [`ErrorKind::Corruption`](base::ErrorKind::Corruption) when the height fits no tree,
-    /// or when bytes that must be zero are not.
+    /// the flags are unknown, or its leaves would take no room.
     pub fn decode(bytes: &[u8; Run::BYTES]) -> Result<Run> {
         let mut reader = codec::Reader::new(bytes);
         let mut parts =
             || Some((reader.array()?, reader.array::<8>()?, reader.u64()?, reader.u64()?, reader.u64()?));
-        let (root, [height, flags, padding @ ..], records, size, leaves) =
+        let (root, [height, flags, saved @ ..], records, size, leaves) =
             parts().expect("48 bytes hold the fields");
         let root: [u8; PagePtr::BYTES] = root;
-        if usize::from(height) > MAX_HEIGHT || flags > DELETES_FLAG || padding != [0; 6] {
+        let saved_units = saved.iter().rev().fold(0, |units, &byte: &u8| units << 8 | u64::from(byte));
+        let most_saved = leaves.saturating_mul((MAX_PAGE_BYTES / UNIT_BYTES) as u64 - 1);
+        if usize::from(height) > MAX_HEIGHT || flags > DELETES_FLAG || saved_units > most_saved {
             return Err(Error::corruption(format!(
-                "run descriptor: height {height} (at most {MAX_HEIGHT}), flags {flags} (0 or 1), reserved \
-                 bytes {padding:?}"
+                "run descriptor: height {height} (at most {MAX_HEIGHT}), flags {flags} (0 or 1), \
+                 {saved_units} units saved (at most {most_saved})"
             )));
         }
         if height == 0
@@ -83,7 +92,7 @@ impl Run {
             return Err(Error::corruption("run descriptor: height 0, yet a root or records"));
         }
         let root = (height > 0).then(|| PagePtr::decode(&root));
-        Ok(Run { root, height, records, bytes: size, leaves, deletes: flags == DELETES_FLAG })
+        Ok(Run { root, height, records, bytes: size, leaves, saved_units, deletes: flags == DELETES_FLAG })
     }
 
     /// The root and its level, or `None` when the run is empty.
@@ -140,6 +149,7 @@ mod tests {
             records: 10,
             bytes: 200,
             leaves: 2,
+            saved_units: 3,
             deletes: true,
         };
         assert_eq!(Run::decode(&run.encode()).unwrap(), run);
@@ -148,8 +158,8 @@ mod tests {
     #[test]
     fn bytes_that_fit_no_run_are_refused() {
         let root = Some(PagePtr::new(9, 4, 7));
-        let good = Run { root, height: 3, records: 10, bytes: 200, leaves: 2, deletes: false }.encode();
-        for (at, value) in [(16, 0), (16, 33), (17, 2), (18, 1), (23, 9)] {
+        let good = Run { root, height: 3, records: 10, bytes: 200, leaves: 2, ..Run::EMPTY }.encode();
+        for (at, value) in [(16, 0), (16, 33), (17, 2), (18, 31), (23, 9)] {
             let mut bad = good;
             bad[at] = value;
             assert!(Run::decode(&bad).is_err(), "byte {at} = {value}");

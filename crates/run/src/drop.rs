@@ -5,16 +5,44 @@
 
 use crate::descriptor::expect_level;
 use crate::large::retire_large;
+use base::limits::UNIT_BYTES;
 use base::slots::Reader;
 use base::sync::{Mutex, lock};
 use base::{CheckpointNo, PagePtr, Result};
 use page::Value;
 use pool::Pool;
 use space::Space;
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
-/// Retires the subtree at `ptr`, whose root has `level`, and which no checkpoints but those `lived` reach; answers how
-/// many leaves it had. Its large values go too with `values`; without, they belong to another run by now.
+/// Leaves that are gone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Dropped {
+    pub leaves: u64,
+    /// What they took less than others would: see [`Run::saved_units`](crate::Run::saved_units).
+    pub saved_units: u64,
+}
+
+impl Dropped {
+    /// The one at `ptr`.
+    pub fn leaf(ptr: PagePtr, page_bytes: usize) -> Self {
+        Dropped { leaves: 1, saved_units: saved_units(ptr, page_bytes) }
+    }
+}
+
+impl AddAssign for Dropped {
+    fn add_assign(&mut self, other: Self) {
+        self.leaves += other.leaves;
+        self.saved_units += other.saved_units;
+    }
+}
+
+/// Units that the page at `ptr` takes less than one that is not compressed.
+pub(crate) fn saved_units(ptr: PagePtr, page_bytes: usize) -> u64 {
+    ((page_bytes / UNIT_BYTES) as u64).saturating_sub(ptr.units())
+}
+
+/// Retires the subtree at `ptr`, whose root has `level`, and which no checkpoints but those `lived` reach; answers what
+/// leaves it had. Its large values go too with `values`; without, they belong to another run by now.
 pub(crate) fn retire_subtree(
     pool: &Pool,
     reader: &Reader,
@@ -23,20 +51,20 @@ pub(crate) fn retire_subtree(
     ptr: PagePtr,
     level: u8,
     values: bool,
-) -> Result<u64> {
-    let mut leaves = u64::from(level == 0);
+) -> Result<Dropped> {
+    let mut dropped = if level == 0 { Dropped::leaf(ptr, pool.page_bytes()) } else { Dropped::default() };
     if level > 0 || (values && ptr.flags() & PagePtr::HAS_LARGE != 0) {
         let pin = pool.pin(reader, ptr)?;
         let page = pin.page();
         expect_level(page, ptr, level)?;
         for i in 0..page.count() {
             if level > 0 {
-                leaves += retire_subtree(pool, reader, space, lived, page.child(i), level - 1, values)?;
+                dropped += retire_subtree(pool, reader, space, lived, page.child(i), level - 1, values)?;
             } else if let Value::Large(large) = page.value(i) {
                 retire_large(pool, space, large, lived.end)?;
             }
         }
     }
     lock(space).retire_born(ptr, lived.start, lived.end)?;
-    Ok(leaves)
+    Ok(dropped)
 }

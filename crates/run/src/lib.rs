@@ -11,9 +11,9 @@
 //!
 //! Reading order: [`Run`] (the descriptor), [`get`] (one key), [`cursor`] (many, both ways), [`editor`] (the one
 //! writer: shadows pages, edits them in place, writes them back in key order), [`build`] (a whole run, from records in
-//! order, or more of them behind those it has), `drop` (of subtrees, unread), `cut` (of a front), [`check`], [`walk`]
-//! (every extent, for a copy). A [`delta`] is a run that lies over others, with deletes, [`ranges`] of them and a
-//! [`filter`]; [`merge`] reads several as one.
+//! order, or more of them behind those it has), `compressing` (its leaves), `drop` (of subtrees, unread), `cut` (of a
+//! front), [`check`], [`walk`] (every extent, for a copy). A [`delta`] is a run that lies over others, with deletes,
+//! [`ranges`] of them and a [`filter`]; [`merge`] reads several as one.
 //!
 //! # Rules
 //! 1. A child's level is its parent's less one; the root's level is the height less one. Every descent counts down,
@@ -28,6 +28,7 @@
 
 pub mod build;
 pub mod check;
+mod compressing;
 pub mod cursor;
 mod cut;
 pub mod delta;

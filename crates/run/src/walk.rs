@@ -14,7 +14,7 @@
 //! A large value has no birth of its own: a newer leaf's are all shown. A page's birth stands in the page, so the
 //! children of each newer page are read, but no further.
 //!
-//! Memory: a page for each level, one piece, and the list of a large value's extents.
+//! Memory: a page for each level, twice if they are compressed, one piece, and the list of a large value's extents.
 
 use crate::descriptor::{MAX_HEIGHT, Run, expect_leaf, expect_level};
 use crate::large::Pieces;
@@ -22,6 +22,7 @@ use base::checksum::Running;
 use base::{CheckpointNo, DatabaseId, Error, PagePtr, Result};
 use io::File;
 use page::{LargeRef, Page, Value};
+use pool::stored::{check_length, read_page};
 use std::collections::VecDeque;
 
 /// Large values are shown in pieces of at most this.
@@ -36,6 +37,19 @@ pub struct Source<'a> {
     pub database: DatabaseId,
     /// Bytes of a page.
     pub page_bytes: usize,
+}
+
+impl Source<'_> {
+    /// Reads the page at `ptr` whole into `bytes`, and if it lies there compressed, as it does into `stored`.
+    fn read<'b>(&self, ptr: PagePtr, bytes: &'b mut [u8], stored: &mut Vec<u8>) -> Result<Page<'b>> {
+        check_length(ptr, bytes.len())?;
+        if ptr.len_bytes() == bytes.len() {
+            return read_page(self.file, self.database, ptr, bytes);
+        }
+        stored.resize(ptr.len_bytes(), 0);
+        self.file.read_exact_at(stored, ptr.offset_bytes())?;
+        Page::decompress(stored, ptr, self.database, bytes)
+    }
 }
 
 /// Part of an extent, or all of it.
@@ -56,6 +70,8 @@ pub struct Piece<'a> {
 struct Level {
     ptr: PagePtr,
     bytes: Vec<u8>,
+    /// What lies there, of a compressed page; of others nothing.
+    stored: Vec<u8>,
     /// The entry that comes next.
     next: usize,
 }
@@ -69,7 +85,7 @@ impl Level {
 /// Where a walk stands.
 #[derive(Clone, Copy, Debug)]
 pub enum Shown<'a> {
-    /// At a page: where it lies, and its bytes, verified.
+    /// At a page: where it lies, and its bytes as they lie there, compressed or not, verified.
     Page(PagePtr, &'a [u8]),
     /// At a piece of a large value.
     Large(Piece<'a>),
@@ -222,8 +238,9 @@ impl Walk {
         match &self.at {
             At::Nothing => panic!("the walk is nowhere"),
             At::Page => {
-                let Level { ptr, bytes, .. } = self.levels.last().expect("a shown page is on the way");
-                Shown::Page(*ptr, bytes)
+                let Level { ptr, bytes, stored, .. } =
+                    self.levels.last().expect("a shown page is on the way");
+                Shown::Page(*ptr, if stored.is_empty() { bytes } else { stored })
             }
             At::Large => Shown::Large(self.large.shown()),
         }
@@ -233,12 +250,9 @@ impl Walk {
     fn enter(&mut self, source: Source<'_>, ptr: PagePtr, level: u8) -> Result<bool> {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.resize(source.page_bytes, 0);
-        if ptr.len_bytes() != bytes.len() {
-            let found = ptr.len_bytes();
-            return Err(wrong(ptr, &format!("{found} bytes long, pages have {}", bytes.len())));
-        }
-        source.file.read_exact_at(&mut bytes, ptr.offset_bytes())?;
-        let page = Page::verify(&bytes, ptr, source.database)?;
+        let mut stored = self.spare.pop().unwrap_or_default();
+        stored.clear();
+        let page = source.read(ptr, &mut bytes, &mut stored)?;
         match level {
             0 => expect_leaf(page, ptr, self.deletes)?,
             _ => expect_level(page, ptr, level)?,
@@ -249,16 +263,16 @@ impl Walk {
             return Err(wrong(ptr, &what));
         }
         if self.since.is_some_and(|since| birth <= since) {
-            self.spare.push(bytes);
+            self.spare.extend([bytes, stored]);
             return Ok(false);
         }
-        self.levels.push(Level { ptr, bytes, next: 0 });
+        self.levels.push(Level { ptr, bytes, stored, next: 0 });
         self.at = At::Page;
         Ok(true)
     }
 
     fn leave(&mut self) {
-        self.spare.extend(self.levels.pop().map(|level| level.bytes));
+        self.spare.extend(self.levels.pop().into_iter().flat_map(|level| [level.bytes, level.stored]));
         self.at = At::Nothing;
     }
 }

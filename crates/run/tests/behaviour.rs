@@ -244,7 +244,7 @@ fn levels_that_do_not_fall_are_corruption_everywhere() {
     let short = plant(&mut bed, Kind::Inner, 2, Some(leaf));
     bed.birth.0 += 1;
     for (root, height) in [(high, 2), (high, 3), (short, 3), (leaf, 2), (low, 1), (low, 3)] {
-        let run = Run { root: Some(root), height, records: 1, bytes: 2, leaves: 1, deletes: false };
+        let run = Run { root: Some(root), height, records: 1, bytes: 2, leaves: 1, ..Run::EMPTY };
         bed.read(|pool, reader| {
             let corrupt =
                 |result: base::Result<()>| assert_eq!(result.unwrap_err().kind(), ErrorKind::Corruption);
@@ -339,7 +339,7 @@ fn a_page_with_two_parents_is_read_once() {
         child = PagePtr::new(unit, 1, page.seal(DATABASE, unit));
         bed.file.write_at(&bytes, child.offset_bytes()).unwrap();
     }
-    let run = Run { root: Some(child), height: 30, records: 1, bytes: 2, leaves: 1, deletes: false };
+    let run = Run { root: Some(child), height: 30, records: 1, bytes: 2, leaves: 1, ..Run::EMPTY };
     let (mut visits, mut wrong) = (0, 0);
     let mut visit = |_| {
         visits += 1;

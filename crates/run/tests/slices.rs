@@ -56,14 +56,16 @@ fn what_moves_slice_by_slice_is_all_there_in_between() {
         // Shown if it fails: not every check below knows it.
         println!("seed {seed}");
         let mut random = Random::seeded(seed);
-        let mut bed = Bed::new(4096);
+        let compresses = seed % 2 == 1;
+        let mut bed = Bed::new(if compresses { 16 << 10 } else { 4096 });
         let count = 200 + random.below(12_000) as usize;
         let mut left: Model = (0..count).map(|n| (key(n, &mut random), value(&mut random))).collect();
         let mut moved = Model::new();
         let slots = Arc::clone(&bed.slots);
         let reader = slots.claim().unwrap();
         bed.birth.0 += 1;
-        let mut builder = DeltaBuilder::new(&bed.pool, &bed.space, bed.birth, 16 << 10, BitsPerKey(12));
+        let builder = DeltaBuilder::new(&bed.pool, &bed.space, bed.birth, 64 << 10, BitsPerKey(12));
+        let mut builder = if compresses { builder.compressing_leaves() } else { builder };
         for (key, value) in &left {
             builder.add(key, Value::Inline(value)).unwrap();
         }
@@ -73,7 +75,10 @@ fn what_moves_slice_by_slice_is_all_there_in_between() {
             bed.birth.0 += 1;
             let slice = (1 + random.below(1 + left.len() as u64 / 2)) as usize;
             let site = Site { pool: &bed.pool, reader: &reader, space: &bed.space, birth: bed.birth };
-            let mut builder = DeltaBuilder::resume(&filled, site, 8192, BitsPerKey(10)).unwrap();
+            let builder = DeltaBuilder::resume(&filled, site, 8192, BitsPerKey(10)).unwrap();
+            // Now and then the table's option is another.
+            let mut builder =
+                if compresses && random.chance(4, 5) { builder.compressing_leaves() } else { builder };
             let mut cursor = run::Cursor::new(source.records);
             cursor.seek_first(site.pool, site.reader).unwrap();
             let mut until = Vec::new();

@@ -41,7 +41,7 @@ use base::limits::{MAX_LOGGED_VALUE_BYTES, max_inline_bytes, max_key_bytes};
 use base::slots::Reader;
 use base::sync::Mutex;
 use base::{CheckpointNo, Error, PagePtr, Result, TableId};
-use page::{EditCounters, LargeRef, NoRoom, Value};
+use page::{Compressor, EditCounters, LargeRef, NoRoom, Value};
 use path::Path;
 use pool::Pool;
 pub use relocate::Relocation;
@@ -90,8 +90,12 @@ pub struct Editor<'a> {
     records: u64,
     bytes: u64,
     leaves: u64,
+    /// Of the leaves that are not dirty: [`Run::saved_units`].
+    saved_units: u64,
     deletes: bool,
     packs: bool,
+    /// What compresses leaves as they are written, if any is to be.
+    compressor: Option<Box<Compressor>>,
     arena: Arena,
     path: Path,
     dirty_sum: u64,
@@ -144,8 +148,10 @@ impl<'a> Editor<'a> {
             records: run.records,
             bytes: run.bytes,
             leaves: run.leaves,
+            saved_units: run.saved_units,
             deletes: run.deletes,
             packs: true,
+            compressor: None,
             arena: Arena::new(page_bytes, dirty_limit_pages),
             path: Path::default(),
             dirty_sum: 0,
@@ -168,6 +174,15 @@ impl<'a> Editor<'a> {
     #[must_use]
     pub fn moving_only(mut self) -> Self {
         self.packs = false;
+        self
+    }
+
+    /// Has leaves written in their compressed form ([`page::compressed`]) where that is shorter. Rows of leaves are
+    /// not joined then: half a leaf takes half the units.
+    #[must_use]
+    pub fn compressing_leaves(mut self) -> Self {
+        self.packs = false;
+        self.compressor = Some(Box::default());
         self
     }
 
@@ -276,8 +291,9 @@ impl<'a> Editor<'a> {
                 self.dirty_sum
             )));
         }
-        let Editor { root, height, records, bytes, leaves, deletes, .. } = self;
-        let run = Run { root, height, records, bytes, leaves, deletes: deletes && root.is_some() };
+        let Editor { root, height, records, bytes, leaves, saved_units, deletes, .. } = self;
+        let deletes = deletes && root.is_some();
+        let run = Run { root, height, records, bytes, leaves, saved_units, deletes };
         Ok((run, self.counters))
     }
 

@@ -3,6 +3,7 @@
 use super::Editor;
 use super::arena::{link_to, node_of};
 use crate::descriptor::{MAX_HEIGHT, expect_leaf, expect_level};
+use crate::drop::saved_units;
 use crate::get::find;
 use base::sync::lock;
 use base::{PagePtr, Result};
@@ -171,6 +172,8 @@ impl Editor<'_> {
         }
         self.arena.page_mut(node).set_birth(self.birth);
         if level == 0 {
+            let saved_units = saved_units(ptr, self.pool.page_bytes());
+            self.saved_units = self.saved_units.saturating_sub(saved_units);
             let sum = self.arena.page(node).record_sum(&mut self.scratch);
             self.dirty_sum = self.dirty_sum.wrapping_add(sum);
         }

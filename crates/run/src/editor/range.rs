@@ -28,6 +28,7 @@ impl Editor<'_> {
             self.drop_subtree(root, level)?;
             self.root = None;
             (self.height, self.records, self.bytes, self.leaves) = (0, 0, 0, 0);
+            self.saved_units = 0;
             return Ok(());
         }
         let node = self.own_root(root, level)?;
@@ -137,11 +138,13 @@ impl Editor<'_> {
         // What is not read does not say when it was born.
         let lived = CheckpointNo(0)..self.birth;
         let dropped = retire_subtree(self.pool, self.reader, self.space, &lived, ptr, level, true)?;
-        let share = |of: u64| (u128::from(of) * u128::from(dropped) / u128::from(self.leaves.max(1))) as u64;
+        let share =
+            |of: u64| (u128::from(of) * u128::from(dropped.leaves) / u128::from(self.leaves.max(1))) as u64;
         let (records, bytes) = (share(self.records), share(self.bytes));
         self.records = self.records.saturating_sub(records);
         self.bytes = self.bytes.saturating_sub(bytes);
-        self.leaves = self.leaves.saturating_sub(dropped);
+        self.leaves = self.leaves.saturating_sub(dropped.leaves);
+        self.saved_units = self.saved_units.saturating_sub(dropped.saved_units);
         Ok(())
     }
 }

@@ -56,6 +56,7 @@ impl Editor<'_> {
                 (0, _) => {
                     self.root = None;
                     (self.height, self.records, self.bytes, self.leaves) = (0, 0, 0, 0);
+                    self.saved_units = 0;
                 }
                 (1, Kind::Inner) => {
                     self.root = Some(page.child(0));

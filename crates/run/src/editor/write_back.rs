@@ -4,16 +4,18 @@
 //! 2. From the leaves up, write every page that has no dirty child: [`EXTENT_BYTES`] of neighbours at a time go to
 //!    contiguous units with one write. Each is sealed for its unit, and the parent's pointer then names unit,
 //!    checksum and whether a large value lies below.
+//!    Leaves that are to be compressed are of different lengths, and each goes to the lowest place that is free.
 //! 3. What was written is offered to the pool, and its memory is used again.
 //!
 //! The leaf that is being edited may stay dirty, and its ancestors with it: sorted edits then write each leaf once.
 
 use super::Editor;
 use super::arena::node_of;
+use crate::drop::saved_units;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
 use base::{PagePtr, Result};
-use page::{Kind, PageMut};
+use page::{Compressed, Compressor, Kind, PageMut, compressed};
 
 /// How much is allocated and written at once: enough that a disk's latency does not matter.
 const EXTENT_BYTES: usize = 1 << 20;
@@ -42,6 +44,13 @@ impl Editor<'_> {
         for mut level in self.collect_dirty().into_iter().rev() {
             level.retain(|dirty| Some(dirty.node) != keep && !self.has_dirty_child(dirty.node));
             let mut rest = &level[..];
+            if self.is_of_leaves(&level)
+                && let Some(mut compressor) = self.compressor.take()
+            {
+                self.write_compressed(&level, &mut compressor, &mut buffer)?;
+                self.compressor = Some(compressor);
+                continue;
+            }
             while !rest.is_empty() {
                 let written = self.write_extent(rest, &mut buffer)?;
                 rest = &rest[written..];
@@ -86,7 +95,7 @@ impl Editor<'_> {
 
     /// Writes as many of `pages` as one extent holds; answers how many.
     fn write_extent(&mut self, pages: &[Dirty], buffer: &mut Vec<u8>) -> Result<usize> {
-        let page_bytes = self.pool.page_bytes();
+        let (database, page_bytes) = (self.pool.database(), self.pool.page_bytes());
         let page_units = (page_bytes / UNIT_BYTES) as u64;
         let most = pages.len().min(self.extent_pages()) as u64;
         let extent = lock(self.space).allocate_pages(page_units, most)?;
@@ -95,7 +104,8 @@ impl Editor<'_> {
         buffer.clear();
         let mut unit = first_unit;
         for dirty in pages {
-            self.seal_and_link(*dirty, unit);
+            let checksum = self.prepared(*dirty).seal(database, unit);
+            self.link(*dirty, PagePtr::new(unit, page_units, checksum));
             buffer.extend_from_slice(self.arena.page(dirty.node).bytes());
             self.arena.give_back(dirty.node);
             unit += page_units;
@@ -110,21 +120,77 @@ impl Editor<'_> {
         Ok(count)
     }
 
-    /// Makes a dirty page final, for the unit it will lie at, and points its parent there.
-    fn seal_and_link(&mut self, dirty: Dirty, unit: u64) {
+    /// Whether dirty pages, all of one level, are leaves.
+    fn is_of_leaves(&self, pages: &[Dirty]) -> bool {
+        pages.first().is_some_and(|dirty| self.arena.page(dirty.node).kind() == Kind::Leaf)
+    }
+
+    /// Writes leaves compressed. Neighbours that came to lie side by side are written at once.
+    fn write_compressed(
+        &mut self,
+        leaves: &[Dirty],
+        compressor: &mut Compressor,
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
         let (database, page_bytes) = (self.pool.database(), self.pool.page_bytes());
-        let mut page: PageMut<'_> = self.arena.page_mut(dirty.node);
-        if let Some(table) = self.table {
+        // The compressor takes about two pages, and the leaf that is one too many another.
+        let most_bytes = self.extent_pages().saturating_sub(3).max(1) * page_bytes;
+        let (mut first_unit, mut from) = (0, 0);
+        buffer.clear();
+        for (at, dirty) in leaves.iter().enumerate() {
+            let begins_at = buffer.len();
+            let Compressed { units, .. } = compressor.compress(&mut self.prepared(*dirty), buffer);
+            let unit = lock(self.space).allocate(units)?;
+            let goes_on = first_unit + (begins_at / UNIT_BYTES) as u64 == unit;
+            if begins_at > 0 && (!goes_on || buffer.len() > most_bytes) {
+                let stored = buffer.split_off(begins_at);
+                self.flush_compressed(&leaves[from..at], first_unit, buffer)?;
+                *buffer = stored;
+                from = at;
+            }
+            if from == at {
+                first_unit = unit;
+            }
+            let stored_bytes = units as usize * UNIT_BYTES;
+            let stored_at = buffer.len() - stored_bytes;
+            let checksum = compressed::seal(&mut buffer[stored_at..], database, unit);
+            self.arena.page_mut(dirty.node).set_checksum(checksum);
+            self.link(*dirty, PagePtr::new(unit, units, checksum));
+        }
+        self.flush_compressed(&leaves[from..], first_unit, buffer)
+    }
+
+    fn flush_compressed(&mut self, leaves: &[Dirty], first_unit: u64, buffer: &[u8]) -> Result<()> {
+        self.pool
+            .file()
+            .write_at(buffer, first_unit * UNIT_BYTES as u64)
+            .map_err(|error| error.within("writing back edited pages"))?;
+        for dirty in leaves {
+            self.pool.admit(self.pointer_from(dirty.parent), self.arena.page(dirty.node).bytes());
+            self.arena.give_back(dirty.node);
+        }
+        Ok(())
+    }
+
+    /// A dirty page as it is to be written, but for its checksum.
+    fn prepared(&mut self, dirty: Dirty) -> PageMut<'_> {
+        let table = self.table;
+        let mut page = self.arena.page_mut(dirty.node);
+        if let Some(table) = table {
             page.set_table(table);
         }
-        let checksum = page.seal(database, unit);
-        let page = page.as_page();
-        let flags = if page.has_large() { PagePtr::HAS_LARGE } else { 0 };
-        let ptr = PagePtr::new(unit, (page_bytes / UNIT_BYTES) as u64, checksum).with_flags(flags);
+        page
+    }
+
+    /// Points the parent of a dirty page to where it will lie.
+    fn link(&mut self, dirty: Dirty, ptr: PagePtr) {
+        let page = self.arena.page(dirty.node);
+        let ptr = ptr.with_flags(if page.has_large() { PagePtr::HAS_LARGE } else { 0 });
         if page.kind() == Kind::Leaf {
             self.dirty_sum = self.dirty_sum.wrapping_sub(page.record_sum(&mut self.scratch));
+            self.saved_units += saved_units(ptr, self.pool.page_bytes());
         }
-        self.written.insert(unit);
+        self.written.insert(ptr.unit());
         match dirty.parent {
             Some((parent, slot)) => self.arena.page_mut(parent).set_child(slot as usize, ptr),
             None => self.root = Some(ptr),

@@ -24,6 +24,8 @@ pub struct Bed {
     pub pool: Pool,
     pub space: Mutex<Space>,
     pub birth: CheckpointNo,
+    /// Whether editors compress leaves.
+    pub compresses: bool,
     /// Of all sessions together.
     pub counters: EditCounters,
 }
@@ -39,7 +41,8 @@ impl Bed {
         let reader = slots.claim().unwrap();
         let pool = new_pool(&file, page_bytes, pool_bytes, &slots);
         let space = Mutex::new(Space::create(file.clone(), DATABASE, RESERVED_UNITS));
-        Bed { file, slots, reader, pool, space, birth: CheckpointNo(0), counters: EditCounters::default() }
+        let (birth, counters) = (CheckpointNo(0), EditCounters::default());
+        Bed { file, slots, reader, pool, space, birth, compresses: false, counters }
     }
 
     /// Forgets all that is cached.
@@ -69,6 +72,9 @@ impl Bed {
         self.birth.0 += 1;
         let mut editor =
             Editor::open(run, &self.pool, &self.reader, &self.space, self.birth, dirty_limit_bytes);
+        if self.compresses {
+            editor = editor.compressing_leaves();
+        }
         body(&mut editor)?;
         let (run, counters) = editor.finish()?;
         self.counters.splits += counters.splits;
@@ -85,11 +91,12 @@ impl Bed {
         space.release(self.birth, &[]);
         let mut extents = Vec::new();
         for run in runs {
-            run.check(&self.pool, &mut |ptr: PagePtr| {
+            let found = run.check(&self.pool, &mut |ptr: PagePtr| {
                 extents.push(Extent { unit: ptr.unit(), units: ptr.units() });
                 Ok(())
-            })
-            .unwrap();
+            });
+            let found = found.unwrap();
+            assert_eq!((found.leaves, found.saved_units), (run.leaves, run.saved_units));
         }
         let report = space.check(extents);
         assert!(report.is_clean(), "{report:?}");
