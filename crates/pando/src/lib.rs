@@ -61,6 +61,7 @@ pub use cursor::{Cursor, Range, Span};
 pub use database::{Database, TableOptions};
 pub use prometheus::prometheus;
 pub use snapshot::Snapshot;
+pub use store::Compression;
 pub use store::WantedLayout as Layout;
 pub use store::advice::{Advice, Costs, Operations};
 pub use store::check::{Findings as CheckFindings, Report as CheckReport};

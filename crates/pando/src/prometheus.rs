@@ -164,7 +164,7 @@ impl Page {
 
     fn tables(&mut self, tables: &[TableStats]) {
         type Figure = (&'static str, &'static str, &'static str, fn(&TableStats) -> u64);
-        let families: [Figure; 12] = [
+        let families: [Figure; 13] = [
             ("table_records", "gauge", "About how many records a table has.", |table| {
                 table.approximate_records
             }),
@@ -183,6 +183,9 @@ impl Page {
             ("table_get_pages", "gauge", "Pages that a get looks at.", |table| table.get_pages),
             ("table_record_bytes", "gauge", "Bytes of keys and values in pages.", |table| table.record_bytes),
             ("table_stored_bytes", "gauge", "Bytes of the pages that they take.", |table| table.stored_bytes),
+            ("table_saved_bytes", "gauge", "Bytes that compression of them saves.", |table| {
+                table.saved_bytes
+            }),
         ];
         for (name, kind, help, figure) in families {
             self.family(name, kind, help);

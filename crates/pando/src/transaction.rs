@@ -7,7 +7,9 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use store::{Savepoint, Table, TransactionOptions, ValueReader, ValueWriter, WantedLayout as Layout};
+use store::{
+    Compression, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter, WantedLayout as Layout,
+};
 use txn::Durability;
 
 /// A read-write transaction. It sees the database as of its beginning, and its own writes. Dropped without
@@ -364,7 +366,7 @@ impl Transaction {
     /// # Errors
     /// `Exists` if there is one of that name; `Invalid` for a TTL of less than 1 ms.
     pub fn create_table(&mut self, name: &str, options: &TableOptions) -> Result<Table> {
-        self.inner.create_table_with_ttl(name, options.layout, options.ttl)
+        self.inner.create_table_with(name, options.layout, options.ttl, options.compression)
     }
 
     /// Drops a table with all it holds.
@@ -401,6 +403,16 @@ impl Transaction {
     /// `Missing` if the table does not exist.
     pub fn set_layout(&mut self, table: &Table, layout: Layout) -> Result<()> {
         self.inner.set_layout(table, layout)
+    }
+
+    /// Has the leaves that merges write for an LSM table be compressed, or not: see
+    /// [`Database::set_compression`](crate::Database::set_compression). Conflicts as [`Transaction::rename_table`]
+    /// does. Nothing is rewritten.
+    ///
+    /// # Errors
+    /// As [`Database::set_compression`](crate::Database::set_compression).
+    pub fn set_compression(&mut self, table: &Table, compression: Compression) -> Result<()> {
+        self.inner.set_compression(table, compression)
     }
 
     /// Has a table's entries live for another time: see [`Database::set_ttl`](crate::Database::set_ttl). Conflicts as

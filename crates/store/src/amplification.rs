@@ -15,6 +15,7 @@ use crate::tables::Tables;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
 use base::{Result, TableId};
+use run::Run;
 
 /// Pages of a filter that a get looks at: its root and a leaf.
 const FILTER_PAGES: u64 = 2;
@@ -26,6 +27,7 @@ pub(crate) struct InPages {
     pub get_pages: u64,
     pub record_bytes: u64,
     pub stored_bytes: u64,
+    pub saved_bytes: u64,
 }
 
 impl InPages {
@@ -35,14 +37,22 @@ impl InPages {
             runs: above.len() as u64 + u64::from(lowest.root.is_some()),
             get_pages: u64::from(lowest.height) + above.len() as u64 * FILTER_PAGES,
             record_bytes: lowest.bytes,
-            stored_bytes: lowest.leaves * page_bytes,
+            ..InPages::default()
         };
+        all.add_leaves(&lowest, page_bytes);
         for stacked in above {
             let delta = &stacked.delta;
             all.record_bytes += delta.records.bytes;
-            all.stored_bytes += (delta.records.leaves + delta.filter.leaves) * page_bytes;
+            all.add_leaves(&delta.records, page_bytes);
+            all.add_leaves(&delta.filter, page_bytes);
         }
         all
+    }
+
+    fn add_leaves(&mut self, run: &Run, page_bytes: u64) {
+        let saved_bytes = run.saved_units.saturating_mul(UNIT_BYTES as u64);
+        self.saved_bytes += saved_bytes;
+        self.stored_bytes += run.leaves.saturating_mul(page_bytes).saturating_sub(saved_bytes);
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::attach::Attached;
 use crate::store::Store;
 use crate::tables::Layout;
+use base::limits::UNIT_BYTES;
 use base::sync::lock;
 use base::{CheckpointNo, Error, Result, TableId};
 use run::check::Expected;
@@ -33,6 +34,8 @@ pub struct Report {
     pub large_values: u64,
     /// Bytes in pages that hold nothing.
     pub free_in_pages_bytes: u64,
+    /// Bytes that compressed leaves take less than others would.
+    pub saved_bytes: u64,
     /// Units of the data file that are used though nothing reaches them: lost room, no lost data.
     pub orphan_units: u64,
 }
@@ -256,6 +259,11 @@ impl Store {
                     let what = format!("{table}: expected {} leaves, found {}", run.leaves, found.leaves);
                     findings.add(Error::corruption(what));
                 }
+                if findings.count == before && found.saved_units != run.saved_units {
+                    let (expected, found) = (run.saved_units, found.saved_units);
+                    let what = format!("{table}: expected leaves that save {expected} units, found {found}");
+                    findings.add(Error::corruption(what));
+                }
                 let report = &mut findings.report;
                 report.records += found.records;
                 report.record_bytes += found.bytes;
@@ -263,6 +271,7 @@ impl Store {
                 report.inner_pages += found.inner_pages;
                 report.large_values += found.large_values;
                 report.free_in_pages_bytes += found.free_bytes;
+                report.saved_bytes += found.saved_units * UNIT_BYTES as u64;
             }
         }
     }

@@ -464,6 +464,12 @@ impl Checkpoint<'_> {
         Editor::open(run, pool, reader, space, birth, self.buffer_bytes())
     }
 
+    /// An editor of a run of `table`'s records.
+    pub(crate) fn editor_of(&self, run: Run, table: TableId) -> Result<Editor<'_>> {
+        let editor = self.editor(run).of_table(table);
+        Ok(if self.compresses_leaves(table)? { editor.compressing_leaves() } else { editor })
+    }
+
     /// Oldest first: memtables in one session of the editor, until attached runs lie between.
     fn absorb_in_run(&self, mut run: Run, table: TableId) -> Result<Run> {
         let store = self.store;
@@ -501,7 +507,7 @@ impl Checkpoint<'_> {
         table: TableId,
         edit: impl FnOnce(&mut Editor<'_>) -> Result<()>,
     ) -> Result<Run> {
-        self.edit_with(self.editor(run).of_table(table), edit)
+        self.edit_with(self.editor_of(run, table)?, edit)
     }
 
     /// Lets `edit` work on what `editor` was opened on, and writes what changed.

@@ -12,6 +12,7 @@ use crate::store::Store;
 use crate::tables::{Layout, Tables};
 use crate::view::{OpenMemtable, SealedMemtable};
 use base::explain::{Explanation, Step};
+use base::limits::UNIT_BYTES;
 use base::{CommitTs, Result, TableId};
 use memtable::{Found, Memtable};
 use run::{Delta, Outline, Run};
@@ -115,7 +116,11 @@ impl Parts {
 }
 
 fn describe(run: &Run) -> String {
-    format!("{} levels, {} leaves, {} records", run.height, run.leaves, run.records)
+    let all = format!("{} levels, {} leaves, {} records", run.height, run.leaves, run.records);
+    match run.saved_units * UNIT_BYTES as u64 / 1024 {
+        0 => all,
+        saved => format!("{all}, {saved} KiB saved by compression"),
+    }
 }
 
 impl Snapshot {

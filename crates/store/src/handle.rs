@@ -1,6 +1,6 @@
 //! A handle on a table, and how it is known to be good still.
 
-use crate::catalog::{TableRow, WantedLayout};
+use crate::catalog::{Compression, TableRow, WantedLayout};
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 use crate::ttl::Reading;
@@ -59,6 +59,11 @@ impl Table {
     /// How long its entries lived when this handle was made; `None`: they do not expire.
     pub fn ttl(&self) -> Option<Duration> {
         self.inner.row.ttl?.duration()
+    }
+
+    /// How its leaves are compressed when merges write them, as this handle knows.
+    pub fn compression(&self) -> Compression {
+        self.inner.row.compression
     }
 
     /// The row as this handle has it.

@@ -76,7 +76,7 @@ mod value_writer;
 pub mod view;
 pub mod write_set;
 
-pub use catalog::WantedLayout;
+pub use catalog::{Compression, WantedLayout};
 pub use expiry::OpenReader;
 pub use handle::Table;
 pub use options::Options;

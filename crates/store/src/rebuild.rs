@@ -68,6 +68,8 @@ pub struct Rebuild {
     data: Arc<dyn File>,
     state: Option<State>,
     partial: Option<Partial>,
+    /// Where a compressed page is made whole, to be verified.
+    whole: Vec<u8>,
     is_done: bool,
     _lock: Box<dyn Lock>,
 }
@@ -90,7 +92,8 @@ impl Rebuild {
         let lock = dir.lock(LOCK)?;
         refuse_files()?;
         let data = dir.create(REBUILT_DATA)?;
-        let rebuild = Rebuild { dir, data, state: None, partial: None, is_done: false, _lock: lock };
+        let (state, partial, whole) = (None, None, Vec::new());
+        let rebuild = Rebuild { dir, data, state, partial, whole, is_done: false, _lock: lock };
         rebuild.dir.sync()?;
         Ok(rebuild)
     }
@@ -135,14 +138,20 @@ impl Rebuild {
     /// [`ErrorKind::Corruption`] if it is not what `ptr` points to.
     pub fn page(&mut self, ptr: PagePtr, bytes: &[u8]) -> Result<()> {
         let state = self.state.as_ref().ok_or_else(no_state)?;
-        if self.partial.is_some() || ptr.unit() < RESERVED_UNITS || bytes.len() != state.superblock.page_bytes
-        {
+        let Superblock { page_bytes, database, .. } = state.superblock;
+        let is_long = bytes.len() != ptr.len_bytes() || bytes.len() > page_bytes;
+        if self.partial.is_some() || ptr.unit() < RESERVED_UNITS || is_long {
             return Err(Error::corruption(format!(
                 "{ptr:?}: a page of {} bytes is out of place",
                 bytes.len()
             )));
         }
-        Page::verify(bytes, ptr, state.superblock.database)?;
+        if bytes.len() == page_bytes {
+            Page::verify(bytes, ptr, database)?;
+        } else {
+            self.whole.resize(page_bytes, 0);
+            Page::decompress(bytes, ptr, database, &mut self.whole)?;
+        }
         self.data.write_at(bytes, ptr.offset_bytes())
     }
 

@@ -98,11 +98,14 @@ impl Checkpoint<'_> {
             return Ok(true);
         };
         let is_filter = layout.is_filter(at);
-        work.packs &= !is_filter;
+        // Leaves that are to be compressed with LZ4 are as full as is good for that.
+        work.packs &= !is_filter && !self.compresses_leaves(table)?;
         let mut stopped = None;
-        let editor = self.editor(run);
-        let editor = if is_filter { editor.moving_only() } else { editor };
-        let editor = if layout.says_whose(at) { editor.of_table(table) } else { editor };
+        let editor = match layout.says_whose(at) {
+            true => self.editor_of(run, table)?,
+            false if is_filter => self.editor(run).moving_only(),
+            false => self.editor(run),
+        };
         let moved = self.edit_with(editor, |editor| {
             stopped = editor.relocate(&key, &mut work)?;
             Ok(())

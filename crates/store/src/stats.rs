@@ -141,6 +141,8 @@ pub struct TableStats {
     /// Bytes of the leaf pages and filters that they take. Over [`record_bytes`](TableStats::record_bytes), that is its
     /// space amplification.
     pub stored_bytes: u64,
+    /// Bytes more that they would take if no leaf were compressed.
+    pub saved_bytes: u64,
 }
 
 impl Store {
@@ -168,6 +170,7 @@ impl Store {
                 get_pages: in_pages.get_pages,
                 record_bytes: in_pages.record_bytes,
                 stored_bytes: in_pages.stored_bytes,
+                saved_bytes: in_pages.saved_bytes,
             })
         };
         snapshot.tables()?.into_iter().map(each).collect()

@@ -3,12 +3,13 @@
 //! Whoever used a table whose row another transaction has changed since conflicts at its commit, if it wrote anything
 //! (`Store::validate_tables`): so nobody writes to a table that was dropped, or by another meaning of its bytes.
 
-use crate::catalog::{TableRow, WantedLayout, check_name};
+use crate::catalog::{Compression, TableRow, WantedLayout, check_name};
 use crate::handle::Table;
 use crate::scan::Span;
 use crate::transaction::Transaction;
 use crate::ttl::{Reading, Ttl};
 use crate::write_set::{Own, Prior};
+use base::limits::UNIT_BYTES;
 use base::{Error, ErrorKind, Result, TableId};
 use std::time::Duration;
 
@@ -33,24 +34,28 @@ impl Transaction {
     /// # Errors
     /// [`ErrorKind::Exists`] if there is one of that name.
     pub fn create_table(&mut self, name: &str, layout: WantedLayout) -> Result<Table> {
-        self.create_table_with_ttl(name, layout, None)
+        self.create_table_with(name, layout, None, Compression::None)
     }
 
-    /// Makes a table whose entries live for `ttl` from their put on; `None`: until they are deleted.
+    /// Makes a table whose entries live for `ttl` from their put on (`None`: until they are deleted), and whose leaves
+    /// are compressed as `compression` says.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if there is one of that name; [`ErrorKind::Invalid`] for a TTL of less than 1 ms.
-    pub fn create_table_with_ttl(
+    /// [`ErrorKind::Exists`] if there is one of that name; [`ErrorKind::Invalid`] for a TTL of less than 1 ms, and for
+    /// a compressed table that is not an LSM table, or has pages of 4 KiB, which cannot get shorter.
+    pub fn create_table_with(
         &mut self,
         name: &str,
         layout: WantedLayout,
         ttl: Option<Duration>,
+        compression: Compression,
     ) -> Result<Table> {
         if self.table(name)?.is_some() {
             return Err(Error::new(ErrorKind::Exists, format!("table {name:?} exists already")));
         }
+        self.check_compression(name, layout, compression)?;
         let ttl = ttl.map(Ttl::new).transpose()?;
-        let row = TableRow { id: self.store().claim_table_id(), layout, ttl };
+        let row = TableRow { id: self.store().claim_table_id(), layout, ttl, compression };
         self.put_row(name, row);
         self.ttls_before.push((row.id, Ttl::NONE));
         let table = Table::uncommitted(self.store(), name, row);
@@ -108,6 +113,22 @@ impl Transaction {
         Ok(())
     }
 
+    /// Has the leaves that merges write from now on be compressed, or not. What is there is not rewritten by this: it
+    /// is as it is merged. Conflicts as [`Transaction::rename_table`] does, for a moment.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if the table does not exist; [`ErrorKind::Invalid`] if it is not an LSM table,
+    /// or has pages of 4 KiB, which cannot get shorter.
+    pub fn set_compression(&mut self, table: &Table, compression: Compression) -> Result<()> {
+        self.admit_name(table)?;
+        let row = self.row_now(table)?;
+        self.check_compression(table.name(), row.layout, compression)?;
+        if row.compression != compression {
+            self.put_row(table.name(), TableRow { compression, ..row });
+        }
+        Ok(())
+    }
+
     /// Has entries live for `ttl` from their put on, those that are there included; `None`: until they are deleted.
     /// What has expired when this commits stays so. Conflicts as [`Transaction::rename_table`] does.
     ///
@@ -140,6 +161,25 @@ impl Transaction {
         };
         self.put_row(table.name(), TableRow { ttl: Some(changed), ..row });
         self.distrust(|known| known == id);
+        Ok(())
+    }
+
+    fn check_compression(&self, name: &str, layout: WantedLayout, compression: Compression) -> Result<()> {
+        if compression == Compression::None {
+            return Ok(());
+        }
+        if layout != WantedLayout::Lsm {
+            return Err(Error::invalid(format!(
+                "table {name:?} has layout {layout}, and only an LSM table's pages are compressed, as \
+                 merges write them; give it layout lsm"
+            )));
+        }
+        if self.store().page_bytes() == UNIT_BYTES {
+            return Err(Error::invalid(format!(
+                "table {name:?}: pages of {UNIT_BYTES} bytes cannot be stored in less, so that compression \
+                 would gain nothing; make the database with larger pages"
+            )));
+        }
         Ok(())
     }
 

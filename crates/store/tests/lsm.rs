@@ -1,5 +1,6 @@
 //! LSM tables against `BTreeMap`: spilled, merged slice by slice, switched, dropped, reopened; in both layouts at once.
 
+use base::ErrorKind;
 use base::seams::Random;
 use io::{Dir, MemDir};
 use std::collections::BTreeMap;
@@ -7,14 +8,16 @@ use std::ops::Bound;
 use std::sync::Arc;
 use store::relocate::Compaction;
 use store::tables::Layout;
-use store::{Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
+use store::{
+    Compression, Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout,
+};
 use txn::{Durability, Isolation};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn options((slice_bytes, fan): Merging) -> Options {
+fn options((slice_bytes, fan, page_bytes): Merging) -> Options {
     Options {
-        page_bytes: Some(4096),
+        page_bytes: Some(page_bytes),
         memory_bytes: 4 << 20,
         write_set_bytes: Some(30_000),
         large_bytes: 9_000,
@@ -25,8 +28,8 @@ fn options((slice_bytes, fan): Merging) -> Options {
     }
 }
 
-/// Bytes of a slice, and how many runs are merged into one.
-type Merging = (u64, usize);
+/// Bytes of a slice, how many runs are merged into one, and bytes of a page.
+type Merging = (u64, usize, usize);
 
 fn open(dir: &Arc<dyn Dir>, merging: Merging) -> Arc<Store> {
     store::open_or_create(Arc::clone(dir), &options(merging)).unwrap()
@@ -47,6 +50,15 @@ fn create(store: &Arc<Store>, name: &str, layout: WantedLayout) -> Table {
     let table = tx.create_table(name, layout).unwrap();
     commit(store, tx);
     table
+}
+
+/// Where it is an LSM table.
+fn set_compression(store: &Arc<Store>, name: &str, compression: Compression) {
+    let mut tx = begin(store);
+    let table = tx.table(name).unwrap().unwrap();
+    let set = tx.set_compression(&table, compression);
+    assert_eq!(set.is_err(), table.layout() == WantedLayout::BTree && compression == Compression::Lz4);
+    commit(store, tx);
 }
 
 fn key(random: &mut Random) -> Vec<u8> {
@@ -127,26 +139,39 @@ fn layout_of(store: &Store, table: &Table) -> Option<Layout> {
 #[test]
 fn an_lsm_table_is_a_map() {
     for seed in 0..12 {
-        run(seed, WantedLayout::Lsm, 0);
+        run(seed, WantedLayout::Lsm, 0, 4096);
+    }
+}
+
+/// Its compression is given and taken away now and then.
+#[test]
+fn a_compressed_table_is_a_map() {
+    for seed in 200..212 {
+        run(seed, WantedLayout::Lsm, if seed % 3 == 0 { 25 } else { 0 }, 8192 << (seed % 3));
     }
 }
 
 #[test]
 fn a_table_that_is_switched_again_and_again_is_a_map() {
     for seed in 100..112 {
-        run(seed, if seed % 2 == 0 { WantedLayout::Lsm } else { WantedLayout::BTree }, 25);
+        run(seed, if seed % 2 == 0 { WantedLayout::Lsm } else { WantedLayout::BTree }, 25, 4096);
     }
 }
 
-fn run(seed: u64, layout: WantedLayout, switches: u64) {
+fn run(seed: u64, layout: WantedLayout, switches: u64, page_bytes: usize) {
     let mut random = Random::seeded(seed);
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
-    let merging = ([2_000, 20_000, 1 << 20][random.below(3) as usize], [2, 3, 8][random.below(3) as usize]);
+    let slice_bytes = [2_000, 20_000, 1 << 20][random.below(3) as usize];
+    let merging = (slice_bytes, [2, 3, 8][random.below(3) as usize], page_bytes);
     let mut store = open(&dir, merging);
     let mut table = create(&store, "t", layout);
     let mut model = Model::new();
     let mut held: Vec<(Snapshot, Model)> = Vec::new();
-    for _ in 0..400 {
+    for turn in 0..400 {
+        if page_bytes > 4096 && turn % 80 == 0 {
+            let compression = if turn % 320 == 240 { Compression::None } else { Compression::Lz4 };
+            set_compression(&store, "t", compression);
+        }
         match random.below(100) {
             0..45 => {
                 let mut tx = begin(&store);
@@ -196,6 +221,11 @@ fn run(seed: u64, layout: WantedLayout, switches: u64) {
     store.checkpoint().unwrap();
     compact(&store);
     verify(&store.snapshot().unwrap(), &table, &model, &mut random);
+    let row = store.snapshot().unwrap().table("t").unwrap().unwrap();
+    if row.compression() == Compression::Lz4 && row.layout() == WantedLayout::Lsm && !model.is_empty() {
+        let stats = &store.table_stats().unwrap()[0];
+        assert!(stats.saved_bytes > 0, "seed {seed}: {stats:?}");
+    }
     let wanted = store.snapshot().unwrap().table("t").unwrap().unwrap().layout();
     match layout_of(&store, &table) {
         None => assert!(model.is_empty()),
@@ -220,7 +250,7 @@ fn run(seed: u64, layout: WantedLayout, switches: u64) {
 fn deltas_that_many_range_deletes_empty_leave_nothing() {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     // Nothing is spilled, so that all ranges come in one memtable.
-    let options = Options { write_set_bytes: Some(1 << 20), ..options((1 << 20, 8)) };
+    let options = Options { write_set_bytes: Some(1 << 20), ..options((1 << 20, 8, 4096)) };
     let store = store::open_or_create(Arc::clone(&dir), &options).unwrap();
     let table = create(&store, "t", WantedLayout::Lsm);
     let key = |n: u32| format!("{n:06}").into_bytes();
@@ -250,4 +280,75 @@ fn compact(store: &Arc<Store>) {
     while let Some(round) = compaction.next_round(store).unwrap() {
         round.finish().unwrap();
     }
+}
+
+/// What is merged while the option says so is compressed; what lies there stays as it is. What is compressed is read
+/// when the table is none of an LSM table any more.
+#[test]
+fn compression_is_what_the_next_merge_does() {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let merging = (1 << 20, 8, 16384);
+    let mut store = open(&dir, merging);
+    let table = create(&store, "t", WantedLayout::Lsm);
+    let mut random = Random::seeded(5);
+    let mut model = Model::new();
+    let mut fill = |store: &Arc<Store>, model: &mut Model| {
+        let mut tx = begin(store);
+        for _ in 0..2000 {
+            let (key, value) = (key(&mut random), value(&mut random));
+            tx.put(&table, &key, &value[..value.len().min(100)]).unwrap();
+            model.insert(key, value[..value.len().min(100)].to_vec());
+        }
+        commit(store, tx);
+        store.checkpoint().unwrap();
+    };
+    let saved = |store: &Arc<Store>| store.table_stats().unwrap()[0].saved_bytes;
+    fill(&store, &mut model);
+    assert_eq!(saved(&store), 0);
+    set_compression(&store, "t", Compression::Lz4);
+    store.checkpoint().unwrap();
+    assert_eq!(saved(&store), 0, "nothing is rewritten by the option");
+    fill(&store, &mut model);
+    let compressed = saved(&store);
+    assert!(compressed > 30_000, "{compressed}");
+    set_compression(&store, "t", Compression::None);
+    fill(&store, &mut model);
+    assert!(saved(&store) <= compressed);
+    set_compression(&store, "t", Compression::Lz4);
+    compact(&store);
+    let report = store.check().unwrap();
+    assert_eq!(report.saved_bytes, saved(&store));
+    assert!(report.saved_bytes > report.leaves * 16384 / 3, "{report:?}");
+    let mut tx = begin(&store);
+    let handle = tx.table("t").unwrap().unwrap();
+    tx.set_layout(&handle, WantedLayout::BTree).unwrap();
+    commit(&store, tx);
+    store.checkpoint().unwrap();
+    compact(&store);
+    assert!(matches!(layout_of(&store, &table), Some(Layout::BTree(_))));
+    fill(&store, &mut model);
+    store.close().unwrap();
+    store = open(&dir, merging);
+    let handle = store.snapshot().unwrap().table("t").unwrap().unwrap();
+    assert_eq!(handle.compression(), Compression::Lz4, "it is as it was, for when the layout is");
+    verify(&store.snapshot().unwrap(), &handle, &model, &mut Random::seeded(1));
+    store.check().unwrap();
+}
+
+#[test]
+fn a_table_that_cannot_be_compressed_says_so() {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = open(&dir, (1 << 20, 8, 8192));
+    let mut tx = begin(&store);
+    let made = tx.create_table_with("t", WantedLayout::BTree, None, Compression::Lz4).unwrap_err();
+    assert!(made.kind() == ErrorKind::Invalid && made.message().contains("give it layout lsm"), "{made}");
+    let table = tx.create_table("t", WantedLayout::BTree).unwrap();
+    assert_eq!(tx.set_compression(&table, Compression::Lz4).unwrap_err().kind(), ErrorKind::Invalid);
+    tx.set_compression(&table, Compression::None).unwrap();
+    drop(tx);
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = open(&dir, (1 << 20, 8, 4096));
+    let mut tx = begin(&store);
+    let made = tx.create_table_with("t", WantedLayout::Lsm, None, Compression::Lz4).unwrap_err();
+    assert!(made.kind() == ErrorKind::Invalid && made.message().contains("larger pages"), "{made}");
 }

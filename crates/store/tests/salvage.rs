@@ -13,14 +13,14 @@ use base::seams::Random;
 use base::{DatabaseId, ErrorKind, PagePtr, Result, TableId};
 use io::{Dir, MemDir};
 use page::{Kind, Page, Value};
-use run::Pieces;
+use run::{Delta, Pieces};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use store::salvage::{Report, Sink, Trust, salvage};
 use store::superblock::Superblock;
 use store::tables::{Row, table_of_key};
-use store::{Options, Span, Store, Transaction, TransactionOptions, WantedLayout};
+use store::{Compression, Options, Span, Store, Transaction, TransactionOptions, WantedLayout};
 
 const UNIT: usize = 4096;
 
@@ -42,13 +42,16 @@ struct History {
     older: Vec<Files>,
     /// Whether transactions spill, so that runs are attached.
     spills: bool,
+    /// Whether table `b` is a compressed one.
+    compresses: bool,
 }
 
 impl History {
     fn make(random: &mut Random, spills: bool) -> Result<History> {
         let dir = MemDir::new();
+        let page_bytes = if random.chance(1, 2) { 8192 << random.below(2) } else { UNIT };
         let options = Options {
-            page_bytes: Some(if random.chance(1, 4) { 8192 } else { UNIT }),
+            page_bytes: Some(page_bytes),
             memory_bytes: 4 << 20,
             max_segment_bytes: 16 << 10,
             // Large enough that nothing is spilled but where it is asked for.
@@ -63,6 +66,7 @@ impl History {
             files: Files::new(),
             older: Vec::new(),
             spills,
+            compresses: page_bytes > UNIT,
         };
         for _ in 0..3 + random.below(4) {
             for _ in 0..3 + random.below(8) {
@@ -92,6 +96,9 @@ impl History {
                 None
             }
             Some(table) => Some(table),
+            None if name == "b" && self.compresses => {
+                Some(tx.create_table_with(name, WantedLayout::Lsm, None, Compression::Lz4)?)
+            }
             None => Some(tx.create_table(name, WantedLayout::BTree)?),
         };
         if let Some(table) = &table {
@@ -174,18 +181,23 @@ struct Placed {
 fn placed(data: &[u8], superblock: &Superblock) -> Vec<Placed> {
     fn below(
         data: &[u8],
-        database: DatabaseId,
+        (database, page_bytes): (DatabaseId, usize),
         ptr: PagePtr,
         table: TableId,
         out: &mut Vec<(TableId, Record, Vec<PagePtr>)>,
     ) {
         let at = |ptr: PagePtr, len: usize| &data[ptr.offset_bytes() as usize..][..len];
-        let page = Page::verify(at(ptr, ptr.len_bytes()), ptr, database).unwrap();
+        let mut whole = vec![0; page_bytes];
+        let stored = at(ptr, ptr.len_bytes());
+        let page = match stored.len() < page_bytes {
+            true => Page::decompress(stored, ptr, database, &mut whole).unwrap(),
+            false => Page::verify(stored, ptr, database).unwrap(),
+        };
         assert_eq!(page.table(), Some(table), "every page of a tree names its table");
         let mut key = Vec::new();
         for i in 0..page.count() {
             if page.kind() == Kind::Inner {
-                below(data, database, page.child(i), table, out);
+                below(data, (database, page_bytes), page.child(i), table, out);
                 continue;
             }
             page.copy_key(i, &mut key);
@@ -201,19 +213,24 @@ fn placed(data: &[u8], superblock: &Superblock) -> Vec<Placed> {
                     let units = [ptr].into_iter().chain(pieces.extents()).collect();
                     out.push((table, (key.clone(), value), units));
                 }
-                Value::Deleted => panic!("a tree holds a delete"),
+                Value::Deleted => {}
             }
         }
     }
-    let (database, mut rows, mut found) = (superblock.database, Vec::new(), Vec::new());
+    let of = (superblock.database, superblock.page_bytes);
+    let (mut rows, mut found) = (Vec::new(), Vec::new());
     if let Some(root) = superblock.physical.root {
-        below(data, database, root, TableId::PHYSICAL, &mut rows);
+        below(data, of, root, TableId::PHYSICAL, &mut rows);
     }
     for (_, (key, value), _) in rows {
         let table = table_of_key(&key).unwrap();
-        let (_, Row::BTree(run)) = Row::decode(&key, &value, 0).unwrap() else { continue };
+        let before = key.get(4).map_or(0, |&at| usize::from(at));
+        let run = match Row::decode(&key, &value, before).unwrap() {
+            (_, Row::BTree(run)) => run,
+            (_, Row::Stacked(_, delta)) => Delta::runs(&delta).unwrap()[0],
+        };
         if let Some(root) = run.root {
-            below(data, database, root, table, &mut found);
+            below(data, of, root, table, &mut found);
         }
     }
     found.into_iter().map(|(table, (key, value), units)| Placed { table, key, value, units }).collect()

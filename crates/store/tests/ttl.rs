@@ -10,7 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use store::relocate::Compaction;
 use store::salvage::{Sink, Trust};
-use store::{Options, Resident, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
+use store::{
+    Compression, Options, Resident, Snapshot, Span, Store, Table, Transaction, TransactionOptions,
+    WantedLayout,
+};
 use txn::{Durability, Isolation};
 
 const LAYOUTS: [WantedLayout; 2] = WantedLayout::ALL;
@@ -59,7 +62,7 @@ impl Bed {
     fn table(&self, layout: WantedLayout, ttl_ms: u64) -> Table {
         let mut tx = self.begin();
         let ttl = Some(Duration::from_millis(ttl_ms));
-        let table = tx.create_table_with_ttl("t", layout, ttl).unwrap();
+        let table = tx.create_table_with("t", layout, ttl, Compression::None).unwrap();
         self.commit(tx);
         assert_eq!(self.store.snapshot().unwrap().table("t").unwrap().unwrap().ttl(), ttl);
         table

@@ -43,7 +43,7 @@ impl Checkpoint<'_> {
         let (site, reading) = (self.site(), self.reading(table)?);
         let spans = memtable.range_tombstones(table).iter().map(|range| (range.start, range.end));
         let (ranges, ranges_run) = self.keep_ranges(table, Ranges::joined(spans), entries)?;
-        let mut builder = self.builder(table);
+        let mut builder = self.builder(table)?;
         let has_below = !entries.is_empty();
         // Large values are named by their first unit.
         let mut kept = HashSet::new();
@@ -89,7 +89,7 @@ impl Checkpoint<'_> {
         let (site, reading) = (self.site(), self.reading(table)?);
         let spans = deltas.iter().flat_map(|delta| delta.ranges.iter());
         let (ranges, ranges_run) = self.keep_ranges(table, Ranges::joined(spans), entries)?;
-        let mut builder = self.builder(table);
+        let mut builder = self.builder(table)?;
         let has_below = !entries.is_empty();
         let mut merge = Merge::open(deltas, site.pool, site.reader)?;
         while merge.next(&mut |value| site.retire_value(value))? {
@@ -104,9 +104,16 @@ impl Checkpoint<'_> {
         deltas.iter().try_for_each(|delta| site.retire_pages(delta))
     }
 
-    pub(super) fn builder(&self, table: TableId) -> Build<'_> {
+    fn builder(&self, table: TableId) -> Result<Build<'_>> {
         let Site { pool, space, birth, .. } = self.site();
-        DeltaBuilder::new(pool, space, birth, self.buffer_bytes(), UPPER_BITS).of_table(table)
+        let builder = DeltaBuilder::new(pool, space, birth, self.buffer_bytes(), UPPER_BITS);
+        self.for_table(builder, table)
+    }
+
+    /// Has `builder` write as the table's row says.
+    pub(super) fn for_table<'b>(&self, builder: Build<'b>, table: TableId) -> Result<Build<'b>> {
+        let builder = builder.of_table(table);
+        Ok(if self.compresses_leaves(table)? { builder.compressing_leaves() } else { builder })
     }
 
     /// The range deletes that a delta over `below` keeps, and their run. What the others said is done by then.

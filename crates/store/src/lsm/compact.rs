@@ -160,7 +160,7 @@ impl Checkpoint<'_> {
         let (site, reading) = (self.site(), self.reading(table)?);
         let bits = if is_lowest { LOWEST_BITS } else { UPPER_BITS };
         let builder = DeltaBuilder::resume(&filled, site, self.buffer_bytes(), bits)?;
-        let mut builder = builder.of_table(table);
+        let mut builder = self.for_table(builder, table)?;
         let mut merge = Merge::open(sources, site.pool, site.reader)?;
         let (mut moved, mut records) = (0, 0_u64);
         let mut last = Vec::new();

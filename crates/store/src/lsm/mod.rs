@@ -29,7 +29,7 @@ pub(crate) use compact::Quota;
 pub use stack::{Role, Stack, Stacked};
 
 use crate::attach::Attached;
-use crate::catalog::{TableRow, WantedLayout};
+use crate::catalog::{Compression, TableRow, WantedLayout};
 use crate::checkpoint::Checkpoint;
 use crate::handle::Table;
 use crate::store::Store;
@@ -230,6 +230,13 @@ impl Checkpoint<'_> {
         let (_, catalog) = self.tables.layers(TableId::CATALOG);
         let wanted = self.store.wanted.of(catalog, &self.store.pool, self.site().reader)?;
         Ok(wanted.get(&table).copied())
+    }
+
+    /// Whether the leaves that this checkpoint writes for `table` are compressed.
+    pub(crate) fn compresses_leaves(&self, table: TableId) -> Result<bool> {
+        let compresses =
+            |row: TableRow| row.layout == WantedLayout::Lsm && row.compression == Compression::Lz4;
+        Ok(self.wanted_row(table)?.is_some_and(compresses))
     }
 
     /// How this checkpoint reads the values of `table`: what has expired by its time it drops.

@@ -12,7 +12,8 @@ use super::start::Start;
 use base::limits::{MAX_PAGE_BYTES, MIN_PAGE_BYTES, UNIT_BYTES};
 use base::{CheckpointNo, DatabaseId, PagePtr, Result, TableId, checksum};
 use io::File;
-use page::{Kind, Page, Value};
+use page::{Kind, Page, Value, compressed};
+use pool::stored::read_page;
 use std::collections::BTreeMap;
 
 /// Read at once.
@@ -21,6 +22,8 @@ const PIECE_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 struct Leaf {
     ptr: PagePtr,
+    /// Of the whole page: where it lies compressed, it is shorter.
+    page_bytes: usize,
     birth: CheckpointNo,
     first: Vec<u8>,
     last: Vec<u8>,
@@ -48,13 +51,17 @@ impl Leaves {
         let units = (data.len()? / UNIT_BYTES as u64).min(PagePtr::MAX_UNIT + 1);
         // A page that begins in a piece may reach into the next.
         let mut bytes = vec![0; PIECE_BYTES + MAX_PAGE_BYTES];
+        let mut whole = vec![0; MAX_PAGE_BYTES];
         let mut unit = 0;
         while unit < units {
             let read = data.read_at(&mut bytes, unit * UNIT_BYTES as u64).unwrap_or(0);
             for at in (0..PIECE_BYTES).step_by(UNIT_BYTES).take_while(|&at| at < read) {
                 let here = unit + (at / UNIT_BYTES) as u64;
-                for size in sizes.iter().filter(|&&size| at + size <= read) {
-                    leaves.consider(&bytes[at..at + size], here, start.database);
+                for &size in &sizes {
+                    let (stored, whole) = (&bytes[at..read], &mut whole[..size]);
+                    if let Some(found) = leaf_at(stored, whole, here, start.database) {
+                        leaves.add(found, size);
+                    }
                 }
             }
             unit += (PIECE_BYTES / UNIT_BYTES) as u64;
@@ -63,15 +70,7 @@ impl Leaves {
         Ok(leaves)
     }
 
-    /// Takes `bytes` in if they are a leaf of ours that belongs at `unit`.
-    fn consider(&mut self, bytes: &[u8], unit: u64, database: DatabaseId) {
-        let looks_like_one = bytes[8] == b'P' && bytes[10] == 1;
-        let stored = u64::from_le_bytes(*bytes.first_chunk().expect("a page is longer"));
-        if !looks_like_one || checksum::extent(database, unit, &bytes[8..]) != stored {
-            return;
-        }
-        let ptr = PagePtr::new(unit, (bytes.len() / UNIT_BYTES) as u64, stored);
-        let Ok(page) = Page::verify(bytes, ptr, database) else { return };
+    fn add(&mut self, (ptr, page): (PagePtr, Page<'_>), page_bytes: usize) {
         let Some(table) = page.table().filter(|_| page.kind() == Kind::Leaf && page.count() > 0) else {
             return;
         };
@@ -80,6 +79,7 @@ impl Leaves {
         page.copy_key(page.count() - 1, &mut last);
         self.by_table.entry(table).or_default().push(Leaf {
             ptr,
+            page_bytes,
             birth: page.birth(),
             first,
             last,
@@ -104,7 +104,7 @@ impl Leaves {
 
     /// How long they are.
     pub fn page_bytes(&self) -> Option<usize> {
-        self.by_table.values().flatten().map(|leaf| leaf.ptr.len_bytes()).max()
+        self.by_table.values().flatten().map(|leaf| leaf.page_bytes).max()
     }
 
     /// Shows the newest version of each key of `table`, in key order. `stacked`: it may have several runs. Memory: the
@@ -143,6 +143,29 @@ impl Leaves {
     }
 }
 
+/// The page at the beginning of `stored`, if it is a leaf of ours that belongs at `unit` and has as many bytes as
+/// `whole`, which is for a compressed one.
+fn leaf_at<'b>(
+    stored: &'b [u8],
+    whole: &'b mut [u8],
+    unit: u64,
+    database: DatabaseId,
+) -> Option<(PagePtr, Page<'b>)> {
+    let looks_like_one = stored.len() >= UNIT_BYTES && stored[8] == b'P' && stored[10] == 1;
+    let compressed_bytes = looks_like_one.then(|| compressed::stored_bytes(stored))?;
+    let stored = stored.get(..compressed_bytes.unwrap_or(whole.len()))?;
+    let checksum = u64::from_le_bytes(*stored.first_chunk().expect("a unit is longer"));
+    if checksum::extent(database, unit, &stored[8..]) != checksum {
+        return None;
+    }
+    let ptr = PagePtr::new(unit, (stored.len() / UNIT_BYTES) as u64, checksum);
+    let page = match compressed_bytes {
+        Some(_) => Page::decompress(stored, ptr, database, whole),
+        None => Page::verify(stored, ptr, database),
+    };
+    Some((ptr, page.ok()?))
+}
+
 /// A leaf under the sweep.
 struct Open<'l> {
     leaf: &'l Leaf,
@@ -154,9 +177,8 @@ struct Open<'l> {
 impl<'l> Open<'l> {
     /// Reads the leaf again; `None` if it no longer is what it was.
     fn read(leaf: &'l Leaf, data: &dyn File, database: DatabaseId) -> Option<Self> {
-        let mut bytes = vec![0; leaf.ptr.len_bytes()];
-        data.read_exact_at(&mut bytes, leaf.ptr.offset_bytes()).ok()?;
-        Page::verify(&bytes, leaf.ptr, database).ok()?;
+        let mut bytes = vec![0; leaf.page_bytes];
+        read_page(data, database, leaf.ptr, &mut bytes).ok()?;
         let key = leaf.first.clone();
         Some(Open { leaf, bytes, at: 0, key })
     }

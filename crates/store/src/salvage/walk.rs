@@ -5,6 +5,7 @@ use super::start::Start;
 use base::{CheckpointNo, DatabaseId, Error, ErrorKind, LargeRef, PagePtr, Result, TableId, checksum};
 use io::File;
 use page::{Kind, Page, Value};
+use pool::stored::{check_length, read_page};
 use run::{Pieces, Run};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -84,16 +85,13 @@ impl<'a> Walk<'a> {
     fn page<'b>(&mut self, ptr: PagePtr, place: Place<'_>, bytes: &'b mut Vec<u8>) -> Result<Page<'b>> {
         let wrong = |what: &str| Error::corruption(format!("page at {ptr:?}: {what}"));
         let page_bytes = self.start.superblock.as_ref().map_or(0, |superblock| superblock.page_bytes);
-        if ptr.len_bytes() != page_bytes {
-            return Err(wrong("its length is not that of a page"));
-        }
+        check_length(ptr, page_bytes)?;
         if !self.seen.insert(ptr.unit()) {
             return Err(wrong("a second parent leads to it"));
         }
         let data = self.data.ok_or_else(|| wrong("there is no data file"))?;
         bytes.resize(page_bytes, 0);
-        data.read_exact_at(bytes, ptr.offset_bytes())?;
-        let page = Page::verify(bytes, ptr, self.start.database)?;
+        let page = read_page(data, self.start.database, ptr, bytes)?;
         let kind = if place.level == 0 { Kind::Leaf } else { Kind::Inner };
         if page.level() != place.level || page.kind() != kind || page.count() == 0 {
             return Err(wrong("it is not of the level that its parent says"));
