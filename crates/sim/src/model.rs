@@ -12,7 +12,7 @@
 use base::CommitTs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Savepoint, Snapshot, Span, WantedLayout};
+use store::{Compression, Savepoint, Snapshot, Span, WantedLayout};
 use txn::{Durability, Isolation};
 
 /// Bytes of a key or a value.
@@ -22,11 +22,13 @@ type Row = (Bytes, Bytes, u64);
 /// The records of a table in order, with those that have expired.
 type Rows = Vec<Row>;
 
-/// One table: which one of those that had its name, the layout asked for, how long its entries live, its records.
+/// One table: which one of those that had its name, the layout and compression asked for, how long its entries live,
+/// its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Table {
     id: u32,
     layout: WantedLayout,
+    compression: Compression,
     life: Option<Life>,
     rows: Arc<Rows>,
 }
@@ -82,7 +84,9 @@ pub enum Change {
     /// Removes all keys from one on and below another.
     DeleteRange(&'static str, Bytes, Bytes),
     /// Makes a table, with the id that it was given and its TTL.
-    Create(&'static str, u32, WantedLayout, Option<u64>),
+    Create(&'static str, u32, WantedLayout, Compression, Option<u64>),
+    /// Asks for another compression.
+    SetCompression(&'static str, Compression),
     /// Asks for another layout.
     SetLayout(&'static str, WantedLayout),
     /// Has entries live for so long, or for ever, from this time on.
@@ -97,6 +101,11 @@ impl State {
     /// The layout that was asked for of a table that exists.
     pub fn layout(&self, table: &str) -> Option<WantedLayout> {
         self.tables.get(table).map(|table| table.layout)
+    }
+
+    /// The compression that was asked for of a table that exists.
+    pub fn compression(&self, table: &str) -> Option<Compression> {
+        self.tables.get(table).map(|table| table.compression)
     }
 
     /// Whether a table exists.
@@ -134,9 +143,15 @@ impl State {
             None => Err(format!("a commit wrote to table {name}, which was dropped before it")),
         };
         let (name, rows) = match change {
-            Change::Create(name, id, layout, ttl_ms) => {
-                let life = ttl_ms.map(Life::new);
-                self.tables.insert(name, Table { id: *id, layout: *layout, life, rows: Arc::default() });
+            Change::Create(name, id, layout, compression, ttl_ms) => {
+                let (layout, compression, life) = (*layout, *compression, ttl_ms.map(Life::new));
+                let table = Table { id: *id, layout, compression, life, rows: Arc::default() };
+                self.tables.insert(name, table);
+                return Ok(());
+            }
+            Change::SetCompression(name, compression) => {
+                let gone = || format!("a commit set the compression of {name}, which was dropped before it");
+                self.tables.get_mut(name).ok_or_else(gone)?.compression = *compression;
                 return Ok(());
             }
             Change::SetTtl(name, ttl_ms, now) => {
@@ -196,11 +211,12 @@ impl State {
         let seen = snapshot.tables().map_err(|error| format!("listing the tables: {error:?}"))?;
         let named = |table: &store::Table| {
             let ttl_ms = table.ttl().map(|ttl| ttl.as_millis() as u64);
-            (table.name().to_owned(), table.id().0, table.layout(), ttl_ms)
+            (table.name().to_owned(), table.id().0, table.layout(), table.compression(), ttl_ms)
         };
         let names: Vec<_> = seen.iter().map(named).collect();
         let expected = |(name, table): (&&str, &Table)| {
-            (String::from(*name), table.id, table.layout, table.life.and_then(|life| life.ttl_ms))
+            let ttl_ms = table.life.and_then(|life| life.ttl_ms);
+            (String::from(*name), table.id, table.layout, table.compression, ttl_ms)
         };
         let expected: Vec<_> = self.tables.iter().map(expected).collect();
         let now = snapshot.time_ms();
@@ -312,7 +328,7 @@ impl Draft {
             }
             Change::DeleteRange(name, start, end) => *name == table && start <= key && key < end,
             Change::Create(name, ..) | Change::Drop(name) | Change::SetTtl(name, ..) => *name == table,
-            Change::SetLayout(..) => false,
+            Change::SetLayout(..) | Change::SetCompression(..) => false,
             Change::Rename(name, new) => *name == table || *new == table,
         };
         if !self.changes.iter().any(own) {
@@ -325,7 +341,7 @@ impl Draft {
         let touches = |change: &Change| match change {
             Change::Put(name, ..) | Change::Delete(name, _) | Change::DeleteRange(name, ..) => *name == table,
             Change::Create(name, ..) | Change::Drop(name) | Change::SetTtl(name, ..) => *name == table,
-            Change::SetLayout(..) => false,
+            Change::SetLayout(..) | Change::SetCompression(..) => false,
             Change::Rename(name, new) => *name == table || *new == table,
         };
         if !self.changes.iter().any(touches) {

@@ -1,11 +1,11 @@
 //! The operations of scripts: each done in the engine and in the model, and what it reads compared.
 
 use crate::model::{Change, Draft, text};
-use crate::workload::{Op, TABLES};
+use crate::workload::{Op, PAGE_BYTES, TABLES};
 use base::{Error, ErrorKind};
 use std::fmt;
 use std::time::Duration;
-use store::{Table, Transaction, WantedLayout};
+use store::{Compression, Table, Transaction, WantedLayout};
 
 /// Why an operation did not do what it should.
 #[derive(Debug)]
@@ -61,6 +61,19 @@ pub fn perform(tx: &mut Transaction, draft: &mut Draft, op: &Op) -> Result<(), T
                 tx.set_layout(&table, *layout).map_err(failed)?;
                 if draft.state.layout(name) != Some(*layout) {
                     draft.write(Change::SetLayout(name, *layout));
+                }
+            }
+        }
+        Op::SetCompression(name, compression) => {
+            if let Some(table) = open_table(tx, draft, name)? {
+                let is_refused =
+                    *compression == Compression::Lz4 && draft.state.layout(name) != Some(WantedLayout::Lsm);
+                match tx.set_compression(&table, *compression) {
+                    Err(error) if is_refused && error.kind() == ErrorKind::Invalid => {}
+                    Err(error) => return Err(failed(error)),
+                    Ok(()) if is_refused => return Err(Trouble::Wrong(format!("{op:?} of a B+tree"))),
+                    Ok(()) if draft.state.compression(name) == Some(*compression) => {}
+                    Ok(()) => draft.write(Change::SetCompression(name, *compression)),
                 }
             }
         }
@@ -129,11 +142,12 @@ fn make_table(tx: &mut Transaction, draft: &mut Draft, name: &'static str) -> Re
     if let Some(table) = open_table(tx, draft, name)? {
         return Ok(table);
     }
-    let ttl_ms = first_ttl(name, draft.now);
+    let (layout, ttl_ms) = (first_layout(name), first_ttl(name, draft.now));
+    let compression = first_compression(name, layout, tx.store().page_bytes());
     let table = tx
-        .create_table_with_ttl(name, first_layout(name), ttl_ms.map(Duration::from_millis))
+        .create_table_with(name, layout, ttl_ms.map(Duration::from_millis), compression)
         .map_err(|error| Trouble::Engine(format!("creating table {name}"), error))?;
-    draft.write(Change::Create(name, table.id().0, table.layout(), ttl_ms));
+    draft.write(Change::Create(name, table.id().0, layout, compression, ttl_ms));
     Ok(table)
 }
 
@@ -141,6 +155,14 @@ fn make_table(tx: &mut Transaction, draft: &mut Draft, name: &'static str) -> Re
 fn first_ttl(name: &str, now: u64) -> Option<u64> {
     let at = TABLES.iter().position(|table| *table == name).unwrap_or(0) as u64;
     [None, Some(12), None, Some(150), None, Some(4000)][(now / 8 + at) as usize % 6]
+}
+
+/// One of the LSM tables is compressed from the beginning, where pages are large enough.
+fn first_compression(name: &str, layout: WantedLayout, page_bytes: usize) -> Compression {
+    match layout {
+        WantedLayout::Lsm if name == TABLES[0] && page_bytes > PAGE_BYTES => Compression::Lz4,
+        _ => Compression::None,
+    }
 }
 
 /// Half of the tables begin in each layout.

@@ -170,7 +170,7 @@ pub fn go_on(recovered: &Recovered, disk: &SimDisk, run: &Run) -> Result<(), Str
         Some(table) => table,
         None => {
             let table = tx.create_table(name, first_layout(name)).map_err(failed)?;
-            draft.change(&Change::Create(name, table.id().0, table.layout(), None))?;
+            draft.change(&Change::Create(name, table.id().0, table.layout(), table.compression(), None))?;
             table
         }
     };

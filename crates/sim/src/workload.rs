@@ -7,14 +7,16 @@ use base::seams::{Clock, Random};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-use store::{Options, TransactionOptions, WantedLayout};
+use store::{Compression, Options, TransactionOptions, WantedLayout};
 use txn::{Durability, Isolation};
 
 /// The tables that scripts use, made when first written to.
 pub const TABLES: [&str; 4] = ["accounts", "blobs", "edges", "queue"];
 
-/// The page size of explored databases: the smallest, so that trees are high and images small.
+/// The page size of most explored databases: the smallest, so that trees are high and images small.
 pub const PAGE_BYTES: usize = 4096;
+/// Every so many databases have larger pages, so that half of their LSM tables are compressed.
+const COMPRESSED_EVERY: u64 = 3;
 
 /// One step of a transaction.
 #[derive(Clone, Debug)]
@@ -41,6 +43,8 @@ pub enum Op {
     Rename(&'static str, &'static str),
     /// Asks for another layout of a table.
     SetLayout(&'static str, WantedLayout),
+    /// Has the leaves of a table that merges write be compressed, or not.
+    SetCompression(&'static str, Compression),
     /// Has a table's entries live for so many milliseconds, or for ever.
     SetTtl(&'static str, Option<u64>),
     /// Loads many records at once.
@@ -77,6 +81,8 @@ pub struct Workload {
     keys: u64,
     values: u64,
     drops: bool,
+    /// Whether pages are large enough to be compressed.
+    compresses: bool,
 }
 
 impl Workload {
@@ -84,10 +90,13 @@ impl Workload {
     pub fn new(seed: u64) -> Workload {
         let mut random = Random::seeded(seed ^ 0x776f_726b_6c6f_6164);
         let (clock, hand) = Clock::set_by_hand(1_000_000);
+        let compresses = seed.is_multiple_of(COMPRESSED_EVERY);
+        let page_bytes =
+            if compresses { PAGE_BYTES << (1 + seed / COMPRESSED_EVERY % 2) } else { PAGE_BYTES };
         let options = Options {
             clock,
-            page_bytes: Some(PAGE_BYTES),
-            memory_bytes: 1 << 20,
+            page_bytes: Some(page_bytes),
+            memory_bytes: (1 << 20) / PAGE_BYTES * page_bytes,
             budget: None,
             max_segment_bytes: if random.chance(2, 3) { 16 << 10 } else { 32 << 10 },
             seal_records: 12 + random.below(16),
@@ -103,7 +112,7 @@ impl Workload {
         };
         let clients = 2 + random.below(4) as usize;
         let (keys, drops) = (12 + random.below(60), random.chance(3, 4));
-        Workload { options, hand, clients, keys, values: 0, drops, random }
+        Workload { options, hand, clients, keys, values: 0, drops, compresses, random }
     }
 
     /// The next transaction.
@@ -146,6 +155,9 @@ impl Workload {
             37 if self.random.chance(1, 2) => Op::RollBack,
             37 if self.random.chance(1, 2) => {
                 Op::SetLayout(table, WantedLayout::ALL[self.random.below(2) as usize])
+            }
+            38 if self.compresses && self.random.chance(1, 3) => {
+                Op::SetCompression(table, Compression::ALL[self.random.below(2) as usize])
             }
             38 if self.random.chance(1, 3) => Op::Spill,
             38 if self.random.chance(1, 2) => Op::Load(table, self.load()),
