@@ -61,6 +61,8 @@ pub enum Command {
     Layout(inspect::LayoutArgs),
     /// Have a table's entries live for a time, from their put on
     Ttl(inspect::TtlArgs),
+    /// Have what merges write for an LSM table be compressed, or not
+    Compression(inspect::CompressionArgs),
     /// Make, list and revoke the tokens of a served directory
     Token(token::TokenArgs),
     /// Read records from CSV, NDJSON or a directory tree

@@ -7,7 +7,7 @@ use crate::remote::Remote;
 use crate::{text, watch};
 use clap::Args;
 use indicatif::ProgressBar;
-use pando::{CheckReport, Layout};
+use pando::{CheckReport, Compression, Layout};
 use serde_json::{Map, Value};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -131,6 +131,31 @@ pub fn ttl(args: &TtlArgs) -> Outcome {
     Ok(db.close()?)
 }
 
+#[derive(Args, Debug)]
+pub struct CompressionArgs {
+    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
+    dir: PathBuf,
+    /// The table's name
+    table: String,
+    /// Whether what merges write from now on is compressed; what is there stays as it is until it is merged
+    #[arg(value_name = "lz4|none")]
+    compression: Compression,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+/// `pando compression`.
+pub fn compression(args: &CompressionArgs) -> Outcome {
+    if let Some(remote) = Remote::of(&args.dir)? {
+        let change = serde_json::json!({ "compression": args.compression.name() }).to_string();
+        let path = Remote::table(&args.table);
+        return remote.ask("PATCH", &path, Some(&mut change.as_bytes())).map(drop);
+    }
+    let db = args.write.builder().open(&args.dir)?;
+    db.set_compression(&args.table, args.compression)?;
+    Ok(db.close()?)
+}
+
 /// `pando tables`.
 pub fn tables(args: &InspectArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.database.dir)? {
@@ -141,24 +166,23 @@ pub fn tables(args: &InspectArgs) -> Outcome {
     let mut rows =
         Rows::new(output::stdout(), args.format.format(), &TABLE_COLUMNS).map_err(Failure::stdout)?;
     for table in snapshot.tables()? {
-        let layout = table.layout().name();
         let records = snapshot.approximate_len(&table)?;
-        table_row(&mut rows, table.name(), layout, table.ttl(), records)?;
+        let words = [table.name(), table.layout().name(), table.compression().name()];
+        table_row(&mut rows, words, table.ttl(), records)?;
     }
     rows.finish().map(drop).map_err(Failure::stdout)
 }
 
-const TABLE_COLUMNS: [&str; 4] = ["table", "layout", "ttl", "approximate_records"];
+const TABLE_COLUMNS: [&str; 5] = ["table", "layout", "ttl", "compression", "approximate_records"];
 
 fn table_row(
     rows: &mut Rows<impl Write>,
-    name: &str,
-    layout: &str,
+    [name, layout, compression]: [&str; 3],
     ttl: Option<Duration>,
     records: u64,
 ) -> Outcome {
     let ttl = ttl.map_or("none".to_owned(), text::show_duration);
-    let words = [name, layout, &ttl].map(|word| Cell::Bytes(word.as_bytes()));
+    let words = [name, layout, &ttl, compression].map(|word| Cell::Bytes(word.as_bytes()));
     let cells: Vec<Cell<'_>> = words.into_iter().chain([Cell::Number(records)]).collect();
     rows.row(&cells).map_err(Failure::stdout)
 }
@@ -172,7 +196,7 @@ fn tables_remote(remote: &Remote, args: &InspectArgs) -> Outcome {
         let number = |name| table.get(name).and_then(Value::as_u64);
         let ttl = number("ttl_ms").map(Duration::from_millis);
         let records = number("approximate_entries").unwrap_or(0);
-        table_row(&mut rows, word("name"), word("layout"), ttl, records)?;
+        table_row(&mut rows, ["name", "layout", "compression"].map(word), ttl, records)?;
     }
     rows.finish().map(drop).map_err(Failure::stdout)
 }
@@ -275,13 +299,14 @@ pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
 }
 
 /// What a check found.
-pub fn check_fields(report: &CheckReport) -> [(&'static str, u64); 10] {
+pub fn check_fields(report: &CheckReport) -> [(&'static str, u64); 11] {
     [
         ("tables", report.tables),
         ("lsm_tables", report.lsm_tables),
         ("runs", report.runs),
         ("records_in_pages", report.records),
         ("record_bytes", report.record_bytes),
+        ("saved_bytes", report.saved_bytes),
         ("leaf_pages", report.leaves),
         ("inner_pages", report.inner_pages),
         ("large_values", report.large_values),

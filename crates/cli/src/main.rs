@@ -72,6 +72,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Rename(args) => inspect::rename(&args),
         Command::Layout(args) => inspect::layout(&args),
         Command::Ttl(args) => inspect::ttl(&args),
+        Command::Compression(args) => inspect::compression(&args),
         Command::Advise(args) => advise::run(&args),
         Command::Stats(args) => inspect::stats(&args),
         Command::Explain(args) => explain::run(&args),

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::text;
 use clap::{Args, ValueEnum};
-use pando::{Builder, Database, Durability, ErrorKind, Layout, Snapshot, Table, TableOptions};
+use pando::{Builder, Compression, Database, Durability, ErrorKind, Layout, Snapshot, Table, TableOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -125,6 +125,9 @@ pub struct TableArgs {
     /// How long its entries live, as in 90s, 36h or 30d; of an existing table, what it has [default: for ever]
     #[arg(long, value_name = "TIME", value_parser = text::parse_duration)]
     pub ttl: Option<Duration>,
+    /// Whether the pages of an LSM table are compressed; of an existing table, what it has [default: none]
+    #[arg(long, value_name = "lz4|none")]
+    pub compression: Option<Compression>,
 }
 
 impl TableArgs {
@@ -135,10 +138,11 @@ impl TableArgs {
         let as_it_is = |found: &Table| {
             let mut options = TableOptions::with_layout(self.layout.unwrap_or(found.layout()));
             options.ttl = self.ttl.or(found.ttl());
-            options
+            options.compression(self.compression.unwrap_or(found.compression()))
         };
         let mut options = TableOptions::with_layout(self.layout.unwrap_or_default());
         options.ttl = self.ttl;
+        options.compression = self.compression.unwrap_or_default();
         match found {
             Some(found) => Ok(db.open_table(name, &as_it_is(&found))?),
             None if options == TableOptions::default() => Ok(db.table(name)?),

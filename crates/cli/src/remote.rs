@@ -120,8 +120,14 @@ impl Remote {
             self.ask("PUT", "", Some(&mut wanted.to_string().as_bytes())).map(drop)
         };
         let make_table = || {
-            let wanted = options.layout.map_or(json!({}), |layout| json!({ "layout": layout.name() }));
-            let wanted = wanted.to_string();
+            let mut wanted = Map::new();
+            if let Some(layout) = options.layout {
+                wanted.insert("layout".to_owned(), layout.name().into());
+            }
+            if let Some(compression) = options.compression {
+                wanted.insert("compression".to_owned(), compression.name().into());
+            }
+            let wanted = Value::Object(wanted).to_string();
             self.ask("PUT", &Remote::table(name), Some(&mut wanted.as_bytes())).map(drop)
         };
         if create.page_size.is_some() {

@@ -14,7 +14,7 @@ fn the_small_demonstration_holds_and_cleans_up() {
     }
     let database = dir.join("database");
     let tables = text(pando(["tables", database.to_str().unwrap(), "--format", "csv"]));
-    assert!(tables.contains("files,btree,none,600"), "{tables}");
+    assert!(tables.contains("files,btree,none,none,600"), "{tables}");
 }
 
 #[test]

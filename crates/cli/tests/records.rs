@@ -91,7 +91,7 @@ fn a_scan_has_four_formats() {
 fn tables_and_stats_and_check_are_shown() {
     let place = Place::fruit();
     let tables = text(pando(place.args("tables --format csv")));
-    assert_eq!(tables, "table,layout,ttl,approximate_records\nfruit,btree,none,4\n");
+    assert_eq!(tables, "table,layout,ttl,compression,approximate_records\nfruit,btree,none,none,4\n");
     stdout(pando(place.args("checkpoint")));
     let object =
         |line: &str| -> serde_json::Value { serde_json::from_str(&text(pando(place.args(line)))).unwrap() };

@@ -60,6 +60,8 @@ fn databases_and_tables_come_and_go() {
     assert_eq!(status("PUT", "/v1/databases/small/tables/live", br#"{"ttl_ms": 60000}"#), 201);
     assert_eq!(status("PUT", "/v1/databases/small/tables/live", br#"{"ttl_ms": 60001}"#), 409);
     assert_eq!(status("PUT", "/v1/databases/small/tables/zero", br#"{"ttl_ms": 0}"#), 400);
+    assert_eq!(status("PUT", "/v1/databases/small/tables/less", br#"{"compression": "zip"}"#), 400);
+    assert_eq!(status("PUT", "/v1/databases/small/tables/less", br#"{"compression": "lz4"}"#), 400);
     for ttl in ["5000", "null"] {
         let change = format!(r#"{{"ttl_ms": {ttl}}}"#);
         assert_eq!(status("PATCH", "/v1/databases/small/tables/live", change.as_bytes()), 200);

@@ -278,12 +278,15 @@ fn body(name: &str) -> Value {
         "database" => json_of(json!({ "page_bytes": { "enum": [4096, 8192, 16384, 32768, 65536] } })),
         "table" => json_of(json!({
             "layout": { "enum": ["btree", "lsm"] }, "ttl_ms": { "type": "integer", "minimum": 1 },
+            "compression": { "enum": ["lz4", "none"] },
         })),
         "change" => {
             let name = json!({ "type": "string", "minLength": 1, "maxLength": 60 });
             let ttl = json!({ "type": ["integer", "null"], "minimum": 1 });
             let layout = json!({ "enum": ["btree", "lsm"] });
-            let mut change = object(json!({ "name": name, "layout": layout, "ttl_ms": ttl }));
+            let compression = json!({ "enum": ["lz4", "none"] });
+            let mut change =
+                object(json!({ "name": name, "layout": layout, "ttl_ms": ttl, "compression": compression }));
             change["minProperties"] = json!(1);
             of("application/json", true, change)
         }

@@ -5,7 +5,7 @@ use crate::handoff::hand_off;
 use crate::problem::{Answer, Problem};
 use crate::receive::RequestBody;
 use axum::http::{Method, Request, StatusCode};
-use pando::{Database, ErrorKind, Layout, Snapshot, Table, TableOptions};
+use pando::{Compression, Database, ErrorKind, Layout, Snapshot, Table, TableOptions};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json as object};
 use std::collections::HashMap;
@@ -17,6 +17,7 @@ use std::time::Duration;
 struct Options {
     layout: Option<String>,
     ttl_ms: Option<u64>,
+    compression: Option<String>,
 }
 
 /// What of a table is changed.
@@ -25,6 +26,7 @@ struct Options {
 struct Change {
     name: Option<String>,
     layout: Option<String>,
+    compression: Option<String>,
     /// `null`: entries live until they are deleted.
     #[serde(deserialize_with = "given")]
     ttl_ms: Option<Option<u64>>,
@@ -51,6 +53,10 @@ fn layout_of(word: &str) -> Answer<Layout> {
     }
 }
 
+fn compression_of(word: &str) -> Answer<Compression> {
+    word.parse().map_err(|_| Problem::bad_request("`compression` is lz4 or none"))
+}
+
 /// All tables of a database, each with what was done with it and what that cost since the database was opened.
 pub fn list(db: &Database) -> Answer<Vec<Value>> {
     let tables = db.snapshot()?.tables()?;
@@ -63,6 +69,7 @@ pub fn list(db: &Database) -> Answer<Vec<Value>> {
             "name": stats.name,
             "layout": layout_name(table.layout()),
             "ttl_ms": ttl_ms(table),
+            "compression": table.compression().name(),
             "approximate_entries": stats.approximate_records,
             "gets": stats.gets,
             "scans": stats.scans,
@@ -73,6 +80,7 @@ pub fn list(db: &Database) -> Answer<Vec<Value>> {
             "get_pages": stats.get_pages,
             "record_bytes": stats.record_bytes,
             "stored_bytes": stats.stored_bytes,
+            "saved_bytes": stats.saved_bytes,
         }))
     });
     Ok(described.collect())
@@ -89,6 +97,7 @@ pub fn describe(snapshot: &Snapshot, table: &Table) -> Answer<Value> {
         "name": table.name(),
         "layout": layout_name(table.layout()),
         "ttl_ms": ttl_ms(table),
+        "compression": table.compression().name(),
         "approximate_entries": snapshot.approximate_len(table)?,
     }))
 }
@@ -104,7 +113,7 @@ pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody
     Ok(json(StatusCode::OK, &object!({ "tables": tables.await? })))
 }
 
-/// GET, PUT, PATCH (its layout, its TTL, its name), DELETE.
+/// GET, PUT, PATCH (its layout, its TTL, its compression, its name), DELETE.
 pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
     let (method, (uri, _), body) = split(request);
     let in_database = place::database(uri.path()).unwrap_or_default();
@@ -119,20 +128,24 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
         Method::PUT => {
             let options: Options = json_body(&app, body).await?;
             let layout = options.layout.as_deref().map(layout_of).transpose()?;
+            let compression = options.compression.as_deref().map(compression_of).transpose()?;
             let open = database(&app, in_database).await?;
             let ttl = options.ttl_ms.map(Duration::from_millis);
-            let (is_new, described) = hand_off(move || create(&open, &name, layout, ttl)).await?;
+            let wanted = Wanted { layout, ttl, compression };
+            let (is_new, described) = hand_off(move || create(&open, &name, wanted)).await?;
             Ok(json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &described))
         }
         Method::PATCH => {
             let change: Change = json_body(&app, body).await?;
             let open = database(&app, in_database).await?;
             let layout = change.layout.as_deref().map(layout_of).transpose()?;
-            if change.name.is_none() && layout.is_none() && change.ttl_ms.is_none() {
-                let message = "there is nothing to change: give `name`, `layout` or `ttl_ms`";
+            let compression = change.compression.as_deref().map(compression_of).transpose()?;
+            let is_nothing = layout.is_none() && compression.is_none() && change.ttl_ms.is_none();
+            if change.name.is_none() && is_nothing {
+                let message = "there is nothing to change: give `name`, `layout`, `compression` or `ttl_ms`";
                 return Err(Problem::bad_request(message));
             }
-            let described = hand_off(move || alter(&open, &name, &change, layout));
+            let described = hand_off(move || alter(&open, &name, &change, layout, compression));
             Ok(json(StatusCode::OK, &described.await?))
         }
         Method::DELETE => {
@@ -149,10 +162,19 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
     }
 }
 
-/// Has the table rewritten in another layout, in the background, and gives it another TTL and another name.
-fn alter(open: &crate::open::Open, name: &str, change: &Change, layout: Option<Layout>) -> Answer<Value> {
+/// Has the table rewritten in another layout, in the background, and gives it another compression, TTL and name.
+fn alter(
+    open: &crate::open::Open,
+    name: &str,
+    change: &Change,
+    layout: Option<Layout>,
+    compression: Option<Compression>,
+) -> Answer<Value> {
     if let Some(layout) = layout {
         open.db.set_layout(name, layout)?;
+    }
+    if let Some(compression) = compression {
+        open.db.set_compression(name, compression)?;
     }
     if let Some(ttl_ms) = change.ttl_ms {
         open.db.set_ttl(name, ttl_ms.map(Duration::from_millis))?;
@@ -166,15 +188,19 @@ fn alter(open: &crate::open::Open, name: &str, change: &Change, layout: Option<L
     describe(&open.db.snapshot()?, &table)
 }
 
-/// Makes the table, or finds it with the layout and TTL that were asked for.
-fn create(
-    open: &crate::open::Open,
-    name: &str,
+/// What was asked for of a table.
+struct Wanted {
     layout: Option<Layout>,
     ttl: Option<Duration>,
-) -> Answer<(bool, Value)> {
+    compression: Option<Compression>,
+}
+
+/// Makes the table, or finds it with what was asked for.
+fn create(open: &crate::open::Open, name: &str, wanted: Wanted) -> Answer<(bool, Value)> {
+    let Wanted { layout, ttl, compression } = wanted;
     let mut options = TableOptions::with_layout(layout.unwrap_or_default());
     options.ttl = ttl;
+    options.compression = compression.unwrap_or_default();
     let (is_new, table) = match open.db.create_table(name, &options) {
         Ok(table) => (true, table),
         Err(error) if error.kind() == ErrorKind::Exists => {
@@ -182,6 +208,7 @@ fn create(
             let found = open.db.table(name)?;
             options.layout = layout.unwrap_or(found.layout());
             options.ttl = ttl.or(found.ttl());
+            options.compression = compression.unwrap_or(found.compression());
             (false, open.db.open_table(name, &options)?)
         }
         Err(error) => return Err(error.into()),
