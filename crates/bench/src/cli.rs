@@ -87,6 +87,12 @@ pub struct Settings {
     /// How the tables are laid out; btree if not given
     #[arg(long, value_name = "btree|lsm")]
     pub layout: Option<pando::Layout>,
+    /// Whether the pages of an LSM table are compressed; none if not given
+    #[arg(long, value_name = "lz4|none")]
+    pub compression: Option<pando::Compression>,
+    /// kv-load: values of words and numbers, as applications have them, and not of chance
+    #[arg(long)]
+    pub text: bool,
     /// Decides every random choice
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -271,6 +277,7 @@ impl Settings {
     /// The options of the workloads' tables.
     pub fn table_options(&self) -> pando::TableOptions {
         pando::TableOptions::with_layout(self.layout.unwrap_or_default())
+            .compression(self.compression.unwrap_or_default())
     }
 
     /// The flags that make a run another one, as they would be typed. Threads and durability stand in every row.
@@ -280,6 +287,8 @@ impl Settings {
             ("page-size", self.page_size.map(|bytes| bytes.to_string())),
             ("memory", self.memory.map(|bytes| bytes.to_string())),
             ("layout", self.layout.map(|layout| layout.to_string())),
+            ("compression", self.compression.map(|compression| compression.to_string())),
+            ("text", self.text.then(String::new)),
             ("seed", (self.seed != 1).then(|| self.seed.to_string())),
             ("batch-size", self.batch_size.map(|rows| rows.to_string())),
             ("iterations", self.iterations.map(|count| count.to_string())),

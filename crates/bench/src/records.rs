@@ -21,7 +21,77 @@ pub struct Records {
     seed: u64,
     key_bytes: usize,
     value_bytes: usize,
+    /// Whether values are text.
+    text: bool,
 }
+
+/// Words of values that are text, and names of their fields: 64, of 3 to 12 letters.
+const WORDS: [&str; 64] = [
+    "account",
+    "active",
+    "address",
+    "amount",
+    "april",
+    "archived",
+    "author",
+    "balance",
+    "berlin",
+    "billing",
+    "blue",
+    "cancelled",
+    "category",
+    "city",
+    "closed",
+    "comment",
+    "country",
+    "created",
+    "currency",
+    "customer",
+    "deleted",
+    "delivered",
+    "delivery",
+    "discount",
+    "draft",
+    "email",
+    "express",
+    "failed",
+    "green",
+    "house",
+    "invoice",
+    "item",
+    "january",
+    "lisbon",
+    "london",
+    "madrid",
+    "march",
+    "name",
+    "new",
+    "number",
+    "october",
+    "open",
+    "order",
+    "paid",
+    "paris",
+    "pending",
+    "person",
+    "phone",
+    "price",
+    "product",
+    "quantity",
+    "red",
+    "refund",
+    "returned",
+    "shipped",
+    "standard",
+    "state",
+    "status",
+    "street",
+    "total",
+    "updated",
+    "vienna",
+    "warehouse",
+    "weight",
+];
 
 /// Bytes in which a value holds its record's number.
 const NUMBER_BYTES: usize = 8;
@@ -30,7 +100,13 @@ impl Records {
     /// Records whose keys have `key_bytes` and whose values have `value_bytes`, each at least 8.
     pub fn new(seed: u64, key_bytes: usize, value_bytes: usize) -> Self {
         assert!(key_bytes >= 8 && value_bytes >= NUMBER_BYTES);
-        Records { seed, key_bytes, value_bytes }
+        Records { seed, key_bytes, value_bytes, text: false }
+    }
+
+    /// The same with values of text: names of fields with words and numbers, a third of them numbers of eight digits.
+    #[must_use]
+    pub fn of_text(self, text: bool) -> Self {
+        Records { text, ..self }
     }
 
     /// Bytes of a key and its value.
@@ -51,7 +127,12 @@ impl Records {
     pub fn value(&self, i: u64, value: &mut Vec<u8>) {
         value.clear();
         value.extend_from_slice(&i.to_be_bytes());
-        fill(Random::seeded(self.seed ^ !i), self.value_bytes, value);
+        let random = Random::seeded(self.seed ^ !i);
+        if self.text {
+            fill_text(random, self.value_bytes, value)
+        } else {
+            fill(random, self.value_bytes, value)
+        }
     }
 
     /// Whether `value` looks like that of record `i`, by its length and number: cheap enough for a timed loop.
@@ -86,6 +167,30 @@ fn fill(mut random: Random, len: usize, out: &mut Vec<u8>) {
         let bytes = random.next_u64().to_be_bytes();
         out.extend_from_slice(&bytes[..bytes.len().min(len - out.len())]);
     }
+}
+
+/// Appends fields until `out` has `len` bytes. Every record has the same names in the same order.
+fn fill_text(mut random: Random, len: usize, out: &mut Vec<u8>) {
+    let mut word = |out: &mut Vec<u8>| {
+        out.extend_from_slice(WORDS[random.below(WORDS.len() as u64) as usize].as_bytes());
+        random.below(100_000_000)
+    };
+    for field in 0.. {
+        if out.len() >= len {
+            break;
+        }
+        out.extend_from_slice(b"\"");
+        out.extend_from_slice(WORDS[field * 7 % WORDS.len()].as_bytes());
+        out.extend_from_slice(b"\":\"");
+        let begins_at = out.len();
+        let number = word(out);
+        if field % 3 == 2 {
+            out.truncate(begins_at);
+            out.extend_from_slice(format!("{number:08}").as_bytes());
+        }
+        out.extend_from_slice(b"\",");
+    }
+    out.truncate(len);
 }
 
 /// Scans everything: exactly the records that `make` gives for `0..n`, in this order.

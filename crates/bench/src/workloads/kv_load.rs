@@ -38,7 +38,8 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     let settings = &Settings { memory: Some(memory), ..settings.clone() };
     let n = settings.n.unwrap_or(DEFAULT_N);
     let reads = settings.iterations.unwrap_or(READS.min(n));
-    let records = Records::new(settings.seed, KEY_BYTES, settings.value_bytes.unwrap_or(VALUE_BYTES).max(8));
+    let records = Records::new(settings.seed, KEY_BYTES, settings.value_bytes.unwrap_or(VALUE_BYTES).max(8))
+        .of_text(settings.text);
     let durability = settings.durability.unwrap_or(Durability::Buffered);
     let bed = Bed::new(settings, durability)?;
     let table = bed.db.create_table("records", &settings.table_options())?;
