@@ -136,8 +136,8 @@ impl ReadSet {
         self.limit_bytes = bytes;
     }
 
-    /// Joins neighbours, until half of the limit is free again or nothing is left to join: an interval a table, and what
-    /// cursors have open. O(n log n), and amortised O(log n) for each read since the last time.
+    /// Joins neighbours, until half of the limit is free again or nothing is left to join: an interval a table, and
+    /// what cursors have open. O(n log n), and amortised O(log n) for each read since the last time.
     #[cold]
     pub fn join(&mut self) {
         loop {
