@@ -136,8 +136,13 @@ impl Table {
     /// Looks at each range tombstone that is newer than `above`.
     #[inline]
     pub fn hidden_since(&self, key: &[u8], above: Option<CommitTs>, at: CommitTs) -> Option<CommitTs> {
-        let newest_first = self.range_tombstones().iter().rev();
-        let mut newer = newest_first.take_while(|tombstone| above.is_none_or(|above| above < tombstone.ts));
+        let tombstones = self.range_tombstones();
+        // Most tables have none.
+        if tombstones.is_empty() {
+            return None;
+        }
+        let mut newer =
+            tombstones.iter().rev().take_while(|tombstone| above.is_none_or(|above| above < tombstone.ts));
         newer.find(|tombstone| tombstone.ts <= at && tombstone.covers(key)).map(|tombstone| tombstone.ts)
     }
 
@@ -195,6 +200,7 @@ struct Slots {
 const FIRST_SLOTS_LOG2: u32 = 3;
 
 impl Slots {
+    #[inline]
     fn tables(&self) -> &[AtomicPtr<Table>] {
         // SAFETY: `Directory::grow` placed that many in the arena, before it published this.
         unsafe { slice::from_raw_parts(self.tables, 1 << (32 - self.shift)) }
