@@ -38,7 +38,7 @@ impl<'a> Page<'a> {
     /// Checks that `bytes` are the page that `ptr` points to, and everything that the accessors and edits rely on.
     /// [`ErrorKind::Corruption`](base::ErrorKind::Corruption) names the unit, what was expected and what was found.
     pub fn verify(bytes: &'a [u8], ptr: PagePtr, database: DatabaseId) -> Result<Page<'a>> {
-        let check = Check::of(bytes, ptr.unit());
+        let mut check = Check::of(bytes, ptr.unit());
         check.identity(ptr, database)?;
         check.structure()
     }
@@ -50,12 +50,13 @@ impl<'a> Page<'a> {
 }
 
 impl<'a> Check<'a> {
+    #[inline]
     fn of(bytes: &'a [u8], unit: u64) -> Self {
         let page = Page { bytes };
         Check { page, unit, taken: [0; MAP_WORDS], taken_bytes: 0, large_count: 0, deletes: 0 }
     }
 
-    fn structure(mut self) -> Result<Page<'a>> {
+    fn structure(&mut self) -> Result<Page<'a>> {
         let kind = self.header()?;
         self.prefix()?;
         for i in 0..self.page.count() {
