@@ -53,7 +53,7 @@ pub fn run(seed: u64) -> Result<Run, String> {
     while !run.crossed.is_enough() || run.sessions.len() < 2 {
         if run.sessions.len() == MAX_SESSIONS {
             // What attaches runs is sealed and absorbed so often that the log may never fill a segment.
-            if run.options.write_set_bytes.is_some() && run.crossed.seals > 10 * LEAST.seals {
+            if run.options.write_set_bytes.is_some() && run.crossed.seals >= 10 * LEAST.seals {
                 break;
             }
             return Err(format!("{MAX_SESSIONS} sessions crossed no more than {:?}", run.crossed));

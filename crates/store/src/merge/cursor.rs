@@ -115,7 +115,7 @@ impl<U: Layer, L: Layer> Merged<U, L> {
     }
 
     /// The key and its newest value; `None` if the cursor is on no entry. Never [`Item::Deleted`].
-    #[inline]
+    #[inline(always)] // Once a record of every scan; compilers took it for too long, or not, by chance.
     pub fn entry(&self) -> Option<(&[u8], Item<'_>)> {
         match self.at {
             At::Lower => self.lower.entry(),

@@ -42,7 +42,7 @@ impl Layer for RunLayer<'_> {
     fn prev(&mut self) -> Result<bool> {
         self.cursor.prev(self.pool, self.reader)
     }
-    #[inline]
+    #[inline(always)] // As `Merged::entry`.
     fn entry(&self) -> Option<(&[u8], Item<'_>)> {
         self.cursor.entry().map(|(key, value)| match value {
             Value::Inline(bytes) => (key, Item::Value(bytes)),
