@@ -11,6 +11,7 @@ pub async fn run(axum::extract::State(_): Shared, request: Request<RequestBody>)
     if method != Method::POST {
         return Err(Problem::method_not_allowed());
     }
-    let detail = "this server was built without SQL: build `pando` with the feature `sql`";
+    let detail = "this server was built without SQL; build `pando` with its feature `sql`, which is on by default \
+                  (leave out `--no-default-features`). Records, documents and batches are served as ever";
     Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "unsupported", detail))
 }
