@@ -213,15 +213,22 @@ fn statements_reach_the_database_alone() {
         (format!("ATTACH DATABASE '{out}' AS x"), 403),
         (format!("VACUUM INTO '{out}'"), 403),
         ("VACUUM".to_owned(), 403),
-        ("SELECT load_extension('libc.so.6')".to_owned(), 400),
-        ("SELECT readfile('/etc/passwd')".to_owned(), 400),
-        (format!("SELECT writefile('{out}', 'x')"), 400),
+        ("SELECT load_extension('libc.so.6')".to_owned(), 403),
+        ("SELECT readfile('/etc/passwd')".to_owned(), 403),
+        (format!("SELECT writefile('{out}', 'x')"), 403),
+        (format!("INSERT INTO t SELECT readfile('{out}') RETURNING a"), 403),
+        ("SELECT * FROM fsdir('/')".to_owned(), 403),
+        ("CREATE TABLE u AS SELECT load_extension('libc.so.6')".to_owned(), 403),
+        ("CREATE TABLE c(a CHECK (load_extension(a))); INSERT INTO c VALUES('x')".to_owned(), 403),
+        ("SELECT redfile('x')".to_owned(), 400),
         (format!("PRAGMA temp_store_directory = '{}'", dir.path().display()), 403),
         ("PRAGMA hard_heap_limit = 1".to_owned(), 403),
-        ("CREATE VIRTUAL TABLE x USING fts5(a)".to_owned(), 400),
+        ("CREATE VIRTUAL TABLE x USING fts5(a)".to_owned(), 403),
     ] {
         let (found, problem) = refused(&mut client, &json!({ "sql": statement }));
         assert_eq!(found, status, "{statement}: {problem}");
+        let kind = if status == 403 { "urn:pando:problem:refused" } else { "urn:pando:problem:sql" };
+        assert!(problem.contains(kind), "{statement}: {problem}");
     }
     assert_eq!(list(dir.path()), ["served"]);
     assert_eq!(list(&served), before);

@@ -6,12 +6,14 @@
 //! 2. What they take is bounded: texts, nesting, single values by [`LIMITS`]; what SQLite holds for all connections of
 //!    the process by [`limit_memory`], also what it would otherwise put into temporary files; rows that are held for
 //!    `RETURNING` and `ON CONFLICT` by [`Confines::held_bytes`].
+//!    What statements name that other programs with SQLite have for files ([`OF_FILES`]) is refused in the same way,
+//!    though there is none of it here.
 //! 3. They end: every [`STEPS`] steps somebody is asked whether to stop.
 //!
 //! What reads definitions ([`alone`]) is bounded likewise: a statement that got there hidden in one finds nothing.
 
 use crate::connection::Connection;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 
@@ -61,6 +63,9 @@ const PRAGMAS: [&str; 10] = [
 /// Functions that reach the process.
 const FUNCTIONS: [&str; 2] = ["load_extension", "fts3_tokenizer"];
 
+/// Functions, and tables that are called like them, of SQLite's own shell, for files and processes.
+const OF_FILES: [&str; 7] = ["edit", "fsdir", "readfile", "sqlar_compress", "writefile", "zipfile", "lsmode"];
+
 impl Connection {
     /// Confines what is prepared from now on: for statements of somebody who is not to be trusted with more than the
     /// database. They cannot reach files or settings of the process, what they take is bounded, and they are stopped
@@ -87,6 +92,7 @@ impl Connection {
         let value_bytes = i32::try_from(confines.value_bytes).unwrap_or(i32::MAX);
         self.sqlite.set_limit(Limit::SQLITE_LIMIT_LENGTH, value_bytes)?;
         self.sqlite.progress_handler(STEPS, Some(stop))?;
+        self.is_confined = true;
         self.sqlite.authorizer(Some(|context: AuthContext<'_>| match may(&context.action) {
             true => Authorization::Allow,
             false => Authorization::Deny,
@@ -108,6 +114,23 @@ fn may(action: &AuthAction<'_>) -> bool {
         AuthAction::Pragma { pragma_name, .. } => is_one_of(&PRAGMAS, pragma_name),
         AuthAction::Function { function_name } => !is_one_of(&FUNCTIONS, function_name),
         _ => true,
+    }
+}
+
+/// An error of a confined connection: of what its statements may not name, one that says so ([`Error::is_refused`]).
+/// SQLite has a code for that of its own, and does not use it for functions.
+#[cold]
+pub(crate) fn told(error: Error) -> Error {
+    let message = error.message();
+    if ["not authorized", "unsafe use of "].iter().any(|words| message.starts_with(words)) {
+        return Error::refused(message);
+    }
+    let name = ["no such function: ", "no such table: "].iter().find_map(|what| message.strip_prefix(what));
+    match name {
+        Some(name) if OF_FILES.iter().any(|known| known.eq_ignore_ascii_case(name)) => {
+            Error::refused(format!("not authorized: {name} is about files"))
+        }
+        _ => error,
     }
 }
 

@@ -5,6 +5,7 @@
 //! * columns left out of an `INSERT`, `ON CONFLICT`, `RETURNING`: `dml.rs`.
 
 use crate::catalog::{Engine, SqlTable};
+use crate::confine;
 use crate::ddl::{self, Ddl};
 use crate::dml::{self, Dml};
 use crate::error::{Error, Result};
@@ -69,7 +70,7 @@ impl Sql {
         let host = Host::of(&sqlite);
         let tables = Arc::new(Tables::new(&self.engine));
         tables.register_marker(host)?;
-        Ok(Connection { sqlite, tables, host })
+        Ok(Connection { sqlite, tables, host, is_confined: false })
     }
 }
 
@@ -85,7 +86,7 @@ impl Sql {
         let tables = Arc::new(Tables::new(&self.engine));
         tables.register_marker(host)?;
         tables.session.attach();
-        let connection = Connection { sqlite, tables, host };
+        let connection = Connection { sqlite, tables, host, is_confined: false };
         connection.reload()?;
         Ok(connection)
     }
@@ -107,6 +108,7 @@ pub struct Connection {
     pub(crate) sqlite: rusqlite::Connection,
     pub(crate) tables: Arc<Tables>,
     pub(crate) host: Host,
+    pub(crate) is_confined: bool,
 }
 
 impl fmt::Debug for Connection {
@@ -204,6 +206,15 @@ impl Connection {
 
     /// A statement, the only one in `sql`, ready to be run many times.
     pub fn prepare(&self, sql: &str) -> Result<Statement<'_>> {
+        self.prepare_one(sql).map_err(|error| self.told(error))
+    }
+
+    /// An error in the words of this connection.
+    fn told(&self, error: Error) -> Error {
+        if self.is_confined { confine::told(error) } else { error }
+    }
+
+    fn prepare_one(&self, sql: &str) -> Result<Statement<'_>> {
         let none = lexer::First { statement: "", rest: "", is_complete: false };
         let first = lexer::split_first(sql).unwrap_or(none);
         if lexer::split_first(first.rest).is_some() {
@@ -364,6 +375,11 @@ impl Statement<'_> {
     /// Runs it to its end; answers how many rows it inserted, updated or deleted.
     pub fn execute(&mut self, parameters: &[Value]) -> Result<u64> {
         let connection = self.connection;
+        self.execute_kind(parameters).map_err(|error| connection.told(error))
+    }
+
+    fn execute_kind(&mut self, parameters: &[Value]) -> Result<u64> {
+        let connection = self.connection;
         match &mut self.kind {
             Kind::Ddl(ddl) => ddl::run(connection, ddl).map(|()| 0),
             Kind::Steps(steps) => {
@@ -410,7 +426,8 @@ impl Statement<'_> {
         }
         match &mut self.kind {
             Kind::Steps(steps) => {
-                let done = connection.atomically(|| steps.run(connection, parameters))?;
+                let done = connection.atomically(|| steps.run(connection, parameters));
+                let done = done.map_err(|error| connection.told(error))?;
                 let source = RowSource::Held(done.rows.into_iter(), None);
                 Ok(Rows { columns: Cow::Owned(done.columns), source, changes: done.changes })
             }

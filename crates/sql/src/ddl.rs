@@ -59,14 +59,15 @@ impl Ddl {
             let kind = ["VIEW", "TRIGGER", "VIRTUAL"].into_iter().find(|kind| take(kind));
             let Some(kind) = kind.filter(|_| verb == "CREATE") else { return Ok(None) };
             let kind = kind.to_lowercase();
-            let message = match kind.as_str() {
-                "virtual" => "virtual tables are not stored in the database".to_owned(),
-                kind => format!(
+            return Err(match kind.as_str() {
+                "virtual" => {
+                    Error::refused("not authorized: there are no virtual tables of SQLite's own here")
+                }
+                kind => Error::new(format!(
                     "{kind}s are not stored in the database; CREATE TEMP {} lasts as long as the connection",
                     kind.to_uppercase()
-                ),
-            };
-            return Err(Error::new(message));
+                )),
+            });
         }
         let is_lenient = take("IF");
         if is_lenient {

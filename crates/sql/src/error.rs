@@ -23,6 +23,12 @@ impl Error {
         Error { code: ffi::SQLITE_ERROR, message: message.into() }
     }
 
+    /// That the statement names what statements here may not.
+    #[cold]
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Error { code: ffi::SQLITE_AUTH, message: message.into() }
+    }
+
     /// That bytes are not what somebody wrote.
     #[cold]
     pub(crate) fn corrupt(message: impl Into<String>) -> Self {
@@ -49,7 +55,8 @@ impl Error {
         self.code & 0xff == ffi::SQLITE_INTERRUPT
     }
 
-    /// Whether it names what statements of a confined connection may not ([`crate::Connection::confine`]).
+    /// Whether it names what statements may not: those of a confined connection ([`crate::Connection::confine`]), or of
+    /// any, which is `CREATE VIRTUAL TABLE`.
     pub fn is_refused(&self) -> bool {
         self.code & 0xff == ffi::SQLITE_AUTH
     }

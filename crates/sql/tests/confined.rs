@@ -39,6 +39,9 @@ fn files_and_the_process_are_out_of_reach() {
         format!("SELECT readfile('{secret}')"),
         format!("SELECT writefile('{out_text}', 'x')"),
         format!("SELECT edit('{secret}')"),
+        format!("SELECT * FROM fsdir('{secret}')"),
+        format!("INSERT INTO t(a) VALUES (readfile('{secret}')) RETURNING a"),
+        format!("CREATE TABLE x(a CHECK (writefile('{out_text}', a) > 0))"),
         "SELECT fts3_tokenizer('simple')".to_owned(),
         format!("CREATE VIRTUAL TABLE x USING csv(filename='{secret}')"),
         "CREATE VIRTUAL TABLE temp.x USING fts5(a)".to_owned(),
@@ -49,6 +52,7 @@ fn files_and_the_process_are_out_of_reach() {
         "PRAGMA writable_schema = ON".to_owned(),
         "PRAGMA soft_heap_limit = 1".to_owned(),
         "SELECT * FROM pragma_hard_heap_limit(1)".to_owned(),
+        "SELECT * FROM pragma_hard_heap_limit".to_owned(),
         "PRAGMA temp.cache_size = 1000000".to_owned(),
         "EXPLAIN PRAGMA recursive_triggers = ON".to_owned(),
         format!("CREATE TABLE x AS SELECT load_extension('{secret}')"),
@@ -59,6 +63,9 @@ fn files_and_the_process_are_out_of_reach() {
     ];
     for statement in &statements {
         let error = connection.execute(statement, &[]).expect_err(statement);
+        // Of these SQLite makes nothing at all.
+        let is_wrong = statement.contains("$a(") || statement.contains("hard_heap_limit(1)");
+        assert!(error.is_refused() != is_wrong, "{statement}: {error}");
         assert!(!error.message().is_empty(), "{statement}");
         assert!(!out.exists(), "{statement}");
     }
@@ -68,7 +75,13 @@ fn files_and_the_process_are_out_of_reach() {
         format!("CREATE TABLE d(a, b DEFAULT (load_extension('{secret}'))); INSERT INTO d(a) VALUES(1)"),
     ];
     for script in &hidden {
-        connection.execute_batch(script).expect_err(script);
+        let error = connection.execute_batch(script).expect_err(script);
+        assert!(error.is_refused(), "{script}: {error}");
+    }
+    // What is wrong, and reaches for nothing, is as wrong as ever.
+    for wrong in ["SELECT readfil('x')", "SELECT * FROM absent", "SELEC 1", "CREATE VIEW v AS SELECT 1"] {
+        let error = connection.execute(wrong, &[]).expect_err(wrong);
+        assert!(!error.is_refused(), "{wrong}: {error}");
     }
     let files: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path()).collect();
     assert_eq!(files, [Path::new(&secret.to_string())]);
