@@ -258,6 +258,18 @@ fn statements_end_in_time_and_with_their_client() {
         );
         assert_eq!(count(&mut client, "t"), 0, "{asks}");
     }
+    // One long statement that is many short transactions.
+    lines(
+        &mut client,
+        &format!("CREATE TABLE many(a, b); INSERT INTO many {ENDLESS} SELECT i, i FROM n LIMIT 30000"),
+    );
+    for index in ["CREATE INDEX by_a ON many(a)", "CREATE UNIQUE INDEX by_b ON many(b)"] {
+        let asks = json!({"sql": index, "timeout_ms": 15});
+        let (status, problem) = refused(&mut client, &asks);
+        assert!(status == 422 && problem.contains("nothing was changed"), "{asks}: {status} {problem}");
+    }
+    let tables = client.ask("GET", "/v1/databases/default/documents", &[], b"");
+    assert!(!tables.text().contains("by_a") && !tables.text().contains("by_b"), "{}", tables.text());
     // Rows that were sent already: the last line says that they are not all.
     let reply = run(&mut client, &endless("SELECT", 300));
     assert_eq!(reply.status, 200);

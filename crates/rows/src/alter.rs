@@ -127,10 +127,23 @@ impl DynamicTable {
     /// `Exists` with [`Cause::Duplicate`] if it is to be unique and two rows are the same in it; `Invalid` if the name
     /// is taken or a part is no column.
     pub fn create_index(self, tx: &mut Transaction, index: IndexDefinition) -> Result<Self> {
+        self.create_index_while(tx, index, || Ok(()))
+    }
+
+    /// [`DynamicTable::create_index`], which asks `go_on` every thousand rows or so.
+    ///
+    /// # Errors
+    /// As [`DynamicTable::create_index`], and those of `go_on`: nothing of the index is left then.
+    pub fn create_index_while(
+        self,
+        tx: &mut Transaction,
+        index: IndexDefinition,
+        go_on: impl FnMut() -> Result<()>,
+    ) -> Result<Self> {
         atomically(tx, |tx| {
             let table = self.declare_index(tx, index, false)?;
             let place = table.inner.indexes.len() - 1;
-            table.fill(tx, place)?;
+            table.fill(tx, place, go_on)?;
             Ok(table)
         })
     }

@@ -12,6 +12,8 @@
 //! A process that dies in between leaves the index declared: it is kept up, not read, and listed by
 //! [`unfinished_indexes`]; [`finish_index`] goes on from the last chunk.
 //!
+//! Whoever is told of progress can stop the build: [`build_index`] then drops what it has declared.
+//!
 //! In a unique index, while it is built, two rows of the same value are found when the second of them comes to it,
 //! whether by a writer, who is refused, or by a chunk: then the index is dropped, and the build says why.
 
@@ -24,6 +26,8 @@ use std::ops::Bound;
 
 /// Rows whose entries are made together.
 const CHUNK_ROWS: usize = 1000;
+/// Fewer, where they are long: a chunk is also what is done before somebody is asked whether to go on.
+const CHUNK_BYTES: usize = 4 << 20;
 /// The fewest, after conflicts.
 const LEAST_CHUNK_ROWS: usize = 16;
 
@@ -38,8 +42,8 @@ pub struct BuildProgress {
     pub conflicts: u64,
 }
 
-/// Makes an index of a table in use, beside its writers. `progress` is told after each chunk. Answers a handle under
-/// the new schema.
+/// Makes an index of a table in use, beside its writers. `progress` is told after each chunk, and an error of it stops
+/// the build. Answers a handle under the new schema.
 ///
 /// ```
 /// # use rows::{build_index, Column, ColumnType, Definition, DynamicTable, IndexDefinition, Value};
@@ -48,20 +52,20 @@ pub struct BuildProgress {
 /// # let definition = Definition::new("t").column(Column::new("id", ColumnType::Int)).key(["id"]);
 /// # let table = db.write(|tx| DynamicTable::create(tx, &definition))?;
 /// # db.write(|tx| table.insert(tx, &[Value::Int(1)]))?;
-/// let table = build_index(&db, "t", IndexDefinition::new("again", ["id"]), |_| {})?;
+/// let table = build_index(&db, "t", IndexDefinition::new("again", ["id"]), |_| Ok(()))?;
 /// assert!(!table.schema().index("again").unwrap().is_building());
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
-/// `Exists` with [`crate::Cause::Duplicate`] if it is to be unique and is not: it is dropped again. Any other error
-/// leaves it unfinished: see [`finish_index`].
+/// `Exists` with [`crate::Cause::Duplicate`] if it is to be unique and is not, and any error of `progress`: it is dropped
+/// again. Other errors leave it unfinished: see [`finish_index`].
 pub fn build_index(
     db: &Database,
     table: &str,
     index: IndexDefinition,
-    progress: impl FnMut(BuildProgress),
+    progress: impl FnMut(BuildProgress) -> Result<()>,
 ) -> Result<DynamicTable> {
     build_index_in_chunks(db, table, index, CHUNK_ROWS, progress)
 }
@@ -76,14 +80,29 @@ pub fn build_index_in_chunks(
     table: &str,
     index: IndexDefinition,
     chunk_rows: usize,
-    progress: impl FnMut(BuildProgress),
+    mut progress: impl FnMut(BuildProgress) -> Result<()>,
 ) -> Result<DynamicTable> {
     let name = index.name.clone();
     db.write(|tx| DynamicTable::expect(tx, table)?.declare_index(tx, index.clone(), true))?;
-    finish(db, table, &name, chunk_rows.max(1), progress)
+    let mut is_stopped = false;
+    let told = |done| progress(done).inspect_err(|_| is_stopped = true);
+    let built = finish(db, table, &name, chunk_rows.max(1), told);
+    if is_stopped {
+        match drop_index(db, table, &name) {
+            // Somebody else was faster.
+            Err(error) if error.kind() == ErrorKind::Missing => {}
+            dropped => dropped?,
+        }
+    }
+    built
 }
 
-/// Goes on with an index whose build was interrupted; one that is ready is left as it is.
+fn drop_index(db: &Database, table: &str, index: &str) -> Result<()> {
+    db.write(|tx| DynamicTable::expect(tx, table)?.drop_index(tx, index).map(drop))
+}
+
+/// Goes on with an index whose build was interrupted; one that is ready is left as it is. An error of `progress` leaves
+/// it unfinished, as it was found: whoever declared it may be at it as well.
 ///
 /// # Errors
 /// Those of [`build_index`]; `Missing` if there is no such table or index.
@@ -91,7 +110,7 @@ pub fn finish_index(
     db: &Database,
     table: &str,
     index: &str,
-    progress: impl FnMut(BuildProgress),
+    progress: impl FnMut(BuildProgress) -> Result<()>,
 ) -> Result<DynamicTable> {
     finish(db, table, index, CHUNK_ROWS, progress)
 }
@@ -101,7 +120,7 @@ fn finish(
     table: &str,
     index: &str,
     chunk_rows: usize,
-    mut progress: impl FnMut(BuildProgress),
+    mut progress: impl FnMut(BuildProgress) -> Result<()>,
 ) -> Result<DynamicTable> {
     let mut done = BuildProgress::default();
     loop {
@@ -117,11 +136,11 @@ fn finish(
                 done.rows += filled as u64;
                 done.chunks += 1;
                 done.conflicts += tries - 1;
-                progress(done);
+                progress(done)?;
             }
             Ok(Step::Ready(table)) => return Ok(table),
             Err(error) if error.kind() == ErrorKind::Exists => {
-                db.write(|tx| DynamicTable::expect(tx, table)?.drop_index(tx, index))?;
+                drop_index(db, table, index)?;
                 return Err(error);
             }
             Err(error) => return Err(error),
@@ -177,10 +196,16 @@ pub(crate) struct Filled {
 }
 
 impl DynamicTable {
-    /// Makes the entries of all rows in index number `place`.
-    pub(crate) fn fill(&self, tx: &mut Transaction, place: usize) -> Result<()> {
+    /// Makes the entries of all rows in index number `place`. `go_on` is asked after each chunk.
+    pub(crate) fn fill(
+        &self,
+        tx: &mut Transaction,
+        place: usize,
+        mut go_on: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
         let mut after = None;
         while let Some(last) = self.fill_chunk(tx, place, after.as_deref(), CHUNK_ROWS)?.last {
+            go_on()?;
             after = Some(last);
         }
         Ok(())
@@ -229,9 +254,10 @@ impl DynamicTable {
         let open = &self.inner.indexes[place];
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut cursor = tx.cursor(&self.inner.data, Span::between(from, Bound::Unbounded))?;
-        let mut entries = Vec::new();
-        while entries.len() < most {
+        let (mut entries, mut read_bytes) = (Vec::new(), 0);
+        while entries.len() < most && read_bytes < CHUNK_BYTES {
             let Some((key, value)) = cursor.next()? else { break };
+            read_bytes += key.len() + value.len();
             let row: Vec<Value<'_>> = self.decode(key, value)?;
             entries.push((key.to_vec(), self.entry(open, &row, key)?));
         }

@@ -135,9 +135,9 @@ impl<R: Row> Table<R> {
         })?;
         for index in &definition.indexes {
             match table.schema().index(&index.name) {
-                None => table = build_index(db, R::TABLE, index.clone(), |_| {})?,
+                None => table = build_index(db, R::TABLE, index.clone(), |_| Ok(()))?,
                 Some(known) if known.building => {
-                    table = crate::build::finish_index(db, R::TABLE, &index.name, |_| {})?;
+                    table = crate::build::finish_index(db, R::TABLE, &index.name, |_| Ok(()))?;
                 }
                 Some(_) => {}
             }

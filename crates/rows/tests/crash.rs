@@ -55,7 +55,7 @@ fn work(disk: &SimDisk, random: &mut Random) -> History {
                 // The rows stay as they are; what an interrupted build leaves is looked at below.
                 let name = format!("built{}", random.next_u64());
                 let (index, definition) = model.index(name, random);
-                if let Ok(built) = build_index(&db, &model.name, definition, |_| {}) {
+                if let Ok(built) = build_index(&db, &model.name, definition, |_| Ok(())) {
                     table = built;
                     model.indexes.push(index);
                 } else {
@@ -97,7 +97,7 @@ fn verify(disk: &SimDisk, history: &History, promised: u64) {
     }
     for (table, index) in unfinished_indexes(&snapshot).unwrap() {
         // It may turn out not to be unique.
-        let _ = finish_index(&db, &table, &index, |_| {});
+        let _ = finish_index(&db, &table, &index, |_| Ok(()));
     }
     let snapshot = db.snapshot().unwrap();
     assert!(unfinished_indexes(&snapshot).unwrap().is_empty());

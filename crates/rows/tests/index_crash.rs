@@ -70,6 +70,7 @@ fn work(disk: &SimDisk, random: &mut Random) -> History {
                 _ => write(&db, &mut model, random),
             }
             history.note(disk, &db, &model);
+            Ok(())
         })
         .unwrap();
         model.indexes.push(index);
@@ -108,7 +109,7 @@ fn verify(disk: &SimDisk, history: &History, events: usize, random: &mut Random)
         if is_of(&model.rows) {
             write(&db, &mut model, random);
         }
-        finish_index(&db, &table, &index, |_| {}).unwrap();
+        finish_index(&db, &table, &index, |_| Ok(())).unwrap();
     }
     assert!(unfinished_indexes(&db.snapshot().unwrap()).unwrap().is_empty());
     check(&db);

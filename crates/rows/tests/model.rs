@@ -89,7 +89,7 @@ fn indexes_are_built_beside_writers() {
                     std::thread::yield_now();
                 }
                 let (_, definition) = named.index(format!("built{number}"), random);
-                match build_index(&db, &model.name, definition, |_| {}) {
+                match build_index(&db, &model.name, definition, |_| Ok(())) {
                     Ok(table) => assert!(!table.schema().indexes().iter().any(rows::Index::is_building)),
                     Err(error) => assert_eq!(error.kind(), ErrorKind::Exists, "{error}"),
                 }
@@ -154,6 +154,7 @@ fn an_entry_of_another_row_stays_while_an_index_is_built() {
             db.write(|tx| table.update(tx, &row(1, "2999@x"))).unwrap();
             db.write(|tx| table.delete(tx, &[Value::from(2999)])).unwrap();
         }
+        Ok(())
     })
     .unwrap();
     let snapshot = db.snapshot().unwrap();

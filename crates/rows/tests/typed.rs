@@ -135,7 +135,7 @@ fn a_handle_outlives_an_index_made_beside_it() -> Result<()> {
     let person = |id: u64| before::Person { id, name: format!("p{}", id % 3) };
     db.write(|tx| (0..10).try_for_each(|id| table.insert(tx, &person(id))))?;
     let earlier = db.snapshot()?;
-    build_index(&db, "people", IndexDefinition::new("by_name", ["name"]), |_| {})?;
+    build_index(&db, "people", IndexDefinition::new("by_name", ["name"]), |_| Ok(()))?;
     db.write(|tx| {
         table.insert(tx, &person(10))?;
         table.delete(tx, 0)?;

@@ -8,7 +8,8 @@
 //!    `RETURNING` and `ON CONFLICT` by [`Confines::held_bytes`].
 //!    What statements name that other programs with SQLite have for files ([`OF_FILES`]) is refused in the same way,
 //!    though there is none of it here.
-//! 3. They end: every [`STEPS`] steps somebody is asked whether to stop.
+//! 3. They end: every [`STEPS`] steps somebody is asked whether to stop, and so between the parts of what is more than
+//!    one statement to SQLite (`stop.rs`).
 //!
 //! What reads definitions ([`alone`]) is bounded likewise: a statement that got there hidden in one finds nothing.
 
@@ -72,8 +73,7 @@ impl Connection {
     /// ([`crate::Error::is_interrupted`]) once `stop`, asked every thousand steps or so, answers true. What names
     /// something forbidden is refused before it begins ([`crate::Error::is_refused`]).
     ///
-    /// Two things run to their end whatever `stop` says: a commit, and a `CREATE INDEX` outside of `BEGIN`, which is
-    /// many short transactions.
+    /// A commit runs to its end whatever `stop` says.
     ///
     /// ```
     /// # fn main() -> Result<(), sql::Error> {
@@ -91,7 +91,7 @@ impl Connection {
         bound(&self.sqlite)?;
         let value_bytes = i32::try_from(confines.value_bytes).unwrap_or(i32::MAX);
         self.sqlite.set_limit(Limit::SQLITE_LIMIT_LENGTH, value_bytes)?;
-        self.sqlite.progress_handler(STEPS, Some(stop))?;
+        self.ask(STEPS, Some(Box::new(stop)))?;
         self.is_confined = true;
         self.sqlite.authorizer(Some(|context: AuthContext<'_>| match may(&context.action) {
             true => Authorization::Allow,

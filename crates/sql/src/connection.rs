@@ -11,6 +11,7 @@ use crate::dml::{self, Dml};
 use crate::error::{Error, Result};
 use crate::lexer;
 use crate::session::{MARKER, Session};
+use crate::stop::{Asked, Stop};
 use crate::tables::Tables;
 use crate::vtab::Host;
 use base::seams::Random;
@@ -70,7 +71,7 @@ impl Sql {
         let host = Host::of(&sqlite);
         let tables = Arc::new(Tables::new(&self.engine));
         tables.register_marker(host)?;
-        Ok(Connection { sqlite, tables, host, is_confined: false })
+        Ok(Connection { sqlite, tables, host, asked: Asked::default(), is_confined: false })
     }
 }
 
@@ -86,7 +87,7 @@ impl Sql {
         let tables = Arc::new(Tables::new(&self.engine));
         tables.register_marker(host)?;
         tables.session.attach();
-        let connection = Connection { sqlite, tables, host, is_confined: false };
+        let connection = Connection { sqlite, tables, host, asked: Asked::default(), is_confined: false };
         connection.reload()?;
         Ok(connection)
     }
@@ -108,6 +109,7 @@ pub struct Connection {
     pub(crate) sqlite: rusqlite::Connection,
     pub(crate) tables: Arc<Tables>,
     pub(crate) host: Host,
+    pub(crate) asked: Asked,
     pub(crate) is_confined: bool,
 }
 
@@ -150,11 +152,11 @@ impl Connection {
         Interrupt(self.sqlite.get_interrupt_handle())
     }
 
-    /// Calls `stop` about every million steps of a running statement; once it answers true, the statement fails with
-    /// [`Error::is_interrupted`]. For limits of time, and for progress.
+    /// Calls `stop` every 100,000 steps of a running statement or so, and every thousand rows of a `CREATE INDEX`; once it
+    /// answers true, the statement fails with [`Error::is_interrupted`]. For limits of time, and for progress.
     pub fn on_progress(&mut self, stop: Option<impl FnMut() -> bool + Send + 'static>) -> Result<()> {
         const STEPS: i32 = 100_000;
-        Ok(self.sqlite.progress_handler(STEPS, stop)?)
+        self.ask(STEPS, stop.map(|stop| Box::new(stop) as Stop))
     }
 
     /// Whether no explicit transaction is open.

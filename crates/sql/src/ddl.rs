@@ -110,6 +110,7 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
     if let Action::CreateIndex(table) = &ddl.action
         && connection.is_autocommit()
     {
+        connection.begin_uninterrupted()?;
         connection.reload()?;
         if build_beside_writers(connection, ddl, table)? {
             return connection.reload();
@@ -156,7 +157,10 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
                 return if ddl.is_lenient { Ok(true) } else { Err(index_exists(ddl)) };
             }
             let added = index_definition(ddl, table)?;
-            write(&mut |tx| Ok(table.rows.clone().create_index(tx, added.clone()).map(drop)?))?;
+            write(&mut |tx| {
+                let go_on = || connection.go_on().map_err(pando::Error::from);
+                Ok(table.rows.clone().create_index_while(tx, added.clone(), go_on).map(drop)?)
+            })?;
         }
         Action::AlterTable => {
             let Some(table) = catalog.find(&ddl.name) else { return Ok(false) };
@@ -194,21 +198,22 @@ fn index_definition(ddl: &Ddl, table: &SqlTable) -> Result<IndexDefinition> {
     Ok(read.index(added.expect("SQLite has just made it")))
 }
 
-/// Builds an index beside writers. One of that name whose build was interrupted is finished. Answers whether the
-/// statement is about a typed table.
+/// Builds an index beside writers. One of that name that a process died over is finished. Answers whether the statement
+/// is about a typed table. Stopped, it leaves nothing of what it began.
 fn build_beside_writers(connection: &Connection, ddl: &Ddl, table: &str) -> Result<bool> {
     let catalog = connection.tables.known();
     let Some(table) = catalog.find(table) else { return Ok(false) };
     let db = &connection.tables.engine.db;
+    let go_on = |_| connection.go_on().map_err(pando::Error::from);
     if let Some((owner, name)) = catalog.find_index(&ddl.name) {
         let is_unfinished = owner.rows.schema().index(name).is_some_and(rows::Index::is_building);
         if is_unfinished && owner.name() == table.name() {
-            rows::finish_index(db, table.name(), name, |_| {})?;
+            rows::finish_index(db, table.name(), name, go_on)?;
             return Ok(true);
         }
         return if ddl.is_lenient { Ok(true) } else { Err(index_exists(ddl)) };
     }
-    rows::build_index(db, table.name(), index_definition(ddl, table)?, |_| {})?;
+    rows::build_index(db, table.name(), index_definition(ddl, table)?, go_on)?;
     Ok(true)
 }
 

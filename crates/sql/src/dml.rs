@@ -392,6 +392,7 @@ impl Steps {
             values.resize(parameters.len() + self.table.columns.len(), Value::Null);
             let first_key = values.len();
             for key in written.unwrap_or_default() {
+                connection.go_on()?;
                 values.truncate(first_key);
                 values.extend(key.iter().map(sqlite_value));
                 done.rows.extend(rows_of(connection, returning, &values)?);
@@ -415,6 +416,7 @@ impl Steps {
             Work::Upsert { source, insert, columns, updates } => {
                 let rows = rows_of(connection, source, parameters)?;
                 for row in rows {
+                    connection.go_on()?;
                     if row.len() != columns.len() {
                         let (is, wanted) = (row.len(), columns.len());
                         return Err(Error::new(format!("{is} values for {wanted} columns")));

@@ -29,6 +29,12 @@ impl Error {
         Error { code: ffi::SQLITE_AUTH, message: message.into() }
     }
 
+    /// That somebody asked for the statement to be stopped.
+    #[cold]
+    pub(crate) fn interrupted() -> Self {
+        Error { code: ffi::SQLITE_INTERRUPT, message: "interrupted".to_owned() }
+    }
+
     /// That bytes are not what somebody wrote.
     #[cold]
     pub(crate) fn corrupt(message: impl Into<String>) -> Self {
@@ -50,7 +56,8 @@ impl Error {
         self.code == ffi::SQLITE_BUSY_SNAPSHOT
     }
 
-    /// Whether it was stopped by [`crate::Interrupt::interrupt`].
+    /// Whether it was stopped: by [`crate::Interrupt::interrupt`], or by what [`crate::Connection::on_progress`] and
+    /// [`crate::Connection::confine`] ask.
     pub fn is_interrupted(&self) -> bool {
         self.code & 0xff == ffi::SQLITE_INTERRUPT
     }
@@ -124,8 +131,9 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
+/// [`Failure`] finds the error of SQL again, where one passes through the engine.
 impl From<Error> for pando::Error {
     fn from(error: Error) -> Self {
-        pando::Error::new(error.kind(), error.message)
+        pando::Error::new(error.kind(), error.message.clone()).caused_by(error)
     }
 }

@@ -48,6 +48,10 @@ impl Failure {
 /// transaction again can succeed; waiting longer, as for `SQLITE_BUSY`, cannot.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        let source = std::error::Error::source(&error);
+        if let Some(own) = source.and_then(|source| source.downcast_ref::<crate::Error>()) {
+            return Failure::new(own.code(), own.message());
+        }
         if let Some(Cause::Duplicate { table, index, columns }) = Cause::of(&error) {
             return Failure::duplicate(table, index.is_none(), columns);
         }

@@ -12,7 +12,7 @@
 //! Reading order: `connection.rs`; `session.rs` and `marker.rs` (transactions), `table.rs`, `plan.rs`, `bounds.rs`,
 //! `cursor.rs`, `change.rs` (one table);
 //! `catalog.rs`, `tables.rs` (which tables there are); `ddl.rs`, `dml.rs` over `lexer.rs` (what SQLite does not do for
-//! virtual tables); `affinity.rs`; `confine.rs` (statements of strangers); `vtab.rs`, the one file with `unsafe`.
+//! virtual tables); `affinity.rs`; `stop.rs`; `confine.rs` (statements of strangers); `vtab.rs`, the one file with `unsafe`.
 #![deny(missing_docs, unsafe_code)]
 
 mod affinity;
@@ -31,6 +31,7 @@ mod marker;
 mod plan;
 mod session;
 mod sqlite_file;
+mod stop;
 mod table;
 mod tables;
 #[allow(unsafe_code, reason = "an interface of C's")]
