@@ -59,8 +59,8 @@ pub struct BuildProgress {
 /// ```
 ///
 /// # Errors
-/// `Exists` with [`crate::Cause::Duplicate`] if it is to be unique and is not, and any error of `progress`: it is dropped
-/// again. Other errors leave it unfinished: see [`finish_index`].
+/// `Exists` with [`crate::Cause::Duplicate`] if it is to be unique and is not, and any error of `progress`: it is
+/// dropped again. Other errors leave it unfinished: see [`finish_index`].
 pub fn build_index(
     db: &Database,
     table: &str,

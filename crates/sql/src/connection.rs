@@ -152,8 +152,8 @@ impl Connection {
         Interrupt(self.sqlite.get_interrupt_handle())
     }
 
-    /// Calls `stop` every 100,000 steps of a running statement or so, and every thousand rows of a `CREATE INDEX`; once it
-    /// answers true, the statement fails with [`Error::is_interrupted`]. For limits of time, and for progress.
+    /// Calls `stop` every 100,000 steps of a running statement or so, and every thousand rows of a `CREATE INDEX`; once
+    /// it answers true, the statement fails with [`Error::is_interrupted`]. For limits of time, and for progress.
     pub fn on_progress(&mut self, stop: Option<impl FnMut() -> bool + Send + 'static>) -> Result<()> {
         const STEPS: i32 = 100_000;
         self.ask(STEPS, stop.map(|stop| Box::new(stop) as Stop))

@@ -11,7 +11,8 @@ pub async fn run(axum::extract::State(_): Shared, request: Request<RequestBody>)
     if method != Method::POST {
         return Err(Problem::method_not_allowed());
     }
-    let detail = "this server was built without SQL; build `pando` with its feature `sql`, which is on by default \
-                  (leave out `--no-default-features`). Records, documents and batches are served as ever";
+    let detail = "this server was built without SQL; build `pando` with its feature `sql`, which is on by \
+                  default (leave out `--no-default-features`). Records, documents and batches are served \
+                  as ever";
     Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "unsupported", detail))
 }
