@@ -119,6 +119,8 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
     connection.atomically(|| {
         connection.session().enter(connection.host)?;
         connection.session().changes_schemas();
+        // Whatever was undone before, all is read anew here.
+        connection.session().take_undone();
         connection.tables.reload(connection.host)?;
         let catalog = connection.tables.known();
         if let Action::CreateTableAs(query) = &ddl.action {

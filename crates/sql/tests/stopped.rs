@@ -99,9 +99,9 @@ fn nothing_is_left_of_what_was_stopped() {
 #[test]
 fn what_is_interrupted_stops_and_what_comes_later_does_not() {
     let (db, sql) = filled();
-    let mut connection = sql.connect().unwrap();
     let before = state(&sql);
     for statement in [LONG[0], LONG[1], LONG[3], LONG[8]] {
+        let mut connection = sql.connect().unwrap();
         // Before it begins: of no effect, as for any statement of SQLite's.
         connection.interrupt_handle().interrupt();
         connection.on_progress(None::<fn() -> bool>).unwrap();
@@ -126,7 +126,7 @@ fn what_is_interrupted_stops_and_what_comes_later_does_not() {
         assert_eq!(state(&sql), before, "{statement}");
         assert_eq!(rows::unfinished_indexes(&db.snapshot().unwrap()).unwrap(), []);
     }
-    connection.on_progress(None::<fn() -> bool>).unwrap();
+    let connection = sql.connect().unwrap();
     connection.interrupt_handle().interrupt();
     connection.execute(LONG[0], &[]).unwrap();
 }
