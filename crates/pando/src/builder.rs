@@ -77,7 +77,7 @@ impl Builder {
     /// it is used.
     ///
     /// Default: a quarter of the machine's memory, or of the control group's limit if that is less. Range: 1 MiB and
-    /// more, and 64 pages. Too little costs disk reads and frequent checkpoints, too much costs the rest of the
+    /// more, and 128 pages. Too little costs disk reads and frequent checkpoints, too much costs the rest of the
     /// machine.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.options.memory_bytes = bytes;

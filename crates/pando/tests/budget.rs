@@ -160,7 +160,7 @@ fn memtables_of_idle_databases_make_room() -> Result<()> {
 
 #[test]
 fn a_budget_too_small_for_another_database_says_so() -> Result<()> {
-    let budget = Budget::new(4 * MIB);
+    let budget = Budget::new(8 * MIB);
     let mut open_ones = Vec::new();
     let error = loop {
         match open(&budget, 65536) {

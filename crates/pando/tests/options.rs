@@ -86,7 +86,10 @@ fn what_is_out_of_its_range_is_refused_by_name() {
         let (good, bad) = match spec.range {
             Range::Numbers(least, u64::MAX) => (vec![least, u64::MAX], vec![least - 1]),
             Range::Numbers(least, most) => (vec![least, most], vec![least - 1, most + 1, u64::MAX]),
-            Range::Memory(least) => (vec![least, usize::MAX as u64], vec![0, least - 1]),
+            Range::Memory(least) => {
+                let of_pages = 128 * pando::limits::DEFAULT_PAGE_BYTES as u64;
+                (vec![of_pages, usize::MAX as u64], vec![0, least - 1, of_pages - 1])
+            }
             Range::OneOf(numbers) => {
                 let beside = numbers.iter().flat_map(|number| [number - 1, number + 1, number * 3]);
                 (numbers.to_vec(), beside.chain([0, u64::MAX]).collect())
@@ -112,17 +115,17 @@ fn what_is_out_of_its_range_is_refused_by_name() {
 }
 
 #[test]
-fn memory_must_hold_64_pages() {
+fn memory_must_hold_128_pages() {
     let dir = tempfile::tempdir().unwrap();
     Database::builder().page_bytes(65536).create(dir.path()).unwrap();
-    let little = Database::builder().memory_bytes((4 << 20) - 1);
+    let little = Database::builder().memory_bytes((8 << 20) - 1);
     // Of an existing database the pages are known later.
     for refused in [little.clone().page_bytes(65536).in_memory(), little.open(dir.path())] {
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
-        assert!(error.message().contains("memory_bytes is 4194303"), "{error}");
+        assert!(error.message().contains("memory_bytes is 8388607"), "{error}");
     }
-    Database::builder().memory_bytes(4 << 20).open(dir.path()).unwrap();
+    Database::builder().memory_bytes(8 << 20).open(dir.path()).unwrap();
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn a_log_beyond_the_memory_is_refused_with_the_amount_that_does() -> Result<()> 
         }
         let (data, killed) = (read_all(&db)?, dir.files());
         drop(db);
-        let little = Database::builder().memory_bytes(1 << 20).read_only(true);
+        let little = Database::builder().memory_bytes(2 << 20).read_only(true);
         let refused = little.open_in(dir_of(&killed)).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Full, "{refused}");
         let said = refused.to_string();

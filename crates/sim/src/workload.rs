@@ -96,7 +96,7 @@ impl Workload {
         let options = Options {
             clock,
             page_bytes: Some(page_bytes),
-            memory_bytes: (1 << 20) / PAGE_BYTES * page_bytes,
+            memory_bytes: store::memory::least_budget_bytes(page_bytes),
             budget: None,
             max_segment_bytes: if random.chance(2, 3) { 16 << 10 } else { 32 << 10 },
             seal_records: 12 + random.below(16),

@@ -29,9 +29,11 @@ pub fn reserve_bytes(page_bytes: usize) -> usize {
     Editor::least_bytes(page_bytes) + Pool::overdraft_bytes(page_bytes)
 }
 
-/// The smallest budget with which a database of such pages can be opened, in bytes.
+/// The smallest budget with which a database of such pages can be opened, in bytes: the [reserve](reserve_bytes), 40
+/// pages; full memtables, 48; and as many for what a merge of runs reads, a page each. With 64 pages a database of LSM
+/// tables could fill its memtables, crash, and find no page for the merge that its recovery begins with.
 pub fn least_budget_bytes(page_bytes: usize) -> usize {
-    (64 * page_bytes).max(1 << 20)
+    (128 * page_bytes).max(1 << 20)
 }
 
 /// Who holds what of the memory budget, in bytes.

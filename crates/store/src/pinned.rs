@@ -107,7 +107,7 @@ enum Stage {
 /// ```
 /// # use std::sync::Arc;
 /// use store::{Part, Rebuild};
-/// # let options = store::Options { memory_bytes: 1 << 20, ..store::Options::default() };
+/// # let options = store::Options { memory_bytes: 2 << 20, ..store::Options::default() };
 /// let store = store::open_or_create(Arc::new(io::MemDir::new()), &options)?;
 /// let copy: Arc<dyn io::Dir> = Arc::new(io::MemDir::new());
 /// let mut rebuild = Rebuild::begin(Arc::clone(&copy))?;

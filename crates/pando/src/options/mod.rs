@@ -101,7 +101,7 @@ pub enum Unit {
 pub enum Range {
     /// From the first through the second, in the option's unit; `u64::MAX` is no limit.
     Numbers(u64, u64),
-    /// As many bytes as the first or more, and 64 pages.
+    /// As many bytes as the first or more, and 128 pages.
     Memory(u64),
     /// One of these numbers.
     OneOf(&'static [u64]),
@@ -154,7 +154,7 @@ impl Spec {
         match self.range {
             Range::Numbers(least, u64::MAX) => format!("{} and more", amount(least)),
             Range::Numbers(least, most) => format!("{} to {}", amount(least), amount(most)),
-            Range::Memory(least) => format!("{} and more, and 64 pages", amount(least)),
+            Range::Memory(least) => format!("{} and more, and 128 pages", amount(least)),
             Range::OneOf(numbers) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
             Range::Words(words) => words.join(", "),
         }
