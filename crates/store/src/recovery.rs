@@ -196,6 +196,15 @@ struct Parts {
     tables: Tables,
 }
 
+/// What the log says beside its end.
+struct Found {
+    /// The last commit.
+    last: CommitTs,
+    next_table: TableId,
+    /// How far the time had come at least.
+    time_ms: u64,
+}
+
 impl Parts {
     fn read(
         dir: Arc<dyn Dir>,
@@ -219,8 +228,8 @@ impl Parts {
         Ok(Parts { dir, data, superblock, slots, account, pool, space, tables })
     }
 
-    /// Step 4: the log's end, the last commit, and the id of the next table.
-    fn scan(&mut self) -> Result<(Tail, CommitTs, TableId)> {
+    /// Step 4.
+    fn scan(&mut self) -> Result<(Tail, Found)> {
         let superblock = self.superblock;
         let mut survey = Survey {
             pool: &self.pool,
@@ -228,10 +237,11 @@ impl Parts {
             reader: self.slots.claim().expect("a new database has free slots"),
             last: superblock.absorbed,
             next_table: superblock.next_table,
+            time_ms: superblock.time_ms,
         };
         let from = superblock.replay_from;
         let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| survey.block(&block))?;
-        let (last, next_table) = (survey.last, survey.next_table);
+        let found = Found { last: survey.last, next_table: survey.next_table, time_ms: survey.time_ms };
         if tail.end.lsn < superblock.log_synced {
             return Err(Error::corruption(format!(
                 "the log ends at LSN {}, but it was durable through {} when checkpoint {} was made: blocks \
@@ -246,19 +256,20 @@ impl Parts {
                 tail.newest_checkpoint.0, superblock.checkpoint.0
             )));
         }
-        Ok((tail, last, next_table))
+        Ok((tail, found))
     }
 
     /// Steps 4 to 6.
     fn recover(mut self, options: &Options, lock: Box<dyn io::Lock>) -> Result<Arc<Store>> {
         let superblock = self.superblock;
-        let (tail, last, next_table) = self.scan()?;
+        let (tail, found) = self.scan()?;
         let ceiling = Ceiling::of(options, tail.payload_bytes);
         let log = match options.read_only {
             true => Log::read_only(self.dir.clone(), tail, superblock.checkpoint, options.log())?,
             false => self.resume(tail, options)?,
         };
-        let store = Arc::new(self.assemble(next_table, log, options, lock));
+        let last = found.last;
+        let store = Arc::new(self.assemble(found, log, options, lock));
         let member: Arc<dyn Member> = store.clone();
         store.account.set_member(Arc::downgrade(&member));
         store.replay(superblock.replay_from, ceiling)?;
@@ -283,7 +294,7 @@ impl Parts {
     }
 
     /// The store as the superblock has it: nothing of the log is replayed yet.
-    fn assemble(self, next_table: TableId, log: Log, options: &Options, lock: Box<dyn io::Lock>) -> Store {
+    fn assemble(self, found: Found, log: Log, options: &Options, lock: Box<dyn io::Lock>) -> Store {
         let shares = options.shares();
         let (open, writer) = charged_memtable(&self.account, None, shares.memtable_chunk_bytes);
         let view = View {
@@ -315,7 +326,7 @@ impl Parts {
             log,
             views: Views::new(view),
             clocks,
-            time: Time::new(options.clock.clone(), self.superblock.time_ms),
+            time: Time::new(options.clock.clone(), found.time_ms),
             latch: if options.read_only { Latch::read_only() } else { Latch::default() },
             space: Mutex::new(self.space),
             large_bytes: options.large_bytes,
@@ -338,7 +349,7 @@ impl Parts {
             max_log_bytes: options.max_log_bytes,
             max_log_records: options.max_log_records,
             merging: Merging::default(),
-            next_table: AtomicU32::new(next_table.0),
+            next_table: AtomicU32::new(found.next_table.0),
             attached: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             expiry: Expiry::new(options),

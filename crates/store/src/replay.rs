@@ -47,6 +47,8 @@ pub(crate) struct Survey<'a> {
     pub last: CommitTs,
     /// Behind all ids that were ever given.
     pub next_table: TableId,
+    /// How far the time had come at least: a table's TTL was changed then.
+    pub time_ms: u64,
 }
 
 impl Survey<'_> {
@@ -68,6 +70,7 @@ impl Survey<'_> {
             if let (TableId::CATALOG, Op::Put { key, value }) = (table, op) {
                 let row = TableRow::decode(key, value)?;
                 self.next_table = self.next_table.max(TableId(row.id.0.saturating_add(1)));
+                self.time_ms = self.time_ms.max(row.ttl.map_or(0, |ttl| ttl.floor_ms));
             }
         }
         decoder.finish().filter(|rest| rest.is_empty()).ok_or_else(no_record)?;

@@ -10,7 +10,8 @@
 //!    (`Reading`), and so to `insert`, `compare_and_swap` and `remove`. A newer version that has expired hides the
 //!    older ones, as a delete does.
 //! 3. *Time never goes back* (`Time`). Where the clock does, time stands until the clock has come as far again; a
-//!    checkpoint's superblock holds how far it had come. So what was absent once stays absent.
+//!    checkpoint's superblock holds how far it had come, and a recovery takes it from there, or from a row that notes a
+//!    later time, as under 5. So what was absent once stays absent.
 //! 4. *What has expired for good is dropped on the way*: where a checkpoint or a merge takes an entry anyway, it takes
 //!    an expired one for a delete (never for nothing: an older version may lie below), and where one lies in a B+tree a
 //!    sweep finds it (`crate::sweep`). The limit by which a checkpoint drops is that of the rows that it has absorbed.

@@ -327,6 +327,27 @@ fn time_goes_on_from_the_last_checkpoint() {
 
 /// Salvage knows from the catalog that values have dates.
 #[test]
+fn time_goes_on_from_the_last_change_of_a_ttl() {
+    for layout in LAYOUTS {
+        let mut bed = Bed::new();
+        let table = bed.table(layout, 20);
+        bed.put(&table, b"old", b"1");
+        bed.at(500);
+        bed.set_ttl(&table, Some(30));
+        // A crash, and a clock that has gone back meanwhile: no checkpoint knows how far the time had come.
+        bed.at(100);
+        bed.reopen();
+        let table = bed.store.snapshot().unwrap().table("t").unwrap().unwrap();
+        expect(&bed, &table, b"old", None);
+        let mut tx = bed.begin();
+        tx.put(&table, b"new", b"2").unwrap();
+        assert_eq!(tx.get(&table, b"new").unwrap().as_deref(), Some(&b"2"[..]), "{layout:?}");
+        bed.commit(tx);
+        expect(&bed, &table, b"new", Some(b"2"));
+    }
+}
+
+#[test]
 fn what_is_salvaged_has_no_dates() {
     #[derive(Default)]
     struct Kept(Vec<(Vec<u8>, Vec<u8>)>);
