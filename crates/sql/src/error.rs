@@ -131,7 +131,7 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-/// [`Failure`] finds the error of SQL again, where one passes through the engine.
+/// `Failure` finds the error of SQL again, where one passes through the engine.
 impl From<Error> for pando::Error {
     fn from(error: Error) -> Self {
         pando::Error::new(error.kind(), error.message.clone()).caused_by(error)
