@@ -96,7 +96,7 @@ impl Transaction {
     /// Undoes every write since `savepoint`. What was read stays read.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if an earlier savepoint was rolled back to since.
+    /// [`base::ErrorKind::Invalid`] if an earlier savepoint was rolled back to since.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         let gathered = self.gathered.as_mut().expect("taken by drop alone");
         match &mut self.spills {
@@ -114,7 +114,7 @@ impl Transaction {
     /// that going back would have needed.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if an earlier savepoint was rolled back to since.
+    /// [`base::ErrorKind::Invalid`] if an earlier savepoint was rolled back to since.
     pub fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
         let gathered = self.gathered.as_mut().expect("taken by drop alone");
         match &mut self.spills {
@@ -126,7 +126,7 @@ impl Transaction {
     /// Steps 1 to 6 of the commit; [`Store::acknowledge`] takes the rest.
     ///
     /// # Errors
-    /// [`ErrorKind::SnapshotTooOld`] if its snapshot was revoked, among others.
+    /// [`base::ErrorKind::SnapshotTooOld`] if its snapshot was revoked, among others.
     pub fn apply(mut self) -> Result<Applied> {
         self.snapshot.check_held()?;
         // The commit record is about as long as the writes.
