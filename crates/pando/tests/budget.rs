@@ -130,7 +130,10 @@ fn what_a_transaction_reads_is_bounded_and_still_conflicts() -> Result<()> {
         tx.put(&table, b"written", b"")?;
         Ok(tx)
     };
-    for (other, conflicts) in [(key(7_000), true), (key(19_999), true), (b"elsewhere".to_vec(), false)] {
+    // The second one lies between two that were read: it conflicts because they were joined.
+    let between = [key(7_000), b"\0".to_vec()].concat();
+    let others = [(key(7_000), true), (between, true), (key(19_999), true), (b"elsewhere".to_vec(), false)];
+    for (other, conflicts) in others {
         let tx = reader()?;
         db.put(&table, &other, b"")?;
         let committed = tx.commit();

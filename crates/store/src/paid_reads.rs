@@ -1,7 +1,8 @@
 //! A transaction's read set, and the memory that it is paid with.
 //!
 //! A read never fails for want of memory: where the budget, or the transaction's share of it, has no more, neighbours
-//! that were read become intervals, and the transaction may meet conflicts that were none.
+//! that were read become intervals, and the transaction may meet conflicts that were none. What cannot be joined, an
+//! interval a table and what cursors have open, is paid by force.
 
 use crate::store::Store;
 use base::TableId;
@@ -73,20 +74,20 @@ impl PaidReads {
         noted
     }
 
-    /// Pays for twice as much, or else joins what is there. Waits for nobody: the reader may be in the midst of a page.
+    /// Pays for twice as much, or else joins what is there, and pays by force for what joining could not make room
+    /// for. Waits for nobody: the reader may be in the midst of a page.
     #[cold]
     fn make_room(&self, store: &Store, set: &mut ReadSet) {
-        let wanted = set.limit_bytes() * 2;
-        if set.is_short_of_bytes() && wanted <= store.shares.read_set_bytes() {
-            let charge = self.charge.take();
-            let mut charge = charge.unwrap_or_else(|| Charge::none(store.account(), Holder::WriteSets));
-            let is_paid = charge.resize(wanted);
-            self.charge.set(Some(charge));
-            if is_paid {
-                set.set_limit_bytes(wanted);
-                return;
-            }
+        let (limit, wanted) = (set.limit_bytes(), set.limit_bytes() * 2);
+        let charge = self.charge.take();
+        let mut charge = charge.unwrap_or_else(|| Charge::none(store.account(), Holder::WriteSets));
+        let may_have_more = set.is_short_of_bytes() && wanted <= store.shares.read_set_bytes();
+        if may_have_more && charge.resize(wanted) {
+            set.set_limit_bytes(wanted);
+        } else {
+            set.join();
+            charge.join(store.account().charge_by_force(Holder::WriteSets, set.limit_bytes() - limit));
         }
-        set.join();
+        self.charge.set(Some(charge));
     }
 }

@@ -137,9 +137,15 @@ impl ReadSet {
     }
 
     /// Joins neighbours, until half of the limit is free again or nothing is left to join: an interval a table, and
-    /// what cursors have open. O(n log n), and amortised O(log n) for each read since the last time.
+    /// what cursors have open. If that takes more than half, the limit becomes twice as much, lest every further read
+    /// joins again. O(n log n), and amortised O(log n) for each read since the last time.
     #[cold]
     pub fn join(&mut self) {
+        self.join_to_half();
+        self.limit_bytes = self.limit_bytes.max(2 * self.cost.bytes);
+    }
+
+    fn join_to_half(&mut self) {
         loop {
             self.tables.iter_mut().for_each(TableReads::join_neighbours);
             let costs = self.tables.iter().map(TableReads::cost);
@@ -263,6 +269,21 @@ mod tests {
             assert!(seen.iter().all(|key| covers(&reads, key)));
             assert!(!covers(&reads, &[0xff; 5]), "not everything is an answer");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_joined_is_not_tried_again_and_again() {
+        let mut reads = ReadSet::new();
+        reads.set_limit_bytes(1 << 10);
+        let mut joins = 0;
+        for table in 0..2_000 {
+            reads.key(TableId(16 + table), &[7; 100]);
+            if reads.is_full() {
+                reads.join();
+                joins += 1;
+            }
+        }
+        assert!((2..=12).contains(&joins), "an interval a table, joined {joins} times");
     }
 
     #[test]
