@@ -20,7 +20,10 @@ use base::seams::Random;
 use io::sim::{Fate, Image, ImageKind, SimDisk};
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
 /// How thoroughly to explore.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +74,43 @@ impl fmt::Display for Failure {
              --images-per-event {images_per_event} --depth {depth}"
         )
     }
+}
+
+/// Explores many seeds on `threads` threads: each seed's work is its own, whatever else goes on. `failed` hears of
+/// each failure when it is found, and says whether to go on. Returns what was seen, and how many seeds failed.
+pub fn seeds(
+    seeds: Range<u64>,
+    settings: Settings,
+    threads: usize,
+    failed: impl Fn(&Failure) -> bool + Sync,
+) -> (Tally, usize) {
+    let (next, stopped) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
+    let work = || {
+        let (mut tally, mut failures) = (Tally::default(), 0);
+        while !stopped.load(Ordering::SeqCst) {
+            let number = next.fetch_add(1, Ordering::SeqCst);
+            if number >= seeds.end {
+                break;
+            }
+            if let Err(failure) = seed(number, settings, &mut tally) {
+                failures += 1;
+                if !failed(&failure) {
+                    stopped.store(true, Ordering::SeqCst);
+                }
+            }
+        }
+        (tally, failures)
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let (mut tally, mut failures) = work();
+        for other in others {
+            let (its_tally, its_failures) = other.join().expect("a seed's panics are caught");
+            tally.add(its_tally);
+            failures += its_failures;
+        }
+        (tally, failures)
+    })
 }
 
 /// Explores one seed.

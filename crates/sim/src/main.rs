@@ -5,8 +5,10 @@ use sim::explore::{self, Settings};
 use sim::faults::{self, Failed};
 use sim::report::Tally;
 use sim::rot::{self, Rotted};
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::process::ExitCode;
+use std::thread;
 
 /// Runs the engine on a simulated disk and takes the power away.
 #[derive(Parser)]
@@ -38,6 +40,9 @@ enum Command {
         /// Fail unless at least so many different images were seen.
         #[arg(long, default_value_t = 0)]
         min_distinct: u64,
+        /// Threads that explore, each its own seeds. Default: one for each core.
+        #[arg(long)]
+        threads: Option<NonZeroUsize>,
         /// Print one JSON object instead of the table.
         #[arg(long)]
         json: bool,
@@ -74,10 +79,18 @@ fn main() -> ExitCode {
             images_per_event,
             depth,
             min_distinct,
+            threads,
             json,
         } => {
             let settings = Settings { images_per_event, depth: depth.into() };
-            explore_all(first_seed..first_seed + seeds, settings, stop_at_first, min_distinct, json)
+            let threads =
+                threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+            let (tally, failures) =
+                explore::seeds(first_seed..first_seed + seeds, settings, threads.get(), |failure| {
+                    eprintln!("{failure}");
+                    !stop_at_first
+                });
+            explored(&tally, failures, min_distinct, json)
         }
         Command::Faults { scripts, first_seed } => fail_all(first_seed..first_seed + scripts),
         Command::Rot { seeds, first_seed, flips } => rot_all(first_seed..first_seed + seeds, flips),
@@ -85,24 +98,7 @@ fn main() -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn explore_all(
-    seeds: Range<u64>,
-    settings: Settings,
-    stop_at_first: bool,
-    min_distinct: u64,
-    json: bool,
-) -> bool {
-    let mut tally = Tally::default();
-    let mut failures = 0;
-    for seed in seeds {
-        if let Err(failure) = explore::seed(seed, settings, &mut tally) {
-            failures += 1;
-            eprintln!("{failure}");
-            if stop_at_first {
-                break;
-            }
-        }
-    }
+fn explored(tally: &Tally, failures: usize, min_distinct: u64, json: bool) -> bool {
     if json {
         println!("{}", tally.json());
     } else {

@@ -3,7 +3,7 @@
 use crate::copying::Copies;
 use crate::phase::Phase;
 use io::sim::Fate;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Instant;
@@ -21,6 +21,14 @@ const NO_LENGTHS: [Phase; 4] = [Phase::Superblock, Phase::SyncSuperblock, Phase:
 /// Whether images of a kind (by column) can exist at a step without a failed call.
 fn is_possible(phase: Phase, kind: usize) -> bool {
     KINDS[kind] != "lengths" || !NO_LENGTHS.contains(&phase)
+}
+
+/// The steps and kinds of which there was no image, though there could be.
+fn empty(cells: &Cells) -> Vec<(Phase, &'static str)> {
+    let all =
+        Phase::ALL.iter().flat_map(|phase| KINDS.iter().enumerate().map(|(at, kind)| (*phase, at, *kind)));
+    let empty = all.filter(|(phase, at, _)| is_possible(*phase, *at) && cells[*phase as usize][*at] == 0);
+    empty.map(|(phase, _, kind)| (phase, kind)).collect()
 }
 
 /// The column of an image.
@@ -67,8 +75,6 @@ pub struct Tally {
     pub seeds: u64,
     /// Images made, the same ones again included.
     pub images: u64,
-    /// Images of crashes during a recovery from another image, by depth: 1 is a crash of the run itself.
-    pub by_depth: [u64; 4],
     /// Images after which the database was also written to, checkpointed, closed and opened once more.
     pub continued: u64,
     /// Images that were first opened read-only, twice at once, and were the same afterwards.
@@ -89,9 +95,20 @@ pub struct Tally {
     pub switches: u64,
     /// Backups taken meanwhile, each rebuilt and compared.
     pub copies: Copies,
-    distinct: HashSet<u64, ByFingerprint>,
-    cells: [[u64; KINDS.len()]; Phase::ALL.len()],
+    distinct: HashMap<u64, Place, ByFingerprint>,
 }
+
+/// Where an image was first seen.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    phase: Phase,
+    kind: u8,
+    /// 1 is a crash of the run itself, 2 one of a recovery from that, and so on.
+    depth: u8,
+}
+
+/// Images by phase and kind.
+type Cells = [[u64; KINDS.len()]; Phase::ALL.len()];
 
 impl Default for Tally {
     fn default() -> Self {
@@ -99,7 +116,6 @@ impl Default for Tally {
             began: Instant::now(),
             seeds: 0,
             images: 0,
-            by_depth: [0; 4],
             continued: 0,
             read_only: 0,
             recovery_checkpoints: 0,
@@ -110,8 +126,7 @@ impl Default for Tally {
             checkpoints: 0,
             switches: 0,
             copies: Copies::default(),
-            distinct: HashSet::default(),
-            cells: Default::default(),
+            distinct: HashMap::default(),
         }
     }
 }
@@ -119,10 +134,40 @@ impl Default for Tally {
 impl Tally {
     /// Counts an image that its seed had not made before.
     pub fn count(&mut self, fingerprint: u64, phase: Phase, fate: &Fate, depth: usize) {
-        if self.distinct.insert(fingerprint) {
-            self.cells[phase as usize][kind(fate)] += 1;
-            self.by_depth[depth.min(3)] += 1;
+        let place = Place { phase, kind: kind(fate) as u8, depth: depth.min(3) as u8 };
+        self.distinct.entry(fingerprint).or_insert(place);
+    }
+
+    /// Adds what another one counted, at the same time or later.
+    pub fn add(&mut self, other: Tally) {
+        self.seeds += other.seeds;
+        self.images += other.images;
+        self.continued += other.continued;
+        self.read_only += other.read_only;
+        self.recovery_checkpoints += other.recovery_checkpoints;
+        self.crossing_recoveries += other.crossing_recoveries;
+        self.commits += other.commits;
+        self.sessions += other.sessions;
+        self.seals += other.seals;
+        self.checkpoints += other.checkpoints;
+        self.switches += other.switches;
+        self.copies += other.copies;
+        for (fingerprint, place) in other.distinct {
+            self.distinct.entry(fingerprint).or_insert(place);
         }
+    }
+
+    fn cells(&self) -> Cells {
+        let mut cells = Cells::default();
+        self.distinct.values().for_each(|place| cells[place.phase as usize][usize::from(place.kind)] += 1);
+        cells
+    }
+
+    /// Images of crashes of runs, of recoveries from them, and of recoveries from those.
+    fn by_depth(&self) -> [u64; 3] {
+        let mut counts = [0; 3];
+        self.distinct.values().for_each(|place| counts[usize::from(place.depth) - 1] += 1);
+        counts
     }
 
     /// How many different images there were.
@@ -132,7 +177,7 @@ impl Tally {
 
     /// A hash of the set of images, whatever their order: the same for the same seeds.
     pub fn digest(&self) -> u64 {
-        self.distinct.iter().fold(0, |sum, fingerprint| sum.wrapping_add(*fingerprint))
+        self.distinct.keys().fold(0, |sum, fingerprint| sum.wrapping_add(*fingerprint))
     }
 
     /// Seconds since the start.
@@ -142,18 +187,14 @@ impl Tally {
 
     /// The steps and kinds of which there was no image, though there could be.
     pub fn empty_cells(&self) -> Vec<(Phase, &'static str)> {
-        let cells = Phase::ALL
-            .iter()
-            .flat_map(|phase| KINDS.iter().enumerate().map(|(at, kind)| (*phase, at, *kind)));
-        let empty =
-            cells.filter(|(phase, at, _)| is_possible(*phase, *at) && self.cells[*phase as usize][*at] == 0);
-        empty.map(|(phase, _, kind)| (phase, kind)).collect()
+        empty(&self.cells())
     }
 
     /// One JSON object.
     pub fn json(&self) -> String {
+        let (counts, [first, second, third]) = (self.cells(), self.by_depth());
         let cells = Phase::ALL.iter().map(|phase| {
-            let row = self.cells[*phase as usize].map(|count| count.to_string()).join(",");
+            let row = counts[*phase as usize].map(|count| count.to_string()).join(",");
             format!("\"{}\":[{row}]", phase.label())
         });
         let kinds = KINDS.map(|kind| format!("\"{kind}\"")).join(",");
@@ -166,9 +207,9 @@ impl Tally {
             self.seeds,
             self.images,
             self.distinct(),
-            self.by_depth[1],
-            self.by_depth[2],
-            self.by_depth[3],
+            first,
+            second,
+            third,
             self.continued,
             self.read_only,
             self.recovery_checkpoints,
@@ -191,9 +232,10 @@ impl fmt::Display for Tally {
         write!(f, "{:22}", "")?;
         KINDS.iter().try_for_each(|kind| write!(f, "{kind:>9}"))?;
         writeln!(f)?;
+        let cells = self.cells();
         for phase in Phase::ALL {
             write!(f, "{:22}", phase.label())?;
-            for (kind, count) in self.cells[phase as usize].iter().enumerate() {
+            for (kind, count) in cells[phase as usize].iter().enumerate() {
                 match is_possible(phase, kind) {
                     false if *count == 0 => write!(f, "{:>9}", "n/a")?,
                     _ => write!(f, "{count:>9}")?,
@@ -201,7 +243,7 @@ impl fmt::Display for Tally {
             }
             writeln!(f)?;
         }
-        let empty = self.empty_cells();
+        let empty = empty(&cells);
         writeln!(f, "n/a: behind the sync of the data file no length is pending, unless a call failed")?;
         if empty.is_empty() {
             writeln!(f, "no cell is empty")?;
@@ -215,7 +257,7 @@ impl fmt::Display for Tally {
             "{} seeds in {} sessions: {} commits, {} seals, {} checkpoints, {} segment switches",
             self.seeds, self.sessions, self.commits, self.seals, self.checkpoints, self.switches
         )?;
-        let [_, first, second, third] = self.by_depth;
+        let [first, second, third] = self.by_depth();
         let (distinct, seconds) = (self.distinct(), self.seconds());
         writeln!(
             f,
