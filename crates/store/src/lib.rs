@@ -12,6 +12,7 @@
 //! * `claims`: what the log refers to outside itself.
 //! * [`checkpoint`]: from memtables to runs, in thirteen steps; [`tables`] knows the layouts; [`lsm`]
 //!   what a checkpoint makes of the second one; [`relocate`]: making the data file shorter.
+//! * `reclaim`: what readers needed is freed after them.
 //! * [`recovery`]: opening and creating; `replay`: from the log to memtables again; [`superblock`]: where it begins.
 //! * [`pinned`]: everything that one commit sees, to be copied; [`rebuild`]: a database made of such a copy.
 //! * [`ttl`]: entries that live for a time; `sweep`: finding those that have lived it.
@@ -54,6 +55,7 @@ pub mod pinned;
 mod read_only;
 pub mod rebuild;
 mod recent;
+mod reclaim;
 pub mod recovery;
 pub mod relocate;
 mod replay;

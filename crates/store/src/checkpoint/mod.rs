@@ -20,30 +20,25 @@
 //! checkpoint starts over. A failed sync latches, as always; and from 9 on it is unknown which superblock the disk
 //! holds, so that any failure does.
 
-use crate::attach::{Absorb, attached_since};
-use crate::catalog::WantedLayout;
+mod absorb;
+mod begin;
+
 use crate::commit::Committer;
 use crate::lsm::Quota;
-use crate::memory::dirty_pages_charge;
-use crate::options::MAX_SEALED;
-use crate::pacing::Merging;
 use crate::relocate::Moves;
 use crate::store::Store;
 use crate::superblock::Superblock;
 use crate::sweep::Sweeps;
 use crate::tables::{Layout, Tables};
-use crate::ttl::Reading;
 use crate::view::SealedMemtable;
 use base::budget::Charge;
 use base::phases::{self, Phase};
 use base::slots::Reader;
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, ErrorKind, Result, TableId};
-use memtable::{Found, Memtable};
-use page::Value;
 use run::{Editor, Run, Site};
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -95,6 +90,24 @@ impl Step {
             Step::Done => "done",
         }
     }
+
+    fn next(self) -> Step {
+        use Step::*;
+        match self {
+            SyncLog => Absorb,
+            Absorb => Compact,
+            Compact => Relocate,
+            Relocate => PhysicalRows,
+            PhysicalRows => SpaceMap,
+            SpaceMap => SyncData,
+            SyncData => Superblock,
+            Superblock => SyncSuperblock,
+            SyncSuperblock => Switch,
+            Switch => Note,
+            Note => Free,
+            Free | Done => Done,
+        }
+    }
 }
 
 /// A checkpoint under way. Dropped before the space map is written it leaves the database as it was; dropped after that
@@ -122,176 +135,6 @@ pub struct Checkpoint<'s> {
     reader: Reader,
     /// What its dirty pages may take beyond the account's reserve.
     memory: Charge,
-}
-
-impl Store {
-    /// Seals, and begins a checkpoint of everything committed so far. `None`: there is nothing to absorb. With as many
-    /// memtables sealed as may wait (checkpoints failed, or came too late), it is of those alone.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
-    pub fn begin_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
-        self.check_process()?;
-        let last = lock(&self.checkpoint);
-        self.check_open()?;
-        self.latch.check()?;
-        if self.pressure().sealed < MAX_SEALED {
-            self.seal(&mut lock(&self.committer));
-        }
-        self.checkpoint_of_sealed(last)
-    }
-
-    /// Begins a checkpoint of what is sealed already. `None`: nothing is.
-    pub fn begin_pending_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
-        self.check_process()?;
-        let last = lock(&self.checkpoint);
-        self.check_open()?;
-        self.latch.check()?;
-        self.checkpoint_of_sealed(last)
-    }
-
-    /// Begins a checkpoint that merges a slice of an LSM table, and absorbs what is sealed already. `None`: no table is
-    /// due.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`]; those of reading the catalog.
-    pub fn begin_compaction(&self) -> Result<Option<Checkpoint<'_>>> {
-        self.begin_merging(false)
-    }
-
-    /// As [`Store::begin_compaction`]; `wholly`: until each LSM table is one run.
-    pub(crate) fn begin_merging(&self, wholly: bool) -> Result<Option<Checkpoint<'_>>> {
-        self.check_process()?;
-        let last = lock(&self.checkpoint);
-        self.check_open()?;
-        self.latch.check()?;
-        let (sealed, tables) =
-            self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
-        if !self.is_compaction_due(&tables, wholly)? {
-            return Ok(None);
-        }
-        let base = sealed.first().map(|newest| (newest.sealed_at, newest.log_end));
-        // With nothing to absorb, the log is needed from where the last checkpoint needs it.
-        let base = base.unwrap_or((last.absorbed, last.replay_from));
-        let mut checkpoint = self.checkpoint_over(last, base, sealed, &tables, None)?;
-        checkpoint.quota = Quota { bytes: self.usual_slice_bytes(), wholly };
-        checkpoint.expect_compaction()?;
-        Ok(Some(checkpoint))
-    }
-
-    fn checkpoint_of_sealed<'s>(
-        &'s self,
-        last: MutexGuard<'s, Superblock>,
-    ) -> Result<Option<Checkpoint<'s>>> {
-        let (sealed, tables) =
-            self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
-        let Some(newest) = sealed.first() else { return Ok(None) };
-        let base = (newest.sealed_at, newest.log_end);
-        self.checkpoint_over(last, base, sealed, &tables, None).map(Some)
-    }
-
-    /// Begins a checkpoint of everything committed so far, even if there is nothing to absorb, that may also move
-    /// pages.
-    pub(crate) fn begin_moving_checkpoint(&self, moves: Option<Moves>) -> Result<Checkpoint<'_>> {
-        let last = lock(&self.checkpoint);
-        self.check_open()?;
-        self.latch.check()?;
-        // One lock over the seal and the look: no commit comes between them.
-        let mut committer = lock(&self.committer);
-        if self.pressure().sealed < MAX_SEALED {
-            self.seal(&mut committer);
-        }
-        let (sealed, tables) =
-            self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
-        let base = match sealed.first() {
-            Some(newest) => (newest.sealed_at, newest.log_end),
-            // All that was committed is in the trees already.
-            None => (committer.last, self.log.end()),
-        };
-        drop(committer);
-        self.checkpoint_over(last, base, sealed, &tables, moves)
-    }
-
-    /// A checkpoint that absorbs `sealed`, newest first, and is the base from (timestamp, log position) on.
-    fn checkpoint_over<'s>(
-        &'s self,
-        last: MutexGuard<'s, Superblock>,
-        (absorbed, replay_from): (CommitTs, log::Position),
-        mut sealed: Vec<SealedMemtable>,
-        tables: &Tables,
-        moves: Option<Moves>,
-    ) -> Result<Checkpoint<'s>> {
-        // Transactions that were under way when the last checkpoint ended have kept what it replaced; by now most are
-        // gone, and this one can use the room.
-        self.free_unneeded();
-        let checkpoint = CheckpointNo(last.checkpoint.0 + 1);
-        let next = Superblock { checkpoint, absorbed, replay_from, ..*last };
-        sealed.reverse();
-        let attached = || sealed.iter().filter_map(|sealed| sealed.attached.as_ref());
-        let written: BTreeSet<_> = sealed.iter().flat_map(|sealed| sealed.memtable.tables()).collect();
-        let written = written.into_iter().chain(attached().flat_map(|attached| attached.tables()));
-        let written: BTreeSet<_> = written.collect();
-        let full = || base::Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
-        let reader = self.slots.claim().ok_or_else(full)?;
-        let mut checkpoint = Checkpoint {
-            store: self,
-            last,
-            next,
-            sealed,
-            tables: tables.clone(),
-            to_absorb: written.into_iter().collect(),
-            to_compact: VecDeque::new(),
-            quota: Quota { bytes: 0, wholly: false },
-            sweeps: Sweeps::default(),
-            dropping_at_ms: OnceCell::new(),
-            changed: BTreeMap::new(),
-            moves,
-            step: Step::SyncLog,
-            reader,
-            memory: dirty_pages_charge(&self.account, self.shares.dirty_bytes),
-        };
-        checkpoint.quota.bytes = checkpoint.usual_quota();
-        let records: u64 = checkpoint.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
-        self.merging.begin(checkpoint.merging_bytes(), records);
-        checkpoint.expect_compaction()?;
-        Ok(checkpoint)
-    }
-
-    /// A whole checkpoint. Answers whether there was anything to do.
-    pub fn checkpoint(&self) -> Result<bool> {
-        match self.begin_checkpoint()? {
-            Some(checkpoint) => checkpoint.finish().map(|()| true),
-            None => Ok(false),
-        }
-    }
-
-    /// Whether readers, or what is pinned for a copy, keep something that [`Store::reclaim`] would free after them.
-    pub fn waits_for_readers(&self) -> bool {
-        self.views.count() > 1 || lock(&self.space).stats().retired_units > 0
-    }
-
-    /// Frees what only ended or expired readers needed: old views with their memtables, conflict history, retired
-    /// pages. A checkpoint does it as its last step; after a long reader has ended it is worth doing in between.
-    pub fn reclaim(&self) {
-        let _checkpoint = lock(&self.checkpoint);
-        self.free_unneeded();
-        // What fails here is tried again by the next checkpoint, and costs nothing but room.
-        let _ = self.latch.check().and_then(|()| self.give_back(false));
-    }
-
-    pub(crate) fn free_unneeded(&self) {
-        self.expire_readers();
-        let read = self.free_memtables();
-        let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
-        lock(&self.space).release(noted.min(self.pins.oldest()), &read);
-    }
-
-    /// The part of it that is memory: old views and conflict history. Answers which checkpoints are still read.
-    fn free_memtables(&self) -> Vec<CheckpointNo> {
-        let forgotten = self.prune_history(&mut lock(&self.committer));
-        drop(forgotten);
-        self.views.reclaim(&self.slots)
-    }
 }
 
 impl Checkpoint<'_> {
@@ -406,22 +249,6 @@ impl Checkpoint<'_> {
         }
     }
 
-    fn absorb(&mut self, table: TableId) -> Result<()> {
-        match (self.tables.get(table), self.wanted(table)?) {
-            (None, WantedLayout::BTree) => self.absorb_in_run_of(table, Run::EMPTY),
-            (Some(&Layout::BTree(run)), WantedLayout::BTree) => self.absorb_in_run_of(table, run),
-            (None | Some(Layout::BTree(_)), WantedLayout::Lsm) | (Some(Layout::Lsm(_)), _) => {
-                self.absorb_in_stack(table)
-            }
-        }
-    }
-
-    fn absorb_in_run_of(&mut self, table: TableId, run: Run) -> Result<()> {
-        let run = self.absorb_in_run(run, table)?;
-        self.set_run(table, run);
-        Ok(())
-    }
-
     /// The table is a B+tree of `run` from now on.
     pub(crate) fn set_run(&mut self, table: TableId, run: Run) {
         self.set_layout(table, run.root.map(|_| Layout::BTree(run)));
@@ -468,36 +295,6 @@ impl Checkpoint<'_> {
     pub(crate) fn editor_of(&self, run: Run, table: TableId) -> Result<Editor<'_>> {
         let editor = self.editor(run).of_table(table);
         Ok(if self.compresses_leaves(table)? { editor.compressing_leaves() } else { editor })
-    }
-
-    /// Oldest first: memtables in one session of the editor, until attached runs lie between.
-    fn absorb_in_run(&self, mut run: Run, table: TableId) -> Result<Run> {
-        let store = self.store;
-        let reading = self.reading(table)?;
-        let has_runs =
-            |sealed: &SealedMemtable| sealed.attached.as_ref().is_some_and(|a| !a.of(table).is_empty());
-        for sealed in self.sealed.chunk_by(|_, next| !has_runs(next)) {
-            if let Some(attached) = sealed[0].attached.as_ref().filter(|_| has_runs(&sealed[0])) {
-                let absorb = Absorb {
-                    pool: &store.pool,
-                    reader: &self.reader,
-                    space: &store.space,
-                    birth: self.next.checkpoint,
-                    since: attached_since(self.next.checkpoint),
-                    reading,
-                    buffer_bytes: self.buffer_bytes(),
-                };
-                let (absorbed, counters) = absorb.absorb(run, table, attached)?;
-                *lock(&store.tallies.edits) += counters;
-                run = absorbed;
-            }
-            run = self.edit(run, table, |editor| {
-                sealed.iter().try_for_each(|sealed| {
-                    absorb_memtable(editor, &sealed.memtable, table, reading, &store.merging)
-                })
-            })?;
-        }
-        Ok(run)
     }
 
     /// Opens an editor on `run`, lets `edit` work, and writes what changed.
@@ -567,67 +364,6 @@ impl Checkpoint<'_> {
         store.sync_log(end)?;
         store.noted.store(self.next.checkpoint.0, Ordering::SeqCst);
         Ok(())
-    }
-}
-
-fn absorb_memtable(
-    editor: &mut Editor<'_>,
-    memtable: &Memtable,
-    table: TableId,
-    reading: Reading,
-    progress: &Merging,
-) -> Result<()> {
-    let mut read = 0;
-    for tombstone in memtable.range_tombstones(table) {
-        editor.remove_range(tombstone.start, tombstone.end)?;
-    }
-    // Large values are named by their first unit.
-    let mut kept = HashSet::new();
-    let mut cursor = memtable.cursor(table, base::CommitTs::MAX);
-    cursor.seek_first();
-    while let Some((key, found)) = cursor.entry() {
-        match found {
-            Found::Value(value) if reading.has_expired(Value::Inline(value))? => editor.remove(key)?,
-            Found::Large(large) if !reading.is_alive(large) => editor.remove(key)?,
-            Found::Value(value) => editor.put(key, value)?,
-            Found::Large(large) => {
-                kept.insert(large.ptr.unit());
-                editor.put_large(key, large)?
-            }
-            Found::Deleted => editor.remove(key)?,
-        };
-        cursor.next();
-        read += 1;
-        if read % PROGRESS_RECORDS == 0 {
-            progress.advance(PROGRESS_RECORDS);
-        }
-    }
-    // Replaced, deleted or expired before any checkpoint came.
-    for large in memtable.large_refs(table) {
-        if !kept.contains(&large.ptr.unit()) {
-            editor.retire_large(large)?;
-        }
-    }
-    Ok(())
-}
-
-impl Step {
-    fn next(self) -> Step {
-        use Step::*;
-        match self {
-            SyncLog => Absorb,
-            Absorb => Compact,
-            Compact => Relocate,
-            Relocate => PhysicalRows,
-            PhysicalRows => SpaceMap,
-            SpaceMap => SyncData,
-            SyncData => Superblock,
-            Superblock => SyncSuperblock,
-            SyncSuperblock => Switch,
-            Switch => Note,
-            Note => Free,
-            Free | Done => Done,
-        }
     }
 }
 

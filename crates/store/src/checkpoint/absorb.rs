@@ -1,0 +1,104 @@
+//! A table's share of the sealed memtables becomes part of its runs, as its layout says.
+
+use super::{Checkpoint, PROGRESS_RECORDS};
+use crate::attach::{Absorb, attached_since};
+use crate::catalog::WantedLayout;
+use crate::pacing::Merging;
+use crate::tables::Layout;
+use crate::ttl::Reading;
+use crate::view::SealedMemtable;
+use base::sync::lock;
+use base::{CommitTs, Result, TableId};
+use memtable::{Found, Memtable};
+use page::Value;
+use run::{Editor, Run};
+use std::collections::HashSet;
+
+impl Checkpoint<'_> {
+    pub(super) fn absorb(&mut self, table: TableId) -> Result<()> {
+        match (self.tables.get(table), self.wanted(table)?) {
+            (None, WantedLayout::BTree) => self.absorb_in_run_of(table, Run::EMPTY),
+            (Some(&Layout::BTree(run)), WantedLayout::BTree) => self.absorb_in_run_of(table, run),
+            (None | Some(Layout::BTree(_)), WantedLayout::Lsm) | (Some(Layout::Lsm(_)), _) => {
+                self.absorb_in_stack(table)
+            }
+        }
+    }
+
+    fn absorb_in_run_of(&mut self, table: TableId, run: Run) -> Result<()> {
+        let run = self.absorb_in_run(run, table)?;
+        self.set_run(table, run);
+        Ok(())
+    }
+
+    /// Oldest first: memtables in one session of the editor, until attached runs lie between.
+    fn absorb_in_run(&self, mut run: Run, table: TableId) -> Result<Run> {
+        let store = self.store;
+        let reading = self.reading(table)?;
+        let has_runs =
+            |sealed: &SealedMemtable| sealed.attached.as_ref().is_some_and(|a| !a.of(table).is_empty());
+        for sealed in self.sealed.chunk_by(|_, next| !has_runs(next)) {
+            if let Some(attached) = sealed[0].attached.as_ref().filter(|_| has_runs(&sealed[0])) {
+                let absorb = Absorb {
+                    pool: &store.pool,
+                    reader: &self.reader,
+                    space: &store.space,
+                    birth: self.next.checkpoint,
+                    since: attached_since(self.next.checkpoint),
+                    reading,
+                    buffer_bytes: self.buffer_bytes(),
+                };
+                let (absorbed, counters) = absorb.absorb(run, table, attached)?;
+                *lock(&store.tallies.edits) += counters;
+                run = absorbed;
+            }
+            run = self.edit(run, table, |editor| {
+                sealed.iter().try_for_each(|sealed| {
+                    absorb_memtable(editor, &sealed.memtable, table, reading, &store.merging)
+                })
+            })?;
+        }
+        Ok(run)
+    }
+}
+
+fn absorb_memtable(
+    editor: &mut Editor<'_>,
+    memtable: &Memtable,
+    table: TableId,
+    reading: Reading,
+    progress: &Merging,
+) -> Result<()> {
+    let mut read = 0;
+    for tombstone in memtable.range_tombstones(table) {
+        editor.remove_range(tombstone.start, tombstone.end)?;
+    }
+    // Large values are named by their first unit.
+    let mut kept = HashSet::new();
+    let mut cursor = memtable.cursor(table, CommitTs::MAX);
+    cursor.seek_first();
+    while let Some((key, found)) = cursor.entry() {
+        match found {
+            Found::Value(value) if reading.has_expired(Value::Inline(value))? => editor.remove(key)?,
+            Found::Large(large) if !reading.is_alive(large) => editor.remove(key)?,
+            Found::Value(value) => editor.put(key, value)?,
+            Found::Large(large) => {
+                kept.insert(large.ptr.unit());
+                editor.put_large(key, large)?
+            }
+            Found::Deleted => editor.remove(key)?,
+        };
+        cursor.next();
+        read += 1;
+        if read % PROGRESS_RECORDS == 0 {
+            progress.advance(PROGRESS_RECORDS);
+        }
+    }
+    // Replaced, deleted or expired before any checkpoint came.
+    for large in memtable.large_refs(table) {
+        if !kept.contains(&large.ptr.unit()) {
+            editor.retire_large(large)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! What a checkpoint begins with: which memtables it absorbs, and from where on the log is needed after it.
+
+use super::{Checkpoint, Step};
+use crate::lsm::Quota;
+use crate::memory::dirty_pages_charge;
+use crate::options::MAX_SEALED;
+use crate::relocate::Moves;
+use crate::store::Store;
+use crate::superblock::Superblock;
+use crate::sweep::Sweeps;
+use crate::tables::Tables;
+use crate::view::SealedMemtable;
+use base::sync::lock;
+use base::{CheckpointNo, CommitTs, ErrorKind, Result};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, MutexGuard};
+
+impl Store {
+    /// Seals, and begins a checkpoint of everything committed so far. `None`: there is nothing to absorb. With as many
+    /// memtables sealed as may wait (checkpoints failed, or came too late), it is of those alone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
+    pub fn begin_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
+        self.check_process()?;
+        let last = lock(&self.checkpoint);
+        self.check_open()?;
+        self.latch.check()?;
+        if self.pressure().sealed < MAX_SEALED {
+            self.seal(&mut lock(&self.committer));
+        }
+        self.checkpoint_of_sealed(last)
+    }
+
+    /// Begins a checkpoint of what is sealed already. `None`: nothing is.
+    pub fn begin_pending_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
+        self.check_process()?;
+        let last = lock(&self.checkpoint);
+        self.check_open()?;
+        self.latch.check()?;
+        self.checkpoint_of_sealed(last)
+    }
+
+    /// Begins a checkpoint that merges a slice of an LSM table, and absorbs what is sealed already. `None`: no table is
+    /// due.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`]; those of reading the catalog.
+    pub fn begin_compaction(&self) -> Result<Option<Checkpoint<'_>>> {
+        self.begin_merging(false)
+    }
+
+    /// As [`Store::begin_compaction`]; `wholly`: until each LSM table is one run.
+    pub(crate) fn begin_merging(&self, wholly: bool) -> Result<Option<Checkpoint<'_>>> {
+        self.check_process()?;
+        let last = lock(&self.checkpoint);
+        self.check_open()?;
+        self.latch.check()?;
+        let (sealed, tables) =
+            self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
+        if !self.is_compaction_due(&tables, wholly)? {
+            return Ok(None);
+        }
+        let base = sealed.first().map(|newest| (newest.sealed_at, newest.log_end));
+        // With nothing to absorb, the log is needed from where the last checkpoint needs it.
+        let base = base.unwrap_or((last.absorbed, last.replay_from));
+        let mut checkpoint = self.checkpoint_over(last, base, sealed, &tables, None)?;
+        checkpoint.quota = Quota { bytes: self.usual_slice_bytes(), wholly };
+        checkpoint.expect_compaction()?;
+        Ok(Some(checkpoint))
+    }
+
+    fn checkpoint_of_sealed<'s>(
+        &'s self,
+        last: MutexGuard<'s, Superblock>,
+    ) -> Result<Option<Checkpoint<'s>>> {
+        let (sealed, tables) =
+            self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
+        let Some(newest) = sealed.first() else { return Ok(None) };
+        let base = (newest.sealed_at, newest.log_end);
+        self.checkpoint_over(last, base, sealed, &tables, None).map(Some)
+    }
+
+    /// Begins a checkpoint of everything committed so far, even if there is nothing to absorb, that may also move
+    /// pages.
+    pub(crate) fn begin_moving_checkpoint(&self, moves: Option<Moves>) -> Result<Checkpoint<'_>> {
+        let last = lock(&self.checkpoint);
+        self.check_open()?;
+        self.latch.check()?;
+        // One lock over the seal and the look: no commit comes between them.
+        let mut committer = lock(&self.committer);
+        if self.pressure().sealed < MAX_SEALED {
+            self.seal(&mut committer);
+        }
+        let (sealed, tables) =
+            self.views.with_current(|view| (view.sealed.clone(), Arc::clone(&view.tables)));
+        let base = match sealed.first() {
+            Some(newest) => (newest.sealed_at, newest.log_end),
+            // All that was committed is in the trees already.
+            None => (committer.last, self.log.end()),
+        };
+        drop(committer);
+        self.checkpoint_over(last, base, sealed, &tables, moves)
+    }
+
+    /// A checkpoint that absorbs `sealed`, newest first, and is the base from (timestamp, log position) on.
+    fn checkpoint_over<'s>(
+        &'s self,
+        last: MutexGuard<'s, Superblock>,
+        (absorbed, replay_from): (CommitTs, log::Position),
+        mut sealed: Vec<SealedMemtable>,
+        tables: &Tables,
+        moves: Option<Moves>,
+    ) -> Result<Checkpoint<'s>> {
+        // Transactions that were under way when the last checkpoint ended have kept what it replaced; by now most are
+        // gone, and this one can use the room.
+        self.free_unneeded();
+        let checkpoint = CheckpointNo(last.checkpoint.0 + 1);
+        let next = Superblock { checkpoint, absorbed, replay_from, ..*last };
+        sealed.reverse();
+        let attached = || sealed.iter().filter_map(|sealed| sealed.attached.as_ref());
+        let written: BTreeSet<_> = sealed.iter().flat_map(|sealed| sealed.memtable.tables()).collect();
+        let written = written.into_iter().chain(attached().flat_map(|attached| attached.tables()));
+        let written: BTreeSet<_> = written.collect();
+        let full = || base::Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
+        let reader = self.slots.claim().ok_or_else(full)?;
+        let mut checkpoint = Checkpoint {
+            store: self,
+            last,
+            next,
+            sealed,
+            tables: tables.clone(),
+            to_absorb: written.into_iter().collect(),
+            to_compact: VecDeque::new(),
+            quota: Quota { bytes: 0, wholly: false },
+            sweeps: Sweeps::default(),
+            dropping_at_ms: OnceCell::new(),
+            changed: BTreeMap::new(),
+            moves,
+            step: Step::SyncLog,
+            reader,
+            memory: dirty_pages_charge(&self.account, self.shares.dirty_bytes),
+        };
+        checkpoint.quota.bytes = checkpoint.usual_quota();
+        let records: u64 = checkpoint.sealed.iter().map(|sealed| sealed.memtable.records()).sum();
+        self.merging.begin(checkpoint.merging_bytes(), records);
+        checkpoint.expect_compaction()?;
+        Ok(checkpoint)
+    }
+
+    /// A whole checkpoint. Answers whether there was anything to do.
+    pub fn checkpoint(&self) -> Result<bool> {
+        match self.begin_checkpoint()? {
+            Some(checkpoint) => checkpoint.finish().map(|()| true),
+            None => Ok(false),
+        }
+    }
+}
