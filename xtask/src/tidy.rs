@@ -9,6 +9,7 @@
 
 mod docs;
 mod layers;
+mod patches;
 mod size;
 mod sound;
 mod words;
@@ -127,7 +128,7 @@ fn crate_of(path: &str) -> Option<&str> {
 /// Runs every check over the tree at `root`; the findings come in order of path and line.
 pub fn check(root: &Path) -> io::Result<Vec<Finding>> {
     let tree = Tree::read(root)?;
-    let checks = [size::check, layers::check, sound::check, words::check, docs::check];
+    let checks = [size::check, layers::check, sound::check, words::check, docs::check, patches::check];
     let mut findings: Vec<_> = checks.iter().flat_map(|check| check(&tree)).collect();
     findings.sort();
     Ok(findings)
