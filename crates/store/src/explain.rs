@@ -6,8 +6,8 @@
 
 use crate::handle::Table;
 use crate::lsm::stack::Stacked;
-use crate::scan::Span;
 use crate::snapshot::Snapshot;
+use crate::span::Span;
 use crate::store::Store;
 use crate::tables::{Layout, Tables};
 use crate::view::{OpenMemtable, SealedMemtable};

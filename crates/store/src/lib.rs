@@ -3,7 +3,7 @@
 //! Reading order:
 //! * [`view`]: what a reader sees and when the old may go; [`snapshot`]: a read; `lease`: why it costs nothing;
 //!   [`expiry`]: what long readers keep, and for how long.
-//!   `resident`: a read that does not wait.
+//!   `resident`: a read that does not wait; `span` and [`scan`]: records in order.
 //! * [`transaction`]: reads and writes of one's own, over [`write_set`] and [`merge`]; `table_changes`: of whole
 //!   tables.
 //! * [`commit`]: the one path in, in nine steps; [`large`]: values that are written before it; `value_writer` and
@@ -64,6 +64,7 @@ pub mod salvage;
 pub mod scan;
 mod scan_mut;
 pub mod snapshot;
+mod span;
 mod spill;
 pub mod stats;
 pub mod store;
@@ -87,9 +88,10 @@ pub use rebuild::Rebuild;
 pub use recovery::{open, open_or_create};
 pub use resident::Resident;
 pub use run::walk::Piece;
-pub use scan::{Cursor, Span};
+pub use scan::Cursor;
 pub use scan_mut::CursorMut;
 pub use snapshot::Snapshot;
+pub use span::Span;
 pub use store::Store;
 pub use transaction::{Transaction, TransactionOptions};
 pub use value_reader::ValueReader;

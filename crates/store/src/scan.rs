@@ -1,120 +1,23 @@
-//! Records in order: a span of keys, and a cursor over it.
+//! Records in order: a cursor over a span of keys.
 
 use crate::gathered::Admitted;
 use crate::merge::layers::MemtableLayer;
 use crate::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
 use crate::paid_reads::PaidReads;
 use crate::snapshot::Snapshot;
+use crate::span::Span;
 use crate::spill::Spills;
 use crate::store::Store;
 use crate::ttl::Reading;
 use crate::value_reader::{Located, ValueReader};
 use crate::write_set::WriteSet;
 use base::slots::{Aside, Reader};
-use base::{PagePtr, Result, TableId, keys};
+use base::{PagePtr, Result, TableId};
 use memtable::Memtable;
 use page::Value;
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::Bound;
 use txn::RangeToken;
-
-/// A range of keys, from `start` on and below `end`. Made from any range of byte strings, or from a prefix.
-///
-/// ```
-/// use store::Span;
-/// assert_eq!(Span::from("a".."b").start(), b"a");
-/// assert_eq!(Span::prefix(b"ab").end(), Some(&b"ac"[..]));
-/// assert_eq!(Span::from(..).end(), None);
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Span {
-    start: Vec<u8>,
-    end: Option<Vec<u8>>,
-}
-
-impl Span {
-    /// Every key.
-    pub fn all() -> Self {
-        Span::default()
-    }
-
-    /// The keys that begin with `prefix`.
-    pub fn prefix(prefix: &[u8]) -> Self {
-        Span { start: prefix.to_vec(), end: keys::prefix_end(prefix) }
-    }
-
-    /// The keys between two bounds.
-    pub fn between(start: Bound<&[u8]>, end: Bound<&[u8]>) -> Self {
-        // The next key after `key` in byte order is `key` with a zero behind it.
-        let after = |key: &[u8]| [key, &[0]].concat();
-        let start = match start {
-            Bound::Unbounded => Vec::new(),
-            Bound::Included(key) => key.to_vec(),
-            Bound::Excluded(key) => after(key),
-        };
-        let end = match end {
-            Bound::Unbounded => None,
-            Bound::Included(key) => Some(after(key)),
-            Bound::Excluded(key) => Some(key.to_vec()),
-        };
-        Span { start, end }
-    }
-
-    /// The first key that can be in it.
-    pub fn start(&self) -> &[u8] {
-        &self.start
-    }
-
-    /// The first key behind it; `None`: it reaches to the end of the table.
-    pub fn end(&self) -> Option<&[u8]> {
-        self.end.as_deref()
-    }
-
-    /// The part of it from `start` on.
-    pub(crate) fn starting(&self, start: Bound<&[u8]>) -> Span {
-        let Span { start, .. } = Span::between(start, Bound::Unbounded);
-        Span { start: start.max(self.start.clone()), end: self.end.clone() }
-    }
-
-    /// The part of it before `end`.
-    pub(crate) fn until(&self, end: &[u8]) -> Span {
-        let earlier = self.end.as_deref().map_or(end, |own| own.min(end));
-        Span { start: self.start.clone(), end: Some(earlier.to_vec()) }
-    }
-}
-
-macro_rules! span_from_ranges {
-    ($($range:ty),* $(,)?) => {$(
-        impl<K: AsRef<[u8]>> From<$range> for Span {
-            fn from(range: $range) -> Self {
-                Span::between(bytes(range.start_bound()), bytes(range.end_bound()))
-            }
-        }
-    )*};
-}
-
-fn bytes<K: AsRef<[u8]>>(bound: Bound<&K>) -> Bound<&[u8]> {
-    match bound {
-        Bound::Unbounded => Bound::Unbounded,
-        Bound::Included(key) => Bound::Included(key.as_ref()),
-        Bound::Excluded(key) => Bound::Excluded(key.as_ref()),
-    }
-}
-
-span_from_ranges!(
-    std::ops::Range<K>,
-    std::ops::RangeInclusive<K>,
-    std::ops::RangeFrom<K>,
-    std::ops::RangeTo<K>,
-    std::ops::RangeToInclusive<K>,
-    (Bound<K>, Bound<K>),
-);
-
-impl From<std::ops::RangeFull> for Span {
-    fn from(_: std::ops::RangeFull) -> Self {
-        Span::all()
-    }
-}
 
 /// Where a cursor is in its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -344,7 +247,7 @@ impl<'a> Cursor<'a> {
         let fresh = self.place != Place::On;
         let on = match self.place {
             Place::On => self.merged.next(),
-            Place::Fresh | Place::BeforeFirst => self.merged.seek(&self.span.start),
+            Place::Fresh | Place::BeforeFirst => self.merged.seek(self.span.start()),
             Place::AfterLast => return Ok(()),
         };
         self.arrive_forward(on, fresh)
@@ -364,7 +267,7 @@ impl<'a> Cursor<'a> {
         }
         self.snapshot.check_held()?;
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        let shown = self.merged.run_on(most, self.span.end.as_deref(), each);
+        let shown = self.merged.run_on(most, self.span.end(), each);
         if shown > 0 {
             self.steps.taken += u64::from(shown);
             self.large = None;
@@ -384,7 +287,7 @@ impl<'a> Cursor<'a> {
     fn backward(&mut self) -> Result<()> {
         self.snapshot.check_held()?;
         let fresh = self.place != Place::On;
-        let on = match (self.place, &self.span.end) {
+        let on = match (self.place, self.span.end()) {
             (Place::On, _) => self.merged.prev(),
             (Place::Fresh | Place::AfterLast, Some(end)) => self.merged.seek_before(end),
             (Place::Fresh | Place::AfterLast, None) => self.merged.seek_last(),
@@ -396,7 +299,7 @@ impl<'a> Cursor<'a> {
     /// To the first record at or after `key`, within the span.
     pub fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
         self.snapshot.check_held()?;
-        let from = if key < &self.span.start[..] { &self.span.start } else { key };
+        let from = if key < self.span.start() { self.span.start() } else { key };
         let on = self.merged.seek(from);
         if let Some(track) = &mut self.track {
             // What lies between the old place and the new one was not read.
@@ -438,12 +341,12 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn is_before_end(&self) -> bool {
         let before = |end| self.merged.entry().is_some_and(|(key, _)| key < end);
-        self.span.end.as_deref().is_none_or(before)
+        self.span.end().is_none_or(before)
     }
 
     #[inline]
     fn is_behind_start(&self) -> bool {
-        let start = &self.span.start[..];
+        let start = self.span.start();
         start.is_empty() || self.merged.entry().is_some_and(|(key, _)| key >= start)
     }
 
@@ -515,14 +418,14 @@ impl<'a> Cursor<'a> {
         let Some(track) = &mut self.track else { return };
         let high = match self.merged.entry() {
             Some((key, _)) if self.place == Place::On => Bound::Included(key),
-            _ => self.span.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
+            _ => self.span.end().map_or(Bound::Unbounded, Bound::Excluded),
         };
         match track.token {
             Some(token) => track.reads.extend_high(track.store, token, high),
-            None => track.begin(&self.span.start, high),
+            None => track.begin(self.span.start(), high),
         }
         if let (true, Some(token)) = (fresh, track.token) {
-            track.reads.extend_low(track.store, token, &self.span.start);
+            track.reads.extend_low(track.store, token, self.span.start());
         }
     }
 
@@ -530,9 +433,9 @@ impl<'a> Cursor<'a> {
         let Some(track) = &mut self.track else { return };
         let low = match self.merged.entry() {
             Some((key, _)) if self.place == Place::On => key,
-            _ => &self.span.start,
+            _ => self.span.start(),
         };
-        let end = self.span.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let end = self.span.end().map_or(Bound::Unbounded, Bound::Excluded);
         match track.token {
             Some(token) => track.reads.extend_low(track.store, token, low),
             None => track.begin(low, end),

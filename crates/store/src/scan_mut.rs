@@ -4,7 +4,8 @@
 //! no new descent: writing the record that the cursor stands on leaves those ahead as they were.
 
 use crate::handle::Table;
-use crate::scan::{Cursor, Span};
+use crate::scan::Cursor;
+use crate::span::Span;
 use crate::transaction::Transaction;
 use base::Result;
 use std::collections::VecDeque;

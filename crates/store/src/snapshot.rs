@@ -7,7 +7,8 @@
 use crate::catalog::{TableRow, check_name};
 use crate::handle::Table;
 use crate::lease::Lease;
-use crate::scan::{Cursor, Span};
+use crate::scan::Cursor;
+use crate::span::Span;
 use crate::spill;
 use crate::store::Store;
 use crate::tables::Tables;

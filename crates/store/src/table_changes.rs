@@ -5,7 +5,7 @@
 
 use crate::catalog::{Compression, TableRow, WantedLayout, check_name};
 use crate::handle::Table;
-use crate::scan::Span;
+use crate::span::Span;
 use crate::transaction::Transaction;
 use crate::ttl::{Reading, Ttl};
 use crate::write_set::{Own, Prior};

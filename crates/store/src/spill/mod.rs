@@ -20,6 +20,11 @@
 //! What an insert has read, as it answers duplicates, is noted for all keys of a spilled write set together: if any was
 //! read, all count as read. Like the joined intervals of a long read set that can add conflicts, and never lose one.
 
+mod build;
+mod extents;
+
+pub(crate) use build::build;
+
 use crate::attach::Attached;
 use crate::large::Unpublished;
 use crate::paid_reads::PaidReads;
@@ -27,15 +32,14 @@ use crate::store::Store;
 use crate::ttl::Reading;
 use crate::write_set::{Own, Prior, Savepoint, WriteSet};
 use base::slots::Reader;
-use base::sync::lock;
 use base::{CheckpointNo, Error, Result, TableId};
+use build::{merge, write};
+use extents::Extents;
 use page::Value;
 use pool::Pool;
-use run::{Allocate, BitsPerKey, Delta, DeltaBuilder, Merge, PinnedRecord, Probe, Ranges, Run, Said};
+use run::{Delta, PinnedRecord, Probe, Said};
 use space::Extent;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -44,80 +48,6 @@ pub(crate) const MERGED: usize = 8;
 /// More deltas of one table than this are merged further when they are attached: every read of the table looks into
 /// each until a checkpoint has absorbed them.
 const MOST_ATTACHED: usize = 4;
-
-/// An `insert` asks all of a table's deltas, and most have nothing: one in some five hundred looks in vain into a page.
-const FILTER_BITS: BitsPerKey = BitsPerKey(14);
-
-/// Extents that belong to a transaction: freed when this goes, unless it was committed.
-pub(crate) struct Extents {
-    store: Arc<Store>,
-    list: Vec<Extent>,
-}
-
-impl fmt::Debug for Extents {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.list.fmt(f)
-    }
-}
-
-impl Extents {
-    fn new(store: &Arc<Store>) -> Extents {
-        Extents { store: Arc::clone(store), list: Vec::new() }
-    }
-
-    fn allocate(&mut self, units: u64) -> Result<u64> {
-        self.store.check_open()?;
-        let unit = {
-            let mut space = lock(&self.store.space);
-            let unit = space.allocate_logged(units)?;
-            // With the lock held, so that a check sees both or neither.
-            self.store.unpublished_units.fetch_add(units, Ordering::SeqCst);
-            unit
-        };
-        self.list.push(Extent { unit, units });
-        Ok(unit)
-    }
-
-    /// Hands the extents on: to the log, which names them now.
-    fn take(&mut self) -> Vec<Extent> {
-        std::mem::take(&mut self.list)
-    }
-}
-
-impl Drop for Extents {
-    fn drop(&mut self) {
-        self.store.free_unpublished(&self.list);
-    }
-}
-
-impl Store {
-    pub(crate) fn free_unpublished(&self, extents: &[Extent]) {
-        // After a latch nothing is handed out any more, and the log may name them. In a forked child nothing is ours.
-        if extents.is_empty() || self.latched().is_some() || self.origin.is_forked() {
-            return;
-        }
-        let mut space = lock(&self.space);
-        for extent in extents {
-            space.free_unused(extent.unit, extent.units);
-            self.unpublished_units.fetch_sub(extent.units, Ordering::SeqCst);
-        }
-    }
-}
-
-/// Where a delta's pages and values go, each to their owner.
-struct Room<'a> {
-    pages: &'a mut Extents,
-    values: &'a mut Extents,
-}
-
-impl Allocate for Room<'_> {
-    fn for_pages(&mut self, units: u64) -> Result<u64> {
-        self.pages.allocate(units)
-    }
-    fn for_value(&mut self, units: u64) -> Result<u64> {
-        self.values.allocate(units)
-    }
-}
 
 /// A delta that was not committed yet.
 #[derive(Debug)]
@@ -450,96 +380,4 @@ pub(crate) fn value_of<T>(
         Some(Value::Large(large)) => Ok(Some(with(&reading.whole(run::read_large(pool, large)?)))),
         Some(Value::Deleted) | None => Ok(None),
     }
-}
-
-/// Takes a draft's records.
-type DraftBuilder<'a> = DeltaBuilder<'a, &'a RefCell<Room<'a>>>;
-
-/// What is being built.
-struct Draft {
-    pages: Extents,
-    values: Extents,
-    birth: CheckpointNo,
-}
-
-impl Draft {
-    fn new(store: &Arc<Store>, birth: CheckpointNo) -> Draft {
-        Draft { pages: Extents::new(store), values: Extents::new(store), birth }
-    }
-
-    /// Builds the delta of `ranges` and of what `fill` adds.
-    fn build(
-        &mut self,
-        store: &Store,
-        ranges: Ranges,
-        fill: &mut dyn FnMut(&mut DraftBuilder<'_>) -> Result<()>,
-    ) -> Result<Delta> {
-        let room = RefCell::new(Room { pages: &mut self.pages, values: &mut self.values });
-        let ranges_run = match ranges.is_empty() {
-            true => Run::EMPTY,
-            false => ranges.write(&store.pool, &room, self.birth)?,
-        };
-        let buffer_bytes = store.shares.spill_buffer_bytes();
-        let mut builder = DeltaBuilder::new(&store.pool, &room, self.birth, buffer_bytes, FILTER_BITS);
-        fill(&mut builder)?;
-        builder.finish(Arc::new(ranges), ranges_run)
-    }
-}
-
-/// Step 1 for one table.
-fn write(store: &Arc<Store>, writes: &WriteSet, table: TableId, birth: CheckpointNo) -> Result<Spilled> {
-    let mut draft = Draft::new(store, birth);
-    let ranges = Ranges::union(writes.ranges(table))?;
-    let delta = draft.build(store, ranges, &mut |builder| {
-        writes.records(table).try_for_each(|(key, own)| match own {
-            Own::Value(value) => builder.add(key, Value::Inline(value)),
-            Own::Deleted => builder.add(key, Value::Deleted),
-            // Stays in memory: nothing but a reference.
-            Own::Large(_) => Ok(()),
-        })
-    })?;
-    let read = writes.has_read(table);
-    let Draft { pages, values, .. } = draft;
-    Ok(Spilled { delta, read, level: 0, pages, values: vec![Arc::new(values)], garbage: Vec::new() })
-}
-
-/// Adds a record behind all others.
-type Add<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
-
-/// A delta of what `fill` adds, all of it puts.
-pub(crate) fn build(store: &Arc<Store>, fill: &mut dyn FnMut(Add<'_>) -> Result<()>) -> Result<Spilled> {
-    let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
-    let mut draft = Draft::new(store, birth);
-    let delta = draft.build(store, Ranges::default(), &mut |builder| {
-        fill(&mut |key, value| builder.add(key, Value::Inline(value)))
-    })?;
-    let Draft { pages, values, .. } = draft;
-    Ok(Spilled { delta, read: false, level: 0, pages, values: vec![Arc::new(values)], garbage: Vec::new() })
-}
-
-/// One delta that says what `list`, newest first, says.
-fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) -> Result<Spilled> {
-    let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
-    let mut draft = Draft::new(store, birth);
-    let ranges = Ranges::union(list.iter().flat_map(|spilled| spilled.delta.ranges.iter()))?;
-    let mut garbage: Vec<Extent> = list.iter().flat_map(|spilled| &spilled.garbage).copied().collect();
-    let delta = draft.build(store, ranges, &mut |builder| {
-        let mut merge = Merge::open(list.iter().map(|spilled| &spilled.delta), &store.pool, reader)?;
-        let mut drop_value = |value: Value<'_>| {
-            if let Value::Large(large) = value {
-                garbage.push(Extent::from(large.ptr));
-            }
-            Ok(())
-        };
-        while merge.next(&mut drop_value)? {
-            let (key, value) = merge.entry().expect("the merge is on a record");
-            builder.add(key, value)?;
-        }
-        Ok(())
-    })?;
-    let level = list.iter().map(|spilled| spilled.level).max().unwrap_or(0) + 1;
-    let values = list.iter().flat_map(|spilled| &spilled.values).filter(|values| !values.list.is_empty());
-    let values = values.cloned().collect();
-    let read = list.iter().any(|spilled| spilled.read);
-    Ok(Spilled { delta, read, level, pages: draft.pages, values, garbage })
 }
