@@ -130,7 +130,7 @@ impl Database {
         })
     }
 
-    /// Gives a table another name, in a transaction of its own: see [`Transaction::rename_table`].
+    /// Gives a table another name, in a transaction of its own: see [`rename_table`](crate::Transaction::rename_table).
     ///
     /// # Errors
     /// `Missing` if there is no table `name`, `Exists` if there is one that is called `new` already.
