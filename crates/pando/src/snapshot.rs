@@ -150,6 +150,26 @@ impl Snapshot {
         self.inner.approximate_len(table)
     }
 
+    /// A key that no record of the table is behind: its last, or one that was deleted and is not forgotten yet. For
+    /// numbers that go on: a cursor that goes back from the end passes over all that was deleted there, this looks once
+    /// into each layer, O(log n).
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.table("t")?;
+    /// db.put(&table, b"1", b"")?;
+    /// db.put(&table, b"2", b"")?;
+    /// db.delete(&table, b"2")?;
+    /// let bound = db.snapshot()?.last_key_bound(&table)?;
+    /// assert!(bound.is_some_and(|key| key >= b"1".to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn last_key_bound(&self, table: &Table) -> Result<Option<Vec<u8>>> {
+        self.inner.last_key_bound(table)
+    }
+
     /// The number of the last commit that it sees. Commits are numbered from 1.
     pub fn commit(&self) -> u64 {
         self.inner.ts().0

@@ -9,7 +9,7 @@ use crate::key::{Parts, Shape};
 use crate::read::Read;
 use crate::table::{DynamicTable, OpenIndex};
 use crate::value::Value;
-use pando::{Cursor, Result, Span};
+use pando::{Cursor, Error, Result, Snapshot, Span};
 use std::ops::Bound;
 
 /// Which rows, by the parts of the primary key or an index: the first ones equal to values, the next one within bounds.
@@ -353,6 +353,23 @@ fn shapes(table: &DynamicTable, open: Option<&OpenIndex>) -> Vec<Shape> {
 }
 
 impl DynamicTable {
+    /// The values of a primary key that no row is behind: the last that there is, or one that was deleted and is not
+    /// forgotten yet ([`Snapshot::last_key_bound`]). O(log n).
+    ///
+    /// # Errors
+    /// `Invalid` if a part of the key does not give back its value: one of type any, or text that is compared otherwise
+    /// than byte by byte. `Corruption` if what is found is no key of this table.
+    pub fn last_key_bound(&self, snapshot: &Snapshot) -> Result<Option<Vec<Value<'static>>>> {
+        if !self.inner.key.iter().all(|(_, shape)| shape.is_recoverable()) {
+            let name = self.name();
+            return Err(Error::invalid(format!("table {name:?}: its keys do not give back their values")));
+        }
+        let bound = snapshot.last_key_bound(self.data()).map_err(|error| self.told(error, None))?;
+        let Some(key) = bound else { return Ok(None) };
+        let values = self.read_key(&key).ok_or_else(|| self.damaged_key(&key))?;
+        Ok(Some(values.into_iter().map(Value::into_owned).collect()))
+    }
+
     /// The values of a primary key as the engine has it, for messages; `None` if it is none, or does not tell.
     pub fn read_key<'k>(&self, key: &'k [u8]) -> Option<Vec<Value<'k>>> {
         let mut parts = Parts::new(key);

@@ -143,3 +143,59 @@ fn a_transaction_has_read_what_its_batches_hold() {
         assert_eq!(tx.commit().is_err(), is_conflict, "seed {number}");
     }
 }
+
+/// Whatever was deleted at the end, one look tells what no row is behind; it is the last row once a merge has dropped
+/// the rest.
+#[test]
+fn a_bound_of_the_last_key_is_found_behind_what_was_deleted() {
+    let db = Database::builder().in_memory().unwrap();
+    let key = [Part::new("number")];
+    let definition = Definition::new("t").column(column("number", ColumnType::Int)).key(key);
+    let table = db.write(|tx| DynamicTable::create(tx, &definition)).unwrap();
+    let bound = || table.last_key_bound(&db.snapshot().unwrap()).unwrap();
+    assert_eq!(bound(), None);
+    let mut random = Random::seeded(7);
+    let mut model = std::collections::BTreeSet::new();
+    for _ in 0..60 {
+        let first = random.below(1000) as i64;
+        let last = first + random.below(50) as i64;
+        let deletes = random.below(3) == 0;
+        db.write(|tx| {
+            (first..last).try_for_each(|number| match deletes {
+                true => table.delete(tx, &[Value::Int(number)]).map(drop),
+                false => table.upsert(tx, &[Value::Int(number)]),
+            })
+        })
+        .unwrap();
+        for number in first..last {
+            let _ = if deletes { model.remove(&number) } else { model.insert(number) };
+        }
+        let is_merged = random.below(4) == 0;
+        if is_merged {
+            db.checkpoint().unwrap();
+        }
+        let found = bound();
+        let live = model.last().map(|number| vec![Value::Int(*number)]);
+        assert!(found >= live, "seed 7: {found:?}, {live:?}");
+        assert!(!is_merged || found == live, "seed 7: {found:?}, {live:?}");
+    }
+    db.write(|tx| table.clear(tx)).unwrap();
+    db.checkpoint().unwrap();
+    assert_eq!(bound(), None);
+    let numbers = || (1..=2000).map(|number| [Value::Int(number)]);
+    db.write(|tx| numbers().try_for_each(|row| table.insert(tx, &row))).unwrap();
+    db.write(|tx| numbers().try_for_each(|key| table.delete(tx, &key).map(drop))).unwrap();
+    assert_eq!(
+        bound(),
+        Some(vec![Value::Int(2000)]),
+        "one look ends at what was deleted, and goes not behind it"
+    );
+    db.write(|tx| table.clone().drop(tx)).unwrap();
+    let error = table.last_key_bound(&db.snapshot().unwrap()).unwrap_err();
+    assert_eq!(error.kind(), pando::ErrorKind::Missing, "{error}");
+    let folded = Definition::new("folded").column(column("name", ColumnType::Text));
+    let folded = folded.key([Part::new("name").collation(rows::Collation::NoCase)]);
+    let folded = db.write(|tx| DynamicTable::create(tx, &folded)).unwrap();
+    let error = folded.last_key_bound(&db.snapshot().unwrap()).unwrap_err();
+    assert_eq!(error.kind(), pando::ErrorKind::Invalid, "{error}");
+}

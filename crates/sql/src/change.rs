@@ -356,22 +356,26 @@ impl PandoTable {
         claimed.map_err(|error| self.told(error))?.ok_or_else(full)
     }
 
-    /// The largest id of a row, as was acknowledged last. Not as the transaction sees it: it would conflict with
-    /// whoever adds one.
+    /// An id that no row's is above, as was acknowledged last. Not as the transaction sees it: it would conflict with
+    /// whoever adds one. And not the largest that there is, except where the bound leaves no room: of a queue whose end
+    /// was deleted, that would be behind everything that is not merged away yet.
     fn largest_row_id(&self) -> pando::Result<i64> {
         let snapshot = self.tables.latest_snapshot()?;
-        let place = if let RowId::Column(place) = self.table.row_id { place } else { 0 };
-        let range = KeyRange::all().backwards();
-        let largest = self
-            .table
-            .rows
-            .scan(&snapshot, &range)
-            .and_then(|mut scan| scan.next_with(|row| integer(&row[place])));
-        match largest {
+        match self.table.rows.last_key_bound(&snapshot) {
             // Made in this transaction: nobody else has written to it.
             Err(error) if error.kind() == pando::ErrorKind::Missing => Ok(0),
-            largest => Ok(largest?.unwrap_or(0)),
+            bound => match bound?.map_or(0, |key| integer(&key[0])) {
+                i64::MAX => self.last_row_id(&snapshot),
+                bound => Ok(bound),
+            },
         }
+    }
+
+    /// The largest id of a row.
+    fn last_row_id(&self, snapshot: &pando::Snapshot) -> pando::Result<i64> {
+        let place = if let RowId::Column(place) = self.table.row_id { place } else { 0 };
+        let mut scan = self.table.rows.scan(snapshot, &KeyRange::all().backwards())?;
+        Ok(scan.next_with(|row| integer(&row[place]))?.unwrap_or(0))
     }
 }
 

@@ -296,6 +296,13 @@ impl<'a> Cursor<'a> {
         self.arrive_backward(on, fresh)
     }
 
+    /// A key that no record of the table is behind, whatever the span is.
+    pub(crate) fn last_key_bound(mut self) -> Result<Option<Vec<u8>>> {
+        self.snapshot.check_held()?;
+        self.steps.taken += 1;
+        Ok(self.merged.last_key_of_any()?.map(<[u8]>::to_vec))
+    }
+
     /// To the first record at or after `key`, within the span.
     pub fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
         self.snapshot.check_held()?;

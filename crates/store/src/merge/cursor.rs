@@ -168,6 +168,17 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         shown
     }
 
+    /// The last key that any layer has an entry of, a delete or a hidden one too: one seek in each. The cursor is on no
+    /// entry then.
+    pub fn last_key_of_any(&mut self) -> Result<Option<&[u8]>> {
+        self.at = At::Nowhere;
+        for layer in &mut self.uppers {
+            layer.seek_last()?;
+        }
+        self.lower_on = self.lower.seek_last()?;
+        Ok(self.uppers.iter().filter_map(Layer::key).chain(self.lower.key()).max())
+    }
+
     /// Positions every layer anew.
     fn place<const FORWARD: bool>(
         &mut self,
