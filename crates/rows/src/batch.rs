@@ -304,6 +304,22 @@ impl BatchScan {
         }
     }
 
+    /// The primary key of a row of the batch, as the engine has it: what [`DynamicTable::delete_at`] takes. Also of an
+    /// entry that was read alone.
+    ///
+    /// # Errors
+    /// `Corruption` if an entry's bytes are none.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn key<'b>(&self, batch: &'b mut Batch, row: usize) -> Result<&'b [u8]> {
+        let (key, bytes, _) = batch.look_at(row);
+        match self.open() {
+            Some(open) if self.keys_only => self.table.primary_of(open, key, bytes),
+            _ => Ok(key),
+        }
+    }
+
     /// The value of a row of the batch at `place`, among the columns; of an entry, or key, that was read alone, one
     /// that it gives back. Of a row one value after the other costs least in the order of the columns; in any order, no
     /// byte is passed over twice.

@@ -233,8 +233,11 @@ impl DynamicTable {
         Ok(out)
     }
 
-    /// The bytes of a whole primary key.
-    pub(crate) fn key_bytes(&self, key: &[Value<'_>]) -> Result<Vec<u8>> {
+    /// The bytes that the engine has for a whole primary key.
+    ///
+    /// # Errors
+    /// `Invalid` with a [`Cause`] if the values are not those of a key of this table.
+    pub fn key_bytes(&self, key: &[Value<'_>]) -> Result<Vec<u8>> {
         if key.len() != self.inner.key.len() {
             let (is, should) = (key.len(), self.inner.key.len());
             let message = format!("table {:?}: a key of {is} values for {should} columns", self.name());

@@ -69,13 +69,26 @@ impl DynamicTable {
         key: &[Value<'_>],
         row: &(impl Columns + ?Sized),
     ) -> Result<bool> {
+        self.replace_at(tx, &self.key_bytes(key)?, row)
+    }
+
+    /// [`DynamicTable::replace`] of the row whose key the engine has as these bytes ([`crate::BatchScan::key`]).
+    ///
+    /// # Errors
+    /// As [`DynamicTable::insert`].
+    pub fn replace_at(
+        &self,
+        tx: &mut Transaction,
+        key: &[u8],
+        row: &(impl Columns + ?Sized),
+    ) -> Result<bool> {
         self.check_row(row)?;
-        let (old, new) = (self.key_bytes(key)?, self.key_of(row)?);
+        let new = self.key_of(row)?;
         atomically(tx, |tx| {
-            if old == new {
+            if key == new {
                 return self.overwrite(tx, &new, row);
             }
-            let found = self.remove_bytes(tx, &old)?.is_some();
+            let found = self.remove_bytes(tx, key)?.is_some();
             if found {
                 self.insert(tx, row)?;
             }
@@ -85,8 +98,12 @@ impl DynamicTable {
 
     /// Deletes the row at `key`. Answers whether there was one.
     pub fn delete(&self, tx: &mut Transaction, key: &[Value<'_>]) -> Result<bool> {
-        let key = self.key_bytes(key)?;
-        atomically(tx, |tx| self.remove_bytes(tx, &key).map(|removed| removed.is_some()))
+        self.delete_at(tx, &self.key_bytes(key)?)
+    }
+
+    /// [`DynamicTable::delete`] of the row whose key the engine has as these bytes ([`crate::BatchScan::key`]).
+    pub fn delete_at(&self, tx: &mut Transaction, key: &[u8]) -> Result<bool> {
+        atomically(tx, |tx| self.remove_bytes(tx, key).map(|removed| removed.is_some()))
     }
 
     /// Deletes the row at `key` and answers it.

@@ -20,6 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The name of the column that holds the ids of rows of a table without a primary key.
 pub(crate) const HIDDEN_ROW_ID: &str = "rowid";
+/// The name of the column that is the key, to SQLite, of a table whose rows have no ids.
+const KEY_COLUMN: &str = "pando_key";
 /// Indexes of this name stand for `UNIQUE` in a table's definition.
 pub(crate) const AUTO_INDEX: &str = "sqlite_autoindex_";
 
@@ -67,8 +69,9 @@ pub(crate) enum RowId {
     Column(usize),
     /// A column that is not shown, the first of the schema.
     Hidden,
-    /// A number made of the primary key, for as long as a transaction.
-    Made,
+    /// None: rows are known by their key, the engine's bytes of it, as in SQLite's `WITHOUT ROWID` tables. They are a
+    /// column behind the others that nobody sees.
+    Key,
 }
 
 /// A table.
@@ -77,6 +80,8 @@ pub(crate) struct SqlTable {
     pub rows: DynamicTable,
     pub columns: Vec<SqlColumn>,
     pub row_id: RowId,
+    /// The name of the column that is the key, of [`RowId::Key`].
+    key_name: String,
     pub ways: Vec<Way>,
     pub note: TableNote,
     /// What the next row is called at least, once somebody has looked.
@@ -165,12 +170,17 @@ impl SqlTable {
             (_, [part]) => {
                 let place = schema.place(part.column()).expect("a key is of columns");
                 let is_integer = columns[place].kind == ColumnType::Int && !part.is_descending();
-                if is_integer { RowId::Column(place) } else { RowId::Made }
+                if is_integer { RowId::Column(place) } else { RowId::Key }
             }
-            _ => RowId::Made,
+            _ => RowId::Key,
         };
+        let is_taken = |name: &str| columns.iter().any(|column| column.name.eq_ignore_ascii_case(name));
+        let mut key_name = KEY_COLUMN.to_owned();
+        while is_taken(&key_name) {
+            key_name.push('_');
+        }
         let next_row_id = engine.row_ids_of(schema.id());
-        let mut table = SqlTable { columns, row_id, ways: Vec::new(), note, next_row_id, rows };
+        let mut table = SqlTable { columns, row_id, key_name, ways: Vec::new(), note, next_row_id, rows };
         table.ways = table.find_ways();
         Ok(table)
     }
@@ -182,6 +192,11 @@ impl SqlTable {
     /// How many columns of the schema SQL does not show: the first, or none.
     pub fn hidden(&self) -> usize {
         usize::from(self.row_id == RowId::Hidden)
+    }
+
+    /// What SQLite knows the column by that is the key; `None`: rows have ids.
+    pub fn key_column(&self) -> Option<usize> {
+        (self.row_id == RowId::Key).then_some(self.columns.len())
     }
 
     /// The index of a way; `None`: the primary key.
@@ -210,7 +225,7 @@ impl SqlTable {
         let has_key = key.iter().all(|part| gives_back(&part));
         let covers = |parts: &[WayPart]| {
             let covered = parts.iter().filter(gives_back).chain(&key).map(|part| part.column);
-            has_key.then(|| covered.collect())
+            has_key.then(|| covered.chain(self.key_column().map(Some)).collect())
         };
         let primary = Way {
             name: String::new(),
@@ -287,8 +302,12 @@ impl SqlTable {
             };
             format!("{} {}{collate}", quote(&column.name), column.declared)
         };
-        let columns: Vec<_> = self.columns.iter().map(column).collect();
-        format!("CREATE TABLE x({})", columns.join(", "))
+        let mut columns: Vec<_> = self.columns.iter().map(column).collect();
+        if self.key_column().is_none() {
+            return format!("CREATE TABLE x({})", columns.join(", "));
+        }
+        columns.push(format!("{} BLOB HIDDEN PRIMARY KEY", quote(&self.key_name)));
+        format!("CREATE TABLE x({}) WITHOUT ROWID", columns.join(", "))
     }
 
     /// `CREATE TABLE`, all of it, as a person would write it.
@@ -314,7 +333,7 @@ impl SqlTable {
             }
             lines.push(line);
         }
-        if self.row_id == RowId::Made {
+        if self.row_id == RowId::Key {
             lines.push(format!("PRIMARY KEY ({})", self.part_list(schema.key())));
         }
         let unique = schema.indexes().iter().filter(|index| index.name().starts_with(AUTO_INDEX));

@@ -62,9 +62,9 @@ impl PandoTable {
                 let key = self.key_of(id)?;
                 self.tables
                     .session
-                    .write(|tx| Ok(self.table.rows.delete(tx, &key)))?
+                    .write(|tx| Ok(self.table.rows.delete_at(tx, &key)))?
                     .map_err(|e| self.told(e))?;
-                Ok(id)
+                Ok(0)
             }
             Change::Insert { id, row, on_conflict } => self.insert(id, &row, on_conflict),
             Change::Update { old, new, row, on_conflict } => self.replace(old, new, &row, on_conflict),
@@ -73,8 +73,11 @@ impl PandoTable {
 
     fn insert(&self, id: ValueRef<'_>, row: &Row<'_>, on_conflict: OnConflict) -> Outcome<i64> {
         let mut values = self.values(row, on_conflict)?;
+        if self.table.key_column().is_some_and(|column| row.get(column) != ValueRef::Null) {
+            return Err(self.key_is_given());
+        }
         let (place, is_given) = match self.table.row_id {
-            RowId::Made => (None, true),
+            RowId::Key => (None, true),
             RowId::Hidden => (Some(0), id != ValueRef::Null),
             RowId::Column(place) => (Some(place), id != ValueRef::Null || !values[place].is_null()),
         };
@@ -104,7 +107,19 @@ impl PandoTable {
         Ok(place.map_or(0, |place| integer(&values[place])))
     }
 
-    fn replace(&self, old: i64, new: ValueRef<'_>, row: &Row<'_>, on_conflict: OnConflict) -> Outcome<i64> {
+    /// The key, as one value, is not for statements to say.
+    #[cold]
+    fn key_is_given(&self) -> Failure {
+        Failure::error(format!("rows of {} have no ids of their own to be set", self.table.name()))
+    }
+
+    fn replace(
+        &self,
+        old: ValueRef<'_>,
+        new: ValueRef<'_>,
+        row: &Row<'_>,
+        on_conflict: OnConflict,
+    ) -> Outcome<i64> {
         let key = self.key_of(old)?;
         let mut values = self.values(row, on_conflict)?;
         match self.table.row_id {
@@ -113,12 +128,9 @@ impl PandoTable {
                 return Err(Failure::new(ffi::SQLITE_MISMATCH, "datatype mismatch"));
             }
             // `UPDATE t SET rowid = ...`.
-            RowId::Column(place) if new != ValueRef::Integer(old) => values[place] = given_id(new)?,
-            RowId::Made if new != ValueRef::Integer(old) => {
-                let name = self.table.name();
-                return Err(Failure::error(format!("rows of {name} have no ids of their own to be changed")));
-            }
-            RowId::Column(_) | RowId::Made => {}
+            RowId::Column(place) if new != old => values[place] = given_id(new)?,
+            RowId::Key if new != old => return Err(self.key_is_given()),
+            RowId::Column(_) | RowId::Key => {}
         }
         if let RowId::Column(place) = self.table.row_id {
             let id = integer(&values[place]);
@@ -126,14 +138,15 @@ impl PandoTable {
         }
         self.check(&values, on_conflict)?;
         loop {
-            let replaced = self.tables.session.write(|tx| Ok(self.table.rows.replace(tx, &key, &values)))?;
+            let replaced =
+                self.tables.session.write(|tx| Ok(self.table.rows.replace_at(tx, &key, &values)))?;
             match replaced {
                 Ok(_) => break,
                 Err(error) => self.resolve(error, &values, on_conflict)?,
             }
         }
         self.note_written(&values)?;
-        Ok(old)
+        Ok(0)
     }
 
     /// The row's values by place: of their columns' types, and null where they may be.
@@ -337,15 +350,12 @@ impl PandoTable {
         })
     }
 
-    /// The primary key of the row that SQLite knows by an id.
-    fn key_of(&self, id: i64) -> Outcome<Vec<Value<'static>>> {
-        match self.table.row_id {
-            RowId::Made => {
-                let table = self.table.rows.schema().id();
-                let known = self.tables.session.row_key(table, id);
-                known.ok_or_else(|| Failure::error("this row's id is of another transaction"))
-            }
-            _ => Ok(vec![Value::Int(id)]),
+    /// The primary key of the row that SQLite knows by an id, or by that key.
+    fn key_of(&self, id: ValueRef<'_>) -> Outcome<Vec<u8>> {
+        match id {
+            ValueRef::Integer(id) => self.table.rows.key_bytes(&[Value::Int(id)]).map_err(|e| self.told(e)),
+            ValueRef::Blob(key) => Ok(key.to_vec()),
+            other => unreachable!("a row is known by an id or a key, not by {other:?}"),
         }
     }
 

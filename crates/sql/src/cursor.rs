@@ -16,7 +16,6 @@ use crate::vtab::{Arguments, Cursor};
 use rows::{Batch, BatchScan, Value};
 use rusqlite::types::ValueRef;
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -120,16 +119,16 @@ impl PandoCursor {
         };
         Ok(lend(value, own))
     }
+}
 
-    /// The current row's value at a place, kept.
-    fn owned(&mut self, place: usize) -> Outcome<Value<'static>> {
-        Ok(match self.value(place)? {
-            ValueRef::Null => Value::Null,
-            ValueRef::Integer(number) => Value::Int(number),
-            ValueRef::Real(number) => Value::Float(number),
-            ValueRef::Text(text) => Value::from(String::from_utf8_lossy(text).into_owned()),
-            ValueRef::Blob(bytes) => Value::from(bytes.to_vec()),
-        })
+impl PandoCursor {
+    /// The current row's key, by which SQLite names the row that is to be changed.
+    fn key(&mut self) -> Outcome<ValueRef<'_>> {
+        let PandoCursor { scan: Some(scan), batch, table, .. } = self else {
+            unreachable!("a scan without rows has no keys")
+        };
+        let key = scan.key(batch, self.row);
+        key.map(ValueRef::Blob).map_err(|error| table.told(error))
     }
 }
 
@@ -189,6 +188,9 @@ impl Cursor for PandoCursor {
 
     #[inline]
     fn column(&mut self, column: usize) -> Outcome<ValueRef<'_>> {
+        if column == self.table.key_column {
+            return self.key();
+        }
         self.value(column + self.table.hidden)
     }
 
@@ -196,17 +198,7 @@ impl Cursor for PandoCursor {
         let place = match self.table.table.row_id {
             RowId::Column(place) => place,
             RowId::Hidden => 0,
-            RowId::Made => {
-                let table = Arc::clone(&self.table.table);
-                let schema = table.rows.schema();
-                let mut key = Vec::with_capacity(schema.key().len());
-                for part in schema.key() {
-                    let place = schema.place(part.column()).expect("a key is of columns");
-                    key.push(self.owned(place)?);
-                }
-                let id = hash(&key);
-                return Ok(self.table.session().row_id(schema.id(), id, key));
-            }
+            RowId::Key => unreachable!("a table whose rows have no ids is declared WITHOUT ROWID"),
         };
         match self.value(place)? {
             ValueRef::Integer(id) => Ok(id),
@@ -243,20 +235,4 @@ impl PandoCursor {
         // One more, so that the end is seen.
         (self.table.wanted.last(plan.way) + 1).clamp(FIRST_BATCH, LARGEST_FIRST_BATCH)
     }
-}
-
-/// A number that is the same for the same key.
-fn hash(key: &[Value<'static>]) -> i64 {
-    let mut hasher = DefaultHasher::new();
-    for value in key {
-        match value {
-            Value::Null => 0u8.hash(&mut hasher),
-            Value::Int(number) => number.hash(&mut hasher),
-            Value::Float(number) => number.to_bits().hash(&mut hasher),
-            Value::Text(text) => text.hash(&mut hasher),
-            Value::Bytes(bytes) => bytes.hash(&mut hasher),
-            _ => {}
-        }
-    }
-    (hasher.finish() >> 1) as i64
 }

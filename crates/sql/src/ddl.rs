@@ -14,7 +14,9 @@ use crate::lexer::{self, Kind, Token, quote};
 use crate::session::MARKER;
 use crate::vtab::collation_of;
 use pando::Transaction;
-use rows::{Collation, Column, ColumnType, Definition, DynamicTable, IndexDefinition, Part, Value};
+use rows::{
+    Collation, Column, ColumnType, Definition, DynamicTable, IndexDefinition, MAX_COLUMNS, Part, Value,
+};
 use rusqlite::types::ValueRef;
 
 /// A statement that changes schemas, of the main database.
@@ -286,6 +288,7 @@ fn alter(ddl: &Ddl, table: &SqlTable, catalog: &Catalog) -> Result<Vec<Alteratio
         scratch.0.query_row("SELECT name FROM sqlite_schema WHERE type = 'table'", [], |row| row.get(0))?;
     let mut read = scratch.read_table(&name)?;
     read.refuse_foreign_keys(table.note.foreign_keys.len())?;
+    read.refuse_too_wide()?;
     let mut changes = Vec::new();
     if name != table.name() {
         if catalog.find(&name).is_some_and(|other| other.name() != table.name()) {
@@ -571,6 +574,28 @@ impl ReadTable {
         }
     }
 
+    /// That SQLite can know the table: where rows have no ids, the key is one more column to it, see
+    /// [`crate::catalog::RowId::Key`].
+    fn refuse_too_wide(&self) -> Result<()> {
+        let is_integer = |part: &Part| {
+            let column = self.columns.iter().find(|column| column.name().eq_ignore_ascii_case(part.column()));
+            column.is_some_and(|column| column.column_type() == ColumnType::Int)
+        };
+        let has_ids = match &self.key[..] {
+            [] => true,
+            [part] => !part.is_descending() && is_integer(part),
+            _ => false,
+        };
+        let (name, count) = (&self.name, self.columns.len());
+        if has_ids || count < MAX_COLUMNS {
+            return Ok(());
+        }
+        let most = MAX_COLUMNS - 1;
+        Err(Error::new(format!(
+            "too many columns on {name}: {count}, where {most} are the most if the key is not one integer"
+        )))
+    }
+
     /// The foreign keys, as clauses of a definition.
     pub fn foreign_keys(&self) -> &[String] {
         &self.note.foreign_keys
@@ -634,6 +659,7 @@ impl ReadTable {
     /// The typed table to be made.
     pub fn into_definition(self) -> Result<Definition> {
         self.refuse_left_out()?;
+        self.refuse_too_wide()?;
         let mut definition = Definition::new(&self.name);
         if self.note.row_id {
             let names = [HIDDEN_ROW_ID, "_rowid_", "oid", "pando_row_id"];

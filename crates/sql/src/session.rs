@@ -17,7 +17,6 @@ use crate::vtab::Host;
 use pando::{Database, Savepoint, Snapshot, Transaction, TransactionOptions};
 use rows::{Batch, Value};
 use rusqlite::ffi;
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
 /// The table that a reading transaction takes part with. It has no rows.
@@ -65,8 +64,6 @@ struct State {
     open_cursors: usize,
     /// Memory of scans that are over, for the next ones.
     spare: Vec<Batch>,
-    /// Ids that were given to rows of tables without an id: their primary keys.
-    row_keys: HashMap<(u32, i64), Vec<Value<'static>>>,
     watch: Watch,
     /// Whether nothing is to be written, whatever the database allows.
     read_only: bool,
@@ -229,7 +226,6 @@ impl Session {
         if let Mode::Writing(_) = state.mode {
             return Ok(());
         }
-        state.row_keys.clear();
         if state.read_only || self.db.is_read_only() {
             state.mode = Mode::Reading(self.db.snapshot()?);
             return Ok(());
@@ -255,7 +251,6 @@ impl Session {
         let mut state = self.state();
         state.undid_schemas |= std::mem::take(&mut state.changed_schemas);
         state.savepoints.clear();
-        state.row_keys.clear();
         state.mode = Mode::Idle;
         state.lowest = if state.is_attached { -1 } else { 0 };
     }
@@ -316,26 +311,6 @@ impl Session {
         Ok(())
     }
 
-    /// Gives a row without an id one that stands for its primary key until the transaction, or the statement, ends.
-    /// `wanted` is a hash of the key: the same row gets the same id, and others that are taken are passed over.
-    pub fn row_id(&self, table: u32, wanted: i64, key: Vec<Value<'static>>) -> i64 {
-        let row_keys = &mut self.state().row_keys;
-        let mut id = wanted;
-        while let Some(known) = row_keys.get(&(table, id)) {
-            if *known == key {
-                return id;
-            }
-            id = id.wrapping_add(1);
-        }
-        row_keys.insert((table, id), key);
-        id
-    }
-
-    /// The primary key that an id was given for.
-    pub fn row_key(&self, table: u32, id: i64) -> Option<Vec<Value<'static>>> {
-        self.state().row_keys.get(&(table, id)).cloned()
-    }
-
     /// The transaction changes a schema.
     pub fn changes_schemas(&self) {
         self.state().changed_schemas = true;
@@ -356,7 +331,6 @@ impl State {
     fn leave_snapshot(&mut self) {
         if let Mode::Reading(_) = self.mode {
             self.mode = Mode::Idle;
-            self.row_keys.clear();
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct PandoTable {
     pub host: Host,
     /// How many columns of the schema SQL does not show.
     pub hidden: usize,
+    /// What SQLite knows the column by that is the key; no column if rows have ids.
+    pub key_column: usize,
     pub wanted: Wanted,
     /// What the connection knew when this was connected: [`Tables::generation`].
     generation: u64,
@@ -36,7 +38,8 @@ impl Connect<PandoTable> for Connector {
         let (table, tables) = (Arc::clone(&self.table), Arc::clone(&self.tables));
         let generation = tables.generation();
         let (hidden, wanted) = (table.hidden(), Wanted::new(table.ways.len()));
-        Ok(PandoTable { table, tables, host, hidden, wanted, generation })
+        let key_column = table.key_column().unwrap_or(usize::MAX);
+        Ok(PandoTable { table, tables, host, hidden, key_column, wanted, generation })
     }
 }
 
@@ -90,25 +93,19 @@ impl Table for PandoTable {
             RowId::Column(column) => Some(column),
             _ => None,
         };
-        // A made row id is in no way.
-        let is_known = |column: Option<usize>| column.is_some() || self.table.row_id != RowId::Made;
         let constraints = query.constraints().into_iter();
         let constraints: Vec<_> = constraints
             .map(|(index, constraint)| {
                 let column = constraint.column.or(row_id);
                 (index, Constraint { column, ..constraint })
             })
-            .filter(|(_, constraint)| constraint.is_limit() || is_known(constraint.column))
             .collect();
         let order: Vec<_> =
             query.order().into_iter().map(|(column, down)| (column.or(row_id), down)).collect();
         let uses = |column: usize| query.uses(column);
         let rows = rows.max(1) as f64;
         let asked = Asked { constraints: &constraints, order: &order, uses: &uses, rows };
-        let mut choice = plan::choose(&self.table.ways, &asked);
-        choice.is_ordered &=
-            self.table.row_id != RowId::Made || order.iter().all(|(column, _)| column.is_some());
-        Ok(choice)
+        Ok(plan::choose(&self.table.ways, &asked))
     }
 
     fn open(&self) -> PandoCursor {

@@ -181,7 +181,8 @@ unsafe fn lent<'a>(start: *const u8, count: c_int) -> &'a [u8] {
     }
 }
 
-/// A change of one row. `row` has a value for each column.
+/// A change of one row. `row` has a value for each column. Rows are named as the cursor names them: by their id, or,
+/// of a table that is declared `WITHOUT ROWID`, by their key.
 pub(crate) enum Change<'a> {
     /// `id` is null if SQLite was told none.
     Insert {
@@ -190,13 +191,13 @@ pub(crate) enum Change<'a> {
         on_conflict: OnConflict,
     },
     Update {
-        old: i64,
+        old: ValueRef<'a>,
         new: ValueRef<'a>,
         row: Row<'a>,
         on_conflict: OnConflict,
     },
     Delete {
-        id: i64,
+        id: ValueRef<'a>,
     },
 }
 
@@ -259,13 +260,6 @@ pub(crate) struct Choice {
     pub cost: f64,
     /// The rows expected.
     pub rows: f64,
-}
-
-impl Constraint {
-    /// Whether it is about the number of rows.
-    pub fn is_limit(&self) -> bool {
-        matches!(self.op, Operator::Limit | Operator::Offset)
-    }
 }
 
 impl Query<'_> {
@@ -689,16 +683,13 @@ unsafe extern "C" fn update<T: Table>(
     // SAFETY: a live table of this type, and values lent for this call.
     let (host, arguments) = unsafe { ((*vtab.cast::<VTab<T>>()).host, Arguments::new(count, values)) };
     let change = if arguments.len() == 1 {
-        match arguments.get(0) {
-            ValueRef::Integer(id) => Change::Delete { id },
-            other => unreachable!("a delete names a row by its id, not by {other:?}"),
-        }
+        Change::Delete { id: arguments.get(0) }
     } else {
         let (old, id, row) = (arguments.get(0), arguments.get(1), Row(arguments));
         let on_conflict = host.on_conflict();
         match old {
-            ValueRef::Integer(old) => Change::Update { old, new: id, row, on_conflict },
-            _ => Change::Insert { id, row, on_conflict },
+            ValueRef::Null => Change::Insert { id, row, on_conflict },
+            old => Change::Update { old, new: id, row, on_conflict },
         }
     };
     // SAFETY: SQLite's place for the new row's id; a live table.

@@ -23,6 +23,17 @@ fn a_statement_that_takes_too_much_memory_is_undone() {
         assert_eq!(error.kind(), pando::ErrorKind::Full, "{error}");
         assert_eq!(connection.query("SELECT count(*) FROM t", &[]).unwrap(), [[Value::Integer(0)]]);
     }
+    // The keys of rows that are to be changed are SQLite's to remember: bounded here, and else in a file of its own.
+    let other = sql.connect().unwrap();
+    other.execute("CREATE TABLE k(a TEXT PRIMARY KEY)", &[]).unwrap();
+    let fill = format!("{} INSERT INTO k SELECT printf('%0400d', i) FROM n", rows(60_000));
+    other.execute(&fill, &[]).unwrap();
+    for statement in ["DELETE FROM k", "UPDATE k SET a = a || 'x'"] {
+        let error = connection.execute(statement, &[]).unwrap_err();
+        assert_eq!(error.kind(), pando::ErrorKind::Full, "{statement}: {error}");
+        assert_eq!(connection.query("SELECT count(*) FROM k", &[]).unwrap(), [[Value::Integer(60_000)]]);
+    }
+    assert_eq!(other.execute("DELETE FROM k", &[]).unwrap(), 60_000);
     let few = format!("{} SELECT i, hex(randomblob(500)) AS x FROM n ORDER BY x LIMIT 10", rows(100_000));
     assert_eq!(connection.query(&few, &[]).unwrap().len(), 10, "of which it holds only so many");
 }
