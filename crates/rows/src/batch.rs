@@ -166,6 +166,7 @@ impl BatchScan {
         &self.table
     }
 
+    #[inline]
     fn open(&self) -> Option<&OpenIndex> {
         self.index.map(|index| &self.table.inner.indexes[index])
     }
@@ -353,7 +354,7 @@ impl BatchScan {
             let spot = inner.spots[place].as_ref().expect("an entry is asked for what it gives back");
             if primary.is_empty() {
                 let mut parts = Parts::new(entry);
-                parts.skip(&open.shapes).and_then(|()| spot.read(parts.rest(), key_shapes()))
+                parts.skip(open.shapes.iter().copied()).and_then(|()| spot.read(parts.rest(), key_shapes()))
             } else {
                 spot.read(primary, key_shapes())
             }

@@ -176,9 +176,48 @@ impl<'a> Parts<'a> {
         self.i64(0)
     }
 
-    /// Passes over the next parts.
-    pub fn skip(&mut self, shapes: &[Shape]) -> Option<()> {
-        shapes.iter().try_for_each(|shape| self.next(*shape).map(drop))
+    /// Passes over parts: what they hold is looked at no further than it tells where they end.
+    pub fn skip(&mut self, shapes: impl IntoIterator<Item = Shape>) -> Option<()> {
+        shapes.into_iter().try_for_each(|shape| self.pass(shape))
+    }
+
+    fn pass(&mut self, shape: Shape) -> Option<()> {
+        let mask = if shape.descending { 0xff } else { 0 };
+        if shape.kind == ColumnType::Any {
+            return self.next(shape).map(drop);
+        }
+        if shape.nullable {
+            match self.array::<1>(mask)? {
+                [tag::NULL] => return Some(()),
+                [tag::PRESENT] => {}
+                _ => return None,
+            }
+        }
+        let width = match shape.kind {
+            ColumnType::Text | ColumnType::Bytes => return self.pass_escaped(mask),
+            ColumnType::Bool => 1,
+            ColumnType::Uuid => 16,
+            ColumnType::Int | ColumnType::Timestamp | ColumnType::UInt | ColumnType::Float => 8,
+            ColumnType::Any | ColumnType::Json => return None,
+        };
+        self.rest = self.rest.get(width..)?;
+        Some(())
+    }
+
+    /// Passes over what [`Parts::escaped`] reads.
+    fn pass_escaped(&mut self, mask: u8) -> Option<()> {
+        let (zero, escape) = (mask, !mask);
+        let mut at = 0;
+        loop {
+            at += self.rest.get(at..)?.iter().position(|&byte| byte == zero)? + 1;
+            match *self.rest.get(at)? {
+                next if next == zero => break,
+                next if next == escape => at += 1,
+                _ => return None,
+            }
+        }
+        self.rest = &self.rest[at + 1..];
+        Some(())
     }
 
     #[inline]
@@ -329,6 +368,9 @@ mod tests {
                 let back = parts.next(shapes[0]).unwrap();
                 prop_assert_eq!(&back, &x[0]);
                 prop_assert_eq!(back.column_type(), x[0].column_type());
+                let mut passing = Parts::new(&left);
+                prop_assert_eq!(passing.skip([shapes[0]]), Some(()));
+                prop_assert_eq!(passing.rest(), parts.rest());
                 let integer = Parts::new(&left).integer(shapes[0]).map(Value::Int);
                 let is_plain = matches!(x[0], Value::Int(_)) && !descending;
                 prop_assert_eq!(integer, is_plain.then(|| x[0].clone()));
@@ -339,7 +381,14 @@ mod tests {
         fn no_bytes_panic(bytes: Vec<u8>, kind in 0usize..10, nullable: bool, descending: bool) {
             let shape = shape(ColumnType::ALL[kind], nullable, descending);
             let mut parts = Parts::new(&bytes);
-            while !parts.rest().is_empty() && parts.next(shape).is_some() {}
+            while !parts.rest().is_empty() {
+                let mut passing = Parts::new(parts.rest());
+                let passed = passing.skip([shape]);
+                if parts.next(shape).is_none() {
+                    break;
+                }
+                prop_assert_eq!((passed, passing.rest()), (Some(()), parts.rest()));
+            }
         }
     }
 

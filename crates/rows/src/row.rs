@@ -65,53 +65,95 @@ impl Layout {
     /// are no such row.
     #[inline]
     pub fn value<'a>(&self, row: &'a [u8], at: usize, starts: &mut Vec<usize>) -> Option<Value<'a>> {
-        match self.find(row, at, starts)? {
-            Some(mut reader) => read_value(&mut reader, self.columns[at].kind),
-            None => Some(Value::Null),
+        let start = self.start(row, at, starts)?;
+        if start & NULL != 0 {
+            return Some(Value::Null);
         }
+        read_value(&mut Reader::new(row.get(start..)?), self.columns[at].kind)
     }
 
     /// The same, if it is an integer and not null. `None`: [`Layout::value`] tells what it is.
     #[inline]
     pub fn integer(&self, row: &[u8], at: usize, starts: &mut Vec<usize>) -> Option<i64> {
-        match self.columns[at].kind {
-            ColumnType::Int => self.find(row, at, starts)??.varint().map(from_zigzag),
-            _ => None,
+        if self.columns[at].kind != ColumnType::Int {
+            return None;
         }
+        // Where a null would begin, with its mark, is behind every row.
+        varint_at(row, self.start(row, at, starts)?).map(|(value, _)| from_zigzag(value))
     }
 
-    /// A reader of the bytes from the column numbered `at` on; none inside if it is null.
+    /// Where the column numbered `at` begins, or would begin, with [`NULL`].
     #[inline]
-    fn find<'a>(&self, row: &'a [u8], at: usize, starts: &mut Vec<usize>) -> Option<Option<Reader<'a>>> {
-        let mut reader = Reader::new(row);
-        reader.varint()?;
-        let bits = reader.take(self.null_bytes)?;
-        if self.columns[at].is_null(bits) {
-            return Some(None);
+    fn start(&self, row: &[u8], at: usize, starts: &mut Vec<usize>) -> Option<usize> {
+        match starts.get(at) {
+            Some(start) => Some(*start),
+            None => self.walk(row, at, starts),
         }
-        if starts.is_empty() {
-            starts.push(row.len() - reader.rest().len());
-        }
-        let start = match starts.get(at) {
-            Some(start) => *start,
-            None => self.walk(row, bits, at, starts)?,
-        };
-        row.get(start..).map(|rest| Some(Reader::new(rest)))
     }
 
     /// Goes on from the last of `starts` to the column numbered `to`, and answers where that begins.
-    fn walk(&self, row: &[u8], bits: &[u8], to: usize, starts: &mut Vec<usize>) -> Option<usize> {
+    fn walk(&self, row: &[u8], to: usize, starts: &mut Vec<usize>) -> Option<usize> {
+        let first = match starts.first() {
+            Some(first) => first & !NULL,
+            None => varint_at(row, 0)?.1 + self.null_bytes,
+        };
+        let bits = row.get(first - self.null_bytes..first)?;
+        let mark = |column: &Stored| if column.is_null(bits) { NULL } else { 0 };
+        if starts.is_empty() {
+            starts.push(first | mark(self.columns.first()?));
+        }
         let mut start = *starts.last()?;
-        let mut reader = Reader::new(row.get(start..)?);
-        for column in &self.columns[starts.len() - 1..to] {
-            if !column.is_null(bits) {
-                pass_over(&mut reader, column.kind)?;
-            }
-            start = row.len() - reader.rest().len();
+        for pair in self.columns.get(starts.len() - 1..=to)?.windows(2) {
+            let end = if start & NULL != 0 { start & !NULL } else { pair[0].end(row, start)? };
+            start = end | mark(&pair[1]);
             starts.push(start);
         }
         Some(start)
     }
+}
+
+/// Beside where a column would begin: it is null. No row is so long.
+const NULL: usize = 1 << (usize::BITS - 1);
+
+/// The varint that begins at `at`, and where it ends: as [`Reader::varint`], for whom numbers of several bytes are
+/// rare.
+#[inline]
+fn varint_at(row: &[u8], at: usize) -> Option<(u64, usize)> {
+    let first = *row.get(at)?;
+    if first < 0x80 {
+        return Some((u64::from(first), at + 1));
+    }
+    let second = *row.get(at + 1)?;
+    if second < 0x80 {
+        // A last byte of zero is a longer form of another number.
+        return (second != 0).then_some((u64::from(second) << 7 | u64::from(first & 0x7f), at + 2));
+    }
+    long_varint_at(row, at)
+}
+
+/// One of up to eight bytes is read at once, if the row goes on so far.
+fn long_varint_at(row: &[u8], at: usize) -> Option<(u64, usize)> {
+    let word = row.get(at..).and_then(<[u8]>::first_chunk).map(|bytes| u64::from_le_bytes(*bytes));
+    let Some(word) = word else { return varint_near_the_end(row, at) };
+    let last = !word & 0x8080_8080_8080_8080;
+    if last == 0 {
+        return varint_near_the_end(row, at);
+    }
+    let len = (last.trailing_zeros() / 8) as usize + 1;
+    if word >> (8 * (len - 1)) & 0xff == 0 {
+        return None;
+    }
+    let mut bits = word & (u64::MAX >> (64 - 8 * len)) & 0x7f7f_7f7f_7f7f_7f7f;
+    bits = (bits & 0x7f00_7f00_7f00_7f00) >> 1 | bits & 0x007f_007f_007f_007f;
+    bits = (bits & 0x3fff_0000_3fff_0000) >> 2 | bits & 0x0000_3fff_0000_3fff;
+    bits = (bits & 0x0fff_ffff_0000_0000) >> 4 | bits & 0x0000_0000_0fff_ffff;
+    Some((bits, at + len))
+}
+
+#[cold]
+fn varint_near_the_end(row: &[u8], at: usize) -> Option<(u64, usize)> {
+    let mut reader = Reader::new(row.get(at..)?);
+    reader.varint().map(|value| (value, row.len() - reader.rest().len()))
 }
 
 impl Stored {
@@ -119,6 +161,24 @@ impl Stored {
     #[inline]
     fn is_null(&self, bits: &[u8]) -> bool {
         self.null_bit.is_some_and(|bit| bits[bit / 8] >> (bit % 8) & 1 == 1)
+    }
+
+    /// Where a value of this column, not null, that begins at `start` ends: what it holds is not looked at.
+    #[inline]
+    fn end(&self, row: &[u8], start: usize) -> Option<usize> {
+        let end = match self.kind {
+            ColumnType::Int | ColumnType::Timestamp | ColumnType::UInt => varint_at(row, start)?.1,
+            ColumnType::Text | ColumnType::Json | ColumnType::Bytes => {
+                let (len, at) = varint_at(row, start)?;
+                at.checked_add(usize::try_from(len).ok()?)?
+            }
+            kind => {
+                let mut reader = Reader::new(row.get(start..)?);
+                pass_over(&mut reader, kind)?;
+                row.len() - reader.rest().len()
+            }
+        };
+        (end <= row.len()).then_some(end)
     }
 }
 
@@ -293,6 +353,18 @@ mod tests {
             for cut in 0..row.len() {
                 let short = decode(&row[..cut], &columns, |_, _| ());
                 prop_assert!(short.is_none());
+            }
+        }
+
+        #[test]
+        fn varints_are_read_as_the_codec_does(values: Vec<u64>, noise: Vec<u8>, bits in 0..64u32) {
+            let mut bytes = Vec::new();
+            values.iter().for_each(|value| bytes.put_varint(value >> bits));
+            bytes.extend_from_slice(&noise);
+            for at in 0..=bytes.len() {
+                let mut reader = Reader::new(&bytes[at..]);
+                let wanted = reader.varint().map(|value| (value, bytes.len() - reader.rest().len()));
+                prop_assert_eq!(varint_at(&bytes, at), wanted);
             }
         }
 

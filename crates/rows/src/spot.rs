@@ -44,9 +44,7 @@ impl Spot {
 
     fn find<'a>(&self, key: &'a [u8], shapes: impl Iterator<Item = Shape>) -> Option<Value<'a>> {
         let mut parts = Parts::new(key);
-        for shape in shapes.take(self.part) {
-            parts.next(shape)?;
-        }
+        parts.skip(shapes.take(self.part))?;
         parts.next(self.shape)
     }
 }

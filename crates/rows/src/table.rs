@@ -411,7 +411,7 @@ impl DynamicTable {
             return Ok(value);
         }
         let mut parts = Parts::new(key);
-        let skipped = parts.skip(&open.shapes);
+        let skipped = parts.skip(open.shapes.iter().copied());
         skipped.map(|()| parts.rest()).ok_or_else(|| self.bad_entry(open, key, "is not one"))
     }
 

@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::session::with_reader;
 use crate::table::PandoTable;
 use crate::vtab::{Arguments, Cursor};
-use rows::{Batch, BatchScan, Value};
+use rows::{Batch, BatchScan, ColumnType, Value};
 use rusqlite::types::ValueRef;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -103,13 +103,13 @@ impl PandoCursor {
         }
     }
 
-    /// The current row's value at a place.
+    /// The current row's value at a place. `is_integer`: it is worth being tried as an integer first.
     #[inline]
-    fn value(&mut self, place: usize) -> Outcome<ValueRef<'_>> {
+    fn value(&mut self, place: usize, is_integer: bool) -> Outcome<ValueRef<'_>> {
         let PandoCursor { scan: Some(scan), batch, own, .. } = self else {
             unreachable!("a scan without rows has no columns")
         };
-        if let Some(integer) = scan.integer(batch, self.row, place) {
+        if is_integer && let Some(integer) = scan.integer(batch, self.row, place) {
             return Ok(ValueRef::Integer(integer));
         }
         // Looked at as soon as it is there: a value that is lent in one arm cannot be an error's in another.
@@ -119,9 +119,7 @@ impl PandoCursor {
         };
         Ok(lend(value, own))
     }
-}
 
-impl PandoCursor {
     /// The current row's key, by which SQLite names the row that is to be changed.
     fn key(&mut self) -> Outcome<ValueRef<'_>> {
         let PandoCursor { scan: Some(scan), batch, table, .. } = self else {
@@ -191,7 +189,8 @@ impl Cursor for PandoCursor {
         if column == self.table.key_column {
             return self.key();
         }
-        self.value(column + self.table.hidden)
+        let is_integer = self.table.table.columns[column].kind == ColumnType::Int;
+        self.value(column + self.table.hidden, is_integer)
     }
 
     fn row_id(&mut self) -> Outcome<i64> {
@@ -200,7 +199,7 @@ impl Cursor for PandoCursor {
             RowId::Hidden => 0,
             RowId::Key => unreachable!("a table whose rows have no ids is declared WITHOUT ROWID"),
         };
-        match self.value(place)? {
+        match self.value(place, true)? {
             ValueRef::Integer(id) => Ok(id),
             other => unreachable!("a row's id is an integer, not {other:?}"),
         }

@@ -480,8 +480,19 @@ pub mod loadable {
 ///
 /// # Safety
 /// `vtab` is a table of ours.
+#[inline]
 unsafe fn answer(vtab: *mut ffi::sqlite3_vtab, outcome: Outcome) -> c_int {
-    let Err(failure) = outcome else { return ffi::SQLITE_OK };
+    match outcome {
+        Ok(()) => ffi::SQLITE_OK,
+        // SAFETY: as the caller promises.
+        Err(failure) => unsafe { refuse(vtab, failure) },
+    }
+}
+
+/// # Safety
+/// `vtab` is a table of ours.
+#[cold]
+unsafe fn refuse(vtab: *mut ffi::sqlite3_vtab, failure: Failure) -> c_int {
     // SAFETY: a live table; the message is null or was allocated by SQLite, which takes over the new one.
     unsafe {
         ffi::sqlite3_free((*vtab).zErrMsg.cast());
