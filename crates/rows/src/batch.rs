@@ -140,17 +140,21 @@ impl BatchScan {
     ) -> Result<Self> {
         let open = index.map(|name| table.open_index(name)).transpose()?;
         let prefix = table.prefix_bytes(open, &bounds.equal)?;
-        let shape = shapes(table, open).get(bounds.equal.len()).copied();
+        let shape = shape(table, open, bounds.equal.len());
+        // Entries of a unique index with a null in it have the primary key behind them.
+        let is_whole = shape.is_none() && open.is_none_or(|open| open.index.unique);
+        let is_point = is_whole && !bounds.equal.iter().any(Value::is_null);
         let span = match shape {
             Some(shape) => within(&prefix, shape, &bounds.lower, &bounds.upper)?,
-            None => Some((prefix.clone(), pando::keys::prefix_end(&prefix))),
+            None if is_point => Some((prefix, None)),
+            None => {
+                let end = pando::keys::prefix_end(&prefix);
+                Some((prefix, end))
+            }
         };
         let is_done = span.is_none();
         let (start, end) = span.unwrap_or_default();
         let at = |open: &OpenIndex| table.inner.indexes.iter().position(|known| std::ptr::eq(known, open));
-        // Entries of a unique index with a null in it have the primary key behind them.
-        let is_whole = shape.is_none() && open.is_none_or(|open| open.index.unique);
-        let is_point = is_whole && !bounds.equal.iter().any(Value::is_null);
         let (index, table) = (open.and_then(at), table.clone());
         let is_checked = false;
         Ok(BatchScan { table, index, start, end, backwards, keys_only, is_done, is_checked, is_point })
@@ -363,10 +367,10 @@ impl BatchScan {
     }
 }
 
-/// The part that bounds are for, of each part.
-fn shapes(table: &DynamicTable, open: Option<&OpenIndex>) -> Vec<Shape> {
+/// The part numbered `number` of the primary key or of an index.
+fn shape(table: &DynamicTable, open: Option<&OpenIndex>, number: usize) -> Option<Shape> {
     let parts = open.map_or(&table.inner.key, |open| &open.parts);
-    parts.iter().map(|(_, shape)| *shape).collect()
+    parts.get(number).map(|(_, shape)| *shape)
 }
 
 impl DynamicTable {
