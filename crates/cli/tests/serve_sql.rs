@@ -196,6 +196,15 @@ fn a_token_that_reads_changes_nothing() {
         assert_eq!(ask(&reader, SQL, statement).status, 200, "{statement}");
     }
     assert_eq!(ask(&writer, SQL, "CREATE INDEX by_v ON t(v)").status, 200);
+    // Whoever may write can say that nothing is to be written.
+    let bearer = format!("Bearer {writer}");
+    let mut ask = |sql: &str| {
+        let asks = json!({"sql": sql, "read_only": true}).to_string();
+        client.ask("POST", SQL, &[("authorization", &bearer)], asks.as_bytes())
+    };
+    let refused = ask("SELECT 1; DELETE FROM t");
+    assert!(refused.status == 403 && refused.text().contains("read_only"), "{refused:?}");
+    assert_eq!(ask("SELECT count(*) FROM t").text().lines().nth(1), Some("[1]"));
 }
 
 #[test]

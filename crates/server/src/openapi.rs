@@ -297,7 +297,10 @@ fn body(name: &str) -> Value {
         "sql" => {
             let params = json!({ "type": ["array", "object", "null"] });
             let ms = json!({ "type": ["integer", "null"], "minimum": 1 });
-            let mut asks = object(json!({ "sql": { "type": "string" }, "params": params, "timeout_ms": ms }));
+            let read_only = json!({ "type": "boolean" });
+            let mut asks = object(json!({
+                "sql": { "type": "string" }, "params": params, "timeout_ms": ms, "read_only": read_only,
+            }));
             asks["required"] = json!(["sql"]);
             of("application/json", true, asks)
         }

@@ -5,8 +5,8 @@
 //! ```
 //! 1. One statement is a transaction of its own, run again after a conflict. Several are one transaction together: all
 //!    of it or nothing. There is no `BEGIN` over HTTP.
-//! 2. A token that only reads runs statements that only read: each is prepared, and looked at, before it runs, and the
-//!    connection refuses to write besides.
+//! 2. A token that only reads, or a request that says `"read_only": true`, runs statements that only read: each is
+//!    prepared, and looked at, before it runs, and the connection refuses to write besides.
 //! 3. Statements are strangers': `sql::Connection::confine`. So many run at a time, each on a thread and a connection
 //!    of its own, for so long; a client that goes away ends its own.
 //! 4. What they answer passes through a [`pipe`] piece by piece (`results`). Until the first piece is full, the status
@@ -30,7 +30,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use pando::TransactionOptions;
 use parameters::Parameters;
 use results::{Format, Results};
-use script::Script;
+use script::{May, Script};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -44,6 +44,9 @@ struct Asks {
     #[serde(default)]
     params: Value,
     timeout_ms: Option<u64>,
+    /// Whether the statements only read, whatever the token may.
+    #[serde(default)]
+    read_only: bool,
 }
 
 /// POST.
@@ -67,7 +70,11 @@ async fn answer(app: Arc<App>, uri: &Uri, headers: &HeaderMap, asks: Asks) -> An
     }
     let name = place::database(uri.path()).unwrap_or_default();
     let format = format_of(uri)?;
-    let may_write = app.keeper.admit(headers, Need::In(name, Scope::Write)).is_ok();
+    let may = match app.keeper.admit(headers, Need::In(name, Scope::Write)) {
+        Ok(_) if asks.read_only => May::ReadAsAsked,
+        Ok(_) => May::Write,
+        Err(_) => May::Read,
+    };
     let durability = durability(&app, uri)?;
     let time = time_of(&app, asks.timeout_ms)?;
     let parameters = Parameters::read(asks.params)?;
@@ -76,7 +83,7 @@ async fn answer(app: Arc<App>, uri: &Uri, headers: &HeaderMap, asks: Asks) -> An
     let (writer, reader) = pipe(Instant::now() + time);
     let work = move || {
         let options = TransactionOptions { durability, ..open.db.transaction_options() };
-        let script = Script { text: asks.sql, parameters, may_write, options, time };
+        let script = Script { text: asks.sql, parameters, may, options, time };
         let watch = writer.watch();
         let mut results = Results::new(format, writer);
         let done = script.run(&open.sql, watch, &mut results);

@@ -17,11 +17,22 @@ pub struct Script {
     /// Their parameters.
     pub parameters: Parameters,
     /// Whether they may write.
-    pub may_write: bool,
+    pub may: May,
     /// Isolation and durability.
     pub options: TransactionOptions,
     /// How long they may take, for words: it is the watch that counts.
     pub time: Duration,
+}
+
+/// What statements may do to the database, and who says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum May {
+    /// Everything: the token writes.
+    Write,
+    /// Read: the token does not write.
+    Read,
+    /// Read: the request said so.
+    ReadAsAsked,
 }
 
 /// SQLite's code for that its memory is used up.
@@ -41,7 +52,7 @@ impl Script {
         let stop = watch.clone();
         let confined = connection.confine(Confines::default(), move || stop.is_over());
         confined.map_err(|error| self.problem(error))?;
-        connection.set_read_only(!self.may_write);
+        connection.set_read_only(self.may != May::Write);
         connection.set_transaction_options(self.options);
         if is_several {
             connection.execute("BEGIN", &[]).map_err(|error| self.problem(error))?;
@@ -69,8 +80,8 @@ impl Script {
 
     fn one(&mut self, connection: &Connection, text: &str, results: &mut Results) -> Answer<()> {
         let mut statement = connection.prepare(text).map_err(|error| self.problem(error))?;
-        if !self.may_write && !statement.is_read_only() {
-            return Err(forbidden());
+        if self.may != May::Write && !statement.is_read_only() {
+            return Err(self.forbidden());
         }
         let values = self.parameters.of(&statement)?;
         if connection.is_autocommit() {
@@ -96,6 +107,14 @@ impl Script {
         Ok(())
     }
 
+    fn forbidden(&self) -> Problem {
+        let detail = match self.may {
+            May::ReadAsAsked => "the statement writes, and the request says `read_only`",
+            _ => "the statement writes, and the token only reads",
+        };
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
     /// What an error of SQL means to the client.
     fn problem(&self, error: sql::Error) -> Problem {
         let with = |status, kind, detail| Problem::new(status, kind, detail);
@@ -110,10 +129,10 @@ impl Script {
             }
             _ if error.code() & 0xff == NO_MEMORY => {
                 let detail = "the statements of all clients together take more memory than --sql-memory; \
-                              sort or group fewer rows, or let an index do it; nothing was changed";
+                              sort, group or change fewer rows, or let an index do it; nothing was changed";
                 with(StatusCode::INSUFFICIENT_STORAGE, "full", detail.to_owned())
             }
-            ErrorKind::ReadOnly => forbidden(),
+            ErrorKind::ReadOnly => self.forbidden(),
             ErrorKind::Exists => with(StatusCode::CONFLICT, "constraint", error.to_string()),
             ErrorKind::Invalid => with(StatusCode::BAD_REQUEST, "sql", error.to_string()),
             _ => pando::Error::from(error).into(),
@@ -127,11 +146,6 @@ fn owned(value: ValueRef<'_>) -> Value {
         ValueRef::Text(text) if std::str::from_utf8(text).is_err() => Value::Blob(text.to_vec()),
         value => sql::to_owned(value),
     }
-}
-
-fn forbidden() -> Problem {
-    let detail = "the statement writes, and the token only reads";
-    Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
 }
 
 /// The statements of a text, at least one.

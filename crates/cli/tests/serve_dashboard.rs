@@ -1,0 +1,105 @@
+//! The dashboard's box for SQL, driven in a browser as a person would: typed into, run by Ctrl+Enter, cancelled.
+#![cfg(feature = "sql")]
+
+#[path = "support/browser.rs"]
+mod browser;
+#[path = "support/http.rs"]
+mod http;
+
+use browser::Browser;
+use http::Server;
+use serde_json::json;
+
+const ENTER: u32 = 13;
+const ESCAPE: u32 = 27;
+
+/// Puts a statement into the box.
+fn write(browser: &mut Browser, sql: &str) {
+    browser.value("document.getElementById('query').value = ''");
+    browser.value("document.getElementById('query').focus()");
+    browser.type_text(sql);
+}
+
+/// Runs a statement by its key and waits for the end.
+fn run(browser: &mut Browser, sql: &str) -> String {
+    write(browser, sql);
+    browser.value("document.getElementById('answer').textContent = ''");
+    browser.press("Enter", ENTER, true);
+    browser.wait_for("!running && document.getElementById('answer').textContent");
+    browser.value("document.getElementById('answer').textContent").as_str().unwrap().to_owned()
+}
+
+/// The cells of the first rows, and their classes.
+fn cells(browser: &mut Browser) -> serde_json::Value {
+    browser.value(
+        "[...document.querySelectorAll('#results tbody tr')].slice(0, 5)
+           .map(row => [...row.cells].map(cell => [cell.textContent, cell.className]))",
+    )
+}
+
+#[test]
+fn statements_are_run_from_the_dashboard() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let fill = "CREATE TABLE \"fruit salad\"(id INTEGER PRIMARY KEY, name TEXT, price REAL, raw BLOB);
+                INSERT INTO \"fruit salad\" VALUES
+                    (1, '<b>apple</b>', 1.0, x'00ff'), (9007199254740993, NULL, -2.5e300, NULL)";
+    let asks = json!({ "sql": fill }).to_string();
+    assert_eq!(server.ask("POST", "/v1/databases/default/sql", asks.as_bytes()).status, 200);
+    let Some(mut browser) = Browser::open(dir.path(), &format!("http://{}/", server.address)) else {
+        eprintln!("skipped: there is no chromium to show the page");
+        return;
+    };
+    browser.wait_for("document.body && document.body.dataset.ready");
+    // A click on a table's name writes the statement; what a database holds is text, with type and all digits.
+    browser.value("document.querySelector('#tables-of-sql button').click()");
+    let written = browser.value("document.getElementById('query').value");
+    assert_eq!(written, "SELECT * FROM \"fruit salad\"");
+    assert!(run(&mut browser, written.as_str().unwrap()).starts_with("2 rows in "));
+    assert_eq!(
+        cells(&mut browser),
+        json!([
+            [["1", "number"], ["<b>apple</b>", ""], ["1.0", "number"], ["x'00ff'", "blob"]],
+            [["9007199254740993", "number"], ["NULL", "null"], ["-2.5e300", "number"], ["NULL", "null"]],
+        ])
+    );
+    let heads = browser.value("[...document.querySelectorAll('#results th')].map(head => head.textContent)");
+    assert_eq!(heads, json!(["idINTEGER", "nameTEXT", "priceREAL", "rawBLOB"]));
+    // Statements that write, and wrong ones, say why; an empty answer says so.
+    assert!(run(&mut browser, "DELETE FROM \"fruit salad\"").contains("read_only"));
+    assert!(run(&mut browser, "SELEC 1").contains("syntax error"));
+    assert!(browser.value("document.getElementById('answer').className").as_str().unwrap().contains("bad"));
+    assert!(run(&mut browser, "SELECT 1 AS n WHERE 0; SELECT 2 AS m").starts_with("1 row in "));
+    assert_eq!(browser.value("document.querySelectorAll('#results table').length"), 2);
+    assert_eq!(browser.value("document.querySelector('#results caption').textContent"), "no rows");
+    // As many rows as are wanted, of an answer without an end; the server stops.
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
+    let told = run(&mut browser, &format!("{endless} SELECT i FROM n"));
+    assert!(told.starts_with("the first 1,000 rows, in") && told.contains("there are more"), "{told}");
+    assert_eq!(browser.value("document.querySelectorAll('#results tbody tr').length"), 1000);
+    // Cancelled: by Escape, and by the button.
+    for by_key in [true, false] {
+        write(&mut browser, &format!("{endless} SELECT count(*) FROM n"));
+        browser.press("Enter", ENTER, true);
+        browser.wait_for("running && !document.getElementById('cancel').hidden");
+        match by_key {
+            true => browser.press("Escape", ESCAPE, false),
+            false => drop(browser.value("document.getElementById('cancel').click()")),
+        }
+        browser.wait_for("!running");
+        let told = browser.value("document.getElementById('answer').textContent");
+        assert!(told.as_str().unwrap().starts_with("cancelled after"), "{told}");
+    }
+    // A row that broke off, and why; and an answer that says no more.
+    let mut told_of = |lines: &str| {
+        browser.value(&format!("readRows(new Response(`{lines}`), 9).catch(error => error.message)"))
+    };
+    assert_eq!(told_of(r#"{"columns":["a"]}\n["x\n{"error":{"detail":"late"}}\n"#), "late");
+    assert_eq!(told_of(r#"{"columns":["a"]}\n["x"]\n"#), "the answer broke off: these rows are not all");
+    // On a phone nothing is wider than the screen, but for what scrolls by itself.
+    browser.set_width(390);
+    run(&mut browser, "SELECT * FROM \"fruit salad\" AS a, \"fruit salad\" AS b");
+    let widths = browser.value("[document.documentElement.scrollWidth, innerWidth]");
+    assert_eq!(widths[0], widths[1], "the page scrolls sideways");
+    assert_eq!(server.ask("GET", "/readyz", b"").status, 200);
+}
