@@ -141,6 +141,57 @@ fn slow_clients_are_given_up() {
     is_well(&server);
 }
 
+/// Clients ask for more than sockets hold, and take nothing of it: of a range, of a long value, of rows. Each keeps its
+/// place for as long as it may, in the memory of some pieces, and then others have it.
+#[test]
+fn readers_that_never_read_are_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let bounds = [
+        "--head-timeout",
+        "1",
+        "--max-streams",
+        "1",
+        "--max-sql",
+        "1",
+        "--sql-timeout",
+        "1",
+        "--memory",
+        "32M",
+    ];
+    let server = started(dir.path(), &bounds);
+    for n in 0..48 {
+        assert_eq!(server.ask("PUT", &format!("/v0/entity?id=r{n:02}"), &[7; 1 << 20]).status, 201);
+    }
+    assert_eq!(server.ask("PUT", "/v0/entity?id=long", &[7; 48 << 20]).status, 201);
+    let endless =
+        r#"{"sql": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"}"#;
+    let sql = ("POST", "/v1/databases/default/sql", endless);
+    let asked = [("GET", "/v0/entities?start=r", ""), ("GET", "/v0/entity?id=long", ""), sql];
+    let before = server.resident_bytes();
+    for (method, target, body) in &asked[..if cfg!(feature = "sql") { 3 } else { 2 }] {
+        let mut stalled = server.connect();
+        let length = body.len();
+        let head = format!("{method} {target} HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n{body}");
+        stalled.send(head.as_bytes()).unwrap();
+        assert_eq!(stalled.reply_head().unwrap().status, 200, "{target}: it has begun");
+        is_well(&server);
+        let begun = Instant::now();
+        let mut others = server.connect();
+        // Theirs would be refused as long as the place is taken; what they take themselves is given back at once.
+        let other = if body.is_empty() { (*target, *body) } else { (*target, r#"{"sql": "SELECT 1"}"#) };
+        let mut was_refused = false;
+        while others.ask(method, other.0, &[], other.1.as_bytes()).status == 503 {
+            was_refused = true;
+            assert!(begun.elapsed() < Duration::from_secs(20), "{target}: it keeps its place for ever");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(was_refused, "{target}: it has no place");
+        let grown = server.resident_bytes().saturating_sub(before);
+        assert!(grown < 64 << 20, "{target}: it grew by {} MiB", grown >> 20);
+        drop(stalled);
+    }
+}
+
 #[test]
 fn bodies_without_an_end_take_no_memory() {
     let dir = tempfile::tempdir().unwrap();
