@@ -5,8 +5,7 @@ use arbitrary::Arbitrary;
 use base::{CheckpointNo, DatabaseId, PagePtr, checksum};
 use libfuzzer_sys::fuzz_target;
 use page::{EditCounters, Kind, LargeRef, Page, PageMut, Value};
-use pando_fuzz::Edit;
-use std::hint::black_box;
+use pando_fuzz::{Edit, look_at_all};
 use std::sync::OnceLock;
 
 const DATABASE: DatabaseId = DatabaseId(3);
@@ -53,20 +52,5 @@ fuzz_target!(|input: Input| {
     let sum = checksum::extent(DATABASE, UNIT, &bytes[8..]);
     bytes[..8].copy_from_slice(&sum.to_le_bytes());
     let Ok(page) = Page::verify(&bytes, PagePtr::new(UNIT, 1, sum), DATABASE) else { return };
-    let mut key = Vec::new();
-    black_box((page.level(), page.birth(), page.prefix(), page.has_large()));
-    assert_eq!(page.used_bytes() + page.free_bytes(), PAGE_BYTES);
-    for at in 0..page.count() {
-        page.copy_key(at, &mut key);
-        match page.kind() {
-            Kind::Leaf => {
-                black_box(page.value(at));
-                assert_eq!(page.search(&key), Ok(at));
-            }
-            Kind::Inner => {
-                black_box(page.child(at));
-                assert_eq!(page.child_for(&key), at);
-            }
-        }
-    }
+    look_at_all(&page);
 });

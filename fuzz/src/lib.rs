@@ -4,8 +4,30 @@
 use arbitrary::Arbitrary;
 use base::{DatabaseId, ErrorKind, checksum};
 use io::{Dir, MemDir};
+use page::{Kind, Page};
 use std::collections::BTreeMap;
+use std::hint::black_box;
 use std::sync::Arc;
+
+/// Every accessor of a page that was found sound: what they say fits together.
+pub fn look_at_all(page: &Page<'_>) {
+    let mut key = Vec::new();
+    black_box((page.level(), page.birth(), page.prefix(), page.has_large()));
+    assert_eq!(page.used_bytes() + page.free_bytes(), page.bytes().len());
+    for at in 0..page.count() {
+        page.copy_key(at, &mut key);
+        match page.kind() {
+            Kind::Leaf => {
+                black_box(page.value(at));
+                assert_eq!(page.search(&key), Ok(at));
+            }
+            Kind::Inner => {
+                black_box(page.child(at));
+                assert_eq!(page.child_for(&key), at);
+            }
+        }
+    }
+}
 
 /// Files by name.
 pub type Files = BTreeMap<String, Vec<u8>>;

@@ -204,6 +204,11 @@ impl Copy {
         for command in commands {
             writeln!(out, "unbroken: {command}")?;
             let output = self.command(command)?;
+            if output.status.code() == Some(TIMED_OUT) {
+                let message =
+                    format!("`{command}` takes more than {LIMIT_SECONDS} s on unbroken code, here and now");
+                return Err(io::Error::other(message));
+            }
             if !output.status.success() {
                 out.write_all(&output.stdout)?;
                 out.write_all(&output.stderr)?;
