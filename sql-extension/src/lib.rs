@@ -46,13 +46,13 @@ pub unsafe extern "C" fn sqlite3_extension_init(
 ) -> c_int {
     // SAFETY: all three are SQLite's, as it hands them to an entry point.
     unsafe {
-        let Some(mut whole) = whole(api) else {
+        let Some((mut whole, version)) = whole(api) else {
             if let Some(print) = (&raw const (*api).mprintf).read() {
                 *message = print(c"Pando's extension needs SQLite 3.40 or newer".as_ptr());
             }
             return ffi::SQLITE_ERROR;
         };
-        sql::loadable::set_api(&raw const whole);
+        sql::loadable::set_api(&raw const whole, version);
         Connection::extension_init2(db, message, &raw mut whole, start)
     }
 }
@@ -61,11 +61,12 @@ pub unsafe extern "C" fn sqlite3_extension_init(
 const OLDEST: c_int = 3_040_000;
 
 /// What the program's SQLite has, as the bindings know it: they are made for a newer one, read all that it has, and
-/// refuse to begin with an older one. What that lacks is null here, and none of it is called.
+/// refuse to begin with an older one. What that lacks is null here, and none of it is called. And the version that it
+/// really has.
 ///
 /// # Safety
 /// `api` is what SQLite hands to an entry point.
-unsafe fn whole(api: *const Routines) -> Option<Routines> {
+unsafe fn whole(api: *const Routines) -> Option<(Routines, c_int)> {
     extern "C" fn built_for() -> c_int {
         ffi::SQLITE_VERSION_NUMBER
     }
@@ -83,7 +84,7 @@ unsafe fn whole(api: *const Routines) -> Option<Routines> {
         let mut whole: Routines = std::mem::zeroed();
         std::ptr::copy_nonoverlapping(api.cast::<u8>(), (&raw mut whole).cast::<u8>(), known_bytes);
         whole.libversion_number = Some(built_for);
-        Some(whole)
+        Some((whole, version))
     }
 }
 

@@ -56,6 +56,14 @@ connection.execute("INSERT INTO mine VALUES(1), (2)")
 names = connection.execute("SELECT name FROM mine JOIN fruit ON fruit.id = mine.fruit ORDER BY 1").fetchall()
 assert names == [("apple",), ("lemon",)], names
 
+# Rows without ids, which SQLite names by their key.
+connection.execute("SELECT pando_sql('CREATE TABLE word(text TEXT, n INTEGER, PRIMARY KEY(n DESC, text))')").fetchall()
+connection.executemany("INSERT INTO word VALUES(?, ?)", [(f"word {n:04}", n) for n in range(1000)])
+assert connection.execute("UPDATE word SET n = n + 1, text = text || 's' WHERE n % 2 = 0").rowcount == 500
+assert connection.execute("SELECT count(*), sum(n) FROM word WHERE text LIKE '%s'").fetchone() == (500, 250000)
+assert connection.execute("DELETE FROM word WHERE n = 1 OR text = 'word 0002s'").rowcount == 3
+assert connection.execute("DELETE FROM word").rowcount == 997
+
 # What SQLite has no answer for with virtual tables.
 connection.execute("SELECT pando_sql('CREATE TABLE town(id INTEGER PRIMARY KEY, name TEXT DEFAULT ''Ulm'')')").fetchall()
 assert connection.execute("SELECT pando_sql('INSERT INTO town DEFAULT VALUES')").fetchone() == (1,)
@@ -71,7 +79,7 @@ refused(connection, "SELECT pando_sql('SELECT pando_schema()')", "within pando_s
 refused(connect(), f"SELECT pando_open('{directory}')", "")
 connection.close()
 again = connect()
-assert again.execute("SELECT pando_open(?, 'read')", [directory]).fetchone() == (2,)
+assert again.execute("SELECT pando_open(?, 'read')", [directory]).fetchone() == (3,)
 assert again.execute("SELECT count(*) FROM fruit").fetchone() == (1003,)
 refused(again, "DELETE FROM fruit", "read-only")
 again.close()

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::lexer::quote;
 use crate::session::{Conflict, Conflicts};
 use crate::table::PandoTable;
-use crate::vtab::{Change, OnConflict, Row};
+use crate::vtab::{self, Change, OnConflict, Row};
 use rows::{Cause, ColumnType, DynamicTable, KeyRange, Value};
 use rusqlite::ffi;
 use rusqlite::types::ValueRef;
@@ -335,7 +335,7 @@ impl PandoTable {
                 conflicts.refused = Some(Failure::new(code, message.clone()));
             }
         });
-        let is_old = rusqlite::version_number() < KNOWS_EXTENDED_CODES;
+        let is_old = vtab::version_number() < KNOWS_EXTENDED_CODES;
         let code = if is_old && on_conflict != OnConflict::Abort { ffi::SQLITE_CONSTRAINT } else { code };
         Failure::new(code, message)
     }

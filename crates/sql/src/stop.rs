@@ -6,6 +6,7 @@
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::vtab;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Answers whether to stop.
@@ -35,7 +36,7 @@ impl Connection {
 
     /// That nobody wants the statement stopped.
     pub(crate) fn go_on(&self) -> Result<()> {
-        let can_tell = rusqlite::version_number() >= TELLS_INTERRUPTS;
+        let can_tell = vtab::version_number() >= TELLS_INTERRUPTS;
         if self.asked.is_over() || can_tell && self.sqlite.is_interrupted() {
             return Err(Error::interrupted());
         }

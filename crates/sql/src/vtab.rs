@@ -450,6 +450,15 @@ unsafe fn has_constraints(db: *mut ffi::sqlite3) -> c_int {
     unsafe { config(db, ffi::SQLITE_VTAB_CONSTRAINT_SUPPORT, 1 as c_int) }
 }
 
+/// The version of the SQLite that runs this: what it can and cannot do.
+pub(crate) fn version_number() -> c_int {
+    #[cfg(feature = "loadable")]
+    if let Some(version) = loadable::VERSION.get() {
+        return *version;
+    }
+    rusqlite::version_number()
+}
+
 /// What an extension is told by the process that loads it.
 #[cfg(feature = "loadable")]
 pub mod loadable {
@@ -463,12 +472,15 @@ pub mod loadable {
     type VtabConfig = unsafe extern "C" fn(*mut ffi::sqlite3, c_int, ...) -> c_int;
 
     pub(super) static VTAB_CONFIG: OnceLock<VtabConfig> = OnceLock::new();
+    pub(super) static VERSION: OnceLock<c_int> = OnceLock::new();
 
-    /// Takes over what [`crate::Sql::attach`] needs beyond what `rusqlite` takes over.
+    /// Takes over what [`crate::Sql::attach`] needs beyond what `rusqlite` takes over; and the version of the SQLite
+    /// that loads the extension, which `api` may say to be newer than it is.
     ///
     /// # Safety
     /// `api` is what SQLite hands to an extension's entry point.
-    pub unsafe fn set_api(api: *const ffi::sqlite3_api_routines) {
+    pub unsafe fn set_api(api: *const ffi::sqlite3_api_routines, version: c_int) {
+        VERSION.get_or_init(|| version);
         // SAFETY: as the caller promises.
         if let Some(config) = unsafe { api.as_ref() }.and_then(|api| api.vtab_config) {
             VTAB_CONFIG.get_or_init(|| config);
