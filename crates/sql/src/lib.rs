@@ -11,7 +11,7 @@
 //!
 //! Reading order: `connection.rs`; `session.rs` and `marker.rs` (transactions), `table.rs`, `plan.rs`, `bounds.rs`,
 //! `cursor.rs`, `change.rs` (one table);
-//! `catalog.rs`, `tables.rs` (which tables there are); `ddl.rs`, `dml.rs` over `lexer.rs` (what SQLite does not do for
+//! `catalog.rs`, `tables.rs` (which tables there are); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for
 //! virtual tables); `affinity.rs`; `stop.rs`; `confine.rs` (statements of strangers); `vtab.rs`, the one file with
 //! `unsafe`.
 #![deny(missing_docs, unsafe_code)]

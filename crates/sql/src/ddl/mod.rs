@@ -1,0 +1,315 @@
+//! `CREATE`, `ALTER` and `DROP` of tables and indexes.
+//!
+//! SQLite reads the statement, in a database in memory that holds nothing but the tables it is about ([`Scratch`]);
+//! what it made of it is read back by pragmas, and becomes a change of the typed table. The change is part of the
+//! connection's transaction, as in SQLite.
+
+mod scratch;
+
+pub(crate) use scratch::Scratch;
+
+use crate::catalog::{AUTO_INDEX, Catalog, SqlTable, TableNote};
+use crate::connection::Connection;
+use crate::error::{Error, Result};
+use crate::lexer::{self, quote};
+use crate::session::MARKER;
+use pando::Transaction;
+use rows::{Column, DynamicTable, IndexDefinition};
+
+/// A statement that changes schemas, of the main database.
+#[derive(Debug)]
+pub(crate) struct Ddl {
+    sql: String,
+    action: Action,
+    /// `IF EXISTS`, `IF NOT EXISTS`.
+    is_lenient: bool,
+    name: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Action {
+    CreateTable,
+    /// `CREATE TABLE ... AS`, with the query.
+    CreateTableAs(String),
+    /// With the table's name.
+    CreateIndex(String),
+    AlterTable,
+    DropTable,
+    DropIndex,
+}
+
+impl Ddl {
+    /// The statement, if it is one. Those about temporary tables are SQLite's.
+    pub fn parse(sql: &str) -> Result<Option<Self>> {
+        let mut tokens = lexer::tokens(sql).peekable();
+        let mut take = |keyword: &str| tokens.next_if(|token| token.is(keyword)).is_some();
+        let verb = match () {
+            () if take("CREATE") => "CREATE",
+            () if take("ALTER") => "ALTER",
+            () if take("DROP") => "DROP",
+            () => return Ok(None),
+        };
+        if take("TEMP") || take("TEMPORARY") {
+            return Ok(None);
+        }
+        let _unique = take("UNIQUE");
+        let is_table = take("TABLE");
+        if !is_table && !take("INDEX") {
+            let kind = ["VIEW", "TRIGGER", "VIRTUAL"].into_iter().find(|kind| take(kind));
+            let Some(kind) = kind.filter(|_| verb == "CREATE") else { return Ok(None) };
+            let kind = kind.to_lowercase();
+            return Err(match kind.as_str() {
+                "virtual" => {
+                    Error::refused("not authorized: there are no virtual tables of SQLite's own here")
+                }
+                kind => Error::new(format!(
+                    "{kind}s are not stored in the database; CREATE TEMP {} lasts as long as the connection",
+                    kind.to_uppercase()
+                )),
+            });
+        }
+        let is_lenient = take("IF");
+        if is_lenient {
+            take("NOT");
+            take("EXISTS");
+        }
+        let mut name = || tokens.next().and_then(|token| token.name());
+        let Some(mut found) = name() else { return Ok(None) };
+        if tokens.next_if(|token| token.is_mark('.')).is_some() {
+            if !found.eq_ignore_ascii_case("main") {
+                return Ok(None);
+            }
+            let Some(behind) = tokens.next().and_then(|token| token.name()) else { return Ok(None) };
+            found = behind;
+        }
+        let action = match (verb, is_table) {
+            ("CREATE", true) => match tokens.next_if(|token| token.is("AS")) {
+                Some(token) => Action::CreateTableAs(sql[token.end()..].to_owned()),
+                None => Action::CreateTable,
+            },
+            ("CREATE", false) => {
+                let on = tokens.next().filter(|token| token.is("ON"));
+                let Some(table) = on.and_then(|_| tokens.next()).and_then(|token| token.name()) else {
+                    return Ok(None);
+                };
+                Action::CreateIndex(table)
+            }
+            ("ALTER", true) => Action::AlterTable,
+            ("DROP", true) => Action::DropTable,
+            ("DROP", false) => Action::DropIndex,
+            _ => return Ok(None),
+        };
+        Ok(Some(Ddl { sql: sql.to_owned(), action, is_lenient, name: found }))
+    }
+}
+
+/// Runs a statement: all of it or nothing. `CREATE INDEX` outside of a transaction is many of them, beside writers.
+pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
+    connection.session().check_writable()?;
+    if let Action::CreateIndex(table) = &ddl.action
+        && connection.is_autocommit()
+    {
+        connection.begin_uninterrupted()?;
+        connection.reload()?;
+        if build_beside_writers(connection, ddl, table)? {
+            return connection.reload();
+        }
+    }
+    connection.atomically(|| {
+        connection.session().enter(connection.host)?;
+        connection.session().changes_schemas();
+        // Whatever was undone before, all is read anew here.
+        connection.session().take_undone();
+        connection.tables.reload(connection.host)?;
+        let catalog = connection.tables.known();
+        if let Action::CreateTableAs(query) = &ddl.action {
+            return create_as(connection, ddl, &catalog, query);
+        }
+        if !apply(connection, ddl, &catalog)? {
+            // A temporary table's, or nobody's.
+            connection.sqlite.execute_batch(&ddl.sql)?;
+        }
+        Ok(())
+    })?;
+    connection.reload()
+}
+
+/// Changes typed tables. Answers whether the statement is about one.
+fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> {
+    let write = |work: &mut dyn FnMut(&mut Transaction) -> Result<()>| {
+        connection.session().write(|tx| Ok(work(tx)))?
+    };
+    match &ddl.action {
+        Action::CreateTable => {
+            if !is_free(ddl, catalog)? {
+                return Ok(true);
+            }
+            let scratch = Scratch::new()?;
+            scratch.run(&ddl.sql)?;
+            let read = scratch.read_table(&ddl.name)?;
+            read.refuse_foreign_keys(0)?;
+            let definition = read.into_definition()?;
+            write(&mut |tx| Ok(DynamicTable::create(tx, &definition).map(drop)?))?;
+        }
+        Action::CreateTableAs(_) => unreachable!("it is run in steps"),
+        Action::CreateIndex(table) => {
+            let Some(table) = catalog.find(table) else { return Ok(false) };
+            if catalog.find_index(&ddl.name).is_some() {
+                return if ddl.is_lenient { Ok(true) } else { Err(index_exists(ddl)) };
+            }
+            let added = index_definition(ddl, table)?;
+            write(&mut |tx| {
+                let go_on = || connection.go_on().map_err(pando::Error::from);
+                Ok(table.rows.clone().create_index_while(tx, added.clone(), go_on).map(drop)?)
+            })?;
+        }
+        Action::AlterTable => {
+            let Some(table) = catalog.find(&ddl.name) else { return Ok(false) };
+            let changes = alter(ddl, table, catalog)?;
+            write(&mut |tx| {
+                changes.iter().try_fold(table.rows.clone(), |rows, change| change.apply(rows, tx)).map(drop)
+            })?;
+        }
+        Action::DropTable => {
+            let Some(table) = catalog.find(&ddl.name) else { return Ok(false) };
+            write(&mut |tx| Ok(table.rows.clone().drop(tx)?))?;
+        }
+        Action::DropIndex => {
+            let Some((table, index)) = catalog.find_index(&ddl.name) else { return Ok(false) };
+            if index.starts_with(AUTO_INDEX) {
+                return Err(Error::new("an index that is part of a UNIQUE constraint cannot be dropped"));
+            }
+            write(&mut |tx| Ok(table.rows.clone().drop_index(tx, index).map(drop)?))?;
+        }
+    }
+    Ok(true)
+}
+
+fn index_exists(ddl: &Ddl) -> Error {
+    Error::new(format!("index {} already exists", ddl.name))
+}
+
+/// The index that a `CREATE INDEX` is about.
+fn index_definition(ddl: &Ddl, table: &SqlTable) -> Result<IndexDefinition> {
+    let scratch = Scratch::with(table)?;
+    scratch.run(&ddl.sql)?;
+    let read = scratch.read_table(table.name())?;
+    read.refuse_left_out()?;
+    let added = read.indexes.iter().find(|index| index.name.eq_ignore_ascii_case(&ddl.name));
+    Ok(read.index(added.expect("SQLite has just made it")))
+}
+
+/// Builds an index beside writers. One of that name that a process died over is finished. Answers whether the statement
+/// is about a typed table. Stopped, it leaves nothing of what it began.
+fn build_beside_writers(connection: &Connection, ddl: &Ddl, table: &str) -> Result<bool> {
+    let catalog = connection.tables.known();
+    let Some(table) = catalog.find(table) else { return Ok(false) };
+    let db = &connection.tables.engine.db;
+    let go_on = |_| connection.go_on().map_err(pando::Error::from);
+    if let Some((owner, name)) = catalog.find_index(&ddl.name) {
+        let is_unfinished = owner.rows.schema().index(name).is_some_and(rows::Index::is_building);
+        if is_unfinished && owner.name() == table.name() {
+            rows::finish_index(db, table.name(), name, go_on)?;
+            return Ok(true);
+        }
+        return if ddl.is_lenient { Ok(true) } else { Err(index_exists(ddl)) };
+    }
+    rows::build_index(db, table.name(), index_definition(ddl, table)?, go_on)?;
+    Ok(true)
+}
+
+/// Whether there is no table of the name yet.
+fn is_free(ddl: &Ddl, catalog: &Catalog) -> Result<bool> {
+    if ddl.name.eq_ignore_ascii_case(MARKER) {
+        return Err(Error::new(format!("object name reserved for internal use: {}", ddl.name)));
+    }
+    match catalog.find(&ddl.name) {
+        None => Ok(true),
+        Some(_) if ddl.is_lenient => Ok(false),
+        Some(table) => Err(Error::new(format!("table {} already exists", table.name()))),
+    }
+}
+
+/// `CREATE TABLE ... AS`: SQLite says what the columns are; then the table is made, and filled.
+fn create_as(connection: &Connection, ddl: &Ddl, catalog: &Catalog, query: &str) -> Result<()> {
+    const SHAPE: &str = "pando_shape";
+    if !is_free(ddl, catalog)? {
+        return Ok(());
+    }
+    connection
+        .sqlite
+        .execute_batch(&format!("CREATE TEMP TABLE {SHAPE} AS SELECT * FROM ({query}) LIMIT 0"))?;
+    let columns = {
+        let mut info = connection.sqlite.prepare("SELECT name, type FROM pragma_table_info(?, 'temp')")?;
+        let columns = info.query_map([SHAPE], |row| {
+            Ok(format!("{} {}", quote(&row.get::<_, String>(0)?), row.get::<_, String>(1)?))
+        })?;
+        columns.collect::<rusqlite::Result<Vec<_>>>()?
+    };
+    connection.sqlite.execute_batch(&format!("DROP TABLE temp.{SHAPE}"))?;
+    let name = quote(&ddl.name);
+    let sql = format!("CREATE TABLE {name} ({})", columns.join(", "));
+    let create = Ddl { sql, action: Action::CreateTable, is_lenient: false, name: ddl.name.clone() };
+    apply(connection, &create, catalog)?;
+    connection.tables.reload(connection.host)?;
+    connection.prepare_sqlite(&format!("INSERT INTO {name} {query}"))?.raw_execute()?;
+    Ok(())
+}
+
+/// One change of a typed table.
+enum Alteration {
+    Rename(String),
+    RenameColumn(String, String),
+    AddColumn(Column),
+    DropColumn(String),
+    Note(String),
+}
+
+impl Alteration {
+    fn apply(&self, rows: DynamicTable, tx: &mut Transaction) -> Result<DynamicTable> {
+        Ok(match self {
+            Alteration::Rename(name) => rows.rename(tx, name)?,
+            Alteration::RenameColumn(old, new) => rows.rename_column(tx, old, new)?,
+            Alteration::AddColumn(column) => rows.add_column(tx, column.clone())?,
+            Alteration::DropColumn(name) => rows.drop_column(tx, name)?,
+            Alteration::Note(note) => rows.set_note(tx, note)?,
+        })
+    }
+}
+
+/// What an `ALTER TABLE` comes to: how the table is different once SQLite has run it.
+fn alter(ddl: &Ddl, table: &SqlTable, catalog: &Catalog) -> Result<Vec<Alteration>> {
+    let scratch = Scratch::with(table)?;
+    scratch.run(&ddl.sql)?;
+    let name: String =
+        scratch.0.query_row("SELECT name FROM sqlite_schema WHERE type = 'table'", [], |row| row.get(0))?;
+    let mut read = scratch.read_table(&name)?;
+    read.refuse_foreign_keys(table.note.foreign_keys.len())?;
+    read.refuse_too_wide()?;
+    let mut changes = Vec::new();
+    if name != table.name() {
+        if catalog.find(&name).is_some_and(|other| other.name() != table.name()) {
+            return Err(Error::new(format!(
+                "there is already another table or index with this name: {name}"
+            )));
+        }
+        changes.push(Alteration::Rename(name));
+    }
+    let before: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    let after: Vec<_> = read.columns.iter().map(|column| column.name().to_owned()).collect();
+    if after.len() > before.len() {
+        changes.push(Alteration::AddColumn(read.columns.swap_remove(before.len())));
+    } else if let Some(at) = (0..before.len()).find(|&at| after.get(at).is_none_or(|name| name != before[at]))
+    {
+        changes.push(match after.len() < before.len() {
+            true => Alteration::DropColumn(before[at].to_owned()),
+            false => Alteration::RenameColumn(before[at].to_owned(), after[at].clone()),
+        });
+    }
+    let note = TableNote { row_id: table.note.row_id, ..read.note };
+    let note = serde_json::to_string(&note).expect("a note is plain data");
+    if note != table.rows.schema().note() {
+        changes.push(Alteration::Note(note));
+    }
+    Ok(changes)
+}

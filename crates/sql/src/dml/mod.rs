@@ -1,0 +1,266 @@
+//! What SQLite does not do for virtual tables, in steps of statements that it does:
+//!
+//! | of a statement | is done so |
+//! |---|---|
+//! | columns left out of `INSERT` | they are named in it, with their defaults behind the values |
+//! | `RETURNING` of `INSERT`, `UPDATE` | the rows that were written are read back by their keys |
+//! | `RETURNING` of `DELETE` | the rows are read, then deleted |
+//! | `ON CONFLICT` | each row is inserted; where another is in its way, that is updated by its key |
+//!
+//! Steps are one statement to everybody else: [`crate::Connection`] runs them in a savepoint or a transaction.
+//! A statement of which nothing here is needed goes to SQLite as it is.
+
+mod numbers;
+mod steps;
+
+pub(crate) use steps::Steps;
+
+use crate::catalog::{Catalog, SqlTable};
+use crate::error::Result;
+use crate::lexer::{self, Token, quote};
+use std::ops::Range;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// A statement that changes rows, in its parts. Ranges are of its text.
+#[derive(Debug)]
+pub(crate) struct Dml<'s> {
+    sql: &'s str,
+    tokens: Vec<Token<'s>>,
+    verb: Verb,
+    /// `WITH ...`, if there is one.
+    with: Range<usize>,
+    /// From the verb through the table's name and alias.
+    head: Range<usize>,
+    pub table: String,
+    alias: Option<String>,
+    columns: Option<Vec<String>>,
+    /// Behind the head and the columns, up to `ON CONFLICT` and `RETURNING`.
+    body: Range<usize>,
+    conflicts: Vec<OnConflict>,
+    returning: Option<Range<usize>>,
+}
+
+/// An `ON CONFLICT` clause.
+#[derive(Clone, Debug)]
+struct OnConflict {
+    target: Option<Vec<String>>,
+    /// What is behind `SET`, and behind `WHERE`; `None`: `DO NOTHING`.
+    update: Option<(Range<usize>, Option<Range<usize>>)>,
+}
+
+/// How a statement is run.
+pub(crate) enum Planned {
+    /// As it is.
+    Plain,
+    /// As another one, with the same parameters.
+    Text(String),
+    Steps(Steps),
+}
+
+impl<'s> Dml<'s> {
+    /// The statement, if it is one that changes rows, of the main database.
+    pub fn parse(sql: &'s str) -> Option<Self> {
+        let tokens: Vec<_> = lexer::tokens(sql).collect();
+        let first = tokens.first()?;
+        let verb_of = |token: &Token<'_>| match () {
+            () if token.is("INSERT") || token.is("REPLACE") => Some(Verb::Insert),
+            () if token.is("UPDATE") => Some(Verb::Update),
+            () if token.is("DELETE") => Some(Verb::Delete),
+            () => None,
+        };
+        let at = match first.is("WITH") {
+            true => position_at_top(&tokens, 1, |token| verb_of(token).is_some() || token.is("SELECT"))?,
+            false => 0,
+        };
+        let verb = verb_of(&tokens[at])?;
+        let mut reader = Reader { tokens: &tokens, at: at + 1 };
+        match verb {
+            Verb::Insert => reader.skip_through("INTO")?,
+            Verb::Delete => reader.skip_through("FROM")?,
+            Verb::Update => {
+                if reader.take("OR") {
+                    reader.at += 1;
+                }
+            }
+        }
+        let mut table = reader.name()?;
+        if reader.take_mark('.') {
+            if !table.eq_ignore_ascii_case("main") {
+                return None;
+            }
+            table = reader.name()?;
+        }
+        let alias = if reader.take("AS") { Some(reader.name()?) } else { None };
+        let head = tokens[at].start..reader.end();
+        let columns =
+            if verb == Verb::Insert && reader.take_mark('(') { Some(reader.names()?) } else { None };
+        let start = reader.at;
+        let is_clause = |index: usize| {
+            tokens[index].is("RETURNING")
+                || tokens[index].is("ON") && tokens.get(index + 1).is_some_and(|token| token.is("CONFLICT"))
+        };
+        let clause =
+            |from: usize| top_level(&tokens, from).find(|&index| is_clause(index)).unwrap_or(tokens.len());
+        let offset = |index: usize| tokens.get(index).map_or(sql.len(), |token| token.start);
+        let mut end = clause(start);
+        let body = offset(start)..offset(end);
+        let mut conflicts = Vec::new();
+        while tokens.get(end).is_some_and(|token| token.is("ON")) {
+            let next = clause(end + 1);
+            conflicts.push(OnConflict::parse(&tokens, end + 2, next, &offset)?);
+            end = next;
+        }
+        let returning = (end < tokens.len()).then(|| offset(end + 1)..sql.len());
+        let with = 0..tokens[at].start;
+        Some(Dml { sql, verb, with, head, table, alias, columns, body, conflicts, returning, tokens })
+    }
+
+    fn text(&self, range: Range<usize>) -> &'s str {
+        self.sql[range].trim()
+    }
+
+    fn is_default_values(&self) -> bool {
+        self.body_token().is_some_and(|token| token.is("DEFAULT"))
+    }
+
+    fn body_token(&self) -> Option<&Token<'s>> {
+        self.tokens.iter().find(|token| token.start >= self.body.start)
+    }
+}
+
+/// Tokens from `from` on that are in no parentheses.
+fn top_level<'t>(tokens: &'t [Token<'_>], from: usize) -> impl Iterator<Item = usize> + 't {
+    let mut depth = 0i32;
+    tokens.iter().enumerate().skip(from).filter_map(move |(index, token)| {
+        depth -= i32::from(token.is_mark(')'));
+        let is_top = depth == 0;
+        depth += i32::from(token.is_mark('('));
+        is_top.then_some(index)
+    })
+}
+
+fn position_at_top(tokens: &[Token<'_>], from: usize, wanted: impl Fn(&Token<'_>) -> bool) -> Option<usize> {
+    top_level(tokens, from).find(|&index| wanted(&tokens[index]))
+}
+
+struct Reader<'t, 's> {
+    tokens: &'t [Token<'s>],
+    at: usize,
+}
+
+impl Reader<'_, '_> {
+    fn take(&mut self, keyword: &str) -> bool {
+        let found = self.tokens.get(self.at).is_some_and(|token| token.is(keyword));
+        self.at += usize::from(found);
+        found
+    }
+
+    fn take_mark(&mut self, mark: char) -> bool {
+        let found = self.tokens.get(self.at).is_some_and(|token| token.is_mark(mark));
+        self.at += usize::from(found);
+        found
+    }
+
+    fn skip_through(&mut self, keyword: &str) -> Option<()> {
+        // `INSERT OR REPLACE INTO`: two words between at most.
+        let found =
+            (self.at..self.at + 3).find(|&at| self.tokens.get(at).is_some_and(|token| token.is(keyword)))?;
+        self.at = found + 1;
+        Some(())
+    }
+
+    fn name(&mut self) -> Option<String> {
+        self.at += 1;
+        self.tokens.get(self.at - 1)?.name()
+    }
+
+    /// The first names between commas, up to the closing parenthesis, which is passed.
+    fn names(&mut self) -> Option<Vec<String>> {
+        let mut names = vec![self.name()?];
+        loop {
+            let token = self.tokens.get(self.at)?;
+            self.at += 1;
+            if token.is_mark(')') {
+                return Some(names);
+            }
+            if token.is_mark(',') {
+                names.push(self.name()?);
+            }
+        }
+    }
+
+    /// The end of the last token taken.
+    fn end(&self) -> usize {
+        self.tokens[self.at - 1].end()
+    }
+}
+
+impl OnConflict {
+    fn parse(tokens: &[Token<'_>], from: usize, to: usize, offset: &impl Fn(usize) -> usize) -> Option<Self> {
+        let mut reader = Reader { tokens, at: from };
+        let target = if reader.take_mark('(') { Some(reader.names()?) } else { None };
+        let action = position_at_top(tokens, reader.at, |token| token.is("DO"))?;
+        if tokens.get(action + 1)?.is("NOTHING") {
+            return Some(OnConflict { target, update: None });
+        }
+        let set = position_at_top(tokens, action, |token| token.is("SET"))?;
+        let condition = position_at_top(tokens, set, |token| token.is("WHERE")).filter(|&at| at < to);
+        let assignments = offset(set + 1)..offset(condition.unwrap_or(to));
+        let condition = condition.map(|at| offset(at + 1)..offset(to));
+        Some(OnConflict { target, update: Some((assignments, condition)) })
+    }
+}
+
+/// How the statement is to be run.
+pub(crate) fn plan(dml: Dml<'_>, catalog: &Catalog) -> Result<Planned> {
+    let Some(table) = catalog.find(&dml.table) else { return Ok(Planned::Plain) };
+    let defaults = omitted(&dml, table);
+    if dml.returning.is_none() && dml.conflicts.is_empty() {
+        return Ok(if defaults.is_empty() {
+            Planned::Plain
+        } else {
+            Planned::Text(with_defaults(&dml, &defaults))
+        });
+    }
+    Ok(Planned::Steps(Steps::new(&dml, table, &defaults)?))
+}
+
+/// The columns that an `INSERT` leaves out, and that have a default: names and expressions.
+fn omitted(dml: &Dml<'_>, table: &SqlTable) -> Vec<(String, String)> {
+    if dml.verb != Verb::Insert || dml.columns.is_none() && !dml.is_default_values() {
+        return Vec::new();
+    }
+    let named = dml.columns.as_deref().unwrap_or_default();
+    let left_out = table
+        .columns
+        .iter()
+        .filter(|column| !named.iter().any(|name| name.eq_ignore_ascii_case(&column.name)));
+    left_out.filter_map(|column| Some((column.name.clone(), column.default.clone()?))).collect()
+}
+
+/// The same `INSERT` with the columns that it leaves out.
+fn with_defaults(dml: &Dml<'_>, defaults: &[(String, String)]) -> String {
+    let (with, head) = (dml.text(dml.with.clone()), dml.text(dml.head.clone()));
+    let (names, source) = insert_source(dml, defaults);
+    format!("{with} {head} ({}) {source}", names.join(", "))
+}
+
+/// Names and rows of an `INSERT`, defaults with them.
+fn insert_source(dml: &Dml<'_>, defaults: &[(String, String)]) -> (Vec<String>, String) {
+    let named = dml.columns.iter().flatten();
+    let names = named.chain(defaults.iter().map(|(name, _)| name)).map(|name| quote(name)).collect();
+    let expressions: Vec<_> = defaults.iter().map(|(_, expression)| format!("({expression})")).collect();
+    let body = dml.text(dml.body.clone());
+    let source = match (dml.is_default_values(), expressions.is_empty()) {
+        (true, _) => format!("VALUES ({})", expressions.join(", ")),
+        (false, true) => body.to_owned(),
+        (false, false) => format!("SELECT *, {} FROM ({body})", expressions.join(", ")),
+    };
+    (names, source)
+}
