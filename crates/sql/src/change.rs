@@ -55,8 +55,8 @@ fn type_name(value: &Value<'_>) -> &'static str {
 }
 
 impl PandoTable {
-    /// Carries out a change.
-    pub fn change(&self, change: Change<'_>) -> Outcome<i64> {
+    /// Carries out a change. Answers the id of a new row, if rows have ids.
+    pub fn change(&self, change: Change<'_>) -> Outcome<Option<i64>> {
         match change {
             Change::Delete { id } => {
                 let key = self.key_of(id)?;
@@ -64,14 +64,14 @@ impl PandoTable {
                     .session
                     .write(|tx| Ok(self.table.rows.delete_at(tx, &key)))?
                     .map_err(|e| self.told(e))?;
-                Ok(0)
+                Ok(None)
             }
             Change::Insert { id, row, on_conflict } => self.insert(id, &row, on_conflict),
             Change::Update { old, new, row, on_conflict } => self.replace(old, new, &row, on_conflict),
         }
     }
 
-    fn insert(&self, id: ValueRef<'_>, row: &Row<'_>, on_conflict: OnConflict) -> Outcome<i64> {
+    fn insert(&self, id: ValueRef<'_>, row: &Row<'_>, on_conflict: OnConflict) -> Outcome<Option<i64>> {
         let mut values = self.values(row, on_conflict)?;
         if self.table.key_column().is_some_and(|column| row.get(column) != ValueRef::Null) {
             return Err(self.key_is_given());
@@ -104,7 +104,7 @@ impl PandoTable {
             }
         }
         self.note_written(&values)?;
-        Ok(place.map_or(0, |place| integer(&values[place])))
+        Ok(place.map(|place| integer(&values[place])))
     }
 
     /// The key, as one value, is not for statements to say.
@@ -119,7 +119,7 @@ impl PandoTable {
         new: ValueRef<'_>,
         row: &Row<'_>,
         on_conflict: OnConflict,
-    ) -> Outcome<i64> {
+    ) -> Outcome<Option<i64>> {
         let key = self.key_of(old)?;
         let mut values = self.values(row, on_conflict)?;
         match self.table.row_id {
@@ -146,7 +146,7 @@ impl PandoTable {
             }
         }
         self.note_written(&values)?;
-        Ok(0)
+        Ok(None)
     }
 
     /// The row's values by place: of their columns' types, and null where they may be.

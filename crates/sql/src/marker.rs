@@ -36,7 +36,7 @@ impl Table for MarkerTable {
         Nothing
     }
 
-    fn update(&self, _change: Change<'_>) -> Outcome<i64> {
+    fn update(&self, _change: Change<'_>) -> Outcome<Option<i64>> {
         Err(Failure::new(ffi::SQLITE_READONLY, "this table has no rows"))
     }
 

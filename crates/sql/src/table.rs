@@ -112,7 +112,7 @@ impl Table for PandoTable {
         PandoCursor::new(self.clone())
     }
 
-    fn update(&self, change: Change<'_>) -> Outcome<i64> {
+    fn update(&self, change: Change<'_>) -> Outcome<Option<i64>> {
         self.is_current()?;
         self.change(change)
     }

@@ -42,7 +42,7 @@ pub(crate) trait Table: Sized + 'static {
     /// A new cursor, which stands nowhere.
     fn open(&self) -> Self::Cursor;
     /// Carries out a change of one row. An insert answers the new row's id.
-    fn update(&self, change: Change<'_>) -> Outcome<i64>;
+    fn update(&self, change: Change<'_>) -> Outcome<Option<i64>>;
     /// A statement is going to write, or a transaction to read.
     fn begin(&self) -> Outcome;
     /// The transaction is to be committed: the last moment to refuse.
@@ -113,6 +113,11 @@ impl Host {
         // SAFETY: as above; SQLite answers a string that is good until the next call, and it is copied.
         let message = unsafe { CStr::from_ptr(ffi::sqlite3_errmsg(self.0)) };
         Err(Failure::new(code, message.to_string_lossy()))
+    }
+
+    fn last_insert_row_id(self) -> i64 {
+        // SAFETY: as above.
+        unsafe { ffi::sqlite3_last_insert_rowid(self.0) }
     }
 
     fn on_conflict(self) -> OnConflict {
@@ -715,8 +720,12 @@ unsafe extern "C" fn update<T: Table>(
             old => Change::Update { old, new: id, row, on_conflict },
         }
     };
+    // Without an id of its own, a row leaves the last one's as it was: SQLite takes whatever is here.
     // SAFETY: SQLite's place for the new row's id; a live table.
-    unsafe { answer(vtab, table::<T>(vtab).update(change).map(|id| *out = id)) }
+    unsafe {
+        let id = table::<T>(vtab).update(change);
+        answer(vtab, id.map(|id| *out = id.unwrap_or_else(|| host.last_insert_row_id())))
+    }
 }
 
 /// # Safety

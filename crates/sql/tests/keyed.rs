@@ -118,3 +118,22 @@ fn a_table_with_too_many_columns_is_refused_when_it_is_made() {
     connection.execute_batch(&format!("CREATE TABLE u(id INTEGER PRIMARY KEY{})", columns(1, 2000))).unwrap();
     connection.execute("INSERT INTO u(c1999) VALUES (1)", &[]).unwrap();
 }
+
+/// As in SQLite: a row without an id is no row that the last id could be of.
+#[test]
+fn the_last_id_is_that_of_a_row_that_has_one() {
+    let connection = open();
+    connection
+        .execute_batch(
+            "CREATE TABLE numbered(id INTEGER PRIMARY KEY); CREATE TABLE keyed(a TEXT PRIMARY KEY)",
+        )
+        .unwrap();
+    connection.execute("INSERT INTO numbered VALUES (7)", &[]).unwrap();
+    connection.execute("INSERT INTO keyed VALUES ('a')", &[]).unwrap();
+    assert_eq!(connection.last_insert_row_id(), 7);
+    connection.execute("UPDATE numbered SET id = 9", &[]).unwrap();
+    connection.execute("DELETE FROM keyed", &[]).unwrap();
+    assert_eq!(connection.last_insert_row_id(), 7);
+    connection.execute("INSERT INTO numbered DEFAULT VALUES", &[]).unwrap();
+    assert_eq!(connection.last_insert_row_id(), 10);
+}
