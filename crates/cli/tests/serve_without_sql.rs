@@ -21,6 +21,8 @@ fn sql_is_501_and_says_what_to_do() {
     assert_eq!(server.ask("GET", "/v1/databases/default/sql", b"").status, 405);
     let document = server.ask("GET", "/openapi.json", b"");
     assert!(document.text().contains("The server was built without SQL"));
+    // The dashboard asks this before it offers a box for statements.
+    assert!(server.ask("GET", "/v1/server", b"").text().contains(r#""sql":false"#));
 }
 
 #[test]

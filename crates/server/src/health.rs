@@ -71,6 +71,7 @@ async fn server(State(app): Shared, method: Method) -> Answer {
         Kind::ALL.iter().map(|kind| (kind.name().to_owned(), requests(&app, *kind))).collect();
     let status = json!({
         "version": env!("CARGO_PKG_VERSION"),
+        "sql": cfg!(feature = "sql"),
         "uptime_ms": app.started.elapsed().as_millis() as u64,
         "connections": app.connections(),
         "transactions": app.transactions.count(),
