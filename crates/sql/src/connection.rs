@@ -4,21 +4,22 @@
 //! * `CREATE`, `ALTER` and `DROP` of tables and indexes: `ddl.rs`;
 //! * columns left out of an `INSERT`, `ON CONFLICT`, `RETURNING`: `dml.rs`.
 
+use crate::answer::to_owned;
 use crate::catalog::{Engine, SqlTable};
 use crate::confine;
-use crate::ddl::{self, Ddl};
+use crate::ddl::Ddl;
 use crate::dml::{self, Dml};
 use crate::error::{Error, Result};
 use crate::lexer;
 use crate::session::{MARKER, Session};
+use crate::statement::{Kind, Statement};
 use crate::stop::{Asked, Stop};
 use crate::tables::Tables;
 use crate::vtab::Host;
 use base::seams::Random;
 use pando::{Database, TransactionOptions};
-use rusqlite::types::{Value, ValueRef};
-use rusqlite::{CachedStatement, OpenFlags, StatementStatus};
-use std::borrow::Cow;
+use rusqlite::types::Value;
+use rusqlite::{CachedStatement, OpenFlags};
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
@@ -212,7 +213,7 @@ impl Connection {
     }
 
     /// An error in the words of this connection.
-    fn told(&self, error: Error) -> Error {
+    pub(crate) fn told(&self, error: Error) -> Error {
         if self.is_confined { confine::told(error) } else { error }
     }
 
@@ -244,8 +245,8 @@ impl Connection {
             }
         }
         let is_savepoint = lexer::tokens(sql).next().is_some_and(|token| token.is("SAVEPOINT"));
-        let kind = Kind::Sqlite(self.prepare_sqlite(sql)?);
-        Ok(Statement { is_savepoint, ..Statement::of(self, kind) })
+        let statement = Statement::of(self, Kind::Sqlite(self.prepare_sqlite(sql)?));
+        Ok(if is_savepoint { statement.into_savepoint() } else { statement })
     }
 
     /// Sees to it that the statement's table is known, if there is one of that name.
@@ -322,7 +323,7 @@ impl Connection {
     }
 
     /// Runs `work`, and again after conflicts, a bounded number of times.
-    fn retrying<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn retrying<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         for attempt in 0..RETRIES {
             match work() {
                 Err(error) if error.is_conflict() => {
@@ -336,154 +337,6 @@ impl Connection {
     }
 }
 
-/// A prepared statement.
-pub struct Statement<'c> {
-    connection: &'c Connection,
-    kind: Kind<'c>,
-    /// Whether it is a `SAVEPOINT`.
-    is_savepoint: bool,
-    /// The names of a query's columns, once it was run, and how often SQLite had prepared it anew by then.
-    columns: Option<(Vec<String>, i32)>,
-}
-
-enum Kind<'c> {
-    Sqlite(CachedStatement<'c>),
-    Ddl(Ddl),
-    Steps(dml::Steps),
-}
-
-impl fmt::Debug for Statement<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Statement")
-    }
-}
-
-/// How often SQLite has prepared a statement anew, since a schema changed.
-fn prepared_anew(statement: &rusqlite::Statement<'_>) -> i32 {
-    statement.get_status(StatementStatus::RePrepare)
-}
-
-fn names(statement: &rusqlite::Statement<'_>) -> Vec<String> {
-    statement.column_names().map(str::to_owned).collect()
-}
-
-impl<'c> Statement<'c> {
-    fn of(connection: &'c Connection, kind: Kind<'c>) -> Self {
-        Statement { connection, kind, is_savepoint: false, columns: None }
-    }
-}
-
-impl Statement<'_> {
-    /// Runs it to its end; answers how many rows it inserted, updated or deleted.
-    pub fn execute(&mut self, parameters: &[Value]) -> Result<u64> {
-        let connection = self.connection;
-        self.execute_kind(parameters).map_err(|error| connection.told(error))
-    }
-
-    fn execute_kind(&mut self, parameters: &[Value]) -> Result<u64> {
-        let connection = self.connection;
-        match &mut self.kind {
-            Kind::Ddl(ddl) => ddl::run(connection, ddl).map(|()| 0),
-            Kind::Steps(steps) => {
-                connection.atomically(|| steps.run(connection, parameters)).map(|done| done.changes)
-            }
-            Kind::Sqlite(statement) => {
-                bind(statement, parameters)?;
-                if statement.column_count() > 0 {
-                    let mut rows = statement.raw_query();
-                    while rows.next()?.is_some() {}
-                    return Ok(0);
-                }
-                let is_retried = connection.is_autocommit();
-                if is_retried && self.is_savepoint {
-                    connection.session().begins_by_savepoint();
-                }
-                let before = connection.sqlite.total_changes();
-                let mut run = || statement.raw_execute().map_err(Error::from);
-                if is_retried {
-                    connection.retrying(run)?
-                } else {
-                    run()?
-                };
-                Ok(connection.sqlite.total_changes() - before)
-            }
-        }
-    }
-
-    /// Runs it row by row.
-    pub fn query(&mut self, parameters: &[Value]) -> Result<Rows<'_>> {
-        let connection = self.connection;
-        let is_query = match &self.kind {
-            Kind::Sqlite(statement) => statement.column_count() > 0,
-            Kind::Steps(steps) => steps.has_rows(),
-            Kind::Ddl(_) => false,
-        };
-        if !is_query {
-            let changes = self.execute(parameters)?;
-            return Ok(Rows {
-                columns: Cow::Borrowed(&[]),
-                source: RowSource::Held(Vec::new().into_iter(), None),
-                changes,
-            });
-        }
-        match &mut self.kind {
-            Kind::Steps(steps) => {
-                let done = connection.atomically(|| steps.run(connection, parameters));
-                let done = done.map_err(|error| connection.told(error))?;
-                let source = RowSource::Held(done.rows.into_iter(), None);
-                Ok(Rows { columns: Cow::Owned(done.columns), source, changes: done.changes })
-            }
-            Kind::Sqlite(statement) => {
-                bind(statement, parameters)?;
-                let count = prepared_anew(statement);
-                if self.columns.as_ref().is_none_or(|(_, known)| *known != count) {
-                    self.columns = Some((names(statement), count));
-                }
-                let columns = self.columns.as_ref().map_or(&[][..], |(names, _)| names);
-                let source = RowSource::Sqlite(statement.raw_query(), Some(count));
-                Ok(Rows { columns: Cow::Borrowed(columns), source, changes: 0 })
-            }
-            Kind::Ddl(_) => unreachable!("DDL has no rows"),
-        }
-    }
-
-    /// The place of a named parameter, from 0; `None` if there is none of that name. The name has its `:`, `@` or `$`.
-    pub fn parameter(&self, name: &str) -> Result<Option<usize>> {
-        let found = match &self.kind {
-            Kind::Sqlite(statement) => statement.parameter_index(name)?.map(|index| index - 1),
-            Kind::Steps(steps) => steps.parameter(name),
-            Kind::Ddl(_) => None,
-        };
-        Ok(found)
-    }
-
-    /// How many parameters it has.
-    pub fn parameter_count(&self) -> usize {
-        match &self.kind {
-            Kind::Sqlite(statement) => statement.parameter_count(),
-            Kind::Steps(steps) => steps.parameter_count(),
-            Kind::Ddl(_) => 0,
-        }
-    }
-
-    /// Whether it writes nothing: a query. `BEGIN` and its like write nothing either.
-    pub fn is_read_only(&self) -> bool {
-        matches!(&self.kind, Kind::Sqlite(statement) if statement.readonly())
-    }
-}
-
-fn bind(statement: &mut CachedStatement<'_>, parameters: &[Value]) -> Result<()> {
-    let wanted = statement.parameter_count();
-    if wanted != parameters.len() {
-        let given = parameters.len();
-        return Err(Error::new(format!("the statement has {wanted} parameters, {given} values were given")));
-    }
-    for (place, value) in parameters.iter().enumerate() {
-        statement.raw_bind_parameter(place + 1, value)?;
-    }
-    Ok(())
-}
-
 /// A table, as it can be made again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSchema {
@@ -495,104 +348,4 @@ pub struct TableSchema {
     pub create: String,
     /// `CREATE INDEX ...`, each.
     pub indexes: Vec<String>,
-}
-
-/// A copy of a value; of text that is not UTF-8, with marks in place of what is wrong.
-pub fn to_owned(value: ValueRef<'_>) -> Value {
-    match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(number) => Value::Integer(number),
-        ValueRef::Real(number) => Value::Real(number),
-        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
-    }
-}
-
-/// The rows of a query, one after the other.
-pub struct Rows<'s> {
-    columns: Cow<'s, [String]>,
-    source: RowSource<'s>,
-    changes: u64,
-}
-
-enum RowSource<'s> {
-    /// And how often it had been prepared anew before the first row was asked for.
-    Sqlite(rusqlite::Rows<'s>, Option<i32>),
-    Held(std::vec::IntoIter<Vec<Value>>, Option<Vec<Value>>),
-}
-
-impl fmt::Debug for Rows<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rows").field("columns", &self.columns).finish_non_exhaustive()
-    }
-}
-
-impl Rows<'_> {
-    /// The names of the columns; none if the statement was no query. They are certain once the first row was asked for:
-    /// until then another connection may have changed the table, and the statement is prepared anew.
-    pub fn columns(&self) -> &[String] {
-        &self.columns
-    }
-
-    /// How many rows the statement has inserted, updated or deleted.
-    pub fn changes(&self) -> u64 {
-        self.changes
-    }
-
-    /// The next row.
-    #[expect(clippy::should_implement_trait, reason = "a row is lent until the next call")]
-    pub fn next(&mut self) -> Result<Option<Row<'_>>> {
-        match &mut self.source {
-            RowSource::Sqlite(rows, before) => {
-                let row = rows.next()?;
-                if let (Some(row), Some(before)) = (row, before.take())
-                    && prepared_anew(row.as_ref()) != before
-                {
-                    self.columns = Cow::Owned(names(row.as_ref()));
-                }
-                let count = self.columns.len();
-                Ok(row.map(|row| Row { count, source: Lent::Sqlite(row) }))
-            }
-            RowSource::Held(rows, current) => {
-                *current = rows.next();
-                Ok(current.as_ref().map(|row| Row { count: row.len(), source: Lent::Held(row) }))
-            }
-        }
-    }
-}
-
-/// A row, lent.
-#[derive(Debug)]
-pub struct Row<'r> {
-    count: usize,
-    source: Lent<'r>,
-}
-
-#[derive(Debug)]
-enum Lent<'r> {
-    Sqlite(&'r rusqlite::Row<'r>),
-    Held(&'r [Value]),
-}
-
-impl Row<'_> {
-    /// How many columns there are.
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Whether there is no column.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// The value of a column, from 0.
-    ///
-    /// # Panics
-    /// If there is no such column.
-    pub fn get(&self, column: usize) -> ValueRef<'_> {
-        match &self.source {
-            Lent::Sqlite(row) => row.get_ref(column).expect("a column that there is"),
-            Lent::Held(row) => ValueRef::from(&row[column]),
-        }
-    }
 }

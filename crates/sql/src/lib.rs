@@ -9,14 +9,14 @@
 //! [`Sql`] is a database seen so, [`Connection`] where statements run; many connections write at once. What is
 //! different from SQLite's own tables is in `docs/sql.md`.
 //!
-//! Reading order: `connection.rs`; `session.rs` and `marker.rs` (transactions), `table.rs`, `plan.rs`, `bounds.rs`,
-//! `cursor.rs`, `change.rs` (one table);
-//! `catalog.rs`, `tables.rs` (which tables there are); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for
-//! virtual tables); `affinity.rs`; `stop.rs`; `confine.rs` (statements of strangers); `vtab.rs`, the one file with
-//! `unsafe`.
+//! Reading order: `connection.rs`, `statement.rs`, `answer.rs`; `session.rs` and `marker.rs` (transactions);
+//! `table.rs`, `plan.rs`, `bounds.rs`, `cursor.rs`, `change.rs` (one table); `catalog.rs`, `tables.rs` (which tables
+//! there are); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for virtual tables); `affinity.rs`; `stop.rs`;
+//! `confine.rs` (statements of strangers); `vtab`, the one room with `unsafe`.
 #![deny(missing_docs, unsafe_code)]
 
 mod affinity;
+mod answer;
 mod bounds;
 mod catalog;
 mod change;
@@ -32,17 +32,20 @@ mod marker;
 mod plan;
 mod session;
 mod sqlite_file;
+mod statement;
 mod stop;
 mod table;
 mod tables;
 #[allow(unsafe_code, reason = "an interface of C's")]
 mod vtab;
 
+pub use answer::{Row, Rows, to_owned};
 pub use confine::{Confines, limit_memory};
-pub use connection::{Connection, Interrupt, Row, Rows, Sql, Statement, TableSchema, to_owned};
+pub use connection::{Connection, Interrupt, Sql, TableSchema};
 pub use error::{Error, Result};
 pub use lexer::{First, is_transaction_control, split_first};
 pub use rusqlite::types::{Value, ValueRef};
 pub use sqlite_file::{CopyProgress, CopyReport, export_sqlite, import_sqlite};
+pub use statement::Statement;
 #[cfg(feature = "loadable")]
 pub use vtab::loadable;

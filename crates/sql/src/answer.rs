@@ -1,0 +1,119 @@
+//! What a statement answers: rows, one after the other, and their values.
+
+use crate::error::Result;
+use rusqlite::StatementStatus;
+use rusqlite::types::{Value, ValueRef};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A copy of a value; of text that is not UTF-8, with marks in place of what is wrong.
+pub fn to_owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}
+
+/// How often SQLite has prepared a statement anew, since a schema changed.
+pub(crate) fn prepared_anew(statement: &rusqlite::Statement<'_>) -> i32 {
+    statement.get_status(StatementStatus::RePrepare)
+}
+
+/// The names of a query's columns.
+pub(crate) fn column_names(statement: &rusqlite::Statement<'_>) -> Vec<String> {
+    statement.column_names().map(str::to_owned).collect()
+}
+
+/// The rows of a query, one after the other.
+pub struct Rows<'s> {
+    pub(crate) columns: Cow<'s, [String]>,
+    pub(crate) source: RowSource<'s>,
+    pub(crate) changes: u64,
+}
+
+/// Where rows come from.
+pub(crate) enum RowSource<'s> {
+    /// And how often it had been prepared anew before the first row was asked for.
+    Sqlite(rusqlite::Rows<'s>, Option<i32>),
+    /// Rows that are there already, and the current one.
+    Held(std::vec::IntoIter<Vec<Value>>, Option<Vec<Value>>),
+}
+
+impl fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows").field("columns", &self.columns).finish_non_exhaustive()
+    }
+}
+
+impl Rows<'_> {
+    /// The names of the columns; none if the statement was no query. They are certain once the first row was asked for:
+    /// until then another connection may have changed the table, and the statement is prepared anew.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// How many rows the statement has inserted, updated or deleted.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The next row.
+    #[expect(clippy::should_implement_trait, reason = "a row is lent until the next call")]
+    pub fn next(&mut self) -> Result<Option<Row<'_>>> {
+        match &mut self.source {
+            RowSource::Sqlite(rows, before) => {
+                let row = rows.next()?;
+                if let (Some(row), Some(before)) = (row, before.take())
+                    && prepared_anew(row.as_ref()) != before
+                {
+                    self.columns = Cow::Owned(column_names(row.as_ref()));
+                }
+                let count = self.columns.len();
+                Ok(row.map(|row| Row { count, source: Lent::Sqlite(row) }))
+            }
+            RowSource::Held(rows, current) => {
+                *current = rows.next();
+                Ok(current.as_ref().map(|row| Row { count: row.len(), source: Lent::Held(row) }))
+            }
+        }
+    }
+}
+
+/// A row, lent.
+#[derive(Debug)]
+pub struct Row<'r> {
+    count: usize,
+    source: Lent<'r>,
+}
+
+#[derive(Debug)]
+enum Lent<'r> {
+    Sqlite(&'r rusqlite::Row<'r>),
+    Held(&'r [Value]),
+}
+
+impl Row<'_> {
+    /// How many columns there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is no column.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The value of a column, from 0.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn get(&self, column: usize) -> ValueRef<'_> {
+        match &self.source {
+            Lent::Sqlite(row) => row.get_ref(column).expect("a column that there is"),
+            Lent::Held(row) => ValueRef::from(&row[column]),
+        }
+    }
+}

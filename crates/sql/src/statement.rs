@@ -1,0 +1,157 @@
+//! Prepared statements: SQLite's own, and those that are carried out in steps here.
+
+use crate::answer::{RowSource, Rows, column_names, prepared_anew};
+use crate::connection::Connection;
+use crate::ddl::{self, Ddl};
+use crate::dml;
+use crate::error::{Error, Result};
+use rusqlite::CachedStatement;
+use rusqlite::types::Value;
+use std::borrow::Cow;
+use std::fmt;
+
+/// A prepared statement.
+pub struct Statement<'c> {
+    connection: &'c Connection,
+    kind: Kind<'c>,
+    /// Whether it is a `SAVEPOINT`.
+    is_savepoint: bool,
+    /// The names of a query's columns, once it was run, and how often SQLite had prepared it anew by then.
+    columns: Option<(Vec<String>, i32)>,
+}
+
+/// Who carries a statement out.
+pub(crate) enum Kind<'c> {
+    Sqlite(CachedStatement<'c>),
+    Ddl(Ddl),
+    Steps(dml::Steps),
+}
+
+impl fmt::Debug for Statement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Statement")
+    }
+}
+
+impl<'c> Statement<'c> {
+    /// Of any statement but a `SAVEPOINT`.
+    pub(crate) fn of(connection: &'c Connection, kind: Kind<'c>) -> Self {
+        Statement { connection, kind, is_savepoint: false, columns: None }
+    }
+
+    /// It is a `SAVEPOINT`.
+    pub(crate) fn into_savepoint(self) -> Self {
+        Statement { is_savepoint: true, ..self }
+    }
+}
+
+impl Statement<'_> {
+    /// Runs it to its end; answers how many rows it inserted, updated or deleted.
+    pub fn execute(&mut self, parameters: &[Value]) -> Result<u64> {
+        let connection = self.connection;
+        self.execute_kind(parameters).map_err(|error| connection.told(error))
+    }
+
+    fn execute_kind(&mut self, parameters: &[Value]) -> Result<u64> {
+        let connection = self.connection;
+        match &mut self.kind {
+            Kind::Ddl(ddl) => ddl::run(connection, ddl).map(|()| 0),
+            Kind::Steps(steps) => {
+                connection.atomically(|| steps.run(connection, parameters)).map(|done| done.changes)
+            }
+            Kind::Sqlite(statement) => {
+                bind(statement, parameters)?;
+                if statement.column_count() > 0 {
+                    let mut rows = statement.raw_query();
+                    while rows.next()?.is_some() {}
+                    return Ok(0);
+                }
+                let is_retried = connection.is_autocommit();
+                if is_retried && self.is_savepoint {
+                    connection.session().begins_by_savepoint();
+                }
+                let before = connection.sqlite.total_changes();
+                let mut run = || statement.raw_execute().map_err(Error::from);
+                if is_retried {
+                    connection.retrying(run)?
+                } else {
+                    run()?
+                };
+                Ok(connection.sqlite.total_changes() - before)
+            }
+        }
+    }
+
+    /// Runs it row by row.
+    pub fn query(&mut self, parameters: &[Value]) -> Result<Rows<'_>> {
+        let connection = self.connection;
+        let is_query = match &self.kind {
+            Kind::Sqlite(statement) => statement.column_count() > 0,
+            Kind::Steps(steps) => steps.has_rows(),
+            Kind::Ddl(_) => false,
+        };
+        if !is_query {
+            let changes = self.execute(parameters)?;
+            return Ok(Rows {
+                columns: Cow::Borrowed(&[]),
+                source: RowSource::Held(Vec::new().into_iter(), None),
+                changes,
+            });
+        }
+        match &mut self.kind {
+            Kind::Steps(steps) => {
+                let done = connection.atomically(|| steps.run(connection, parameters));
+                let done = done.map_err(|error| connection.told(error))?;
+                let source = RowSource::Held(done.rows.into_iter(), None);
+                Ok(Rows { columns: Cow::Owned(done.columns), source, changes: done.changes })
+            }
+            Kind::Sqlite(statement) => {
+                bind(statement, parameters)?;
+                let count = prepared_anew(statement);
+                if self.columns.as_ref().is_none_or(|(_, known)| *known != count) {
+                    self.columns = Some((column_names(statement), count));
+                }
+                let columns = self.columns.as_ref().map_or(&[][..], |(names, _)| names);
+                let source = RowSource::Sqlite(statement.raw_query(), Some(count));
+                Ok(Rows { columns: Cow::Borrowed(columns), source, changes: 0 })
+            }
+            Kind::Ddl(_) => unreachable!("DDL has no rows"),
+        }
+    }
+
+    /// The place of a named parameter, from 0; `None` if there is none of that name. The name has its `:`, `@` or `$`.
+    pub fn parameter(&self, name: &str) -> Result<Option<usize>> {
+        let found = match &self.kind {
+            Kind::Sqlite(statement) => statement.parameter_index(name)?.map(|index| index - 1),
+            Kind::Steps(steps) => steps.parameter(name),
+            Kind::Ddl(_) => None,
+        };
+        Ok(found)
+    }
+
+    /// How many parameters it has.
+    pub fn parameter_count(&self) -> usize {
+        match &self.kind {
+            Kind::Sqlite(statement) => statement.parameter_count(),
+            Kind::Steps(steps) => steps.parameter_count(),
+            Kind::Ddl(_) => 0,
+        }
+    }
+
+    /// Whether it writes nothing: a query. `BEGIN` and its like write nothing either.
+    pub fn is_read_only(&self) -> bool {
+        matches!(&self.kind, Kind::Sqlite(statement) if statement.readonly())
+    }
+}
+
+fn bind(statement: &mut CachedStatement<'_>, parameters: &[Value]) -> Result<()> {
+    let wanted = statement.parameter_count();
+    if wanted != parameters.len() {
+        let given = parameters.len();
+        return Err(Error::new(format!("the statement has {wanted} parameters, {given} values were given")));
+    }
+    for (place, value) in parameters.iter().enumerate() {
+        statement.raw_bind_parameter(place + 1, value)?;
+    }
+    Ok(())
+}

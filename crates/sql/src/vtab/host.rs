@@ -1,0 +1,114 @@
+//! The connection that calls, and what depends on the SQLite that it is of.
+
+use super::OnConflict;
+use crate::failure::{Failure, Outcome};
+use rusqlite::ffi;
+use std::ffi::{CStr, c_int};
+use std::ptr;
+
+/// The connection that calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Host(pub(super) *mut ffi::sqlite3);
+
+// SAFETY: a connection may be called from any thread, by one at a time; a `Host` is used within a call of its own
+// connection only, and so by whoever has that connection.
+unsafe impl Send for Host {}
+
+// SAFETY: as above: shared or not, it is used by the thread alone that is in a call of its connection.
+unsafe impl Sync for Host {}
+
+impl Host {
+    /// The connection itself, for as long as it lives.
+    pub fn of(connection: &rusqlite::Connection) -> Self {
+        // SAFETY: the handle is kept within tables of the connection, and used while that is open.
+        Host(unsafe { connection.handle() })
+    }
+
+    /// Whether no explicit transaction is open.
+    pub fn is_autocommit(self) -> bool {
+        // SAFETY: a host is handed out in callbacks, and kept by tables, which end before their connection.
+        unsafe { ffi::sqlite3_get_autocommit(self.0) != 0 }
+    }
+
+    /// Runs statements on the connection, from within a call.
+    pub fn execute(self, sql: &CStr) -> Outcome {
+        // SAFETY: as above; `sql` ends with a NUL; no callback, and no message is asked for.
+        let code = unsafe { ffi::sqlite3_exec(self.0, sql.as_ptr(), None, ptr::null_mut(), ptr::null_mut()) };
+        if code == ffi::SQLITE_OK {
+            return Ok(());
+        }
+        // SAFETY: as above; SQLite answers a string that is good until the next call, and it is copied.
+        let message = unsafe { CStr::from_ptr(ffi::sqlite3_errmsg(self.0)) };
+        Err(Failure::new(code, message.to_string_lossy()))
+    }
+
+    /// The id of the row that was inserted last.
+    pub(super) fn last_insert_row_id(self) -> i64 {
+        // SAFETY: as above.
+        unsafe { ffi::sqlite3_last_insert_rowid(self.0) }
+    }
+
+    /// What the statement that writes wants of a row that breaks a constraint.
+    pub(super) fn on_conflict(self) -> OnConflict {
+        // SAFETY: called within `xUpdate`, as the interface asks.
+        match unsafe { ffi::sqlite3_vtab_on_conflict(self.0) } {
+            ffi::SQLITE_ROLLBACK => OnConflict::Rollback,
+            ffi::SQLITE_IGNORE => OnConflict::Ignore,
+            ffi::SQLITE_FAIL => OnConflict::Fail,
+            ffi::SQLITE_REPLACE => OnConflict::Replace,
+            _ => OnConflict::Abort,
+        }
+    }
+}
+
+/// Says that the table being connected answers for constraints.
+///
+/// # Safety
+/// Called within `xConnect` of this connection.
+pub(super) unsafe fn has_constraints(db: *mut ffi::sqlite3) -> c_int {
+    #[cfg(not(feature = "loadable"))]
+    let config = ffi::sqlite3_vtab_config;
+    // The one that the bindings have for extensions cannot hand on the third argument.
+    #[cfg(feature = "loadable")]
+    let Some(config) = loadable::VTAB_CONFIG.get().copied() else { return ffi::SQLITE_MISUSE };
+    // SAFETY: as the caller promises; this operation takes an `int`.
+    unsafe { config(db, ffi::SQLITE_VTAB_CONSTRAINT_SUPPORT, 1 as c_int) }
+}
+
+/// The version of the SQLite that runs this: what it can and cannot do.
+pub(crate) fn version_number() -> c_int {
+    #[cfg(feature = "loadable")]
+    if let Some(version) = loadable::VERSION.get() {
+        return *version;
+    }
+    rusqlite::version_number()
+}
+
+/// What an extension is told by the process that loads it.
+#[cfg(feature = "loadable")]
+pub mod loadable {
+    use super::{c_int, ffi};
+    use std::sync::OnceLock;
+
+    /// `sqlite3_vtab_config`.
+    ///
+    /// # Safety
+    /// Called within `xConnect`, with what its operation asks for.
+    type VtabConfig = unsafe extern "C" fn(*mut ffi::sqlite3, c_int, ...) -> c_int;
+
+    pub(super) static VTAB_CONFIG: OnceLock<VtabConfig> = OnceLock::new();
+    pub(super) static VERSION: OnceLock<c_int> = OnceLock::new();
+
+    /// Takes over what [`crate::Sql::attach`] needs beyond what `rusqlite` takes over; and the version of the SQLite
+    /// that loads the extension, which `api` may say to be newer than it is.
+    ///
+    /// # Safety
+    /// `api` is what SQLite hands to an extension's entry point.
+    pub unsafe fn set_api(api: *const ffi::sqlite3_api_routines, version: c_int) {
+        VERSION.get_or_init(|| version);
+        // SAFETY: as the caller promises.
+        if let Some(config) = unsafe { api.as_ref() }.and_then(|api| api.vtab_config) {
+            VTAB_CONFIG.get_or_init(|| config);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Values and rows that SQLite hands in for the length of a call.
+
+use super::OnConflict;
+use rusqlite::ffi;
+use rusqlite::types::ValueRef;
+use std::ffi::c_int;
+use std::slice;
+
+/// Values that SQLite hands in.
+pub(crate) struct Arguments<'a> {
+    values: &'a [*mut ffi::sqlite3_value],
+}
+
+impl<'a> Arguments<'a> {
+    /// # Safety
+    /// `values` points to `count` values that SQLite lends for `'a`.
+    pub(super) unsafe fn new(count: c_int, values: *mut *mut ffi::sqlite3_value) -> Self {
+        let count = usize::try_from(count).unwrap_or(0);
+        if count == 0 {
+            return Arguments { values: &[] };
+        }
+        // SAFETY: as the caller promises; not null, since there is one.
+        Arguments { values: unsafe { slice::from_raw_parts(values, count) } }
+    }
+
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The value at `index`.
+    pub fn get(&self, index: usize) -> ValueRef<'a> {
+        let value = self.values[index];
+        // SAFETY: a value that SQLite lends for `'a`. Text and blobs are asked for as what they are, so that nothing
+        // is converted and the pointer stays good, and their length after their pointer, as the interface asks.
+        unsafe {
+            match ffi::sqlite3_value_type(value) {
+                ffi::SQLITE_INTEGER => ValueRef::Integer(ffi::sqlite3_value_int64(value)),
+                ffi::SQLITE_FLOAT => ValueRef::Real(ffi::sqlite3_value_double(value)),
+                ffi::SQLITE_TEXT => {
+                    let start = ffi::sqlite3_value_text(value);
+                    ValueRef::Text(lent(start, ffi::sqlite3_value_bytes(value)))
+                }
+                ffi::SQLITE_BLOB => {
+                    let start = ffi::sqlite3_value_blob(value).cast();
+                    ValueRef::Blob(lent(start, ffi::sqlite3_value_bytes(value)))
+                }
+                _ => ValueRef::Null,
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `start` is null, or `count` bytes that live for `'a`.
+unsafe fn lent<'a>(start: *const u8, count: c_int) -> &'a [u8] {
+    match usize::try_from(count) {
+        // SAFETY: as the caller promises.
+        Ok(count) if !start.is_null() => unsafe { slice::from_raw_parts(start, count) },
+        _ => &[],
+    }
+}
+
+/// A change of one row. `row` has a value for each column. Rows are named as the cursor names them: by their id, or,
+/// of a table that is declared `WITHOUT ROWID`, by their key.
+pub(crate) enum Change<'a> {
+    /// `id` is null if SQLite was told none.
+    Insert {
+        id: ValueRef<'a>,
+        row: Row<'a>,
+        on_conflict: OnConflict,
+    },
+    Update {
+        old: ValueRef<'a>,
+        new: ValueRef<'a>,
+        row: Row<'a>,
+        on_conflict: OnConflict,
+    },
+    Delete {
+        id: ValueRef<'a>,
+    },
+}
+
+/// The values of a row to be written.
+pub(crate) struct Row<'a>(pub(super) Arguments<'a>);
+
+impl<'a> Row<'a> {
+    /// The value of a column.
+    pub fn get(&self, column: usize) -> ValueRef<'a> {
+        self.0.get(column + 2)
+    }
+}
