@@ -159,7 +159,8 @@ pub fn one(
     let scratch = tempfile::Builder::new().prefix("rivals-").tempdir_in(parent)?;
     let of_workload = workload.cache_bytes.map(|bytes| (bytes as f64 * scale) as usize);
     let cache_bytes = of_workload.map_or(cache_bytes, |bytes| bytes.max(LEAST_CACHE_BYTES));
-    let config = Config { dir: scratch.path().to_owned(), durability, cache_bytes };
+    let outgrows_caches = of_workload.is_some();
+    let config = Config { dir: scratch.path().to_owned(), durability, cache_bytes, outgrows_caches };
     let rows = match workload.run {
         Work::Bytes(run) => entry.open.map(|open| {
             let engine = open(&config)?;

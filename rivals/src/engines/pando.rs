@@ -1,4 +1,5 @@
-//! Pando: one table, of either layout; its defaults but for the memory ceiling and the durability.
+//! Pando: one table, of either layout; its defaults but for the memory ceiling and the durability. Records that
+//! outgrow the caches lie in pages of 4 KiB, as `docs/choosing.md` has it.
 
 use super::Entry;
 use crate::engine::{
@@ -19,6 +20,9 @@ pub const LSM_ENTRY: Entry = Entry {
     open_tables: None,
 };
 
+/// A read that is not in the pool reads a page, however short the record.
+const SMALL_PAGE_BYTES: usize = 4096;
+
 struct Pando {
     db: Database,
     table: Table,
@@ -31,6 +35,7 @@ pub fn database(config: &Config) -> Outcome<Database> {
         Durability::Buffered => pando::Durability::Buffered,
     };
     let builder = Database::builder().memory_bytes(config.cache_bytes).durability(durability);
+    let builder = if config.outgrows_caches { builder.page_bytes(SMALL_PAGE_BYTES) } else { builder };
     Ok(builder.create(&config.dir)?)
 }
 
