@@ -228,7 +228,7 @@ impl Builder {
     /// How much of the data file may wait for snapshots and transactions to end. Past that the oldest expire, until the
     /// rest keeps less.
     ///
-    /// Default: as much as is in use, at least 1 GiB. Range: 4 KiB and more. Too little costs long reads, too much
+    /// Default: twice what is in use, at least 1 GiB. Range: 4 KiB and more. Too little costs long reads, too much
     /// costs disk space.
     pub fn max_pinned_space_bytes(mut self, bytes: u64) -> Self {
         self.options.max_pinned_space_bytes = Some(bytes);

@@ -72,7 +72,7 @@ impl Affinity {
             },
             ValueRef::Text(text) => {
                 let text = str::from_utf8(text).ok()?;
-                match number_of(text).filter(|_| self.is_numeric()) {
+                match self.is_numeric().then(|| number_of(text)).flatten() {
                     Some(Value::Int(number)) if self == Affinity::Real => Value::Float(number as f64),
                     Some(Value::Float(number)) if self != Affinity::Real => {
                         integral(number).map_or(Value::Float(number), Value::Int)

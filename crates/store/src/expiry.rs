@@ -43,14 +43,22 @@ pub(crate) struct Expiry {
     clock_ms: AtomicU64,
     max_age_ms: Option<u64>,
     memory_bytes: usize,
-    /// `None`: as much as is in use, and at least [`MIN_SPACE_BYTES`].
+    /// `None`: [`default_space_bytes`].
     space_bytes: Option<u64>,
     noticed: Mutex<Noticed>,
     expired: AtomicU64,
 }
 
 /// Space that readers may always keep, in bytes: below this nobody looks at the size of a file.
-pub const MIN_SPACE_BYTES: u64 = 1 << 30;
+const MIN_SPACE_BYTES: u64 = 1 << 30;
+
+/// What readers may keep of a data file of which so much is in use, where no option says it, in bytes.
+///
+/// Twice that: a merge of everything, which a compaction, a change of layout or the lowest level of an LSM table is,
+/// retires all that there was, with what it leaves out; whoever began to read just before is to live through it.
+pub fn default_space_bytes(used_bytes: u64) -> u64 {
+    used_bytes.saturating_mul(2).max(MIN_SPACE_BYTES)
+}
 
 #[derive(Debug, Default)]
 struct Noticed {
@@ -270,7 +278,7 @@ impl Store {
         let census = self.census();
         let expiry = &self.expiry;
         let in_use = || lock(&self.space).stats().used_units * UNIT_BYTES as u64;
-        let space_bytes = expiry.space_bytes.unwrap_or_else(|| in_use().max(MIN_SPACE_BYTES));
+        let space_bytes = expiry.space_bytes.unwrap_or_else(|| default_space_bytes(in_use()));
         let memory_bytes = expiry.memory_bytes as u64;
         let cut = census.cut(&held, memory_bytes, space_bytes);
         let mut noticed = lock(&expiry.noticed);
@@ -293,5 +301,20 @@ impl Store {
                 noticed.notices.push(reader);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_lives_through_a_merge_of_everything() {
+        const GIB: u64 = 1 << 30;
+        // The reader keeps all of the old file; what is in use then is what the merge has left of it.
+        for (old, left) in [(GIB, 0), (3 * GIB, 2 * GIB), (40 * GIB, 20 * GIB)] {
+            assert!(default_space_bytes(left) >= old, "{old} bytes, {left} of them live");
+        }
+        assert!(default_space_bytes(GIB) < 3 * GIB, "a bound it is");
     }
 }

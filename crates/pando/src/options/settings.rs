@@ -89,10 +89,10 @@ impl Builder {
             }
             Id::MaxPinnedSpaceBytes if asked == Value::Unlimited => match stats {
                 Some(stats) => {
-                    let in_force = stats.data_used_bytes.max(store::expiry::MIN_SPACE_BYTES);
+                    let in_force = store::expiry::default_space_bytes(stats.data_used_bytes);
                     (Value::Number(in_force), Origin::Computed("the data file"))
                 }
-                None => (Value::Number(store::expiry::MIN_SPACE_BYTES), Origin::Default),
+                None => (Value::Number(store::expiry::default_space_bytes(0)), Origin::Default),
             },
             Id::PageBytes => match stats {
                 Some(stats) => (Value::Number(stats.page_bytes), Origin::Stored),

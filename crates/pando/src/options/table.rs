@@ -104,7 +104,7 @@ pub const ALL: [Spec; 13] = [
         id: Id::MaxPinnedSpaceBytes,
         group: Group::Readers,
         unit: Unit::Bytes,
-        default: "as much as is in use, at least 1 GiB",
+        default: "twice what is in use, at least 1 GiB",
         range: Range::Numbers(4 * KIB, u64::MAX),
         cost: "Too little costs long reads, too much costs disk space.",
     },
