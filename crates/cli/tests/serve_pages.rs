@@ -21,9 +21,14 @@ fn the_document_describes_what_the_server_answers() {
         let target = target.replace("{transaction}", "none");
         let described: BTreeSet<&str> =
             methods.as_object().unwrap().keys().map(|method| &method[..]).collect();
-        for method in ["get", "head", "put", "post", "patch", "delete"] {
-            let status = client.ask(&method.to_uppercase(), &target, &[], b"").status;
-            if described.contains(method) {
+        // A header that is wrong where it is read, and a method that nobody has.
+        let headers = [("if-match", "bare")];
+        for method in ["get", "head", "put", "post", "patch", "delete", "propfind"] {
+            let is_described = described.contains(method);
+            let reply =
+                client.ask(&method.to_uppercase(), &target, if is_described { &[] } else { &headers }, b"");
+            let status = reply.status;
+            if is_described {
                 let known = methods[method]["responses"].as_object().unwrap();
                 assert!(
                     known.contains_key(&status.to_string()),
@@ -31,6 +36,9 @@ fn the_document_describes_what_the_server_answers() {
                 );
             } else if method != "head" {
                 assert_eq!(status, 405, "{method} {path} is not described");
+                let allowed = reply.header("allow").unwrap_or_else(|| panic!("{method} {path}: {reply:?}"));
+                let allowed: BTreeSet<String> = allowed.split(", ").map(str::to_lowercase).collect();
+                assert!(allowed.iter().eq(described.iter()), "{method} {path}: {allowed:?}");
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::databases::{DEFAULT_DATABASE, Databases};
 use crate::need::{kind, need};
 use crate::observe::{Kind, Observed};
 use crate::open::Open;
+use crate::operations::methods_of;
 use crate::problem::{Answer, Problem};
 use crate::receive::{Reception, RequestBody};
 use crate::slow::{Asked, Phases, Slow, SlowRequests};
@@ -15,7 +16,8 @@ use crate::transactions::Transactions;
 use crate::{dashboard, debug, fast, health, openapi, v0, v1};
 use arc_swap::ArcSwap;
 use axum::Router;
-use axum::http::{HeaderValue, Method, Request, Response, Uri};
+use axum::http::header::ALLOW;
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use pando::options::Value;
 use pando::{Budget, Database, Error, Result, Table};
 use profile::Window;
@@ -246,6 +248,9 @@ impl Noted {
                 took,
                 statements: response.extensions().get::<Asked>().cloned(),
                 phases: response.extensions().get::<Phases>().copied(),
+        if let (StatusCode::METHOD_NOT_ALLOWED, Some((_, uri))) = (response.status(), &self.asked) {
+            response.headers_mut().insert(ALLOW, allowed(uri.path()));
+        }
             });
         }
         if let Some(id) = self.id {
@@ -264,6 +269,11 @@ fn memory_bytes() -> usize {
     let settings = Database::builder().settings(None).unwrap_or_default();
     let memory = settings.iter().find(|setting| setting.spec.name == "memory_bytes");
     match memory.map(|setting| setting.value) {
+/// What a 405 has to say (RFC 9110, 15.5.6): the methods that there are.
+fn allowed(path: &str) -> HeaderValue {
+    HeaderValue::from_str(&methods_of(path)).expect("methods are letters")
+}
+
         Some(Value::Number(bytes)) => bytes as usize,
         _ => 256 << 20,
     }

@@ -39,13 +39,45 @@ const TOO_LARGE: (u16, &str) = (413, "The body is longer than may be; nothing wa
 const LATE: (u16, &str) = (408, "Nothing of the body came for too long");
 const VALUE: (u16, &str) = (200, "The value, as it is");
 
+/// The methods of a path, as the header `Allow` lists them; empty where nothing is.
+pub fn methods_of(path: &str) -> String {
+    let there = OPERATIONS.iter().filter(|operation| operation.is_at(path));
+    there.map(|operation| operation.method.to_uppercase()).collect::<Vec<_>>().join(", ")
+}
+
+impl Operation {
+    /// Whether `path` is one of those that its own stands for: a parameter is one segment, a key all the rest.
+    fn is_at(&self, path: &str) -> bool {
+        let mut segments = path.split('/');
+        for part in self.path.split('/') {
+            let Some(segment) = segments.next() else { return false };
+            match part {
+                "{key}" => return !segment.is_empty() || segments.next().is_some(),
+                part if part.starts_with('{') && !segment.is_empty() => {}
+                part if part == segment => {}
+                _ => return false,
+            }
+        }
+        segments.next().is_none()
+    }
+}
+
 /// Every operation there is.
 pub const OPERATIONS: &[Operation] = &[
     operation("get", "/healthz", "Whether the process answers", &[], "", &[(200, "It does")]),
+    operation("head", "/healthz", "Likewise, without a body", &[], "", &[(200, "It does")]),
     operation(
         "get",
         "/readyz",
         "Whether it takes requests, writes too",
+        &[],
+        "",
+        &[(200, "It does"), (503, "It does not")],
+    ),
+    operation(
+        "head",
+        "/readyz",
+        "Likewise, without a body",
         &[],
         "",
         &[(200, "It does"), (503, "It does not")],
@@ -58,9 +90,13 @@ pub const OPERATIONS: &[Operation] = &[
         "",
         &[(200, "Text, version 0.0.4")],
     ),
+    operation("head", "/metrics", "Likewise, without a body", &[], "", &[(200, "They are there")]),
     operation("get", "/openapi.json", "This document", &[], "", &[(200, "JSON")]),
+    operation("head", "/openapi.json", "Likewise, without a body", &[], "", &[(200, "It is there")]),
     operation("get", "/docs", "This document, to be read", &[], "", &[(200, "A page")]),
+    operation("head", "/docs", "Likewise, without a body", &[], "", &[(200, "It is there")]),
     operation("get", "/", "The dashboard", &[], "", &[(200, "A page")]),
+    operation("head", "/", "Likewise, without a body", &[], "", &[(200, "It is there")]),
     operation(
         "get",
         "/debug/profile",
@@ -78,6 +114,7 @@ pub const OPERATIONS: &[Operation] = &[
         &[(200, "JSON")],
     ),
     operation("get", "/v1/server", "What the server does: counts since its start", &[], "", &[(200, "JSON")]),
+    operation("head", "/v1/server", "Likewise, without a body", &[], "", &[(200, "It is there")]),
     operation(
         "get",
         "/v0/entity",

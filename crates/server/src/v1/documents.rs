@@ -200,6 +200,9 @@ fn read(
 /// GET, PUT, DELETE of one.
 pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
     let (method, (uri, headers), body) = split(request);
+    if ![Method::GET, Method::PUT, Method::DELETE].contains(&method) {
+        return Err(Problem::method_not_allowed());
+    }
     let asked = Asked::of(&uri, &headers)?;
     let conditions = Conditions::of(&headers)?;
     match method {
@@ -213,13 +216,12 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
             response.headers_mut().insert(ETAG, etag_header(&tag));
             Ok(response)
         }
-        Method::DELETE => {
+        _ => {
             let place = asked.clone();
             let work = move |tx: &mut Transaction| delete(tx, &asked_key(tx, &place)?, &conditions);
             let ((), number) = change(&app, &uri, asked, work).await?;
             Ok(done(number))
         }
-        _ => Err(Problem::method_not_allowed()),
     }
 }
 
