@@ -44,6 +44,12 @@ pub fn raw_parameters<'q>(query: Option<&'q str>, name: &str) -> impl Iterator<I
     })
 }
 
+/// The names of all parameters, as they stand there.
+pub fn names(query: Option<&str>) -> impl Iterator<Item = &str> {
+    let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    pairs.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name))
+}
+
 /// The first parameter called `name`, decoded; `None` if it is missing.
 pub fn parameter<'q>(query: Option<&'q str>, name: &str) -> Result<Option<Cow<'q, [u8]>>, BadEscape> {
     raw_parameter(query, name).map(decode).transpose()
@@ -77,6 +83,8 @@ mod tests {
         assert_eq!(parameter(query, "id").unwrap().unwrap(), &b"x y"[..]);
         assert_eq!(raw_parameters(query, "id").collect::<Vec<_>>(), ["x%20y", "z"]);
         assert_eq!((raw_parameter(query, "flag"), raw_parameter(query, "empty")), (Some(""), Some("")));
+        assert_eq!(names(query).collect::<Vec<_>>(), ["a", "id", "id", "flag", "empty"]);
+        assert_eq!(names(Some("&=x&&y&")).collect::<Vec<_>>(), ["", "y"]);
         assert_eq!((raw_parameter(query, "i"), raw_parameter(None, "id")), (None, None));
     }
 }

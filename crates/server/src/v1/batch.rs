@@ -75,6 +75,17 @@ pub async fn run(axum::extract::State(app): Shared, request: Request<RequestBody
     Ok(json(StatusCode::OK, &object!({ "operations": count, "commit": number })))
 }
 
+/// The members that an operation may have; `None` for one that there is not.
+fn members_of(op: &str) -> Option<&'static [&'static str]> {
+    Some(match op {
+        "put" | "insert" => &["op", "table", "key", "key_hex", "value", "value_hex"],
+        "delete" => &["op", "table", "key", "key_hex"],
+        "check" => &["op", "table", "key", "key_hex", "value", "value_hex", "absent"],
+        "delete_range" => &["op", "table", "start", "start_hex", "end", "end_hex", "prefix", "prefix_hex"],
+        _ => return None,
+    })
+}
+
 fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
     let wrong = |what: String| Problem::bad_request(format!("operation {at}: {what}"));
     let bytes = |name: &str| bytes_of(step, name).map_err(wrong);
@@ -85,8 +96,14 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
             .and_then(Value::as_str)
             .ok_or_else(|| wrong(format!("`{name}` is missing, or no string")))
     };
-    let table = word("table")?.to_owned();
-    let action = match word("op")? {
+    let (table, op) = (word("table")?.to_owned(), word("op")?);
+    let known = members_of(op)
+        .ok_or_else(|| wrong(format!("{op:?} is none of put, insert, check, delete and delete_range")))?;
+    // Lest a slip of the pen makes a range one without an end.
+    if let Some(other) = step.keys().find(|name| !known.contains(&&name[..])) {
+        return Err(wrong(format!("{op} has no `{other}`, but {}", known.join(", "))));
+    }
+    let action = match op {
         "put" => Action::Put { key: required("key")?, value: required("value")? },
         "insert" => Action::Insert { key: required("key")?, value: required("value")? },
         "delete" => Action::Delete { key: required("key")? },
@@ -97,7 +114,7 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
             }
             Action::Check { key: required("key")?, value }
         }
-        "delete_range" => {
+        _ => {
             let (start, end) = (bytes("start")?, bytes("end")?);
             Action::DeleteRange(match bytes("prefix")? {
                 Some(_) if start.is_some() || end.is_some() => {
@@ -112,9 +129,6 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
                     end.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
                 ),
             })
-        }
-        other => {
-            return Err(wrong(format!("{other:?} is none of put, insert, check, delete and delete_range")));
         }
     };
     Ok(Operation { table, action })

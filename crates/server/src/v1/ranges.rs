@@ -17,7 +17,7 @@ use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::{Incoming, Received, RequestBody};
 use crate::records::{Records, RecordsBody, Which};
-use crate::target::{parameter, raw_parameter, raw_parameters};
+use crate::target::{names, parameter, raw_parameter, raw_parameters};
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use bytes::Bytes;
 use pando::{Durability, Span, Table, Transaction, TransactionOptions};
@@ -31,6 +31,8 @@ use tokio::sync::mpsc;
 const MOST_KEYS: usize = 1000;
 /// Records that a transaction answers at once, at most, and unless it is asked for fewer.
 const MOST_IN_TRANSACTION: u64 = 10_000;
+/// What DELETE may say.
+const DELETE_PARAMETERS: [&str; 4] = ["start", "end", "prefix", "durability"];
 /// The longest line of an import.
 const LINE_BYTES: usize = 4 << 20;
 
@@ -68,6 +70,20 @@ pub(super) fn span(uri: &Uri) -> Answer<Span> {
             Ok(Span::between(start, end.as_deref().map_or(Bound::Unbounded, Bound::Excluded)))
         }
     }
+}
+
+/// Likewise, of what is to be deleted: it must be named, and nothing else may be, lest a slip of the pen (`edn=b`)
+/// makes a range one without an end.
+fn span_to_delete(uri: &Uri) -> Answer<Span> {
+    if let Some(other) = names(uri.query()).find(|name| !DELETE_PARAMETERS.contains(name)) {
+        let detail = format!("{other:?} is none of {}; nothing was deleted", DELETE_PARAMETERS.join(", "));
+        return Err(Problem::bad_request(detail));
+    }
+    if !names(uri.query()).any(|name| name != "durability") {
+        let detail = "name a range: `start`, `end` or `prefix` (which may be empty: all)";
+        return Err(Problem::bad_request(detail));
+    }
+    span(uri)
 }
 
 pub(super) fn limit(uri: &Uri) -> Answer<Option<u64>> {
@@ -166,13 +182,7 @@ fn in_transaction(tx: &Transaction, table: &Table, which: Which, form: Form, lim
 
 async fn delete(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
     let durability = durability(&app, uri)?;
-    let span = span(uri)?;
-    if uri.query().is_none_or(|query| !["start=", "end=", "prefix="].iter().any(|name| query.contains(name)))
-    {
-        return Err(Problem::bad_request(
-            "name a range: `start`, `end` or `prefix` (which may be empty: all)",
-        ));
-    }
+    let span = span_to_delete(uri)?;
     let database = place::database(uri.path()).unwrap_or_default().to_owned();
     let name = place::table(uri.path())?.into_owned();
     if let Some(token) = transaction_of(headers)? {
