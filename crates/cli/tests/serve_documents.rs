@@ -80,6 +80,9 @@ fn documents_are_resources() {
     assert_eq!(ask("PUT", &[("if-match", tag)], &json!({"name": "Anna"})), 204);
     assert_eq!(ask("PUT", &[("if-match", tag)], &ann), 412);
     assert_eq!(ask("DELETE", &[("if-match", tag)], &ann), 412);
+    assert_eq!(ask("GET", &[("if-match", tag), ("if-none-match", "\"x\"")], &json!({})), 412);
+    let none = client.ask("GET", &format!("{DOCUMENTS}/people/9"), &[("if-match", "*")], b"");
+    assert_eq!(none.status, 412, "nor is there any");
     assert_eq!(get(&mut client, "people/1").1["name"], "Anna");
     // Keys of several parts, of text that needs escapes, of times.
     let visit = json!({"raw": "00ff"});

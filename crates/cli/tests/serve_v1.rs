@@ -181,6 +181,16 @@ fn records_are_resources() {
     let head = client.ask("HEAD", &entry(b"long"), &[], b"");
     assert_eq!(head.header("content-length"), Some("3145728"));
     for (target, status) in [
+    // Who names another value gets none, whatever else it has.
+    for key in [&b"long"[..], b"z"] {
+        assert_eq!(client.ask("PUT", &entry(b"z"), &[], b"short").status, 204);
+        let conditions = [("if-match", "\"x\""), ("if-none-match", "\"y\"")];
+        assert_eq!(client.ask("GET", &entry(key), &conditions, b"").status, 412);
+        assert_eq!(client.ask("HEAD", &entry(key), &conditions[..1], b"").status, 412);
+        assert_eq!(client.ask("GET", &entry(key), &conditions[1..], b"").status, 200);
+        assert_eq!(client.ask("GET", &entry(key), &[("if-none-match", "\"x,y\", *")], b"").status, 400);
+        assert_eq!(client.ask("GET", &entry(key), &[("if-none-match", "*")], b"").status, 304);
+    }
         ("/v1/databases/none/tables/t/entries/k", 404),
         ("/v1/databases/d/tables/none/entries/k", 404),
         ("/v1/databases/d/tables/t/entries/", 404),

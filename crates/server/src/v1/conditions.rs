@@ -7,7 +7,7 @@ use crate::auth::hex;
 use crate::problem::{Answer, Problem};
 use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use pando::{Table, Transaction};
+use pando::{Table, Transaction, ValueReader};
 use sha2::{Digest, Sha256};
 use std::io::Read;
 
@@ -59,15 +59,8 @@ impl Conditions {
     /// # Errors
     /// 412.
     pub fn check(&self, current: Option<&str>) -> Answer<()> {
-        let held = |tags: &Tags| match (tags, current) {
-            (_, None) => false,
-            (Tags::Any, Some(_)) => true,
-            (Tags::These(tags), Some(tag)) => tags.iter().any(|listed| listed == tag),
-        };
-        if self.is.as_ref().is_some_and(|tags| !held(tags)) {
-            return Err(failed("`if-match` names another value than there is"));
-        }
-        if self.is_not.as_ref().is_some_and(held) {
+        self.check_match(current)?;
+        if self.is_not.as_ref().is_some_and(|tags| tags.hold(current)) {
             return Err(failed("`if-none-match` names the value that there is"));
         }
         Ok(())
@@ -81,19 +74,45 @@ impl Conditions {
         self.check(current(tx, table, key)?.as_deref())
     }
 
-    /// Whether a client that has these needs no copy.
-    pub fn has_this_already(&self, tag: &str) -> bool {
-        self.is_not.is_some() && self.check(Some(tag)).is_err()
+    /// Whether a client that reads a value with this tag has it already.
+    ///
+    /// # Errors
+    /// 412 for one that wants another value, whatever it has.
+    pub fn has_this_already(&self, tag: &str) -> Answer<bool> {
+        self.check_match(Some(tag))?;
+        Ok(self.is_not.as_ref().is_some_and(|tags| tags.hold(Some(tag))))
+    }
+
+    fn check_match(&self, current: Option<&str>) -> Answer<()> {
+        if self.is.as_ref().is_some_and(|tags| !tags.hold(current)) {
+            return Err(failed("`if-match` names another value than there is"));
+        }
+        Ok(())
     }
 }
 
-/// The tag of what `key` holds; long values are read for it, piece by piece.
+impl Tags {
+    /// Whether the tag of what there is, if there is anything, is one of them.
+    fn hold(&self, current: Option<&str>) -> bool {
+        match (self, current) {
+            (_, None) => false,
+            (Tags::Any, Some(_)) => true,
+            (Tags::These(tags), Some(tag)) => tags.iter().any(|listed| listed == tag),
+        }
+    }
+}
+
+/// The tag of what `key` holds.
 fn current(tx: &Transaction, table: &Table, key: &[u8]) -> Answer<Option<String>> {
-    let Some(mut reader) = tx.value_reader(table, key)? else { return Ok(None) };
+    tx.value_reader(table, key)?.map(tag_of_long).transpose()
+}
+
+/// The tag of a value that is read for it, piece by piece.
+pub fn tag_of_long(mut reader: ValueReader) -> Answer<String> {
     let (mut hash, mut piece) = (Sha256::new(), vec![0; 64 << 10]);
     loop {
         match reader.read(&mut piece).map_err(|error| Problem::internal(error.to_string()))? {
-            0 => return Ok(Some(tag_of(&hash.finalize()))),
+            0 => return Ok(tag_of(&hash.finalize())),
             count => hash.update(&piece[..count]),
         }
     }
@@ -107,22 +126,33 @@ fn tags(headers: &HeaderMap, name: HeaderName) -> Answer<Option<Tags>> {
     let wrong = || Problem::bad_request(format!("`{name}` is `*`, or tags in quotes with commas between"));
     let mut listed = Vec::new();
     for value in headers.get_all(&name) {
-        let text = value.to_str().map_err(|_| wrong())?.trim();
-        if text == "*" {
+        let text = value.as_bytes().trim_ascii();
+        if text == b"*" {
             return Ok(Some(Tags::Any));
         }
-        for tag in text.split(',') {
-            // A weak tag stands for the same bytes here.
-            let tag = tag.trim();
-            let tag = tag.strip_prefix("W/").unwrap_or(tag);
-            let quoted = tag.len() >= 2 && tag.starts_with('"') && tag.ends_with('"');
-            if !quoted {
-                return Err(wrong());
-            }
-            listed.push(tag.to_owned());
-        }
+        listed.extend(list(text).ok_or_else(wrong)?);
     }
     Ok(if listed.is_empty() { None } else { Some(Tags::These(listed)) })
+}
+
+/// The tags of one header, quotes included; `None` if it is not a list of them. What is between quotes may be any byte
+/// but a quote, a comma too; members of the list may be empty, but not all of them.
+fn list(text: &[u8]) -> Option<Vec<String>> {
+    let (mut tags, mut rest) = (Vec::new(), text);
+    loop {
+        // A weak tag stands for the same bytes here.
+        let quoted = rest.strip_prefix(b"W/").unwrap_or(rest).strip_prefix(b"\"")?;
+        let length = quoted.iter().position(|&byte| byte == b'"')?;
+        tags.push(format!("\"{}\"", String::from_utf8_lossy(&quoted[..length])));
+        rest = quoted[length + 1..].trim_ascii_start();
+        if !rest.is_empty() && rest[0] != b',' {
+            return None;
+        }
+        match rest.iter().position(|byte| !b", \t".contains(byte)) {
+            Some(next) => rest = &rest[next..],
+            None => return Some(tags),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -148,6 +178,23 @@ mod tests {
         assert_eq!(check(IF_NONE_MATCH, "*", Some(&tag)), Err(412));
         assert_eq!(check(IF_NONE_MATCH, &tag, Some(&tag)), Err(412));
         assert_eq!(check(IF_NONE_MATCH, &tag, Some("\"other\"")), Ok(()));
-        assert_eq!(check(IF_MATCH, "bare", Some(&tag)), Err(400));
+        assert_eq!(check(IF_MATCH, &format!("\"a,b\" ,W/{tag}"), Some(&tag)), Ok(()));
+        assert_eq!(check(IF_NONE_MATCH, "\"a,b\",, \"c\",", Some(&tag)), Ok(()));
+        for bad in ["bare", "", ",", "\"a\" \"b\"", "\"a", "W/", "\"", "*, \"a\""] {
+            assert_eq!(check(IF_MATCH, bad, Some(&tag)), Err(400), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_reader_has_only_what_it_names() {
+        let of = |is: &str, is_not: &str| {
+            let given = [(IF_MATCH, is), (IF_NONE_MATCH, is_not)];
+            let given = given.into_iter().filter(|(_, value)| !value.is_empty());
+            let headers = given.map(|(name, value)| (name, value.parse().unwrap())).collect();
+            Conditions::of(&headers).unwrap().has_this_already("\"t\"").map_err(|p| p.status.as_u16())
+        };
+        assert_eq!([of("", ""), of("", "\"x\""), of("\"t\"", "\"x\"")], [Ok(false); 3]);
+        assert_eq!([of("", "\"t\""), of("*", "*"), of("\"t\"", "\"t\"")], [Ok(true); 3]);
+        assert_eq!([of("\"x\"", ""), of("\"x\"", "\"y\""), of("\"x\"", "\"t\"")], [Err(412); 3]);
     }
 }

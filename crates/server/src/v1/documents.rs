@@ -255,14 +255,16 @@ async fn get(app: Arc<App>, asked: Asked, conditions: Conditions) -> Answer {
             hand_off(move || look(open.db.snapshot()?)).await?
         }
     };
-    let text = found.ok_or_else(|| Problem::not_found("there is no document with this key"))?;
+    let Some(text) = found else {
+        conditions.check(None)?;
+        return Err(Problem::not_found("there is no document with this key"));
+    };
     let tag = etag(&text);
-    let mut response = if conditions.has_this_already(&tag) {
+    let mut response = if conditions.has_this_already(&tag)? {
         let mut response = Response::new(crate::body::Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        conditions.check(Some(&tag))?;
         let mut response = Response::new(crate::body::Body::whole(text));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response

@@ -1,6 +1,6 @@
 //! Single records: `/v1/databases/{database}/tables/{table}/entries/{key}`.
 
-use super::conditions::{Conditions, etag, etag_header};
+use super::conditions::{Conditions, etag, etag_header, tag_of_long};
 use super::place::Entry;
 use super::{Shared, commit, done, durability, on_table, split, table, transaction_of};
 use crate::app::App;
@@ -59,13 +59,15 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
 /// A value, as far as it was read.
 enum Found {
     Whole(Vec<u8>),
-    Long(ValueReader),
+    /// With its tag, where a condition asks for it: it takes reading the value once more.
+    Long(ValueReader, Option<String>),
 }
 
-fn read(reader: Option<ValueReader>) -> Answer<Option<Found>> {
-    let Some(mut reader) = reader else { return Ok(None) };
+fn read(find: impl Fn() -> Answer<Option<ValueReader>>, conditions: &Conditions) -> Answer<Option<Found>> {
+    let Some(mut reader) = find()? else { return Ok(None) };
     if reader.len_bytes() > WHOLE_BYTES {
-        return Ok(Some(Found::Long(reader)));
+        let again = if conditions.are_there() { find()? } else { None };
+        return Ok(Some(Found::Long(reader, again.map(tag_of_long).transpose()?)));
     }
     let mut value = Vec::with_capacity(reader.len_bytes() as usize);
     reader.read_to_end(&mut value).map_err(|error| Problem::internal(error.to_string()))?;
@@ -74,15 +76,22 @@ fn read(reader: Option<ValueReader>) -> Answer<Option<Found>> {
 
 async fn get(app: Arc<App>, asked: Asked, head_alone: bool) -> Answer {
     let Asked { database, table: name, key, transaction, conditions } = asked;
+    let when = conditions.clone();
     let value = match transaction {
         Some(token) => {
-            let read = move |tx: &mut Transaction| read(tx.value_reader(&table_in(tx, &name)?, &key)?);
+            let read = move |tx: &mut Transaction| {
+                let table = table_in(tx, &name)?;
+                read(|| Ok(tx.value_reader(&table, &key)?), &when)
+            };
             app.transactions.run(&database, &token, move |_, tx| read(tx)).await?
         }
         None => {
             let (open, table) = table(&app, &database, &name).await?;
             let read = move || {
-                let find = || read(open.db.snapshot()?.value_reader(&table, &key)?);
+                let find = || {
+                    let snapshot = open.db.snapshot()?;
+                    read(|| Ok(snapshot.value_reader(&table, &key)?), &when)
+                };
                 on_table(&open, &table, find)
             };
             hand_off(read).await?
@@ -94,27 +103,32 @@ async fn get(app: Arc<App>, asked: Asked, head_alone: bool) -> Answer {
             Ok(absent())
         }
         Some(Found::Whole(value)) => whole(value, &conditions, head_alone),
-        Some(Found::Long(reader)) if head_alone => {
+        Some(Found::Long(_, Some(tag))) if conditions.has_this_already(&tag)? => Ok(not_modified()),
+        Some(Found::Long(reader, _)) if head_alone => {
             let mut response = found(Body::empty());
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(reader.len_bytes()));
             Ok(response)
         }
-        Some(Found::Long(reader)) => {
+        Some(Found::Long(reader, _)) => {
             Ok(found(axum::body::Body::new(LongValue::new(reader, app.stream_permit()?)).into()))
         }
     }
+}
+
+/// 304: the client has it.
+fn not_modified() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    response
 }
 
 /// 200 with a value that is in memory, or 304 where the client has it.
 pub fn whole(value: Vec<u8>, conditions: &Conditions, head_alone: bool) -> Answer {
     let tag = etag(&value);
     let header = etag_header(&tag);
-    let mut response = if conditions.has_this_already(&tag) {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        response
+    let mut response = if conditions.has_this_already(&tag)? {
+        not_modified()
     } else {
-        conditions.check(Some(&tag))?;
         let length = HeaderValue::from(value.len());
         let mut response = found(if head_alone { Body::empty() } else { Body::whole(value) });
         if head_alone {
