@@ -132,6 +132,7 @@ fn ranges_follow_keys_and_indexes() {
     let rows: String = (0..6000)
         .map(|n| json!({"id": n, "name": format!("n{n:04}"), "town": towns.get(n % 3)}).to_string() + "\n")
         .collect();
+    assert_eq!(client.ask("POST", &format!("{DOCUMENTS}/none"), &[], b"").status, 404, "nothing for nobody");
     let reply = client.ask("POST", &format!("{DOCUMENTS}/people"), &[], rows.as_bytes());
     assert_eq!(reply.status, 200, "{reply:?}");
     assert!(reply.text().contains("\"records\":6000"));

@@ -42,6 +42,7 @@ fn databases_and_tables_come_and_go() {
     assert_eq!(status("PUT", "/v1/databases/small", br#"{"page_bytes": 8192}"#), 409);
     assert_eq!(status("PUT", "/v1/databases/odd", br#"{"page_bytes": 5000}"#), 400);
     assert_eq!(status("PUT", "/v1/databases/odd", br#"{"pages": 1}"#), 400);
+    assert_eq!(status("PUT", "/v1/databases/odd", b"[4096]"), 400, "an array is no object");
     assert_eq!(status("GET", "/v1/databases/odd", b""), 404);
     assert_eq!(status("GET", "/v1/databases/small", b""), 200);
     assert_eq!(status("GET", "/v1/databases/small/options", b""), 200);

@@ -10,14 +10,15 @@
 //! Reading order: [`config`] (what can be set), `serve` (a server from start to end), `app` (the way of a request),
 //! `fast`, `v0` and `v1` (the paths); what they use: `target` (addresses), `receive` (bodies in), `body`, `records`,
 //! `long_value` and `pipe` (bodies out), `writer` (commits), `databases` and `open`, `transactions`, `problem`
-//! (errors), `lock`; for operators: [`auth`] and `need` (who may do what), `health`, `metrics`, `observe` and `slow`,
-//! `trace`, `openapi`, `dashboard`, `debug` (profiles).
+//! (errors), `lock`; for operators: [`auth`], `need` and `sites` (who may do what), `health`, `metrics`, `observe` and
+//! `slow`, `trace`, `openapi` with `operations` and `bodies`, `dashboard`, `debug` (profiles).
 //!
 //! The threads that read sockets never wait: not for a disk, not for a commit, not for a lock held across either.
 #![deny(missing_docs, unsafe_code)]
 
 mod app;
 pub mod auth;
+mod bodies;
 mod body;
 pub mod config;
 mod connection;

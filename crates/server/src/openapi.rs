@@ -4,6 +4,7 @@
 //! server for every line of it.
 
 use crate::app::App;
+use crate::bodies::{body, table_name};
 use crate::body::Body;
 use crate::operations::{OPERATIONS, Operation};
 use crate::problem::{Answer, Problem};
@@ -92,7 +93,7 @@ fn problem() -> Value {
 const ALWAYS: &[(u16, &str)] = &[
     (400, "The request is not as it should be"),
     (401, "A token is needed"),
-    (403, "The token does not reach so far"),
+    (403, "The token does not reach so far, or a page of another site may have sent the request"),
 ];
 
 fn describe(operation: &Operation) -> Value {
@@ -100,6 +101,7 @@ fn describe(operation: &Operation) -> Value {
     let in_path = in_path.map(|name| {
         let schema = match name {
             "database" => json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" }),
+            "table" => table_name(),
             _ => json!({ "type": "string", "minLength": 1 }),
         };
         json!({ "name": name, "in": "path", "required": true, "schema": schema })
@@ -182,6 +184,9 @@ fn response(operation: &Operation, status: u16, meaning: &str) -> Value {
     }
 }
 
+/// A list of tags, or `*`.
+const TAGS: &str = r#"^(\*|(W/)?"[!#-~]*"( ?, ?(W/)?"[!#-~]*")*)$"#;
+
 /// A parameter of the query or a header.
 fn parameter(name: &str) -> Value {
     let described = |name: &str, place: &str, required: bool, meaning: &str, schema: Value| {
@@ -192,8 +197,8 @@ fn parameter(name: &str) -> Value {
     let query = |name: &str, required: bool, meaning: &str, schema: Value| {
         described(name, "query", required, meaning, schema)
     };
-    let header =
-        |name: &str, meaning: &str| described(name, "header", false, meaning, json!({ "type": "string" }));
+    let header = |name: &str, meaning: &str, schema: Value| described(name, "header", false, meaning, schema);
+    let tags = || json!({ "type": "string", "minLength": 1, "pattern": TAGS, "examples": ["*", "\"0123\""] });
     let text = || json!({ "type": "string" });
     match name {
         "id" => {
@@ -213,7 +218,14 @@ fn parameter(name: &str) -> Value {
         "behind" => query("end", false, "Likewise, of the first that is left out", text()),
         "beginning" => query("prefix", false, "Those whose key begins with these values", text()),
         "reverse" => query("reverse", false, "From the last to the first", json!({ "type": "boolean" })),
-        "limit" => query("limit", false, "At most so many", json!({ "type": "integer", "minimum": 0 })),
+        "limit" => {
+            let number = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
+            query("limit", false, "At most so many", number)
+        }
+        "explained" => {
+            let number = json!({ "type": "integer", "minimum": 1, "maximum": 100_000 });
+            query("limit", false, "At most so many records of a scan", number)
+        }
         "cursor" => query(
             "cursor",
             false,
@@ -231,7 +243,8 @@ fn parameter(name: &str) -> Value {
             )
         }
         "transaction" => {
-            header("pando-transaction", "The token of the transaction that the request belongs to")
+            let token = json!({ "type": "string", "pattern": "^[0-9a-f]{32}$" });
+            header("pando-transaction", "The token of the transaction that the request belongs to", token)
         }
         "kind" => query(
             "kind",
@@ -251,73 +264,13 @@ fn parameter(name: &str) -> Value {
             query("format", false, "How rows are written; unless it is said, as NDJSON", words)
         }
         "form" => query("form", false, "As what", json!({ "type": "string", "enum": ["svg", "folded"] })),
-        "if-match" => header("if-match", "Only if the value has one of these tags; `*`: if there is one"),
+        "if-match" => {
+            header("if-match", "Only if the value has one of these tags; `*`: if there is one", tags())
+        }
         "if-none-match" => {
-            header("if-none-match", "Only if the value has none of these tags; `*`: if there is none")
+            header("if-none-match", "Only if the value has none of these tags; `*`: if there is none", tags())
         }
         other => unreachable!("no parameter {other} is described"),
-    }
-}
-
-/// A body.
-fn body(name: &str) -> Value {
-    let of = |kind: &str, required: bool, schema: Value| {
-        let content = json!({ kind: { "schema": schema } });
-        json!({ "required": required, "content": content })
-    };
-    let object = |properties: Value| {
-        json!({
-            "type": "object", "properties": properties, "additionalProperties": false,
-        })
-    };
-    let json_of = |properties: Value| of("application/json", false, object(properties));
-    match name {
-        "value" => of("application/octet-stream", false, json!({})),
-        "document" => of("application/json", true, json!({ "type": "object" })),
-        "records" => of("application/x-ndjson", true, json!({})),
-        "database" => json_of(json!({ "page_bytes": { "enum": [4096, 8192, 16384, 32768, 65536] } })),
-        "table" => json_of(json!({
-            "layout": { "enum": ["btree", "lsm"] }, "ttl_ms": { "type": "integer", "minimum": 1 },
-            "compression": { "enum": ["lz4", "none"] },
-        })),
-        "change" => {
-            let name = json!({ "type": "string", "minLength": 1, "maxLength": 60 });
-            let ttl = json!({ "type": ["integer", "null"], "minimum": 1 });
-            let layout = json!({ "enum": ["btree", "lsm"] });
-            let compression = json!({ "enum": ["lz4", "none"] });
-            let mut change =
-                object(json!({ "name": name, "layout": layout, "ttl_ms": ttl, "compression": compression }));
-            change["minProperties"] = json!(1);
-            of("application/json", true, change)
-        }
-        "transaction" => json_of(json!({
-            "durability": { "enum": ["sync", "buffered", "lazy"] },
-            "isolation": { "enum": ["serializable", "snapshot"] },
-        })),
-        "sql" => {
-            let params = json!({ "type": ["array", "object", "null"] });
-            let ms = json!({ "type": ["integer", "null"], "minimum": 1 });
-            let read_only = json!({ "type": "boolean" });
-            let mut asks = object(json!({
-                "sql": { "type": "string" }, "params": params, "timeout_ms": ms, "read_only": read_only,
-            }));
-            asks["required"] = json!(["sql"]);
-            of("application/json", true, asks)
-        }
-        "batch" => {
-            let step = json!({
-                "type": "object",
-                "required": ["op", "table"],
-                "properties": {
-                    "op": { "enum": ["put", "insert", "check", "delete", "delete_range"] },
-                    "table": { "type": "string" },
-                },
-            });
-            let mut batch = object(json!({ "operations": { "type": "array", "items": step } }));
-            batch["required"] = json!(["operations"]);
-            of("application/json", true, batch)
-        }
-        other => unreachable!("no body {other} is described"),
     }
 }
 

@@ -377,7 +377,7 @@ pub const OPERATIONS: &[Operation] = &[
         "get",
         "/v1/databases/{database}/tables/{table}/explain",
         "A get, or a scan of a range, done once more and told step by step: memtables, filters, pages, time",
-        &["one_key", "start", "end", "prefix", "limit"],
+        &["one_key", "start", "end", "prefix", "explained"],
         "",
         &[(200, "JSON: the steps"), MISSING],
     ),

@@ -325,6 +325,9 @@ pub async fn many(axum::extract::State(app): Shared, request: Request<RequestBod
         Method::POST => {
             let durability = durability(&app, &uri)?;
             let open = database(&app, &asked.database).await?;
+            // Before the body, so that nobody sends megabytes, or nothing, to a table that is not there.
+            let (looked, place) = (Arc::clone(&open), asked.clone());
+            hand_off(move || place.open(&looked.db.snapshot()?)).await?;
             let mut table = None;
             let store = move |tx: &mut Transaction, line: &[u8]| {
                 let table = match &mut table {

@@ -156,7 +156,14 @@ fn transaction_of(headers: &HeaderMap) -> Answer<Option<String>> {
 /// The body, as JSON of a certain shape; an empty one is an empty object.
 async fn json_body<T: serde::de::DeserializeOwned>(app: &App, body: RequestBody) -> Answer<T> {
     let bytes = app.reception.receive_whole(body, JSON_BYTES).await?;
-    let text = if bytes.trim_ascii().is_empty() { b"{}" } else { &bytes[..] };
+    let text = match bytes.trim_ascii() {
+        b"" => &b"{}"[..],
+        text => text,
+    };
+    // A structure would be read from an array as well, its members by their order.
+    if !text.starts_with(b"{") {
+        return Err(Problem::bad_request("the body is not the JSON that belongs here: an object"));
+    }
     serde_json::from_slice(text)
         .map_err(|error| Problem::bad_request(format!("the body is not the JSON that belongs here: {error}")))
 }
