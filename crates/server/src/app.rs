@@ -1,6 +1,6 @@
 //! What all requests share, and the way of each: answered here and now if memory can tell, else handed on.
 
-use crate::auth::{Gatekeeper, check_origin, random};
+use crate::auth::{Gatekeeper, random};
 use crate::body::Body;
 use crate::config::Config;
 use crate::databases::{DEFAULT_DATABASE, Databases};
@@ -10,6 +10,7 @@ use crate::open::Open;
 use crate::operations::methods_of;
 use crate::problem::{Answer, Problem};
 use crate::receive::{Reception, RequestBody};
+use crate::sites::{check_host, check_origin};
 use crate::slow::{Asked, Phases, Slow, SlowRequests};
 use crate::trace::{self, Ids, Line, REQUEST_ID};
 use crate::transactions::Transactions;
@@ -139,6 +140,9 @@ impl App {
     #[inline]
     fn admit<B>(&self, request: &Request<B>) -> Answer<()> {
         check_origin(request.method(), request.headers())?;
+        if !self.config.allow_anyone && !self.keeper.is_on_guard() {
+            check_host(request.headers())?;
+        }
         self.keeper.admit(request.headers(), need(request.method(), request.uri().path()))
     }
 
@@ -239,6 +243,9 @@ impl Noted {
         if let Some(line) = self.line {
             line.write(&response, took);
         }
+        if let (StatusCode::METHOD_NOT_ALLOWED, Some((_, uri))) = (response.status(), &self.asked) {
+            response.headers_mut().insert(ALLOW, allowed(uri.path()));
+        }
         if let Some((method, uri)) = self.asked.filter(|_| app.slow.is_slow(took)) {
             app.slow.note(Slow {
                 method: method.to_string(),
@@ -248,9 +255,6 @@ impl Noted {
                 took,
                 statements: response.extensions().get::<Asked>().cloned(),
                 phases: response.extensions().get::<Phases>().copied(),
-        if let (StatusCode::METHOD_NOT_ALLOWED, Some((_, uri))) = (response.status(), &self.asked) {
-            response.headers_mut().insert(ALLOW, allowed(uri.path()));
-        }
             });
         }
         if let Some(id) = self.id {
@@ -258,6 +262,11 @@ impl Noted {
         }
         response
     }
+}
+
+/// What a 405 has to say (RFC 9110, 15.5.6): the methods that there are.
+fn allowed(path: &str) -> HeaderValue {
+    HeaderValue::from_str(&methods_of(path)).expect("methods are letters")
 }
 
 async fn nothing_here() -> Problem {
@@ -269,11 +278,6 @@ fn memory_bytes() -> usize {
     let settings = Database::builder().settings(None).unwrap_or_default();
     let memory = settings.iter().find(|setting| setting.spec.name == "memory_bytes");
     match memory.map(|setting| setting.value) {
-/// What a 405 has to say (RFC 9110, 15.5.6): the methods that there are.
-fn allowed(path: &str) -> HeaderValue {
-    HeaderValue::from_str(&methods_of(path)).expect("methods are letters")
-}
-
         Some(Value::Number(bytes)) => bytes as usize,
         _ => 256 << 20,
     }

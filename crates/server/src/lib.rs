@@ -43,6 +43,7 @@ mod problem;
 mod receive;
 mod records;
 mod serve;
+mod sites;
 mod slow;
 mod target;
 mod trace;

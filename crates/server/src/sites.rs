@@ -1,0 +1,119 @@
+//! What pages of other sites can have a browser send here, and what is refused of it.
+//!
+//! 1. A browser says which page a request comes from, in `Origin`, where the request changes something; credentials
+//!    that it keeps would go with it. [`check_origin`]: such a page is this server's own, or nothing is done. It may
+//!    have other requests sent, but is not shown their answers.
+//! 2. A site whose name is made to lead to this machine (DNS rebinding) is, for the browser, the server itself, and is
+//!    shown everything. It has none of the credentials. Where none are asked for, because the server listens to this
+//!    machine alone, [`check_host`]: a request is for an address, or for a name that nobody can buy.
+
+use crate::problem::{Answer, Problem};
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, Method, StatusCode};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Refuses what a page of another site has a browser send.
+///
+/// # Errors
+/// 403 for a request that changes something, or asks for work, whose `Origin` is not this server.
+pub fn check_origin(method: &Method, headers: &HeaderMap) -> Answer<()> {
+    let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
+    let host = headers.get(HOST).map_or(&b""[..], |host| host.as_bytes());
+    let own = [&b"http://"[..], b"https://"].iter().any(|scheme| {
+        origin.as_bytes().strip_prefix(*scheme).is_some_and(|rest| rest.eq_ignore_ascii_case(host))
+    });
+    if own || *method == Method::GET || *method == Method::HEAD {
+        return Ok(());
+    }
+    Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "a page of another site sent this"))
+}
+
+/// Refuses requests for names that may be anybody's. One without a `Host` is no browser's.
+///
+/// # Errors
+/// 403.
+#[inline]
+pub fn check_host(headers: &HeaderMap) -> Answer<()> {
+    match headers.get_all(HOST).iter().all(|host| is_here(host.as_bytes())) {
+        true => Ok(()),
+        false => Err(foreign()),
+    }
+}
+
+#[cold]
+fn foreign() -> Problem {
+    let detail = "this server has no tokens, and answers to addresses and `localhost` alone: a page of \
+                  another site may have sent this. Make a token with `pando token create`, or say \
+                  --allow-anyone";
+    Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+}
+
+/// Whether a host, with its port or without, is an address, or a name of this machine's network alone: one without a
+/// dot, or `localhost` with names before it.
+fn is_here(host: &[u8]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split_once(']').is_some_and(|(address, _)| address.parse::<Ipv6Addr>().is_ok());
+    }
+    let name = host.split_once(':').map_or(host, |(name, _)| name);
+    !name.contains('.')
+        || name.parse::<Ipv4Addr>().is_ok()
+        || name.rsplit_once('.').is_some_and(|(_, last)| last.eq_ignore_ascii_case("localhost"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_another_site_changes_nothing() {
+        let headers = |origin: &str| {
+            HeaderMap::from_iter([(ORIGIN, origin.parse().unwrap()), (HOST, host("127.0.0.1:7263"))])
+        };
+        let check = |method: Method, origin| check_origin(&method, &headers(origin)).is_ok();
+        assert!(check(Method::POST, "http://127.0.0.1:7263"));
+        assert!(!check(Method::POST, "http://evil.example"));
+        assert!(!check(Method::PUT, "null"));
+        assert!(check(Method::GET, "http://evil.example"));
+        assert!(check_origin(&Method::POST, &HeaderMap::new()).is_ok());
+    }
+
+    fn host(text: &str) -> axum::http::HeaderValue {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_name_that_somebody_can_buy_is_not_here() {
+        for here in [
+            "127.0.0.1:7263",
+            "127.0.0.1",
+            "[::1]:7263",
+            "[::1]",
+            "localhost",
+            "LocalHost:1",
+            "a.localhost:1",
+        ] {
+            assert!(check_host(&HeaderMap::from_iter([(HOST, host(here))])).is_ok(), "{here}");
+        }
+        for name in ["pando", "box:7263", ""] {
+            assert!(check_host(&HeaderMap::from_iter([(HOST, host(name))])).is_ok(), "{name}");
+        }
+        for name in [
+            "evil.example:7263",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "evil.",
+            "a.b:1",
+            "[::1",
+            "[evil.example]",
+            "1.2.3",
+        ] {
+            let problem = check_host(&HeaderMap::from_iter([(HOST, host(name))])).expect_err(name);
+            assert_eq!(problem.status, StatusCode::FORBIDDEN, "{name}");
+        }
+        let mut headers = HeaderMap::from_iter([(HOST, host("localhost"))]);
+        headers.append(HOST, host("evil.example"));
+        assert!(check_host(&headers).is_err(), "each of several");
+        assert!(check_host(&HeaderMap::new()).is_ok());
+    }
+}
