@@ -73,14 +73,111 @@ fn bytes_that_are_no_requests_are_refused() {
 fn a_length_and_chunks_together_smuggle_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let server = started(dir.path(), &[]);
-    let smuggled = b"PUT /v0/entity?id=outer HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\
-        transfer-encoding: chunked\r\n\r\n\
-        0\r\n\r\nPUT /v0/entity?id=inner HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\nx";
-    // Chunks win, as RFC 9112 has it, or the request is refused; a proxy that went by the length is not fooled by us
-    // alone, so the connection must not go on as if nothing was.
-    let status = told(&server, smuggled);
-    assert!(status.is_none_or(|status| status < 500), "{status:?}");
+    let [length, chunks] = ["content-length: 4\r\n", "transfer-encoding: chunked\r\n"];
+    for (first, second) in [(length, chunks), (chunks, length)] {
+        let smuggled = format!(
+            "PUT /v0/entity?id=outer HTTP/1.1\r\nhost: a\r\n{first}{second}\r\n\
+             0\r\n\r\nPUT /v0/entity?id=inner HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\nx"
+        );
+        // Chunks win, as RFC 9112 (6.1) has it, or the request is refused; a proxy that went by the length is not
+        // fooled by us alone, so the connection must not go on as if nothing was.
+        let mut client = server.connect();
+        client.send(smuggled.as_bytes()).unwrap();
+        assert!(client.reply(false).unwrap().status < 500);
+        assert!(client.reply_head().is_err(), "it is closed behind the first");
+        assert_eq!(server.ask("GET", "/v0/entity?id=inner", b"").status, 404);
+    }
+    // What is coded in another way as well would be stored as it is not.
+    for coding in ["gzip, chunked", "gzip", "identity", "chunked, chunked"] {
+        let coded = format!(
+            "PUT /v0/entity?id=coded HTTP/1.1\r\nhost: a\r\ntransfer-encoding: {coding}\r\n\r\n0\r\n\r\n"
+        );
+        let mut client = server.connect();
+        client.send(coded.as_bytes()).unwrap();
+        assert_eq!(client.reply_head().unwrap().status, 400, "{coding}");
+        assert_eq!(server.ask("GET", "/v0/entity?id=coded", b"").status, 404, "{coding}");
+    }
     is_well(&server);
+}
+
+#[test]
+fn a_body_over_the_limit_is_not_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &["--max-body", "1M"]);
+    let told_at_once = |length: &str, expects: bool| {
+        let mut client = server.connect();
+        let expect = if expects { "expect: 100-continue\r\n" } else { "" };
+        let head =
+            format!("PUT /v0/entity?id=o HTTP/1.1\r\nhost: a\r\n{expect}content-length: {length}\r\n\r\n");
+        client.send(head.as_bytes()).unwrap();
+        let begun = Instant::now();
+        let status = client.reply_head().unwrap().status;
+        assert!(begun.elapsed() < Duration::from_secs(5), "{length}: {:?}", begun.elapsed());
+        (status, client)
+    };
+    // The first is the size of nothing that there is; the last of what is.
+    for length in ["9223372036854775807", "1000000000000", "1048577"] {
+        assert_eq!(told_at_once(length, true).0, 413, "{length}");
+    }
+    assert_eq!(told_at_once("9223372036854775807", false).0, 413);
+    assert_eq!(told_at_once("99999999999999999999999", false).0, 400);
+    let (status, mut client) = told_at_once("3", true);
+    assert_eq!(status, 100);
+    client.send(b"abc").unwrap();
+    assert_eq!(client.reply(false).unwrap().status, 201);
+    assert_eq!(server.ask("GET", "/v0/entity?id=o", b"").body, b"abc");
+    is_well(&server);
+}
+
+#[test]
+fn heads_without_an_end_take_no_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &[]);
+    let before = server.resident_bytes();
+    let line = format!("x: {}\r\n", "a".repeat(1000));
+    for beginning in ["GET /v0/status HTTP/1.1\r\n", "GET /", "\r\n"] {
+        // 32 MiB, unless the server has had enough before: of lines, of a target, of lines before the first.
+        let endless = match beginning {
+            "GET /" => "a".repeat(1000),
+            "\r\n" => "\r\n".repeat(500),
+            _ => line.clone(),
+        };
+        let mut client = server.connect();
+        client.send(beginning.as_bytes()).unwrap();
+        let taken = (0..32_768).take_while(|_| client.send(endless.as_bytes()).is_ok()).count();
+        // What the sockets hold comes on top of the limit.
+        assert!(taken < 16_384, "{beginning:?}: it took {taken} KB");
+    }
+    let grown = server.resident_bytes().saturating_sub(before);
+    assert!(grown < 16 << 20, "it grew by {} MiB", grown >> 20);
+    is_well(&server);
+}
+
+/// A page whose name is made to lead to this machine speaks as if from the server itself.
+#[test]
+fn names_that_somebody_can_buy_are_not_answered_without_a_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &[]);
+    let status = |server: &Server, host: &str| {
+        let mut client = server.connect();
+        let origin = format!("origin: http://{host}\r\n");
+        let head =
+            format!("PUT /v0/entity?id=h HTTP/1.1\r\nhost: {host}\r\n{origin}content-length: 0\r\n\r\n");
+        client.send(head.as_bytes()).unwrap();
+        let changed = client.reply(false).unwrap().status;
+        let head = format!("GET /v0/entity?id=k HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        client.send(head.as_bytes()).unwrap();
+        (changed, client.reply(false).unwrap().status)
+    };
+    for here in ["127.0.0.1:7263", "localhost", "[::1]:80", "box"] {
+        assert_eq!(status(&server, here), (201, 200), "{here}");
+    }
+    for name in ["evil.example", "evil.example:7263"] {
+        assert_eq!(status(&server, name), (403, 403), "{name}");
+    }
+    drop(server);
+    let server = started(dir.path(), &["--allow-anyone"]);
+    assert_eq!(status(&server, "db.example"), (201, 200), "who says so is reached by any name");
 }
 
 #[test]
@@ -223,13 +320,24 @@ fn bodies_without_an_end_take_no_memory() {
     }
 }
 
+/// Files that this process may have open.
+fn most_files() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find(|line| line.starts_with("Max open files"));
+    line.and_then(|line| line.split_whitespace().nth(3)?.parse().ok()).unwrap_or(256)
+}
+
+/// How much longer others wait beside 10,000 is for `pando bench http-kv` to measure; here, that they are served.
 #[test]
 fn many_idle_connections_hold_nobody_up() {
     let dir = tempfile::tempdir().unwrap();
     let server = started(dir.path(), &[]);
-    let idle: Vec<Client> = (0..500).map(|_| server.connect()).collect();
+    let before = server.resident_bytes();
+    // The server needs as many: it raises its own limit to the hard one, which is this process's too.
+    let count = (most_files() / 2).min(10_000);
+    let idle: Vec<TcpStream> = (0..count).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     let mut client = server.connect();
-    let mut took: Vec<Duration> = (0..200)
+    let mut took: Vec<Duration> = (0..1000)
         .map(|_| {
             let begun = Instant::now();
             assert_eq!(client.ask("GET", "/v0/entity?id=k", &[], b"").status, 200);
@@ -237,7 +345,10 @@ fn many_idle_connections_hold_nobody_up() {
         })
         .collect();
     took.sort_unstable();
-    assert!(took[100] < Duration::from_millis(100), "half took {:?} and more", took[100]);
+    assert!(took[500] < Duration::from_millis(100), "half took {:?} and more", took[500]);
+    assert!(took[990] < Duration::from_millis(500), "one in a hundred took {:?} and more", took[990]);
+    let each = server.resident_bytes().saturating_sub(before) / count as u64;
+    assert!(each < 16 << 10, "an idle connection takes {each} bytes");
     drop(idle);
     is_well(&server);
 }

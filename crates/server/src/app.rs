@@ -9,7 +9,7 @@ use crate::observe::{Kind, Observed};
 use crate::open::Open;
 use crate::operations::methods_of;
 use crate::problem::{Answer, Problem};
-use crate::receive::{Reception, RequestBody};
+use crate::receive::{Reception, RequestBody, check_head};
 use crate::sites::{check_host, check_origin};
 use crate::slow::{Asked, Phases, Slow, SlowRequests};
 use crate::trace::{self, Ids, Line, REQUEST_ID};
@@ -181,6 +181,11 @@ impl Service {
         &self.app.config
     }
 
+    /// The response to a request whose body is not to be received.
+    fn refusal<B: http_body::Body>(&self, request: &Request<B>) -> Option<Response<Body>> {
+        check_head(request, self.app.config.limits.body_bytes).err().map(|problem| problem.response())
+    }
+
     /// The response to a request. Ready at once if memory can tell.
     pub fn answer<B>(
         &self,
@@ -192,7 +197,7 @@ impl Service {
     {
         let begun = Instant::now();
         let ready = match self.app.admit(&request) {
-            Ok(()) => fast::answer(&self.app, &request),
+            Ok(()) => fast::answer(&self.app, &request).or_else(|| self.refusal(&request)),
             Err(problem) => Some(problem.response()),
         };
         let noted = Noted::of(&self.app, &request, begun, ready.is_some());

@@ -1,7 +1,8 @@
 //! Receiving a body: short ones whole, long ones piece by piece, none without a bound.
 //!
 //! 1. A body that says it is over the limit is refused; one that turns out to be, likewise. What a client has sent
-//!    already is thrown away for a while first, as it would not look at the answer before.
+//!    already is thrown away for a while first, as it would not look at the answer before: unless it asked whether to
+//!    send at all (`Expect: 100-continue`), or there is so much to come that the end would not be seen.
 //! 2. Up to [`WHOLE_BYTES`] a body is gathered in memory. Beyond a little for every request, that memory is counted,
 //!    over all clients; when it is taken, the client is told to come back.
 //! 3. A longer one is handed on as it comes: [`Received::Long`].
@@ -9,6 +10,8 @@
 
 use crate::config::Limits;
 use crate::problem::{Answer, Problem};
+use axum::http::header::{EXPECT, TRANSFER_ENCODING};
+use axum::http::{HeaderValue, Request};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use std::sync::Arc;
@@ -27,6 +30,22 @@ const DISCARD_FOR: Duration = Duration::from_secs(10);
 
 /// A body of a request.
 pub type RequestBody = axum::body::Body;
+
+/// Refuses a body, before any of it was asked for.
+///
+/// # Errors
+/// 400 for a coding that nobody here undoes, 413 for a length over the limit of a client that waits to be told.
+pub fn check_head<B: http_body::Body>(request: &Request<B>, limit_bytes: u64) -> Answer<()> {
+    let headers = request.headers();
+    let is_known = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if !headers.get_all(TRANSFER_ENCODING).iter().all(is_known) {
+        return Err(Problem::bad_request("the one `transfer-encoding` here is chunked"));
+    }
+    if headers.contains_key(EXPECT) && request.body().size_hint().lower() > limit_bytes {
+        return Err(Problem::too_large(limit_bytes));
+    }
+    Ok(())
+}
 
 /// What came.
 #[derive(Debug)]
@@ -67,7 +86,9 @@ impl Reception {
         let mut incoming =
             Incoming { body, received_bytes: 0, limit_bytes, patience: self.limits.body_timeout };
         if hint.lower() > limit_bytes {
-            incoming.discard().await;
+            if hint.lower() <= incoming.most_discarded() {
+                incoming.discard().await;
+            }
             return Err(Problem::too_large(limit_bytes));
         }
         if hint.lower() > WHOLE_BYTES as u64 {
@@ -146,13 +167,18 @@ impl Incoming {
         }
     }
 
-    /// Throws away what still comes, for a while and up to the limit once more.
+    /// How much is thrown away, in bytes.
+    fn most_discarded(&self) -> u64 {
+        self.limit_bytes.max(WHOLE_BYTES as u64).saturating_mul(2)
+    }
+
+    /// Throws away what still comes, for a while and up to about the limit once more.
     pub async fn discard(&mut self) {
-        let mut discarded = 0;
+        let (mut discarded, most) = (0, self.most_discarded());
         let all = async {
             while let Some(Ok(frame)) = self.body.frame().await {
                 discarded += frame.data_ref().map_or(0, Bytes::len) as u64;
-                if discarded > self.limit_bytes.saturating_mul(2) {
+                if discarded > most {
                     break;
                 }
             }
