@@ -1,10 +1,12 @@
 //! `serve`: a directory of databases over HTTP.
 
+use crate::args::Cli;
 use crate::failure::{Failure, Outcome};
 use crate::open::WriteArgs;
 use crate::output::say;
 use crate::text;
-use clap::Args;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Args, CommandFactory, Parser};
 use server::{Config, Server};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -19,6 +21,7 @@ Examples:
   curl -X PUT --data-binary hello 'http://127.0.0.1:7263/v0/entity?id=greeting'
   curl 'http://127.0.0.1:7263/v0/entity?id=greeting'
 
+A browser is shown a dashboard at http://127.0.0.1:7263/, and what can be asked for at /docs.
 SIGTERM and Ctrl-C end it in order: no more connections, requests under way are answered, all is synced.
 Each option can also be set by the variable that stands beside it, or in a TOML file (--config) under its
 name without the dashes, as in `max-body = \"1G\"`. The command line comes before variables,
@@ -26,6 +29,8 @@ and those before the file.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
+#[command(mut_arg("memory", |arg| arg.env("PANDO_MEMORY")))]
+#[command(mut_arg("durability", |arg| arg.env("PANDO_DURABILITY")))]
 pub struct ServeArgs {
     /// The directory that holds the databases, each in a directory of its name; created if it is missing
     dir: PathBuf,
@@ -33,7 +38,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where to listen; port 0 takes one that is free
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7263", env = "PANDO_LISTEN")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7263", env = "PANDO_LISTEN",
+          value_parser = parse_address)]
     listen: SocketAddr,
     #[command(flatten)]
     write: WriteArgs,
@@ -128,23 +134,62 @@ pub fn expand(words: Vec<OsString>) -> Outcome<Vec<OsString>> {
         text.parse().map_err(|error: toml::de::Error| Failure::Usage(format!("{shown}: {error}")))?;
     let mut expanded = words[..2].to_vec();
     for (name, value) in options {
-        let variable = format!("PANDO_{}", name.to_uppercase().replace('-', "_"));
-        if name == "config" || std::env::var_os(variable).is_some() {
-            continue;
-        }
-        expanded.push(match value {
-            toml::Value::Boolean(true) => format!("--{name}").into(),
+        let word = match value {
+            toml::Value::Boolean(true) => format!("--{name}"),
             toml::Value::Boolean(false) => continue,
-            toml::Value::String(text) => format!("--{name}={text}").into(),
-            toml::Value::Integer(number) => format!("--{name}={number}").into(),
+            toml::Value::String(text) => format!("--{name}={text}"),
+            toml::Value::Integer(number) => format!("--{name}={number}"),
             other => {
-                let message = format!("{shown}: `{name}` is a {}, not an option's value", other.type_str());
+                let message =
+                    format!("{shown}: `{name}` is of type {}, which no option is", other.type_str());
                 return Err(Failure::Usage(message));
             }
-        });
+        };
+        check_option(&name, &word).map_err(|what| Failure::Usage(format!("{shown}: {what}")))?;
+        if !is_set_outside(&name) {
+            expanded.push(word.into());
+        }
     }
     expanded.extend_from_slice(&words[2..]);
     Ok(expanded)
+}
+
+/// What is wrong with an option of a file, by itself: whoever reads it has the file before him, not a command line.
+fn check_option(name: &str, word: &str) -> Result<(), String> {
+    let Err(error) = Cli::try_parse_from(["pando", "serve", ".", word]) else { return Ok(()) };
+    let said = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(&text[..]),
+        _ => None,
+    };
+    match error.kind() {
+        ErrorKind::UnknownArgument | ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let near = said(ContextKind::SuggestedArg).and_then(|near| near.strip_prefix("--"));
+            let near = near.map_or(String::new(), |near| format!("; there is `{near}`"));
+            Err(format!("there is no option `{name}`{near}: `pando serve --help` lists them"))
+        }
+        // Something else may be wrong: a variable, say. The whole command line will tell.
+        _ if said(ContextKind::InvalidArg).is_some_and(|arg| !arg.starts_with(&format!("--{name}"))) => {
+            Ok(())
+        }
+        _ => {
+            let text = error.to_string();
+            let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+            Err(lines.join(" ").trim_start_matches("error: ").to_owned())
+        }
+    }
+}
+
+/// Whether a variable says it, which comes before the file; or it is the file itself.
+fn is_set_outside(name: &str) -> bool {
+    let command = Cli::command();
+    let serve = command.find_subcommand("serve").expect("there is such a command");
+    let arg = serve.get_arguments().find(|arg| arg.get_long() == Some(name));
+    name == "config"
+        || arg.and_then(Arg::get_env).is_some_and(|variable| std::env::var_os(variable).is_some())
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "say an address and a port, as in 127.0.0.1:7263 or [::1]:7263".to_owned())
 }
 
 /// `pando serve`.
@@ -190,8 +235,7 @@ const LEAST_HEAD_BYTES: usize = 8 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
-    use clap::Parser;
+    use crate::args::Command;
 
     fn parsed(file: &str, words: &[&str]) -> Result<ServeArgs, String> {
         let dir = tempfile::tempdir().unwrap();
@@ -200,7 +244,10 @@ mod tests {
         let words = ["pando", "serve", "data", "--config", path.to_str().unwrap()]
             .into_iter()
             .chain(words.iter().copied());
-        let words = expand(words.map(Into::into).collect()).map_err(|failure| format!("{failure:?}"))?;
+        let words = expand(words.map(Into::into).collect()).map_err(|failure| match failure {
+            Failure::Usage(message) => message,
+            other => format!("{other:?}"),
+        })?;
         match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
             Command::Serve(args) => Ok(args),
             other => Err(format!("{other:?}")),
@@ -214,8 +261,19 @@ mod tests {
         let args = parsed(file, &["--drain", "5"]).unwrap();
         assert_eq!((args.listen.port(), args.max_body, args.drain, args.allow_anyone), (1, 1 << 20, 5, true));
         assert_eq!(args.write.durability, crate::open::DurabilityName::Lazy);
-        for bad in ["max-body = 'x'", "nothing = 1", "drain = [1]", "drain", "drain = 1.5"] {
-            assert!(parsed(bad, &[]).is_err(), "{bad}");
+        for (bad, said) in [
+            ("max-body = 'x'", "--max-body <SIZE>"),
+            ("listen = 'here'", "as in 127.0.0.1:7263"),
+            ("durability = 'never'", "[possible values: sync, buffered, lazy]"),
+            ("lissten = '127.0.0.1:1'", "no option `lissten`; there is `listen`"),
+            ("nothing = 1", "no option `nothing`: `pando serve --help`"),
+            ("help = true", "no option `help`"),
+            ("drain = [1]", "`drain` is of type array"),
+            ("drain", "line 1"),
+            ("drain = 1.5", "`drain` is of type float"),
+        ] {
+            let message = parsed(bad, &[]).unwrap_err();
+            assert!(message.contains("pando.toml: ") && message.contains(said), "{bad}: {message}");
         }
     }
 }

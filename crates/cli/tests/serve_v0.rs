@@ -5,6 +5,7 @@ mod http;
 
 use http::{Client, Server, command, escape};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -269,6 +270,34 @@ fn write(address: std::net::SocketAddr, thread: u32, state: &Mutex<Acknowledged>
         let (reply, status) = match wanted {
             Some(value) => (client.try_ask("PUT", &target, &[], value.to_string().as_bytes()), 201),
             None => (client.try_ask("DELETE", &target, &[], b""), 202),
+#[test]
+fn what_cannot_be_served_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = dir.path().join("served");
+    let server = Server::start(&served);
+    let port = server.address.to_string();
+    let file = dir.path().join("file");
+    std::fs::write(&file, b"").unwrap();
+    let unguarded = dir.path().join("unguarded");
+    std::fs::create_dir(&unguarded).unwrap();
+    std::fs::write(unguarded.join("tokens.json"), b"{").unwrap();
+    let cases: [(PathBuf, &[&str], i32, &str); 5] = [
+        (dir.path().join("other"), &["--listen", &port], 1, "say --listen with another"),
+        (served.join("default"), &[], 2, "name the directory that it lies in"),
+        (file, &[], 2, "is no directory"),
+        (unguarded, &[], 2, "pando token create"),
+        (dir.path().join("new"), &["--listen", "here"], 2, "as in 127.0.0.1:7263"),
+    ];
+    for (what, options, code, said) in cases {
+        let refused = command(&what, options).output().unwrap();
+        let message = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(code), "{message}");
+        assert!(message.contains(said) && !message.contains("salvage"), "{message}");
+        assert!(refused.stdout.is_empty(), "it does not claim to serve");
+    }
+    assert!(!served.join("default/default").exists(), "nothing was made in the database");
+}
+
         };
         // No answer: it may have been stored, or not.
         let Ok(reply) = reply else { break };

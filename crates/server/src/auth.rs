@@ -70,15 +70,14 @@ impl TokenFile {
     /// All tokens.
     ///
     /// # Errors
-    /// `Corruption` if the file is not what was written.
+    /// `Invalid` if somebody wrote something else into the file.
     pub fn list(&self) -> Result<Vec<Token>> {
         let text = match fs::read(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(self.failed("read", error)),
         };
-        serde_json::from_slice(&text)
-            .map_err(|error| Error::corruption(format!("{}: {error}", self.path.display())))
+        serde_json::from_slice(&text).map_err(|error| self.unreadable(&error.to_string()))
     }
 
     /// Makes a token and answers it. It cannot be shown again.
@@ -133,6 +132,15 @@ impl TokenFile {
             fs::File::open(dir)?.sync_all()
         };
         write().map_err(|error| self.failed("write", error))
+    }
+
+    /// The databases beside it are as they were: nothing is to be salvaged.
+    fn unreadable(&self, what: &str) -> Error {
+        Error::invalid(format!(
+            "{} is no list of tokens ({what}): restore it, or remove it and make tokens anew with \
+             `pando token create`",
+            self.path.display()
+        ))
     }
 
     fn failed(&self, what: &str, error: std::io::Error) -> Error {
@@ -224,7 +232,10 @@ impl Gatekeeper {
 
 impl Known {
     fn new(token: Token) -> Result<Self> {
-        let wrong = || Error::corruption(format!("token {:?} has no SHA-256 in hexadecimal", token.name));
+        let wrong = || {
+            let name = &token.name;
+            Error::invalid(format!("token {name:?} in {FILE} has no SHA-256: revoke it, and make another"))
+        };
         let mut hash = [0; 32];
         if token.sha256.len() != 64 || !token.sha256.is_ascii() {
             return Err(wrong());

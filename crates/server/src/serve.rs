@@ -14,7 +14,9 @@ use crate::connection;
 use crate::lock::DirLock;
 use pando::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::ErrorKind as IoErrorKind;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -69,8 +71,7 @@ impl Server {
     /// `Locked` if another server has the directory; those of opening a database; `Io` if the address cannot be had;
     /// `Invalid` if others could reach it and there are no tokens.
     pub fn start(mut config: Config) -> Result<Self> {
-        let dir = config.dir.display();
-        std::fs::create_dir_all(&config.dir).map_err(|error| Error::io(format!("make {dir}"), error))?;
+        make_directory(&config.dir)?;
         let lock = DirLock::take(&config.dir)?;
         config.limits.connections = connections_allowed(config.limits.connections);
         let app = App::new(config)?;
@@ -84,7 +85,7 @@ impl Server {
         }
         let runtime = runtime()?;
         let inside = runtime.enter();
-        let bound = |error| Error::io(format!("listen on {}", config.listen), error);
+        let bound = |error| refused(config.listen, error);
         let listener = listen(config.listen).map_err(bound)?;
         let address = listener.local_addr().map_err(bound)?;
         let heard = |error| Error::io("listen to signals", error);
@@ -150,6 +151,37 @@ impl Worker {
         let thread = thread.map_err(|error| Error::io("start the server's threads", error))?;
         Ok(Worker { connections, thread })
     }
+}
+
+/// Makes the directory, if it is missing.
+fn make_directory(dir: &Path) -> Result<()> {
+    let shown = dir.display();
+    if dir.exists() && !dir.is_dir() {
+        return Err(Error::invalid(format!(
+            "{shown} is no directory: name the one that holds the databases"
+        )));
+    }
+    // Nobody would find in `default` below it what is in the database.
+    if dir.join("data").is_file() {
+        return Err(Error::invalid(format!(
+            "{shown} is a database itself: name the directory that it lies in, of which every database is a \
+             directory"
+        )));
+    }
+    std::fs::create_dir_all(dir).map_err(|error| Error::io(format!("make {shown}"), error))
+}
+
+/// That an address could not be had, and what to do.
+fn refused(address: SocketAddr, error: std::io::Error) -> Error {
+    let advice = match error.kind() {
+        IoErrorKind::AddrInUse => {
+            " (another process has the port; say --listen with another, or with port 0)"
+        }
+        IoErrorKind::AddrNotAvailable => " (it is none of this machine's addresses; 0.0.0.0 is all of them)",
+        IoErrorKind::PermissionDenied => " (ports below 1024 may be root's; say --listen with another)",
+        _ => "",
+    };
+    Error::io(format!("listen on {address}{advice}"), error)
 }
 
 /// Accepts connections at `address`, within a runtime.
