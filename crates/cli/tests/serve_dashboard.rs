@@ -1,4 +1,5 @@
-//! The dashboard's box for SQL, driven in a browser as a person would: typed into, run by Ctrl+Enter, cancelled.
+//! The dashboard, driven in a browser as a person would: entries are clicked on and stored, the box for SQL is typed
+//! into, run by Ctrl+Enter, cancelled.
 #![cfg(feature = "sql")]
 
 #[path = "support/browser.rs"]
@@ -65,6 +66,13 @@ fn statements_are_run_from_the_dashboard() {
     );
     let heads = browser.value("[...document.querySelectorAll('#results th')].map(head => head.textContent)");
     assert_eq!(heads, json!(["idINTEGER", "nameTEXT", "priceREAL", "rawBLOB"]));
+    // What keeps its rows is looked at, and not written to beside it.
+    let typed = "[...document.querySelectorAll('#tables tr.pick')]
+        .find(row => row.cells[0].textContent.startsWith('rows/'))";
+    browser.wait_for(typed);
+    browser.value(&format!("{typed}.click()"));
+    let is_seen = |id: &str| format!("document.getElementById('{id}').checkVisibility()");
+    browser.wait_for(&format!("{} && !{}", is_seen("typed"), is_seen("edit")));
     // Statements that write, and wrong ones, say why; an empty answer says so.
     assert!(run(&mut browser, "DELETE FROM \"fruit salad\"").contains("read_only"));
     assert!(run(&mut browser, "SELEC 1").contains("syntax error"));
@@ -96,10 +104,48 @@ fn statements_are_run_from_the_dashboard() {
     };
     assert_eq!(told_of(r#"{"columns":["a"]}\n["x\n{"error":{"detail":"late"}}\n"#), "late");
     assert_eq!(told_of(r#"{"columns":["a"]}\n["x"]\n"#), "the answer broke off: these rows are not all");
+    browser
+        .wait_for("[...document.querySelectorAll('#latency td')].some(cell => cell.textContent === 'SQL')");
     // On a phone nothing is wider than the screen, but for what scrolls by itself.
     browser.set_width(390);
     run(&mut browser, "SELECT * FROM \"fruit salad\" AS a, \"fruit salad\" AS b");
     let widths = browser.value("[document.documentElement.scrollWidth, innerWidth]");
     assert_eq!(widths[0], widths[1], "the page scrolls sideways");
     assert_eq!(server.ask("GET", "/readyz", b"").status, 200);
+}
+
+#[test]
+fn an_entry_is_stored_as_it_was_but_for_what_was_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    for (key, value) in [("bytes", &b"\0\xff\n"[..]), ("lines", b"a\r\nb\n"), ("text", b"a\n\xc3\xa4")] {
+        assert_eq!(server.ask("PUT", &format!("/v0/entity?id={key}"), value).status, 201);
+    }
+    let Some(mut browser) = Browser::open(dir.path(), &format!("http://{}/", server.address)) else {
+        eprintln!("skipped: there is no chromium to show the page");
+        return;
+    };
+    let cells = "[...document.querySelectorAll('#entries td.key')]";
+    browser.wait_for(&format!("{cells}.length === 3"));
+    // Picks an entry, has it written so, and stores it; answers what it was written as.
+    let mut store = |key: &str, change: &str, then: &str| {
+        browser.value(&format!("{cells}.find(cell => cell.textContent === '{key}').click()"));
+        let written = browser.value("document.getElementById('value').value");
+        let store = format!(
+            "document.getElementById('value').value += '{change}';
+             document.getElementById('note').textContent = '';
+             document.getElementById('edit').requestSubmit()"
+        );
+        browser.value(&store);
+        browser.wait_for("document.getElementById('note').textContent");
+        assert_eq!(browser.value("document.getElementById('note').textContent"), then, "{key}");
+        let stored = server.ask("GET", &format!("/v0/entity?id={key}"), b"").body;
+        (written.as_str().unwrap().to_owned(), stored)
+    };
+    assert_eq!(store("bytes", "", "Stored."), ("00ff0a".to_owned(), b"\0\xff\n".to_vec()));
+    assert_eq!(store("bytes", " 0d", "Stored."), ("00ff0a".to_owned(), b"\0\xff\n\r".to_vec()));
+    let refused = "two hexadecimal digits are a byte";
+    assert_eq!(store("bytes", "0", refused), ("00ff0a0d".to_owned(), b"\0\xff\n\r".to_vec()));
+    assert_eq!(store("lines", "", "Stored."), ("610d0a620a".to_owned(), b"a\r\nb\n".to_vec()));
+    assert_eq!(store("text", "!", "Stored."), ("a\nä".to_owned(), "a\nä!".as_bytes().to_vec()));
 }
