@@ -37,6 +37,16 @@ fn what_is_put_is_got_until_it_is_deleted() {
 }
 
 #[test]
+fn the_records_are_those_of_an_lsm_table_of_the_default_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let table = server.ask("GET", "/v1/databases/default/tables/entity", b"");
+    assert!(table.text().contains("\"layout\":\"lsm\""), "{}", table.text());
+    assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201);
+    assert_eq!(server.ask("GET", "/v1/databases/default/tables/entity/entries/k", b"").body, b"v");
+}
+
+#[test]
 fn what_does_not_fit_the_contract_is_refused_as_it_says() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path());
@@ -49,6 +59,9 @@ fn what_does_not_fit_the_contract_is_refused_as_it_says() {
         ("PUT", "/v0/entity?id=", 400),
         ("DELETE", "/v0/entity", 400),
         ("DELETE", "/v0/entity?id=", 400),
+        ("PUT", "/v0/entity?id", 400),
+        ("DELETE", "/v0/entity?id", 400),
+        ("DELETE", "/v0/entity?ids=k", 400),
         ("GET", "/v0/entity?id=%zz", 400),
         ("GET", "/v0/entity?id=%4", 400),
         ("POST", "/v0/entity?id=k", 405),
@@ -107,7 +120,7 @@ fn a_range_is_in_order_a_record_a_chunk() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path());
     let mut client = server.connect();
-    let ids: [&[u8]; 6] = [b"a", b"a\0", b"ab", b"b", b"\xff", b"\xff\xff"];
+    let ids: [&[u8]; 7] = [b"a", b"a\0", b"a\n", b"ab", b"b", b"\xff", b"\xff\xff"];
     for id in ids.iter().rev() {
         assert_eq!(client.ask("PUT", &entity(id), &[], &[b"v", *id].concat()).status, 201);
     }
@@ -122,8 +135,8 @@ fn a_range_is_in_order_a_record_a_chunk() {
         id => [id, b"\nv", id].concat(),
     };
     assert_eq!(range("start=%00"), ids.map(record));
-    assert_eq!(range("start=a&end=b"), [&b"a"[..], b"a\0", b"ab"].map(record));
-    assert_eq!(range("start=a%00&end=%ff"), [&b"a\0"[..], b"ab", b"b"].map(record));
+    assert_eq!(range("start=a&end=b"), [&b"a"[..], b"a\0", b"a\n", b"ab"].map(record));
+    assert_eq!(range("start=a%00&end=%ff"), [&b"a\0"[..], b"a\n", b"ab", b"b"].map(record));
     assert_eq!(range("start=c&end=d"), [[0u8; 0]; 0]);
     assert_eq!(range("start=b&end=a"), [[0u8; 0]; 0]);
     assert_eq!(range("start=b&end="), [[0u8; 0]; 0], "nothing is before the empty key");
@@ -172,9 +185,20 @@ fn long_values_are_stored_up_to_the_limit_and_nothing_beyond() {
         assert!(got.status == 200 && got.body == value, "{bytes}");
     }
     assert!(server.resident_bytes() < 128 << 20, "values pass through");
+    // In a range, each is one chunk all the same.
+    let range = server.ask("GET", "/v0/entities?start=long&end=long9", b"");
+    let lengths: Vec<_> = range.chunks.iter().map(|chunk| chunk.len()).collect();
+    let key_bytes = |bytes: usize| format!("long{bytes}\n").len();
+    let mut expected = [1 << 20, (1 << 20) + 1, 10_000_000, 16 << 10, (16 << 10) + 1, limit];
+    expected.sort_by_key(|bytes| bytes.to_string());
+    assert_eq!(lengths, expected.map(|bytes| key_bytes(bytes) + bytes));
     let over = pattern(limit + 1);
     assert_eq!(server.ask("PUT", "/v0/entity?id=over", &over).status, 413);
     assert_eq!(server.ask("GET", "/v0/entity?id=over", b"").status, 404, "nothing was stored");
+    assert_eq!(server.ask("PUT", "/v0/entity?id=over", b"short").status, 201);
+    assert_eq!(server.ask("PUT", "/v0/entity?id=over", &over).status, 413);
+    assert_eq!(server.ask("GET", "/v0/entity?id=over", b"").body, b"short", "nor was anything lost");
+    assert_eq!(server.ask("DELETE", "/v0/entity?id=over", b"").status, 202);
     // The same without a length: it is noticed on the way.
     let mut client = server.connect();
     let head = "PUT /v0/entity?id=over HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -246,30 +270,6 @@ fn a_second_server_on_the_directory_is_refused_at_once() {
     assert!(refused.stdout.is_empty(), "it does not claim to serve");
 }
 
-/// The acknowledged state of each key: what it was last told to hold, and what it may hold because nobody knows.
-type Acknowledged = BTreeMap<u32, (Option<u32>, Option<Option<u32>>)>;
-
-/// Threads that write, each keys of its own.
-const WRITERS: u32 = 4;
-/// Keys of a thread.
-const KEYS: u32 = 500;
-
-/// Writes until told to stop or the server dies, and answers how many writes were acknowledged. Thread `thread` has the
-/// keys that leave it over.
-fn write(address: std::net::SocketAddr, thread: u32, state: &Mutex<Acknowledged>, stop: &AtomicBool) -> u64 {
-    let mut client = Client::connect(address);
-    let mut acknowledged = 0;
-    for round in 0u32.. {
-        if stop.load(Ordering::SeqCst) {
-            break;
-        }
-        let key = (round * 7 % KEYS) * WRITERS + thread;
-        let wanted = (round % 5 != 4).then_some(round);
-        state.lock().unwrap().entry(key).or_default().1 = Some(wanted);
-        let target = format!("/v0/entity?id={key}");
-        let (reply, status) = match wanted {
-            Some(value) => (client.try_ask("PUT", &target, &[], value.to_string().as_bytes()), 201),
-            None => (client.try_ask("DELETE", &target, &[], b""), 202),
 #[test]
 fn what_cannot_be_served_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
@@ -298,6 +298,30 @@ fn what_cannot_be_served_says_what_to_do() {
     assert!(!served.join("default/default").exists(), "nothing was made in the database");
 }
 
+/// The acknowledged state of each key: what it was last told to hold, and what it may hold because nobody knows.
+type Acknowledged = BTreeMap<u32, (Option<u32>, Option<Option<u32>>)>;
+
+/// Threads that write, each keys of its own.
+const WRITERS: u32 = 4;
+/// Keys of a thread.
+const KEYS: u32 = 500;
+
+/// Writes until told to stop or the server dies, and answers how many writes were acknowledged. Thread `thread` has the
+/// keys that leave it over.
+fn write(address: std::net::SocketAddr, thread: u32, state: &Mutex<Acknowledged>, stop: &AtomicBool) -> u64 {
+    let mut client = Client::connect(address);
+    let mut acknowledged = 0;
+    for round in 0u32.. {
+        if stop.load(Ordering::SeqCst) {
+            break;
+        }
+        let key = (round * 7 % KEYS) * WRITERS + thread;
+        let wanted = (round % 5 != 4).then_some(round);
+        state.lock().unwrap().entry(key).or_default().1 = Some(wanted);
+        let target = format!("/v0/entity?id={key}");
+        let (reply, status) = match wanted {
+            Some(value) => (client.try_ask("PUT", &target, &[], value.to_string().as_bytes()), 201),
+            None => (client.try_ask("DELETE", &target, &[], b""), 202),
         };
         // No answer: it may have been stored, or not.
         let Ok(reply) = reply else { break };
