@@ -1,8 +1,8 @@
 //! Connections: where statements are run.
 //!
 //! Most statements go to SQLite as they are. Some it has no answer for, since to it every table is a virtual one:
-//! * `CREATE`, `ALTER` and `DROP` of tables and indexes: `ddl.rs`;
-//! * columns left out of an `INSERT`, `ON CONFLICT`, `RETURNING`: `dml.rs`.
+//! * `CREATE`, `ALTER` and `DROP` of tables and indexes: `ddl`;
+//! * columns left out of an `INSERT`, `ON CONFLICT`, `RETURNING`: `dml`.
 
 use crate::answer::to_owned;
 use crate::catalog::{Engine, SqlTable};

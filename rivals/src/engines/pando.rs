@@ -9,13 +9,13 @@ use pando::{Database, ErrorKind, Layout, Snapshot, Table, TableOptions, Transact
 
 pub const ENTRY: Entry = Entry {
     name: "pando",
-    about: "Pando (this tree), B+tree table, defaults",
+    about: "Pando (this tree), B+tree table, defaults; `larger`: pages of 4 KiB",
     open: Some(|config| open(config, Layout::BTree)),
     open_tables: None,
 };
 pub const LSM_ENTRY: Entry = Entry {
     name: "pando-lsm",
-    about: "Pando (this tree), LSM table, defaults",
+    about: "Pando (this tree), LSM table, defaults; `larger`: pages of 4 KiB",
     open: Some(|config| open(config, Layout::Lsm)),
     open_tables: None,
 };

@@ -114,7 +114,7 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
             }
             Action::Check { key: required("key")?, value }
         }
-        _ => {
+        "delete_range" => {
             let (start, end) = (bytes("start")?, bytes("end")?);
             Action::DeleteRange(match bytes("prefix")? {
                 Some(_) if start.is_some() || end.is_some() => {
@@ -130,6 +130,7 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
                 ),
             })
         }
+        other => unreachable!("{other} has members, and no action"),
     };
     Ok(Operation { table, action })
 }

@@ -9,7 +9,7 @@
 //! 3. A [`Module`] lives in its box until SQLite calls `destroy`, which is after every table of it was disconnected.
 //! 4. A panic in a callback ends the process: it says that an invariant is broken, and it cannot unwind through C.
 
-use super::host::has_constraints;
+use super::host::{has_constraints, owned_string};
 use super::{Arguments, Change, Connect, Cursor, Host, Query, Row, Table};
 use crate::failure::{Failure, Outcome};
 use rusqlite::ffi;
@@ -90,21 +90,6 @@ fn functions<T: Table>() -> ffi::sqlite3_module {
         xRollbackTo: Some(rollback_to::<T>),
         xShadowName: None,
         xIntegrity: None,
-    }
-}
-
-/// A copy of `text` that SQLite frees; null if there is no memory.
-pub(super) fn owned_string(text: &str) -> *mut c_char {
-    let text = text.split('\0').next().unwrap_or_default();
-    let Ok(count) = u64::try_from(text.len() + 1) else { return ptr::null_mut() };
-    // SAFETY: the copy is as long as what was allocated, and ends with a NUL.
-    unsafe {
-        let copy: *mut u8 = ffi::sqlite3_malloc64(count).cast();
-        if !copy.is_null() {
-            ptr::copy_nonoverlapping(text.as_ptr(), copy, text.len());
-            *copy.add(text.len()) = 0;
-        }
-        copy.cast()
     }
 }
 

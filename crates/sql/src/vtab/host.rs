@@ -1,9 +1,9 @@
-//! The connection that calls, and what depends on the SQLite that it is of.
+//! The connection that calls, its memory, and what depends on the SQLite that it is of.
 
 use super::OnConflict;
 use crate::failure::{Failure, Outcome};
 use rusqlite::ffi;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
 /// The connection that calls.
@@ -58,6 +58,21 @@ impl Host {
             ffi::SQLITE_REPLACE => OnConflict::Replace,
             _ => OnConflict::Abort,
         }
+    }
+}
+
+/// A copy of `text` that SQLite frees; null if there is no memory.
+pub(super) fn owned_string(text: &str) -> *mut c_char {
+    let text = text.split('\0').next().unwrap_or_default();
+    let Ok(count) = u64::try_from(text.len() + 1) else { return ptr::null_mut() };
+    // SAFETY: the copy is as long as what was allocated, and ends with a NUL.
+    unsafe {
+        let copy: *mut u8 = ffi::sqlite3_malloc64(count).cast();
+        if !copy.is_null() {
+            ptr::copy_nonoverlapping(text.as_ptr(), copy, text.len());
+            *copy.add(text.len()) = 0;
+        }
+        copy.cast()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a query asks of a table, and what the table chose.
 
-use super::calls::owned_string;
+use super::host::owned_string;
 use rows::Collation;
 use rusqlite::ffi;
 use std::ffi::{CStr, c_int};
