@@ -321,13 +321,14 @@ impl Frames {
     /// Whoever holds what `ptr` names, if it is linked just now.
     #[inline]
     fn find(&self, ptr: PagePtr) -> Option<(&Chunk, usize)> {
-        let (chunk, index) = self.locate(self.table.find(ptr.unit())?);
-        chunk.fetch_front(index);
+        let (chunk, index) = self.table.find(ptr.unit(), |number| {
+            let (chunk, index) = self.locate(number);
+            chunk.fetch_front(index);
+            // Relaxed, and below: written before the link that was just found.
+            (chunk.metas[index].unit.load(Ordering::Relaxed) == ptr.unit()).then_some((chunk, index))
+        })?;
         let meta = &chunk.metas[index];
-        // Relaxed: written before the link that was just found.
-        let same = meta.checksum.load(Ordering::Relaxed) == ptr.checksum()
-            && meta.unit.load(Ordering::Relaxed) == ptr.unit();
-        if !same {
+        if meta.checksum.load(Ordering::Relaxed) != ptr.checksum() {
             return None;
         }
         // Relaxed: a hint for the evictor. Looked at first, as most pages are visited already and a store would
@@ -375,17 +376,21 @@ impl Frames {
 
     /// Sends the frame of whatever page lies at `unit` to limbo. Called under the pool's lock.
     pub(crate) fn unlink_unit(&self, unit: u64, limbo: &mut Limbo) -> Option<u32> {
-        let number = self.table.find(unit)?;
-        self.table.remove(unit);
-        limbo.fresh.push(number);
+        let number = self.table.find(unit, |number| (self.unit_of(number) == unit).then_some(number))?;
+        self.unlink(number, limbo);
         Some(number)
     }
 
     /// Sends a linked frame to limbo. Called under the pool's lock.
     pub(crate) fn unlink(&self, number: u32, limbo: &mut Limbo) {
-        let (chunk, index) = self.locate(number);
-        self.table.remove(chunk.metas[index].unit.load(Ordering::SeqCst));
+        self.table.remove(self.unit_of(number), number, |number| self.unit_of(number));
         limbo.fresh.push(number);
+    }
+
+    /// Where the page lies that is in a linked frame.
+    fn unit_of(&self, number: u32) -> u64 {
+        let (chunk, index) = self.locate(number);
+        chunk.metas[index].unit.load(Ordering::SeqCst)
     }
 
     /// For the evictor: whether the page must stay for now, being pinned, or visited since the last look.
@@ -433,7 +438,7 @@ impl Frames {
         };
         let chunk = Arc::new(Chunk::new(chunk_frames, self.page_bytes, index > 0, charge)?);
         if let Some((level, charge)) = wider {
-            self.table.grow(level, charge);
+            self.table.grow(level, charge, |number| self.unit_of(number));
         }
         let chunks = self.chunks.get_or_init(|| (0..self.max_chunks).map(|_| Place::empty()).collect());
         let first = index * chunk_frames;

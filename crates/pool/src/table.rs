@@ -1,23 +1,28 @@
 //! The translation: from the unit where a page lies to the frame that holds it.
 //!
-//! Open addressing with linear probing over words of `unit << 24 | frame`; 0 is empty (unit 0 is a superblock's, never
-//! a page's). Readers take no lock. Writers hold the pool's lock, so that there is one at a time.
+//! Open addressing with linear probing over words of `tag << 24 | frame`; 0 is empty. The tag is 8 bits of the unit's
+//! hash, never 0: it sends a reader to a frame of another page once in 255 words that it passes, and what is known of
+//! the frame says so. Whole units would make the table twice as large, and a look at it, which every page on a
+//! descent begins with, is a cache miss as soon as the table outgrows the processor's second cache.
 //!
-//! 1. A word that a reader finds was linked at some time during the reader's epoch, or the table it reads from was
-//!    outgrown during that epoch: so what it names is still intact (see `frames.rs`).
+//! Readers take no lock. Writers hold the pool's lock, so that there is one at a time.
+//!
+//! 1. The frame of a word that a reader finds was linked at some time during the reader's epoch, or the table it reads
+//!    from was outgrown during that epoch: so what the frame holds, and what is known of it, is still intact (see
+//!    `frames.rs`).
 //! 2. A reader may miss a page that is linked: while an entry moves back over a hole (the copy is made first, but
 //!    the reader may be past it), or in an outgrown table. It then faults, and the fault looks again under the lock.
-//! 3. The table doubles when it is half full. Outgrown tables are kept until the pool goes, because readers may be
-//!    in them; together they are smaller than the one in use.
+//! 3. The table doubles when it is three quarters full. Outgrown tables are kept until the pool goes, because readers
+//!    may be in them; together they are smaller than the one in use.
 
 use crate::ledger::Charge;
-use base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 const FRAME_BITS: u32 = 24;
 /// The most frames that a pool can have.
 pub(crate) const MAX_FRAMES: usize = 1 << FRAME_BITS;
-const FRAME_MASK: u64 = (1 << FRAME_BITS) - 1;
+const FRAME_MASK: u32 = (1 << FRAME_BITS) - 1;
 
 /// The first table has 64 words, each next one twice as many; the last one is half full with `MAX_FRAMES`.
 const FIRST_BITS: u32 = 6;
@@ -27,7 +32,7 @@ const NONE: usize = usize::MAX;
 
 #[derive(Debug)]
 struct Level {
-    words: Box<[AtomicU64]>,
+    words: Box<[AtomicU32]>,
     _charge: Charge,
 }
 
@@ -44,21 +49,24 @@ impl Table {
     }
 
     #[inline]
-    fn words(&self) -> Option<&[AtomicU64]> {
+    fn words(&self) -> Option<&[AtomicU32]> {
         let level = self.levels.get(self.current.load(Ordering::SeqCst))?;
         Some(&level.get()?.words)
     }
 
-    /// The frame that holds the page at `unit`.
+    /// The frame that holds the page at `unit`; `holds` says whether a frame does.
     #[inline]
-    pub(crate) fn find(&self, unit: u64) -> Option<u32> {
+    pub(crate) fn find<T>(&self, unit: u64, holds: impl Fn(u32) -> Option<T>) -> Option<T> {
         let words = self.words()?;
-        let mut at = home(unit, words.len());
+        let hash = hash(unit);
+        let mut at = home(hash, words.len());
         for _ in 0..words.len() {
             // SeqCst: partner of the stores in `remove`, see `frames.rs`.
             let word = words[at].load(Ordering::SeqCst);
-            if word >> FRAME_BITS == unit && word != 0 {
-                return Some((word & FRAME_MASK) as u32);
+            if word >> FRAME_BITS == tag(hash)
+                && let Some(found) = holds(word & FRAME_MASK)
+            {
+                return Some(found);
             }
             if word == 0 {
                 return None;
@@ -70,20 +78,21 @@ impl Table {
 
     /// Which level suits `frames` frames, and how many bytes it takes; `None` if there is room.
     pub(crate) fn growth(&self, frames: usize) -> Option<(usize, usize)> {
-        let need = (frames * 2).next_power_of_two().max(1 << FIRST_BITS);
+        let need = (frames + frames.div_ceil(3)).next_power_of_two().max(1 << FIRST_BITS);
         let level = (need.trailing_zeros() - FIRST_BITS) as usize;
         let current = self.current.load(Ordering::SeqCst);
-        (current == NONE || current < level).then_some((level, need * size_of::<AtomicU64>()))
+        (current == NONE || current < level).then_some((level, need * size_of::<AtomicU32>()))
     }
 
-    /// Moves to `level`, which [`Table::growth`] named. The caller holds the pool's lock.
-    pub(crate) fn grow(&self, level: usize, charge: Charge) {
-        let words: Box<[AtomicU64]> =
-            (0..1usize << (FIRST_BITS as usize + level)).map(|_| AtomicU64::new(0)).collect();
+    /// Moves to `level`, which [`Table::growth`] named; `unit_of` says what a frame holds. The caller holds the pool's
+    /// lock.
+    pub(crate) fn grow(&self, level: usize, charge: Charge, unit_of: impl Fn(u32) -> u64) {
+        let words: Box<[AtomicU32]> =
+            (0..1usize << (FIRST_BITS as usize + level)).map(|_| AtomicU32::new(0)).collect();
         for word in self.words().into_iter().flatten() {
             let word = word.load(Ordering::SeqCst);
             if word != 0 {
-                put(&words, word);
+                put(&words, unit_of(word & FRAME_MASK), word);
             }
         }
         let set = self.levels[level].set(Level { words, _charge: charge });
@@ -93,17 +102,16 @@ impl Table {
 
     /// Links `unit`, which is not linked, to `frame`. The caller holds the pool's lock.
     pub(crate) fn insert(&self, unit: u64, frame: u32) {
-        debug_assert!(unit != 0 && self.find(unit).is_none());
         let words = self.words().expect("a frame comes with room for it in the table");
-        put(words, unit << FRAME_BITS | u64::from(frame));
+        put(words, unit, word(unit, frame));
     }
 
-    /// Unlinks `unit`. The caller holds the pool's lock.
-    pub(crate) fn remove(&self, unit: u64) {
+    /// Unlinks `unit` from `frame`; `unit_of` says what a frame holds. The caller holds the pool's lock.
+    pub(crate) fn remove(&self, unit: u64, frame: u32, unit_of: impl Fn(u32) -> u64) {
         let words = self.words().expect("an empty table links nothing");
         let mask = words.len() - 1;
-        let mut hole = home(unit, words.len());
-        while words[hole].load(Ordering::SeqCst) >> FRAME_BITS != unit {
+        let (gone, mut hole) = (word(unit, frame), home(hash(unit), words.len()));
+        while words[hole].load(Ordering::SeqCst) != gone {
             hole = (hole + 1) & mask;
         }
         // Later entries of the same cluster move back over the hole unless that would put them before their home.
@@ -114,8 +122,8 @@ impl Table {
             if word == 0 {
                 break;
             }
-            let from_home = at.wrapping_sub(home(word >> FRAME_BITS, words.len())) & mask;
-            if from_home >= (at.wrapping_sub(hole) & mask) {
+            let home = home(hash(unit_of(word & FRAME_MASK)), words.len());
+            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
                 words[hole].store(word, Ordering::SeqCst);
                 hole = at;
             }
@@ -124,14 +132,30 @@ impl Table {
     }
 }
 
-/// Where the probe for `unit` begins (Fibonacci hashing: the high bits of a product with 2^64 / golden ratio).
+/// Fibonacci hashing: a product with 2^64 / golden ratio, whose high bits are the good ones.
 #[inline]
-fn home(unit: u64, len: usize) -> usize {
-    (unit.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - len.trailing_zeros())) as usize
+fn hash(unit: u64) -> u64 {
+    unit.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn put(words: &[AtomicU64], word: u64) {
-    let mut at = home(word >> FRAME_BITS, words.len());
+/// Where the probe for a hash begins.
+#[inline]
+fn home(hash: u64, len: usize) -> usize {
+    (hash >> (64 - len.trailing_zeros())) as usize
+}
+
+/// Eight bits that no table's home is made of, never 0.
+#[inline]
+fn tag(hash: u64) -> u32 {
+    ((hash >> (64 - FRAME_BITS - 1 - u8::BITS)) as u8).max(1).into()
+}
+
+fn word(unit: u64, frame: u32) -> u32 {
+    tag(hash(unit)) << FRAME_BITS | frame
+}
+
+fn put(words: &[AtomicU32], unit: u64, word: u32) {
+    let mut at = home(hash(unit), words.len());
     while words[at].load(Ordering::SeqCst) != 0 {
         at = (at + 1) & (words.len() - 1);
     }
