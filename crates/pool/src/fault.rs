@@ -7,12 +7,14 @@
 //! 4. Under the lock: unlink what else lay at that unit, link, queue, wake the waiters.
 
 use crate::frames::{Frames, Limbo, Pin, Vacant};
+use crate::growth::Growth;
 use crate::ledger::Ledger;
 use crate::policy::{self, Fate, Policy};
 use base::budget::{Given, Need};
 use base::slots::Slots;
 use base::sync::{Condvar, Mutex, MutexGuard, lock, spin, wait};
 use base::{Error, ErrorKind, PagePtr, Result};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +43,7 @@ pub(crate) struct Misses {
 struct State {
     limbo: Limbo,
     policy: Policy,
+    growth: Growth,
     /// Pages that some thread reads just now: as many as there are such threads, at most.
     loading: Vec<PagePtr>,
     waiters: usize,
@@ -80,6 +83,7 @@ impl Misses {
         let state = State {
             limbo: Limbo::default(),
             policy: Policy::new(),
+            growth: Growth::new(usize::MAX),
             loading: Vec::new(),
             waiters: 0,
             refusals: 0,
@@ -87,6 +91,11 @@ impl Misses {
             counts: Counts::default(),
         };
         Misses { frames, slots, ledger, page_bytes, state: Mutex::new(state), loaded: Condvar::new() }
+    }
+
+    /// Beyond `share_bytes` the pool grows only where that is worth it.
+    pub(crate) fn keep_to(&self, share_bytes: usize) {
+        lock(&self.state).growth = Growth::new(share_bytes);
     }
 
     #[inline]
@@ -191,15 +200,23 @@ impl Misses {
         if let Some(vacant) = state.limbo.take() {
             return Some(vacant);
         }
-        match self.frames.grow(&mut state.limbo, policy::FRAME_BYTES) {
-            Some(frames) => state.policy.cover(frames),
-            None => {
-                self.note_refusal(state);
-                self.evict(state);
-                state.limbo.reclaim(&self.frames, &self.slots);
-            }
+        if !self.grow(state) {
+            self.note_refusal(state);
+            self.evict(state);
+            state.limbo.reclaim(&self.frames, &self.slots);
         }
         state.limbo.take()
+    }
+
+    /// Takes another chunk, if that is to be had and worth it.
+    fn grow(&self, state: &mut State) -> bool {
+        if !state.growth.allows(self.ledger.used_bytes(), self.frames.chunk_frames()) {
+            return false;
+        }
+        let Some(frames) = self.frames.grow(&mut state.limbo, policy::FRAME_BYTES) else { return false };
+        state.policy.cover(frames);
+        state.growth.grown(self.ledger.used_bytes());
+        true
     }
 
     fn evict(&self, state: &mut State) {
@@ -227,12 +244,13 @@ impl Misses {
         let mut state = lock(&self.state);
         let state = &mut *state;
         state.limbo.reclaim(&self.frames, &self.slots);
+        let bytes = if need == Need::Must { state.growth.gift(before, bytes) } else { bytes };
         let chunk_bytes = self.page_bytes * self.frames.chunk_frames();
-        let given = |ledger: &Ledger| before.saturating_sub(ledger.used_bytes());
-        while given(&self.ledger) + state.limbo.leaving() * chunk_bytes < bytes {
-            let Some(chunk) = self.least_used(state, need) else { break };
-            let first = (chunk * self.frames.chunk_frames()) as u32;
-            for number in first..first + self.frames.chunk_frames() as u32 {
+        let given = || before.saturating_sub(self.ledger.used_bytes());
+        let mut giving = self.by_use(state, need).into_iter();
+        while given() + state.limbo.leaving() * chunk_bytes < bytes {
+            let Some(chunk) = giving.next() else { break };
+            for number in self.numbers(chunk) {
                 if state.policy.is_queued(number) {
                     state.policy.remove(number);
                     self.frames.unlink(number, &mut state.limbo);
@@ -242,21 +260,20 @@ impl Misses {
             state.counts.given_chunks += 1;
         }
         state.limbo.reclaim(&self.frames, &self.slots);
-        match given(&self.ledger) {
+        match given() {
             0 if state.limbo.leaving() > 0 => Given::Soon,
             given => Given::Bytes(given),
         }
     }
 
-    /// The chunk to give: of those with no frame in a loader's hands the one with the fewest pages used lately.
+    /// The chunks to give, in order: those with no frame in a loader's hands, the fewest pages used lately first.
     /// O(frames).
-    fn least_used(&self, state: &mut State, need: Need) -> Option<usize> {
+    fn by_use(&self, state: &mut State, need: Need) -> Vec<usize> {
         let chunk_frames = self.frames.chunk_frames();
         let mut idle = vec![0; state.limbo.places()];
         state.limbo.idle().for_each(|number| idle[self.frames.chunk_of(number)] += 1);
         let used = |chunk: usize| {
-            let numbers = (chunk * chunk_frames) as u32..((chunk + 1) * chunk_frames) as u32;
-            let queued = numbers.filter(|&number| state.policy.is_queued(number));
+            let queued = self.numbers(chunk).filter(|&number| state.policy.is_queued(number));
             let touched = queued.map(|number| self.frames.is_touched(number));
             touched.fold((0, 0), |(pages, used), (visited, pinned)| {
                 (pages + 1, used + usize::from(visited) + chunk_frames * usize::from(pinned))
@@ -264,18 +281,30 @@ impl Misses {
         };
         let uses = state.limbo.staying().map(|chunk| (chunk, used(chunk)));
         let whole = uses.filter(|&(chunk, (pages, _))| pages + idle[chunk] == chunk_frames);
-        let (chunk, (_, used)) = whole.min_by_key(|&(_, (_, used))| used)?;
-        let spared = need == Need::Wish && (used * 4 >= chunk_frames || state.limbo.staying().count() == 1);
-        if !spared {
-            return Some(chunk);
-        }
-        // A second chance: what is not used again until the next wish goes then.
-        for number in (chunk * chunk_frames) as u32..((chunk + 1) * chunk_frames) as u32 {
-            if state.policy.is_queued(number) {
-                self.frames.take_touched(number);
+        let mut chunks: Vec<_> = whole.map(|(chunk, (_, used))| (used, chunk)).collect();
+        chunks.sort_unstable();
+        if need == Need::Wish {
+            let spared = |&(used, _): &(usize, usize)| used * 4 >= chunk_frames;
+            if let Some(&(_, chunk)) = chunks.first().filter(|first| spared(first)) {
+                self.give_second_chance(state, chunk);
             }
+            chunks.retain(|chunk| !spared(chunk));
+            chunks.truncate(state.limbo.staying().count().saturating_sub(1));
         }
-        None
+        chunks.into_iter().map(|(_, chunk)| chunk).collect()
+    }
+
+    /// What is not used again until the next wish goes then.
+    fn give_second_chance(&self, state: &State, chunk: usize) {
+        for number in self.numbers(chunk).filter(|&number| state.policy.is_queued(number)) {
+            self.frames.take_touched(number);
+        }
+    }
+
+    /// The frames of a chunk.
+    fn numbers(&self, chunk: usize) -> Range<u32> {
+        let chunk_frames = self.frames.chunk_frames();
+        (chunk * chunk_frames) as u32..((chunk + 1) * chunk_frames) as u32
     }
 
     fn done(&self, state: &mut MutexGuard<'_, State>, ptr: PagePtr) {
@@ -311,8 +340,10 @@ impl Load<'_> {
             inner.policy.remove(stale);
         }
         let (pin, number) = self.misses.frames.link(vacant, self.ptr);
-        if let Some(number) = number {
-            inner.policy.insert(number, self.ptr.checksum() ^ self.ptr.unit());
+        if let Some(number) = number
+            && inner.policy.insert(number, self.ptr.checksum() ^ self.ptr.unit())
+        {
+            inner.growth.page_returned();
         }
         pin
     }

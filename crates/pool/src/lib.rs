@@ -8,12 +8,13 @@
 //!                                       └─► free list, else grow by a chunk, else evict (S3-FIFO)
 //! ```
 //! Reading order: [`pool`] (hits, faults, admission), `table` (unit to frame, without locks), `frames` (memory, pins,
-//! and when a frame may be written again), `policy` (which page goes), `ledger` (what may be allocated), [`stored`]
-//! (a page from the file), [`memory`] (many pages at once, for who edits them).
+//! and when a frame may be written again), `policy` (which page goes), `ledger` (what may be allocated), `growth` (how
+//! far it grows), [`stored`] (a page from the file), [`memory`] (many pages at once, for who edits them).
 #![deny(missing_docs)]
 
 mod fault;
 mod frames;
+mod growth;
 mod ledger;
 pub mod memory;
 mod policy;

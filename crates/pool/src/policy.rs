@@ -94,12 +94,13 @@ impl Policy {
         }
     }
 
-    /// A page has come into `frame`. `name` tells it from all others.
-    pub(crate) fn insert(&mut self, frame: u32, name: u64) {
+    /// A page has come into `frame`. `name` tells it from all others. Answers whether it is back soon after it went.
+    pub(crate) fn insert(&mut self, frame: u32, name: u64) -> bool {
         let key = fold(name);
         self.nodes[frame as usize].key = key;
-        let queue = if self.left_lately(key) { Queue::Main } else { Queue::Small };
-        self.push(frame, queue);
+        let is_back = self.left_lately(key);
+        self.push(frame, if is_back { Queue::Main } else { Queue::Small });
+        is_back
     }
 
     /// The page in `frame` has gone for another reason than eviction.
@@ -220,7 +221,7 @@ mod tests {
     fn pinned_pages_stay_and_removed_ones_are_gone() {
         let mut policy = Policy::new();
         policy.cover(4);
-        (0..4).for_each(|frame| policy.insert(frame, u64::from(frame) + 1));
+        (0..4).for_each(|frame| _ = policy.insert(frame, u64::from(frame) + 1));
         policy.remove(1);
         let look = |frame| if frame == 0 { Fate::Stays } else { Fate::Goes };
         assert_eq!(policy.evict(look), Some(2));

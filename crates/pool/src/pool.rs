@@ -128,6 +128,13 @@ impl Pool {
         Pool { file, database, page_bytes, ledger, misses, file_units: AtomicU64::new(0) }
     }
 
+    /// The same pool with a share of its limit that others leave to it. Beyond the share it grows only as far as pages
+    /// come back soon after they were evicted, and the more slowly the more often memory is taken back from it there.
+    pub fn with_share(self, share_bytes: usize) -> Pool {
+        self.misses.keep_to(share_bytes);
+        self
+    }
+
     /// The page that `ptr` names. A miss leaves the epoch, loads, verifies and pins; under a guard whose holder must
     /// not wait it does nothing, and answers [`ErrorKind::WouldWait`].
     ///

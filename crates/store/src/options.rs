@@ -94,8 +94,10 @@ pub struct Shares {
     pub memtables_bytes: usize,
     /// Dirty pages that a checkpoint holds before it writes some out.
     pub dirty_bytes: usize,
-    /// The page pool.
+    /// The page pool, whatever else needs memory.
     pub pool_bytes: usize,
+    /// The page pool, while nothing else needs memory and there are pages that would be read from it.
+    pub largest_pool_bytes: usize,
     /// What the writes of one transaction may hold in memory before they are spilled.
     pub write_set_bytes: usize,
     /// A memtable grows by this much at most, so that little of what it holds lies idle.
@@ -121,8 +123,8 @@ impl Shares {
 }
 
 impl Options {
-    /// Half for pages, a quarter and a half for memtables (one filling, two being absorbed), the rest for the
-    /// checkpoint.
+    /// Half for pages, three eighths for memtables (one filling, two being absorbed), the rest for the checkpoint.
+    /// Pages also get what memtables and checkpoint do not use, and give it back when they do.
     pub fn shares(&self) -> Shares {
         let memory = self.ceiling_bytes();
         let seal_bytes = self.seal_bytes.unwrap_or((memory / 8).clamp(64 << 10, 128 << 20));
@@ -131,6 +133,7 @@ impl Options {
             memtables_bytes: (memory / 8 * 3).max(seal_bytes * 3),
             dirty_bytes: (memory / 8).clamp(256 << 10, 64 << 20),
             pool_bytes: memory / 2,
+            largest_pool_bytes: memory / 8 * 7,
             write_set_bytes: self.write_set_bytes.unwrap_or((memory / 16).clamp(64 << 10, 256 << 20)),
             memtable_chunk_bytes: (seal_bytes / 8).clamp(4 << 10, 1 << 20),
         }

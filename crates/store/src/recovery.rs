@@ -217,8 +217,9 @@ impl Parts {
         let slots = Arc::new(Slots::new());
         let budget = options.budget.clone().unwrap_or_else(|| Budget::new(options.memory_bytes));
         let account = budget.join(dir.describe(), reserve_bytes(page_bytes))?;
-        let (file, paying, pool_bytes) = (Arc::clone(&data), Arc::clone(&account), shares.pool_bytes);
-        let pool = Pool::new(file, database, page_bytes, paying, pool_bytes, Arc::clone(&slots));
+        let (file, paying, most_bytes) = (Arc::clone(&data), Arc::clone(&account), shares.largest_pool_bytes);
+        let pool = Pool::new(file, database, page_bytes, paying, most_bytes, Arc::clone(&slots))
+            .with_share(shares.pool_bytes);
         let space = match superblock.checkpoint {
             // Nothing was ever written, a map included.
             CheckpointNo(0) => Space::create(Arc::clone(&data), database, RESERVED_UNITS),

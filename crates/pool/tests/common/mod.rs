@@ -22,10 +22,15 @@ pub struct Fixture {
 
 impl Fixture {
     pub fn new(page_bytes: usize, limit_bytes: usize) -> Fixture {
+        Fixture::with_share(page_bytes, limit_bytes, limit_bytes)
+    }
+
+    pub fn with_share(page_bytes: usize, limit_bytes: usize, share_bytes: usize) -> Fixture {
         let file = MemDir::new().create("data").unwrap();
         let slots = Arc::new(Slots::new());
         let budget = Account::alone(1 << 30);
-        let pool = Pool::new(file.clone(), DATABASE, page_bytes, budget.clone(), limit_bytes, slots.clone());
+        let pool = Pool::new(file.clone(), DATABASE, page_bytes, budget.clone(), limit_bytes, slots.clone())
+            .with_share(share_bytes);
         Fixture { file, pool, slots, budget, page_bytes }
     }
 

@@ -1,0 +1,104 @@
+//! How far a pool grows: to its share as pages come, beyond it where more memory is worth having.
+//!
+//! The memory beyond the share is somebody else's when they want it: memtables and checkpoints take it back by
+//! [`crate::Pool::give`]. While they fill and empty, a pool that took whatever is free would hand chunks to and fro,
+//! and every chunk that is given takes pages with it and costs a look at all frames. So a chunk beyond the share has
+//! a *price*, in pages that came back soon after they were evicted: just what a larger pool would have spared. Neither
+//! a scan nor a merge pays it, whose pages do not come back.
+//!
+//! The price begins at one page for each frame of the chunk. It doubles when memory beyond the share is taken back, and
+//! falls by a quarter with each chunk that is bought: a pool that gives as often as it grows soon pays the highest.
+
+/// The highest price, in pages for each frame.
+const HIGHEST: u64 = 64;
+/// Memory beyond the share is given back by this part of the share at least: looks at all frames are few then.
+const GIVEN_PARTS: usize = 16;
+
+/// What one pool has paid, and what it has to.
+#[derive(Debug)]
+pub(crate) struct Growth {
+    share_bytes: usize,
+    /// Pages that came back since a chunk was bought with them.
+    returned: u64,
+    /// In 1/16 of a page for each frame of a chunk, so that it can fall by a quarter.
+    price: u64,
+}
+
+const PAGE: u64 = 16;
+
+impl Growth {
+    pub(crate) fn new(share_bytes: usize) -> Self {
+        Growth { share_bytes, returned: 0, price: PAGE }
+    }
+
+    /// A page was loaded that had been evicted lately.
+    pub(crate) fn page_returned(&mut self) {
+        self.returned += 1;
+    }
+
+    /// Whether a pool of `used_bytes` may have another chunk, of `frames` frames.
+    pub(crate) fn allows(&self, used_bytes: usize, frames: usize) -> bool {
+        used_bytes < self.share_bytes || self.returned * PAGE >= self.price * frames as u64
+    }
+
+    /// The pool has grown to `used_bytes`.
+    pub(crate) fn grown(&mut self, used_bytes: usize) {
+        if used_bytes > self.share_bytes {
+            self.returned = 0;
+            self.price = (self.price - self.price / 4).max(PAGE);
+        }
+    }
+
+    /// How much to give of `used_bytes` to somebody who must have `bytes`.
+    pub(crate) fn gift(&mut self, used_bytes: usize, bytes: usize) -> usize {
+        let beyond = used_bytes.saturating_sub(self.share_bytes);
+        if beyond > 0 {
+            self.returned = 0;
+            self.price = (self.price * 2).min(HIGHEST * PAGE);
+        }
+        bytes.max(beyond.min(self.share_bytes / GIVEN_PARTS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many pages must come back before a pool of 150 bytes with a share of 100 may have another 10 frames.
+    fn price(growth: &mut Growth) -> usize {
+        let paid = (0..10_000).find(|_| {
+            let allowed = growth.allows(150, 10);
+            growth.page_returned();
+            allowed
+        });
+        paid.expect("some price is paid in the end")
+    }
+
+    #[test]
+    fn the_share_is_free_and_more_is_paid_for() {
+        let mut growth = Growth::new(100);
+        assert!(growth.allows(0, 10) && growth.allows(99, 10) && !growth.allows(100, 10));
+        growth.grown(100);
+        assert_eq!(price(&mut growth), 10);
+        growth.grown(160);
+        assert_eq!(price(&mut growth), 10, "what was paid is spent");
+    }
+
+    #[test]
+    fn what_is_taken_back_costs_more_the_next_time() {
+        let mut growth = Growth::new(160);
+        assert_eq!(growth.gift(160, 7), 7);
+        assert_eq!(growth.gift(165, 1), 5, "all that is beyond");
+        assert_eq!(growth.gift(200, 1), 10, "a part of the share at least");
+        let mut growth = Growth::new(100);
+        let prices = [1, 1, 1, 1, 1, 1, 1].map(|bytes| {
+            growth.gift(150, bytes);
+            price(&mut growth)
+        });
+        assert_eq!(prices, [20, 40, 80, 160, 320, 640, 640]);
+        growth.grown(150);
+        assert_eq!(price(&mut growth), 480);
+        (0..40).for_each(|_| growth.grown(150));
+        assert_eq!(price(&mut growth), 10);
+    }
+}
