@@ -133,6 +133,24 @@ impl Memtable {
         changed::changed_since(table, start, end, since).map(<[u8]>::to_vec)
     }
 
+    /// Whether nothing from `start` to `end`, both included, changed after `since`, as far as that is seen in `most` looks
+    /// at nodes, or few more: true is certain, false says nothing.
+    ///
+    /// ```
+    /// # use base::{CommitTs, TableId};
+    /// # use memtable::Memtable;
+    /// let (memtable, mut writer) = Memtable::new();
+    /// let table = TableId(16);
+    /// writer.put(table, b"a", b"1", CommitTs(1));
+    /// writer.put(table, b"z", b"1", CommitTs(2));
+    /// assert!(memtable.is_unchanged(table, b"a", b"y", CommitTs(1), 4));
+    /// assert!(!memtable.is_unchanged(table, b"a", b"z", CommitTs(1), 4));
+    /// ```
+    pub fn is_unchanged(&self, table: TableId, start: &[u8], end: &[u8], since: CommitTs, most: u32) -> bool {
+        let table = self.directory.find(table);
+        table.is_none_or(|table| changed::is_unchanged(table, start, end, since, most))
+    }
+
     /// The first key at or after `start` with a put or a delete of its own after `since`; range tombstones do not
     /// count. What is not newer is passed over as in [`Memtable::changed_since`].
     pub fn key_changed_since(&self, table: TableId, start: &[u8], since: CommitTs) -> Option<&[u8]> {

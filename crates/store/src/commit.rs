@@ -365,7 +365,9 @@ impl Store {
             return Err(Error::new(ErrorKind::SnapshotTooOld, message));
         }
         self.validate_tables(recent, request, since)?;
-        let mut written = writes.written(|table| recent.table_newest(table) > since);
+        let is_concerned =
+            |table| recent.table_newest(table) > since && !recent.spares(writes, table, since);
+        let mut written = writes.written(is_concerned);
         let mut validated = txn::validate(reads, &mut written, *isolation, since, recent);
         if validated.is_ok()
             && let Some(spills) = spills
@@ -493,8 +495,7 @@ pub(crate) fn encode(writes: &mut WriteSet, attached: Option<&Attached>, record:
         encoder.push(table, op.as_op());
     }
     for table in writes.tables() {
-        for op in writes.ops(table) {
-            encoder.push(table, op);
-        }
+        // Not a loop of ours: the parts that it is chained of have tighter ones.
+        writes.ops(table).for_each(|op| encoder.push(table, op));
     }
 }

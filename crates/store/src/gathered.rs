@@ -5,6 +5,7 @@
 
 use crate::handle::Table;
 use crate::paid_reads::PaidReads;
+use crate::transaction::gap::Gap;
 use crate::ttl::Reading;
 use crate::write_set::WriteSet;
 use base::TableId;
@@ -37,6 +38,8 @@ pub(crate) struct Admitted {
 pub(crate) struct Gathered {
     pub writes: WriteSet,
     pub reads: PaidReads,
+    /// Where its snapshot is known to have nothing.
+    pub gap: Gap,
     /// Tables that were used, each once. Few: searched linearly. In a cell, for the same reason as the reads.
     pub tables: RefCell<Vec<(Table, Admitted)>>,
     /// The commit record.
@@ -56,6 +59,7 @@ impl Gathered {
     pub fn keep(mut self: Box<Self>) {
         self.writes.clear();
         self.reads.clear();
+        self.gap.clear();
         self.tables.get_mut().clear();
         self.record.clear();
         self.record.shrink_to(KEPT_RECORD_BYTES);

@@ -303,6 +303,13 @@ impl<'a> Cursor<'a> {
         Ok(self.merged.last_key_of_any()?.map(<[u8]>::to_vec))
     }
 
+    /// A key before which, from `from` on, no record of the table is, whatever the span is; `None`: there is none.
+    pub(crate) fn next_key_bound(mut self, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.snapshot.check_held()?;
+        self.steps.taken += 1;
+        Ok(self.merged.first_key_of_any(from)?.map(<[u8]>::to_vec))
+    }
+
     /// To the first record at or after `key`, within the span.
     pub fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
         self.snapshot.check_held()?;

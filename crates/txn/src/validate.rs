@@ -72,7 +72,7 @@ impl Conflict {
 
 /// Whether nothing that the transaction depends on was changed after `since`. O(reads) look-ups in the history for
 /// the tables that changed at all, and O(1) for those that did not. `writes` may leave out tables whose
-/// [`History::table_newest`] is at or before `since`.
+/// [`History::table_newest`] is at or before `since`, and others of whose keys the caller knows that.
 ///
 /// ```
 /// # use std::ops::Bound;

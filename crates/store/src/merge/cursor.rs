@@ -179,6 +179,16 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         Ok(self.uppers.iter().filter_map(Layer::key).chain(self.lower.key()).max())
     }
 
+    /// The first key at or after `from` that any layer has an entry of, likewise.
+    pub fn first_key_of_any(&mut self, from: &[u8]) -> Result<Option<&[u8]>> {
+        self.at = At::Nowhere;
+        for layer in &mut self.uppers {
+            layer.seek(from)?;
+        }
+        self.lower_on = self.lower.seek(from)?;
+        Ok(self.uppers.iter().filter_map(Layer::key).chain(self.lower.key()).min())
+    }
+
     /// Positions every layer anew.
     fn place<const FORWARD: bool>(
         &mut self,

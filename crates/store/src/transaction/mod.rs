@@ -1,8 +1,9 @@
 //! A read-write transaction: a snapshot, the private writes over it, and what was read on the way.
 //!
-//! It begins and ends here; `reads` looks keys up, through its own writes; `writes` gathers them; `room` pays for the
-//! memory that they take, and spills them when it does not suffice.
+//! It begins and ends here; `reads` looks keys up, through its own writes; `writes` gathers them, and `gap` spares
+//! those that insert some look-ups; `room` pays for the memory that they take, and spills them when it does not suffice.
 
+pub(crate) mod gap;
 mod reads;
 mod room;
 mod writes;
@@ -135,7 +136,7 @@ impl Transaction {
         }
         // What the commit is validated against stays readable for as long as the view does.
         let _call = self.snapshot.call()?.aside();
-        let Gathered { writes, reads, tables, record, dated: _ } =
+        let Gathered { writes, reads, tables, record, dated: _, gap: _ } =
             &mut **self.gathered.as_mut().expect("taken by drop alone");
         let mut request = Request {
             begin: self.snapshot.ts(),

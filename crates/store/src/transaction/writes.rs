@@ -9,7 +9,7 @@ use crate::scan_mut::CursorMut;
 use crate::span::Span;
 use crate::ttl::DATE_BYTES;
 use crate::value_writer::ValueWriter;
-use crate::write_set::{Own, Prior, WRITE_COST};
+use crate::write_set::{Own, Prior};
 use base::{Error, ErrorKind, Result, TableId, limits};
 
 impl Transaction {
@@ -31,7 +31,8 @@ impl Transaction {
     /// # Errors
     /// [`ErrorKind::Exists`] if it is present; the transaction goes on.
     pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
-        let admitted @ Admitted { id, blank, reading, .. } = self.admitted(table)?;
+        let admitted = self.admitted(table)?;
+        let id = admitted.id;
         self.check_record(key, value)?;
         self.make_room_for(admitted, key, value)?;
         // That the key was read is remembered with its write; a duplicate writes nothing, so its read is noted.
@@ -39,7 +40,7 @@ impl Transaction {
             Some(own) => (own != Own::Deleted, Prior::Unread),
             None => match self.find_spilled(id, key)? {
                 Some(found) => (found.is_some(), Prior::Unread),
-                None => (!blank && self.snapshot.contains_in(id, reading, key)?, Prior::Read),
+                None => (self.is_in_snapshot(admitted, key)?, Prior::Read),
             },
         };
         if present {
@@ -142,7 +143,7 @@ impl Transaction {
         check_value_len(self.store(), value.len())
     }
 
-    /// Puts `value`; if it is large, into the data file.
+    /// Puts `value`, for which room was made; if it is large, into the data file.
     #[inline]
     fn write(&mut self, of: Admitted, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
         if of.reading.is_dated() {
@@ -174,7 +175,6 @@ impl Transaction {
         if value.len() > self.store().large_bytes {
             return self.write_large(table, key, value, prior);
         }
-        self.pay_for(WRITE_COST + key.len() + value.len())?;
         self.writes_mut().put(table, key, value, prior);
         Ok(())
     }

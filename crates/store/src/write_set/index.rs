@@ -62,6 +62,12 @@ impl Index {
         }
     }
 
+    /// How many entries it has.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.used
+    }
+
     /// Adds an entry that is not there yet.
     #[inline]
     pub(super) fn insert(&mut self, hash: u32, entry: u32) {

@@ -423,6 +423,13 @@ impl WriteSet {
         })
     }
 
+    /// How many keys of `table` were written or taken back, and the first and the last of them, where that is known:
+    /// after sorting, and of a table without range deletes.
+    pub fn ends(&self, table: TableId) -> Option<(usize, &[u8], &[u8])> {
+        let set = self.table(table)?;
+        set.ends(&self.arena).map(|(first, last)| (set.entries(), first, last))
+    }
+
     /// Whether there is anything that can be gone back to.
     pub fn has_savepoints(&self) -> bool {
         !self.savepoints.is_empty()
@@ -441,7 +448,7 @@ impl WriteSet {
         let last = self.savepoints.last().expect("it was just gone back to");
         for set in &mut self.tables[..self.used] {
             let known = last.entries.iter().find(|known| known.0 == set.table);
-            set.truncate(known.map_or(0, |known| known.1), &self.arena);
+            set.truncate(known.map_or(0, |known| known.1));
         }
         self.arena.truncate(&last.arena);
         self.undo.shrink_to_fit();

@@ -166,6 +166,12 @@ impl Order {
         Position { block: 0, index: 0 }
     }
 
+    /// The last position; past the end if there is none.
+    pub(super) fn last(&self) -> Position {
+        let block = self.blocks.len().saturating_sub(1);
+        Position { block, index: self.blocks.last().map_or(0, |block| block.len() - 1) }
+    }
+
     /// Past the end.
     pub(super) fn end(&self) -> Position {
         Position { block: self.blocks.len(), index: 0 }

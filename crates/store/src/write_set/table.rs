@@ -2,9 +2,11 @@
 //!
 //! 1. Each key that was ever written has one entry for as long as the write set lives; a write that was taken back
 //!    (by a range delete, or by a rollback) leaves a *gone* entry, which says nothing about the key.
-//! 2. An entry is found by a scan while there are few, and through the index from then on.
+//! 2. An entry is found by a scan while there are few, and through the index from then on. The index has the first
+//!    so many entries; who looks for a key in it adds those that it lacks. While each key comes behind all before it,
+//!    a new one is known by the last alone: then there is no index until an older key is looked for.
 //! 3. The order, once made, holds exactly the entries that are not gone. [`TableSet::set`] is the one place where an
-//!    entry's content changes, and keeps that so.
+//!    entry's content changes, and keeps that so. A commit needs none where the keys came in order.
 
 use super::arena::{Arena, Place};
 use super::index::{self, Index};
@@ -14,7 +16,7 @@ use super::{LargeValues, Own};
 use base::TableId;
 use base::keys::head8;
 use base::prefetch::prefetch;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 
 /// Up to so many entries a scan over their heads is faster than hashing.
 const SCANNED: usize = 16;
@@ -102,6 +104,11 @@ impl Entry {
             && self.key_len() == key.len()
             && (key.len() <= 8 || self.key(arena)[8..] == key[8..])
     }
+    /// Whether its key is before `key`.
+    #[inline]
+    fn is_before(&self, key: &[u8], head: u64, arena: &Arena) -> bool {
+        self.head < head || (self.head == head && self.key(arena) < key)
+    }
 }
 
 /// See the module.
@@ -109,7 +116,10 @@ impl Entry {
 pub(super) struct TableSet {
     pub(super) table: TableId,
     entries: Vec<Entry>,
-    index: Index,
+    /// Whether each key is behind those of the entries before.
+    ascends: bool,
+    /// In a cell: a look-up adds to it.
+    index: RefCell<Index>,
     order: OnceCell<Order>,
     pub(super) ranges: Ranges,
     /// Entries that are not gone.
@@ -119,10 +129,11 @@ pub(super) struct TableSet {
 
 impl TableSet {
     pub(super) fn new(table: TableId) -> Self {
-        let (entries, index, ranges) = (Vec::new(), Index::default(), Ranges::default());
+        let (entries, index, ranges) = (Vec::new(), RefCell::default(), Ranges::default());
         TableSet {
             table,
             entries,
+            ascends: true,
             index,
             order: OnceCell::new(),
             ranges,
@@ -141,11 +152,31 @@ impl TableSet {
     #[inline]
     pub(super) fn find(&self, key: &[u8], arena: &Arena) -> Option<u32> {
         let head = head8(key);
+        if self.ascends && self.is_behind_all(key, head, arena) {
+            return None;
+        }
         if self.entries.len() <= SCANNED {
             return self.entries.iter().position(|entry| entry.is(key, head, arena)).map(|at| at as u32);
         }
         let hash = index::hash(self.seed, head, key);
-        self.index.find(hash, |entry| self.entries[entry as usize].is(key, head, arena))
+        let mut index = self.index.borrow_mut();
+        if index.len() < self.entries.len() {
+            self.catch_up(&mut index, arena);
+        }
+        index.find(hash, |entry| self.entries[entry as usize].is(key, head, arena))
+    }
+
+    /// Whether `key` is behind the last entry's, if there is one.
+    #[inline]
+    fn is_behind_all(&self, key: &[u8], head: u64, arena: &Arena) -> bool {
+        self.entries.last().is_none_or(|last| last.is_before(key, head, arena))
+    }
+
+    /// Adds the entries that the index lacks.
+    fn catch_up(&self, index: &mut Index, arena: &Arena) {
+        for (number, entry) in self.entries.iter().enumerate().skip(index.len()) {
+            index.insert(index::hash(self.seed, entry.head, entry.key(arena)), number as u32);
+        }
     }
 
     /// Adds a gone entry for `key`, which has none, with its bytes already followed by those of `value`.
@@ -153,9 +184,11 @@ impl TableSet {
     pub(super) fn add(&mut self, key: &[u8], value: &[u8], arena: &mut Arena) -> u32 {
         let number = u32::try_from(self.entries.len()).expect("fewer than 2^32 keys in a transaction");
         let key_len = u16::try_from(key.len()).expect("keys are shorter than 64 KiB");
+        let head = head8(key);
+        self.ascends = self.ascends && self.is_behind_all(key, head, arena);
         let place = arena.append(key, value);
         self.entries.push(Entry {
-            head: head8(key),
+            head,
             key: place,
             value: place.plus(key.len()),
             value_len: 0,
@@ -163,18 +196,7 @@ impl TableSet {
             state: State::Gone,
             read: false,
         });
-        match self.entries.len() {
-            0..=SCANNED => {}
-            len if len == SCANNED + 1 => (0..=number).for_each(|entry| self.add_to_index(entry, arena)),
-            _ => self.add_to_index(number, arena),
-        }
         number
-    }
-
-    #[inline]
-    fn add_to_index(&mut self, number: u32, arena: &Arena) {
-        let entry = &self.entries[number as usize];
-        self.index.insert(index::hash(self.seed, entry.head, entry.key(arena)), number);
     }
 
     #[inline]
@@ -244,20 +266,34 @@ impl TableSet {
         })
     }
 
-    /// Makes the order unless one entry is all there is, which a commit can do without.
+    /// Makes the order unless the entries are in it, which a commit can do without.
     pub(super) fn ensure_records(&self, arena: &Arena) {
-        if self.entries.len() > 1 {
+        if !self.ascends {
             self.ensure_order(arena);
         }
     }
 
-    /// The live entries in key order; the order was made, or one entry is all there is.
+    /// The live entries in key order; the order was made, or the entries are in it.
+    #[inline]
     pub(super) fn in_order<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = &'a Entry> {
         let order = self.order.get();
-        assert!(order.is_some() || self.entries.len() <= 1, "records are asked for after sorting");
-        let alone = if order.is_none() { &self.entries[..] } else { &[] };
-        let alone = alone.iter().filter(|entry| entry.state() != State::Gone);
-        self.ordered(order, arena).chain(alone)
+        assert!(order.is_some() || self.ascends, "records are asked for after sorting");
+        let as_written = if order.is_none() { &self.entries[..] } else { &[] };
+        let as_written = as_written.iter().filter(|entry| entry.state() != State::Gone);
+        as_written.chain(self.ordered(order, arena))
+    }
+
+    /// The first and the last key of all entries, if their order is known and there are no range deletes.
+    pub(super) fn ends<'a>(&'a self, arena: &'a Arena) -> Option<(&'a [u8], &'a [u8])> {
+        let are_all_ordered = self.ascends || (self.order.get().is_some() && self.live == self.entries.len());
+        if !are_all_ordered || !self.ranges.spans().is_empty() {
+            return None;
+        }
+        let (first, last) = match self.order.get().filter(|_| !self.ascends) {
+            Some(order) => (order.entry(order.first())?, order.entry(order.last())?),
+            None => (0, self.entries.len().checked_sub(1)? as u32),
+        };
+        Some((self.entry(first).key(arena), self.entry(last).key(arena)))
     }
 
     /// The entries in the order that was made, if it was. Entries and keys lie in the order of the writing, so that
@@ -324,17 +360,14 @@ impl TableSet {
     }
 
     /// Forgets the entries from number `len` on, which must be gone.
-    pub(super) fn truncate(&mut self, len: usize, arena: &Arena) {
+    pub(super) fn truncate(&mut self, len: usize) {
         if len == self.entries.len() {
             return;
         }
         self.entries.truncate(len);
         self.entries.shrink_to_fit();
-        self.index = Index::default();
+        self.index = RefCell::default();
         self.order = OnceCell::new();
-        if len > SCANNED {
-            (0..len as u32).for_each(|entry| self.add_to_index(entry, arena));
-        }
     }
 
     /// All entries, gone ones included.
@@ -363,7 +396,8 @@ impl TableSet {
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.entries.shrink_to(KEPT_ENTRIES);
-        self.index.clear();
+        self.ascends = true;
+        self.index.get_mut().clear();
         self.order = OnceCell::new();
         self.ranges.clear();
         self.live = 0;
