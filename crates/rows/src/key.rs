@@ -65,7 +65,19 @@ mod tag {
 ///
 /// # Errors
 /// `Invalid` if the part cannot hold it.
+#[inline]
 pub(crate) fn push(out: &mut Vec<u8>, shape: Shape, value: &Value<'_>) -> Result<()> {
+    // What most keys are.
+    if let (Value::Int(value), ColumnType::Int, false, false) =
+        (value, shape.kind, shape.nullable, shape.descending)
+    {
+        out.extend_from_slice(&pando::keys::i64_key(*value));
+        return Ok(());
+    }
+    push_any(out, shape, value)
+}
+
+fn push_any(out: &mut Vec<u8>, shape: Shape, value: &Value<'_>) -> Result<()> {
     let start = out.len();
     match value {
         Value::Null if shape.nullable || shape.kind == ColumnType::Any => out.push(tag::NULL),

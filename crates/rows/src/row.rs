@@ -15,6 +15,7 @@
 //! Columns that the key gives back are left out. Which columns a version had is in the schema, so a new column costs
 //! old rows nothing: they lack it, and it reads as its default.
 
+use crate::table::Columns;
 use crate::value::{ColumnType, Value};
 use base::codec::{Reader, Writer};
 use std::borrow::Cow;
@@ -182,25 +183,18 @@ impl Stored {
     }
 }
 
-/// Appends what `layout` says of a row whose values `value` lends by place. All have been checked.
-pub(crate) fn encode<'v>(
-    out: &mut Vec<u8>,
-    version: u32,
-    layout: &Layout,
-    value: impl Fn(usize) -> Value<'v>,
-) {
+/// Appends what `layout` says of a row whose values have been checked.
+pub(crate) fn encode(out: &mut Vec<u8>, version: u32, layout: &Layout, row: &(impl Columns + ?Sized)) {
     out.put_varint(u64::from(version));
     let bits_at = out.len();
     out.resize(bits_at + layout.null_bytes, 0);
     for column in &layout.columns {
         let place = column.place.expect("a row is written by the present schema");
-        let value = value(place);
-        if let Some(bit) = column.null_bit {
-            out[bits_at + bit / 8] |= u8::from(value.is_null()) << (bit % 8);
-        }
-        if !value.is_null() {
-            push_value(out, column.kind, &value);
-        }
+        row.look_at(place, |value| match (value, column.null_bit) {
+            (Value::Null, Some(bit)) => out[bits_at + bit / 8] |= 1 << (bit % 8),
+            (Value::Null, None) => {}
+            (value, _) => push_value(out, column.kind, value),
+        });
     }
 }
 
@@ -233,6 +227,7 @@ pub(crate) fn decode<'a>(
 }
 
 /// Appends a value, not null, of a column of type `kind`.
+#[inline]
 pub(crate) fn push_value(out: &mut Vec<u8>, kind: ColumnType, value: &Value<'_>) {
     if kind == ColumnType::Any {
         let own = value.column_type().expect("not null");
@@ -333,7 +328,7 @@ mod tests {
                 (ColumnType::Bool, false), (ColumnType::Timestamp, true), (ColumnType::Any, false),
             ]);
             let mut row = Vec::new();
-            encode(&mut row, version, &columns, |place| values[place].borrowed());
+            encode(&mut row, version, &columns, &values);
             prop_assert_eq!(version_of(&row), Some(version));
             let mut back = vec![None; values.len()];
             decode(&row, &columns, |place, value| back[place] = Some(value)).unwrap();

@@ -29,6 +29,11 @@ pub trait Columns {
     fn count(&self) -> usize;
     /// The value at a place, lent.
     fn value(&self, place: usize) -> Value<'_>;
+    /// Runs `look` on the value at a place: where it lies as a [`Value`], without making another.
+    #[inline]
+    fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
+        look(&self.value(place))
+    }
 }
 
 impl Columns for [Value<'_>] {
@@ -39,6 +44,11 @@ impl Columns for [Value<'_>] {
     #[inline]
     fn value(&self, place: usize) -> Value<'_> {
         self[place].borrowed()
+    }
+
+    #[inline]
+    fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
+        look(&self[place])
     }
 }
 
@@ -51,6 +61,11 @@ impl<const N: usize> Columns for [Value<'_>; N] {
     fn value(&self, place: usize) -> Value<'_> {
         self[place].borrowed()
     }
+
+    #[inline]
+    fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
+        look(&self[place])
+    }
 }
 
 impl Columns for Vec<Value<'_>> {
@@ -61,6 +76,11 @@ impl Columns for Vec<Value<'_>> {
     #[inline]
     fn value(&self, place: usize) -> Value<'_> {
         self[place].borrowed()
+    }
+
+    #[inline]
+    fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
+        look(&self[place])
     }
 }
 
@@ -199,10 +219,12 @@ impl DynamicTable {
             return Err(Cause::WrongCount { table: self.name().to_owned() }.error(message));
         }
         for (place, column) in columns.iter().enumerate() {
-            let value = row.value(place);
-            let fits = if value.is_null() { column.is_nullable() } else { column.kind.holds(&value) };
+            let fits = row.look_at(place, |value| match value {
+                Value::Null => column.is_nullable(),
+                value => column.kind.holds(value),
+            });
             if !fits {
-                return Err(self.misfit(column, &value));
+                return Err(self.misfit(column, &row.value(place)));
             }
         }
         Ok(())
@@ -227,10 +249,14 @@ impl DynamicTable {
     /// The primary key of a row that was checked.
     pub(crate) fn key_of(&self, row: &(impl Columns + ?Sized)) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(16);
-        for (place, shape) in &self.inner.key {
-            key::push(&mut out, *shape, &row.value(*place))?;
-        }
+        self.push_key(&mut out, row)?;
         Ok(out)
+    }
+
+    /// Appends the primary key of a row that was checked.
+    pub(crate) fn push_key(&self, out: &mut Vec<u8>, row: &(impl Columns + ?Sized)) -> Result<()> {
+        let mut parts = self.inner.key.iter();
+        parts.try_for_each(|(place, shape)| row.look_at(*place, |value| key::push(out, *shape, value)))
     }
 
     /// The bytes that the engine has for a whole primary key.
@@ -265,8 +291,13 @@ impl DynamicTable {
     /// What the key of a row that was checked does not tell.
     pub(crate) fn row_bytes(&self, row: &(impl Columns + ?Sized)) -> Vec<u8> {
         let mut out = Vec::with_capacity(32);
-        row::encode(&mut out, self.inner.schema.version, &self.inner.stored, |place| row.value(place));
+        self.push_row(&mut out, row);
         out
+    }
+
+    /// Appends what the key of a row that was checked does not tell.
+    pub(crate) fn push_row(&self, out: &mut Vec<u8>, row: &(impl Columns + ?Sized)) {
+        row::encode(out, self.inner.schema.version, &self.inner.stored, row);
     }
 
     /// Reads a row back.

@@ -104,6 +104,7 @@ impl ColumnType {
     }
 
     /// Whether a column of this type may hold `value`, which is not null.
+    #[inline]
     pub(crate) fn holds(self, value: &Value<'_>) -> bool {
         match (self, value) {
             (ColumnType::Any, Value::Json(_)) => false,
@@ -121,6 +122,7 @@ impl fmt::Display for ColumnType {
 
 impl<'a> Value<'a> {
     /// The type of its own column; `None` for null.
+    #[inline]
     pub fn column_type(&self) -> Option<ColumnType> {
         Some(match self {
             Value::Null => return None,

@@ -5,6 +5,39 @@ use crate::scan::KeyRange;
 use crate::table::{Columns, DynamicTable, Entry, OpenIndex, atomically};
 use crate::value::Value;
 use pando::{ErrorKind, Result, Transaction};
+use std::cell::Cell;
+
+/// A row as a record. Its memory is kept by the thread from one to the next.
+#[derive(Default)]
+struct Record {
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// Memory of longer values is not kept.
+const KEPT_VALUE_BYTES: usize = 16 << 10;
+
+thread_local! {
+    static EMPTIED: Cell<Record> = const { Cell::new(Record { key: Vec::new(), value: Vec::new() }) };
+}
+
+impl Record {
+    /// An empty one.
+    #[inline]
+    fn take() -> Self {
+        EMPTIED.try_with(Cell::take).unwrap_or_default()
+    }
+
+    #[inline]
+    fn keep(mut self) {
+        self.key.clear();
+        self.value.clear();
+        if self.value.capacity() <= KEPT_VALUE_BYTES {
+            // A thread that ends keeps nothing.
+            let _ = EMPTIED.try_with(|kept| kept.set(self));
+        }
+    }
+}
 
 impl DynamicTable {
     /// Inserts a row whose primary key is not there yet.
@@ -14,18 +47,24 @@ impl DynamicTable {
     /// [`Cause`] for wrong types, nulls and keys that are too long. The transaction goes on as it was before.
     pub fn insert(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized)) -> Result<()> {
         self.check_row(row)?;
-        let (key, value) = (self.key_of(row)?, self.row_bytes(row));
-        let insert = |tx: &mut Transaction| match tx.insert(&self.inner.data, &key, &value) {
+        let mut record = Record::take();
+        self.push_key(&mut record.key, row)?;
+        self.push_row(&mut record.value, row);
+        let insert = |tx: &mut Transaction| match tx.insert(&self.inner.data, &record.key, &record.value) {
+            Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::Exists => Err(self.duplicate(None, row)),
-            done => done.map_err(|error| self.told(error, None)),
+            Err(error) => Err(self.told(error, None)),
         };
-        if self.inner.indexes.is_empty() {
-            return insert(tx);
-        }
-        atomically(tx, |tx| {
-            insert(tx)?;
-            self.enter(tx, row, &key)
-        })
+        let inserted = if self.inner.indexes.is_empty() {
+            insert(tx)
+        } else {
+            atomically(tx, |tx| {
+                insert(tx)?;
+                self.enter(tx, row, &record.key)
+            })
+        };
+        record.keep();
+        inserted
     }
 
     /// Sets a row, whatever was at its primary key. Without indexes that reads nothing, and conflicts with nobody.
