@@ -21,7 +21,7 @@ struct Builder<'m, 'w, 't> {
 impl<'m> Tree<'m, '_> {
     /// Fills an empty tree with `changes`, whose keys strictly ascend and which share the timestamp `ts`.
     /// Returns how many there were.
-    pub fn build<'a>(&mut self, ts: CommitTs, changes: &mut dyn Iterator<Item = Change<'a>>) -> u64 {
+    pub fn build<'a>(&mut self, ts: CommitTs, changes: &mut impl Iterator<Item = Change<'a>>) -> u64 {
         let mut records = 0;
         let mut builder = Builder { tree: self, newest: ts, levels: Vec::new(), first: None };
         for change in changes {

@@ -66,13 +66,7 @@ enum Search<'m> {
 }
 
 /// For the first change, in at most about `most` looks at nodes; `u32::MAX`: however many it takes.
-fn search<'m>(
-    root: NodePtr<'m>,
-    start: &[u8],
-    end: Bound<&[u8]>,
-    since: CommitTs,
-    most: u32,
-) -> Search<'m> {
+fn search<'m>(root: NodePtr<'m>, start: &[u8], end: Bound<&[u8]>, since: CommitTs, most: u32) -> Search<'m> {
     let (mut path, _) = Path::to(root, start);
     let mut left = most;
     loop {

@@ -65,7 +65,7 @@ impl<'m> Tree<'m, '_> {
         let near = finger.take().filter(|finger| finger.fences.hold(change.key));
         let (mut near, found) = match near {
             Some(mut near) => {
-                let found = near.path.search_leaf(change.key);
+                let found = near.path.search_end_of_leaf(change.key);
                 (near, found)
             }
             None => {

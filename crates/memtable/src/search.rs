@@ -114,6 +114,17 @@ impl<'m> Path<'m> {
         found.is_ok()
     }
 
+    /// [`Path::search_leaf`] for a key that is likely to be behind all that the leaf has.
+    #[inline]
+    pub fn search_end_of_leaf(&mut self, key: &[u8]) -> bool {
+        let leaf = &mut self.frames[0];
+        if !leaf.node().ends_before(leaf.permutation, key) {
+            return self.search_leaf(key);
+        }
+        leaf.place = leaf.permutation.len();
+        false
+    }
+
     /// To the first entry.
     pub fn first(root: NodePtr<'m>) -> Path<'m> {
         let mut path = Path::at(root);

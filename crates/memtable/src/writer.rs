@@ -138,7 +138,7 @@ impl Writer {
         &mut self,
         table: TableId,
         ts: CommitTs,
-        changes: &mut dyn Iterator<Item = (&'a [u8], Found<'a>)>,
+        changes: &mut impl Iterator<Item = (&'a [u8], Found<'a>)>,
     ) {
         let (table, mut tree) = self.tree(table, ts);
         let mut changes = changes.map(|(key, value)| {

@@ -171,6 +171,12 @@ fn check_points(random: &mut Random, kind: u64, spread: u64, ts: u64, memtable: 
             }
             let changed = memtable.changed_since(TABLE, &one, end, CommitTs(since));
             assert_eq!(changed.is_some(), model.changed(&one, end, since), "{one:?}..{end:?} since {since}");
+            if let Bound::Included(end) = end {
+                let most = [0, 3, u32::MAX][random.below(3) as usize];
+                let is_unchanged = memtable.is_unchanged(TABLE, &one, end, CommitTs(since), most);
+                assert!(!is_unchanged || changed.is_none(), "{one:?}..={end:?} since {since}");
+                assert!(is_unchanged || changed.is_some() || most < u32::MAX);
+            }
         }
     }
 }

@@ -365,8 +365,7 @@ impl Store {
             return Err(Error::new(ErrorKind::SnapshotTooOld, message));
         }
         self.validate_tables(recent, request, since)?;
-        let is_concerned =
-            |table| recent.table_newest(table) > since && !recent.spares(writes, table, since);
+        let is_concerned = |table| recent.table_newest(table) > since && !recent.spares(writes, table, since);
         let mut written = writes.written(is_concerned);
         let mut validated = txn::validate(reads, &mut written, *isolation, since, recent);
         if validated.is_ok()

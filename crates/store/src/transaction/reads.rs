@@ -65,6 +65,7 @@ impl Transaction {
         }
     }
 
+    #[inline]
     pub(super) fn find_spilled(&self, table: TableId, key: &[u8]) -> Result<Option<Option<PinnedRecord>>> {
         match &self.spills {
             Some(spills) => spills.find(self.store(), self.snapshot.reader(), table, key),

@@ -3,7 +3,7 @@
 use super::Transaction;
 use crate::gathered::Admitted;
 use crate::spill::{Spilled, Spills};
-use crate::write_set::WRITE_COST;
+use crate::write_set::{Footprint, WRITE_COST};
 use base::budget::{Charge, Holder};
 use base::{ErrorKind, Result, TableId};
 use std::sync::Arc;
@@ -23,11 +23,13 @@ impl Transaction {
     /// Spills the write set if another `bytes` would take it past its bound.
     #[inline]
     pub(super) fn make_room(&mut self, bytes: usize) -> Result<()> {
-        let writes = self.writes();
-        let is_full = writes.bytes() + bytes > self.store().shares.write_set_bytes
-            || writes.logged_bytes() + bytes > MOST_LOGGED_BYTES;
-        if is_full && !writes.is_empty() {
+        let Footprint { used_bytes, logged_bytes, held_bytes } = self.writes().footprint();
+        let is_full = used_bytes + bytes > self.store().shares.write_set_bytes
+            || logged_bytes + bytes > MOST_LOGGED_BYTES;
+        if is_full && !self.writes().is_empty() {
             self.spill()?;
+        } else if held_bytes + WRITE_COST + bytes <= self.paid_bytes {
+            return Ok(());
         }
         match self.pay_for(WRITE_COST + bytes) {
             // The budget has none left: what is in memory need not be there.
@@ -63,7 +65,7 @@ impl Transaction {
     /// Sees to it that a write of `bytes` is paid for, before it is made.
     #[inline]
     pub(super) fn pay_for(&mut self, bytes: usize) -> Result<()> {
-        let bytes = self.writes().held_bytes() + bytes;
+        let bytes = self.writes().footprint().held_bytes + bytes;
         if bytes <= self.paid_bytes { Ok(()) } else { self.pay(bytes) }
     }
 

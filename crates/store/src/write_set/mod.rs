@@ -45,7 +45,7 @@ use base::op::Op;
 use base::{Error, LargeRef, Result, TableId};
 use ranges::Replaced;
 use std::sync::Arc;
-use table::{Content, Entry, State, TableSet};
+use table::{Content, ENTRY_BYTES, Entry, State, TableSet};
 use txn::WrittenKey;
 
 /// Tables whose buffers an emptied set keeps.
@@ -54,6 +54,17 @@ const KEPT_TABLES: usize = 4;
 /// What a write takes in memory at most beside its key and value, in bytes: its entry, with the room that the list of
 /// entries grows by (64), its part of the index likewise (32), its place in the order (16), and one change to undo.
 pub const WRITE_COST: usize = 112 + size_of::<Undo>();
+
+/// What a write set takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes of memory in use.
+    pub used_bytes: usize,
+    /// An upper bound of the bytes that the commit takes in the log.
+    pub logged_bytes: usize,
+    /// An upper bound of the memory that is held, free room in buffers included.
+    pub held_bytes: usize,
+}
 
 /// What a transaction's own writes say about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,26 +327,29 @@ impl WriteSet {
         self.sets().iter().map(|set| set.operations() as u64).sum()
     }
 
-    /// An upper bound of the bytes that the commit takes in the log. O(tables), which are few.
+    /// What it takes, for the memory budget and the log. O(tables), which are few.
     #[inline]
-    pub fn logged_bytes(&self) -> usize {
-        /// A kind, two lengths, and with the first of a table its id.
+    pub fn footprint(&self) -> Footprint {
+        /// In the log: a kind, two lengths, and with the first of a table its id.
         const PER_OPERATION_BYTES: usize = 16;
-        let each = |set: &TableSet| set.entries() * PER_OPERATION_BYTES + set.range_bytes();
-        self.arena.used_bytes() + self.sets().iter().map(each).sum::<usize>()
+        let (mut entries, mut range_bytes) = (0, 0);
+        for set in self.sets() {
+            entries += set.entries();
+            range_bytes += set.range_bytes();
+        }
+        let own_bytes = self.arena.used_bytes() + range_bytes;
+        Footprint {
+            used_bytes: own_bytes + entries * ENTRY_BYTES + self.undo.len() * size_of::<Undo>(),
+            logged_bytes: own_bytes + entries * PER_OPERATION_BYTES,
+            held_bytes: self.arena.held_bytes()
+                + WRITE_COST * entries
+                + size_of::<Undo>() * self.undo.capacity(),
+        }
     }
 
-    /// Bytes of memory in use, for the memory budget.
+    /// Bytes of memory in use.
     pub fn bytes(&self) -> usize {
-        let undo_bytes = self.undo.len() * size_of::<Undo>();
-        self.arena.used_bytes() + undo_bytes + self.sets().iter().map(TableSet::bytes).sum::<usize>()
-    }
-
-    /// An upper bound of the memory that is held, free room in buffers included. O(tables), which are few.
-    #[inline]
-    pub fn held_bytes(&self) -> usize {
-        let entries: usize = self.sets().iter().map(TableSet::entries).sum();
-        self.arena.held_bytes() + WRITE_COST * entries + size_of::<Undo>() * self.undo.capacity()
+        self.footprint().used_bytes
     }
 
     /// How many puts, deletes and range deletes there are to commit, by table.

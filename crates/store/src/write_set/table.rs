@@ -25,6 +25,9 @@ const FETCHED_AHEAD: usize = 12;
 /// Entries that an emptied table keeps room for: 256 KiB.
 const KEPT_ENTRIES: usize = 8192;
 
+/// The memory of an entry besides the arena: itself, two index slots, its place in the order.
+pub(super) const ENTRY_BYTES: usize = size_of::<Entry>() + 16 + 16;
+
 /// What a transaction's own writes say about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -380,14 +383,8 @@ impl TableSet {
         self.live + self.ranges.spans().len()
     }
 
-    /// Bytes of memory in use besides the arena.
-    pub(super) fn bytes(&self) -> usize {
-        /// An entry, two index slots, its place in the order.
-        const PER_ENTRY_BYTES: usize = size_of::<Entry>() + 16 + 16;
-        self.entries.len() * PER_ENTRY_BYTES + self.ranges.bytes()
-    }
-
     /// Bytes of the range deletes.
+    #[inline]
     pub(super) fn range_bytes(&self) -> usize {
         self.ranges.bytes()
     }
