@@ -4,6 +4,7 @@
 //! writes nothing; what becomes of the statement then is for SQLite to say, by the code it gets: `Failure::code` of
 //! [`PandoTable::refused`].
 
+use crate::affinity::Affinity;
 use crate::catalog::{RowId, SqlColumn};
 use crate::failure::{Failure, Outcome};
 use crate::lexer::quote;
@@ -14,6 +15,7 @@ use rows::{Cause, ColumnType, DynamicTable, KeyRange, Value};
 use rusqlite::ffi;
 use rusqlite::types::ValueRef;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ffi::c_int;
 
 /// The version of SQLite from which on a virtual table may say which constraint a row breaks, whatever is to become of
@@ -72,7 +74,20 @@ impl PandoTable {
     }
 
     fn insert(&self, id: ValueRef<'_>, row: &Row<'_>, on_conflict: OnConflict) -> Outcome<Option<i64>> {
-        let mut values = self.values(row, on_conflict)?;
+        let mut values = self.spare.take();
+        self.read_values(row, on_conflict, &mut values)?;
+        let id = self.insert_values(id, row, &mut values, on_conflict)?;
+        self.spare.keep(values);
+        Ok(id)
+    }
+
+    fn insert_values<'v>(
+        &self,
+        id: ValueRef<'_>,
+        row: &Row<'v>,
+        values: &mut Vec<Value<'v>>,
+        on_conflict: OnConflict,
+    ) -> Outcome<Option<i64>> {
         if self.table.key_column().is_some_and(|column| row.get(column) != ValueRef::Null) {
             return Err(self.key_is_given());
         }
@@ -84,8 +99,8 @@ impl PandoTable {
         if let (Some(place), true, true) = (place, is_given, values[place.unwrap_or(0)].is_null()) {
             values[place] = given_id(id)?;
         }
-        self.check(&values, on_conflict)?;
-        loop {
+        self.check(values, on_conflict)?;
+        let is_noted = loop {
             if let Some(place) = place {
                 values[place] = match &values[place] {
                     Value::Int(id) if is_given => {
@@ -95,15 +110,18 @@ impl PandoTable {
                     _ => Value::Int(self.next_row_id()?),
                 };
             }
-            let inserted = self.tables.session.write(|tx| Ok(self.table.rows.insert(tx, &values)))?;
+            let (inserted, is_noted) =
+                self.tables.session.write_row(|tx| Ok(self.table.rows.insert(tx, values)))?;
             match inserted {
-                Ok(()) => break,
+                Ok(()) => break is_noted,
                 // Rows may have come by another way than SQL: the next id, then.
                 Err(error) if !is_given && is_duplicate_key(&error) => {}
-                Err(error) => self.resolve(error, &values, on_conflict)?,
+                Err(error) => self.resolve(error, values, on_conflict)?,
             }
+        };
+        if is_noted {
+            self.note_written(values)?;
         }
-        self.note_written(&values)?;
         Ok(place.map(|place| integer(&values[place])))
     }
 
@@ -121,7 +139,8 @@ impl PandoTable {
         on_conflict: OnConflict,
     ) -> Outcome<Option<i64>> {
         let key = self.key_of(old)?;
-        let mut values = self.values(row, on_conflict)?;
+        let mut values = Vec::new();
+        self.read_values(row, on_conflict, &mut values)?;
         match self.table.row_id {
             RowId::Hidden => values[0] = given_id(new)?,
             RowId::Column(place) if values[place].is_null() => {
@@ -149,35 +168,59 @@ impl PandoTable {
         Ok(None)
     }
 
-    /// The row's values by place: of their columns' types, and null where they may be.
-    fn values<'v>(&self, row: &Row<'v>, on_conflict: OnConflict) -> Outcome<Vec<Value<'v>>> {
+    /// Gathers the row's values by place: of their columns' types, and null where they may be.
+    fn read_values<'v>(
+        &self,
+        row: &Row<'v>,
+        on_conflict: OnConflict,
+        values: &mut Vec<Value<'v>>,
+    ) -> Outcome {
         let table = &self.table;
-        let mut values = Vec::with_capacity(table.columns.len() + 1);
-        if table.hidden() > 0 {
+        values.reserve(table.columns.len() + 1);
+        if self.hidden > 0 {
             values.push(Value::Null);
         }
         for (place, column) in table.columns.iter().enumerate() {
-            let value = column.affinity.apply(row.get(place));
-            let not_text = || {
-                Failure::new(ffi::SQLITE_CONSTRAINT_DATATYPE, self.misfit(column, "text that is not UTF-8"))
-            };
-            let value = coerce(column.kind, value.ok_or_else(not_text)?);
-            let is_row_id = table.row_id == RowId::Column(place);
-            let value = match value {
-                Ok(Value::Null) if !column.is_nullable && !is_row_id => {
-                    self.instead_of_null(column, on_conflict)?
-                }
-                Ok(value) => value,
-                Err(_) if is_row_id => return Err(Failure::new(ffi::SQLITE_MISMATCH, "datatype mismatch")),
-                Err(value) => {
-                    let what = format!("{} value", type_name(&value));
-                    let code = ffi::SQLITE_CONSTRAINT_DATATYPE;
-                    return Err(self.refused(on_conflict, code, self.misfit(column, &what)));
-                }
+            // What most values are, first: what their column asks for.
+            let value = match (row.get(place), column.kind, column.affinity) {
+                (ValueRef::Integer(number), ColumnType::Int, Affinity::Integer) => Value::Int(number),
+                (ValueRef::Text(text), ColumnType::Text, Affinity::Text) => match str::from_utf8(text) {
+                    Ok(text) => Value::Text(Cow::Borrowed(text)),
+                    Err(_) => return Err(self.not_text(column)),
+                },
+                (value, ..) => self.coaxed(value, place, column, on_conflict)?,
             };
             values.push(value);
         }
-        Ok(values)
+        Ok(())
+    }
+
+    /// A value as its column holds it.
+    fn coaxed<'v>(
+        &self,
+        value: ValueRef<'v>,
+        place: usize,
+        column: &SqlColumn,
+        on_conflict: OnConflict,
+    ) -> Outcome<Value<'v>> {
+        let value = column.affinity.apply(value).ok_or_else(|| self.not_text(column))?;
+        let is_row_id = self.table.row_id == RowId::Column(place);
+        match coerce(column.kind, value) {
+            Ok(Value::Null) if !column.is_nullable && !is_row_id => self.instead_of_null(column, on_conflict),
+            Ok(value) => Ok(value),
+            Err(_) if is_row_id => Err(Failure::new(ffi::SQLITE_MISMATCH, "datatype mismatch")),
+            Err(value) => {
+                let what = format!("{} value", type_name(&value));
+                let code = ffi::SQLITE_CONSTRAINT_DATATYPE;
+                Err(self.refused(on_conflict, code, self.misfit(column, &what)))
+            }
+        }
+    }
+
+    #[cold]
+    fn not_text(&self, column: &SqlColumn) -> Failure {
+        let message = self.misfit(column, "text that is not UTF-8");
+        Failure::new(ffi::SQLITE_CONSTRAINT_DATATYPE, message)
     }
 
     fn misfit(&self, column: &SqlColumn, what: &str) -> String {
@@ -389,6 +432,30 @@ impl PandoTable {
     }
 }
 
+/// Memory for a row's values, kept from one row to the next. A clone has its own.
+#[derive(Default)]
+pub(crate) struct Spare(Cell<Vec<Value<'static>>>);
+
+impl Clone for Spare {
+    fn clone(&self) -> Self {
+        Spare::default()
+    }
+}
+
+impl Spare {
+    #[inline]
+    fn take<'v>(&self) -> Vec<Value<'v>> {
+        self.0.take()
+    }
+
+    /// What `values` had is forgotten; collecting nothing, of values of the same size, leaves the memory where it is.
+    #[inline]
+    fn keep(&self, mut values: Vec<Value<'_>>) {
+        values.clear();
+        self.0.set(values.into_iter().map(|_| Value::Null).collect());
+    }
+}
+
 /// The values of a row's primary key.
 fn key_values(rows: &DynamicTable, row: &[Value<'_>]) -> Vec<Value<'static>> {
     let schema = rows.schema();
@@ -408,7 +475,7 @@ fn integer(value: &Value<'_>) -> i64 {
 }
 
 fn given_id<'v>(id: ValueRef<'_>) -> Outcome<Value<'v>> {
-    match crate::affinity::Affinity::Integer.apply(id) {
+    match Affinity::Integer.apply(id) {
         Some(Value::Int(id)) => Ok(Value::Int(id)),
         _ => Err(Failure::new(ffi::SQLITE_MISMATCH, "datatype mismatch")),
     }

@@ -11,6 +11,7 @@ use crate::ddl::Ddl;
 use crate::dml::{self, Dml};
 use crate::error::{Error, Result};
 use crate::lexer;
+use crate::read_texts::ReadTexts;
 use crate::session::{MARKER, Session};
 use crate::statement::{Kind, Statement};
 use crate::stop::{Asked, Stop};
@@ -72,7 +73,7 @@ impl Sql {
         let host = Host::of(&sqlite);
         let tables = Arc::new(Tables::new(&self.engine));
         tables.register_marker(host)?;
-        Ok(Connection { sqlite, tables, host, asked: Asked::default(), is_confined: false })
+        Ok(Connection::of(sqlite, tables, host))
     }
 }
 
@@ -88,7 +89,7 @@ impl Sql {
         let tables = Arc::new(Tables::new(&self.engine));
         tables.register_marker(host)?;
         tables.session.attach();
-        let connection = Connection { sqlite, tables, host, asked: Asked::default(), is_confined: false };
+        let connection = Connection::of(sqlite, tables, host);
         connection.reload()?;
         Ok(connection)
     }
@@ -112,6 +113,7 @@ pub struct Connection {
     pub(crate) host: Host,
     pub(crate) asked: Asked,
     pub(crate) is_confined: bool,
+    read_texts: ReadTexts,
 }
 
 impl fmt::Debug for Connection {
@@ -137,6 +139,11 @@ impl Interrupt {
 }
 
 impl Connection {
+    fn of(sqlite: rusqlite::Connection, tables: Arc<Tables>, host: Host) -> Self {
+        let (asked, read_texts) = (Asked::default(), ReadTexts::default());
+        Connection { sqlite, tables, host, asked, is_confined: false, read_texts }
+    }
+
     /// The isolation and durability of transactions that begin from now on.
     pub fn set_transaction_options(&self, options: TransactionOptions) {
         self.session().set_options(options);
@@ -218,7 +225,18 @@ impl Connection {
     }
 
     fn prepare_one(&self, sql: &str) -> Result<Statement<'_>> {
-        let none = lexer::First { statement: "", rest: "", is_complete: false };
+        if self.session().take_undone() {
+            self.reload()?;
+        }
+        let generation = self.tables.generation();
+        if let Some(text) = self.read_texts.of(sql, generation) {
+            return Ok(Statement::of(self, Kind::Sqlite(self.prepare_sqlite(&text)?)));
+        }
+        self.read_and_prepare(sql)
+    }
+
+    fn read_and_prepare(&self, sql: &str) -> Result<Statement<'_>> {
+        let (whole, none) = (sql, lexer::First { statement: "", rest: "", is_complete: false });
         let first = lexer::split_first(sql).unwrap_or(none);
         if lexer::split_first(first.rest).is_some() {
             return Err(Error::new("there is more than one statement"));
@@ -227,15 +245,14 @@ impl Connection {
         if let Some(ddl) = Ddl::parse(sql)? {
             return Ok(Statement::of(self, Kind::Ddl(ddl)));
         }
-        if self.session().take_undone() {
-            self.reload()?;
-        }
         if let Some(dml) = Dml::parse(sql) {
             self.know_table(&dml)?;
             match dml::plan(dml, &self.tables.known())? {
                 dml::Planned::Plain => {}
                 dml::Planned::Text(text) => {
+                    let generation = self.tables.generation();
                     let statement = self.prepare_sqlite(&text)?;
+                    self.read_texts.keep(whole, &text, generation);
                     return Ok(Statement::of(self, Kind::Sqlite(statement)));
                 }
                 dml::Planned::Steps(steps) => {
@@ -244,9 +261,13 @@ impl Connection {
                 }
             }
         }
-        let is_savepoint = lexer::tokens(sql).next().is_some_and(|token| token.is("SAVEPOINT"));
+        let generation = self.tables.generation();
         let statement = Statement::of(self, Kind::Sqlite(self.prepare_sqlite(sql)?));
-        Ok(if is_savepoint { statement.into_savepoint() } else { statement })
+        if lexer::tokens(sql).next().is_some_and(|token| token.is("SAVEPOINT")) {
+            return Ok(statement.into_savepoint());
+        }
+        self.read_texts.keep(whole, sql, generation);
+        Ok(statement)
     }
 
     /// Sees to it that the statement's table is known, if there is one of that name.

@@ -30,6 +30,7 @@ mod failure;
 mod lexer;
 mod marker;
 mod plan;
+mod read_texts;
 mod session;
 mod sqlite_file;
 mod statement;

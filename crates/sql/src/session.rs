@@ -17,6 +17,7 @@ use crate::vtab::Host;
 use pando::{Database, Savepoint, Snapshot, Transaction, TransactionOptions};
 use rows::{Batch, Value};
 use rusqlite::ffi;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// The table that a reading transaction takes part with. It has no rows.
@@ -48,6 +49,9 @@ pub(crate) use with_reader;
 pub(crate) struct Session {
     pub db: Database,
     state: Mutex<State>,
+    /// Whether a change of a schema was undone: what the connection knows of tables is no good then, as the next change
+    /// may give the same version to another schema. Beside the state: it is asked for each row.
+    undid_schemas: AtomicBool,
 }
 
 #[derive(Default)]
@@ -69,9 +73,6 @@ struct State {
     read_only: bool,
     /// Whether the transaction has changed a schema.
     changed_schemas: bool,
-    /// Whether such a change was undone: what the connection knows of tables is no good then, as the next change may
-    /// give the same version to another schema.
-    undid_schemas: bool,
 }
 
 #[derive(Default)]
@@ -133,7 +134,7 @@ pub(crate) struct Conflict {
 
 impl Session {
     pub fn new(db: Database) -> Self {
-        Session { db, state: Mutex::default() }
+        Session { db, state: Mutex::default(), undid_schemas: AtomicBool::new(false) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -175,9 +176,18 @@ impl Session {
 
     /// Runs `work` in the transaction that the current statement has begun.
     pub fn write<T>(&self, work: impl FnOnce(&mut Transaction) -> Outcome<T>) -> Outcome<T> {
-        if let Mode::Writing(transaction) = &mut self.state().mode {
-            return work(transaction);
+        self.write_row(work).map(|(done, _)| done)
+    }
+
+    /// The same; also answers whether somebody wants to know which rows are written.
+    #[inline]
+    pub fn write_row<T>(&self, work: impl FnOnce(&mut Transaction) -> Outcome<T>) -> Outcome<(T, bool)> {
+        let mut state = self.state();
+        if let Mode::Writing(transaction) = &mut state.mode {
+            let done = work(transaction)?;
+            return Ok((done, state.watch.written.is_some()));
         }
+        drop(state);
         self.check_writable()?;
         unreachable!("SQLite begins before it writes")
     }
@@ -249,7 +259,9 @@ impl Session {
     /// Commit or rollback: nothing of the transaction is left.
     pub fn end(&self) {
         let mut state = self.state();
-        state.undid_schemas |= std::mem::take(&mut state.changed_schemas);
+        if std::mem::take(&mut state.changed_schemas) {
+            self.undid_schemas.store(true, Ordering::SeqCst);
+        }
         state.savepoints.clear();
         state.mode = Mode::Idle;
         state.lowest = if state.is_attached { -1 } else { 0 };
@@ -307,7 +319,9 @@ impl Session {
             // Nothing was written between the two.
             savepoints[kept].0 = number;
         }
-        state.undid_schemas |= state.changed_schemas;
+        if state.changed_schemas {
+            self.undid_schemas.store(true, Ordering::SeqCst);
+        }
         Ok(())
     }
 
@@ -318,7 +332,7 @@ impl Session {
 
     /// Whether a change of a schema was undone since this was asked last.
     pub fn take_undone(&self) -> bool {
-        std::mem::take(&mut self.state().undid_schemas)
+        self.undid_schemas.load(Ordering::SeqCst) && self.undid_schemas.swap(false, Ordering::SeqCst)
     }
 
     /// What is watched for.

@@ -2,6 +2,7 @@
 //! `change.rs`.
 
 use crate::catalog::{RowId, SqlTable};
+use crate::change::Spare;
 use crate::cursor::{PandoCursor, Wanted};
 use crate::failure::{Failure, Outcome};
 use crate::plan::{self, Asked};
@@ -23,6 +24,7 @@ pub(crate) struct PandoTable {
     /// What SQLite knows the column by that is the key; no column if rows have ids.
     pub key_column: usize,
     pub wanted: Wanted,
+    pub spare: Spare,
     /// What the connection knew when this was connected: [`Tables::generation`].
     generation: u64,
 }
@@ -39,7 +41,8 @@ impl Connect<PandoTable> for Connector {
         let generation = tables.generation();
         let (hidden, wanted) = (table.hidden(), Wanted::new(table.ways.len()));
         let key_column = table.key_column().unwrap_or(usize::MAX);
-        Ok(PandoTable { table, tables, host, hidden, key_column, wanted, generation })
+        let spare = Spare::default();
+        Ok(PandoTable { table, tables, host, hidden, key_column, wanted, spare, generation })
     }
 }
 
@@ -53,14 +56,14 @@ impl PandoTable {
         if self.session().take_undone() {
             self.tables.reload(self.host)?;
         }
-        if self.generation == self.tables.generation() {
-            return Ok(());
-        }
+        if self.generation == self.tables.generation() { Ok(()) } else { Err(self.out_of_date()) }
+    }
+
+    #[cold]
+    fn out_of_date(&self) -> Failure {
         let name = self.table.name();
-        Err(Failure::new(
-            ffi::SQLITE_SCHEMA,
-            format!("table {name} was read again since the statement was prepared"),
-        ))
+        let message = format!("table {name} was read again since the statement was prepared");
+        Failure::new(ffi::SQLITE_SCHEMA, message)
     }
 
     /// An error of the engine. If it says that the table's schema is another one by now, the connection reads the

@@ -37,7 +37,7 @@ impl<'a> Arguments<'a> {
                 ffi::SQLITE_INTEGER => ValueRef::Integer(ffi::sqlite3_value_int64(value)),
                 ffi::SQLITE_FLOAT => ValueRef::Real(ffi::sqlite3_value_double(value)),
                 ffi::SQLITE_TEXT => {
-                    let start = ffi::sqlite3_value_text(value);
+                    let start = utf8(value);
                     ValueRef::Text(lent(start, ffi::sqlite3_value_bytes(value)))
                 }
                 ffi::SQLITE_BLOB => {
@@ -48,6 +48,24 @@ impl<'a> Arguments<'a> {
             }
         }
     }
+}
+
+/// Where the text begins, in UTF-8: of a text that is so already without a NUL behind it, for which SQLite would have to
+/// move most of them.
+///
+/// # Safety
+/// `value` is a text that SQLite lends.
+unsafe fn utf8(value: *mut ffi::sqlite3_value) -> *const u8 {
+    // A program that loads us may have a SQLite that cannot tell.
+    #[cfg(not(feature = "loadable"))]
+    // SAFETY: as the caller promises.
+    unsafe {
+        if ffi::sqlite3_value_encoding(value) == c_int::from(ffi::SQLITE_UTF8 as u8) {
+            return ffi::sqlite3_value_blob(value).cast();
+        }
+    }
+    // SAFETY: as the caller promises.
+    unsafe { ffi::sqlite3_value_text(value) }
 }
 
 /// # Safety

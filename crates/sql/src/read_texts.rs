@@ -1,0 +1,36 @@
+//! Statements that were read before: a program says the same few again and again, and most go to SQLite as they are.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Texts that are kept, and the longest that is.
+const KEPT: usize = 64;
+const LONGEST_BYTES: usize = 4 << 10;
+
+/// What SQLite is asked to run for a text, by what the connection knew of tables then ([`crate::tables::Tables`],
+/// `generation`).
+#[derive(Default)]
+pub(crate) struct ReadTexts(RefCell<HashMap<Box<str>, (u64, Arc<str>)>>);
+
+impl ReadTexts {
+    /// What SQLite is to run for `sql`, if it was read in the same generation.
+    pub fn of(&self, sql: &str, generation: u64) -> Option<Arc<str>> {
+        let texts = self.0.borrow();
+        let (known, text) = texts.get(sql)?;
+        (*known == generation).then(|| Arc::clone(text))
+    }
+
+    /// Remembers that SQLite runs `text` for `sql`.
+    pub fn keep(&self, sql: &str, text: &str, generation: u64) {
+        if sql.len().max(text.len()) > LONGEST_BYTES {
+            return;
+        }
+        let mut texts = self.0.borrow_mut();
+        // Whoever says so many different ones says few of them again.
+        if texts.len() >= KEPT {
+            texts.clear();
+        }
+        texts.insert(sql.into(), (generation, text.into()));
+    }
+}
