@@ -3,7 +3,7 @@
 use super::{Entry, pando};
 use crate::engine::{Config, Failure, Outcome};
 use crate::tables::{Base, Cell, Link, NextParameter, NextRow, Query, Table};
-use sql::{Connection, Sql, Statement, Value};
+use sql::{Connection, Sql, Statement, Value, ValueRef};
 
 pub const ENTRY: Entry = Entry {
     name: "pando-sql",
@@ -37,16 +37,24 @@ fn value(cell: &Cell) -> Value {
     }
 }
 
-fn integer(value: sql::ValueRef<'_>) -> Outcome<i64> {
+fn lent(cell: &Cell) -> ValueRef<'_> {
+    match cell {
+        Cell::Int(number) => ValueRef::Integer(*number),
+        Cell::Text(text) => ValueRef::Text(text.as_bytes()),
+    }
+}
+
+fn integer(value: ValueRef<'_>) -> Outcome<i64> {
     value.as_i64().map_err(|_| Failure::Wrong(format!("{value:?} is no integer")))
 }
 
 fn insert_all(mut statement: Statement<'_>, next: NextRow<'_>) -> Outcome<()> {
-    let (mut row, mut values) = (Vec::new(), Vec::new());
+    let mut row = Vec::new();
     while next(&mut row) {
-        values.clear();
-        values.extend(row.iter().map(value));
-        statement.execute(&values)?;
+        // No row of the tables has more columns.
+        let mut values = [ValueRef::Null; 4];
+        values.iter_mut().zip(&row).for_each(|(value, cell)| *value = lent(cell));
+        statement.execute_lent(&values[..row.len()])?;
     }
     Ok(())
 }
