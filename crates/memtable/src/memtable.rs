@@ -133,8 +133,8 @@ impl Memtable {
         changed::changed_since(table, start, end, since).map(<[u8]>::to_vec)
     }
 
-    /// Whether nothing from `start` to `end`, both included, changed after `since`, as far as that is seen in `most` looks
-    /// at nodes, or few more: true is certain, false says nothing.
+    /// Whether nothing from `start` to `end`, both included, changed after `since`, as far as that is seen in `most`
+    /// looks at nodes, or few more: true is certain, false says nothing.
     ///
     /// ```
     /// # use base::{CommitTs, TableId};

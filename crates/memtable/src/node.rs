@@ -289,13 +289,6 @@ impl Node {
         self.search_run(permutation, place..run, (head, key), skip)
     }
 
-    /// Whether all entries are seen to be before `key` by the head of the last: nearly always so where keys ascend.
-    #[inline]
-    pub fn ends_before(&self, permutation: Permutation, key: &[u8]) -> bool {
-        let last = permutation.len().checked_sub(1).map(|place| self.head(permutation.slot(place)));
-        last.is_some_and(|last| last < head8(&key[self.skip()..]))
-    }
-
     /// [`Node::search`] among places that begin with one or more of the head `head`: halving, as each
     /// comparison of keys may wait for memory. `key` lacks the `skip` bytes that the node skips.
     #[inline]

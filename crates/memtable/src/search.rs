@@ -2,6 +2,7 @@
 
 use crate::node::{Entry, Inner, MAX_LEVELS, MAX_SKIP, Node, NodePtr, Permutation};
 use crate::record::Record;
+use base::keys::head8;
 
 /// The newest record of `key` in the tree under `root`.
 #[inline]
@@ -118,10 +119,12 @@ impl<'m> Path<'m> {
     #[inline]
     pub fn search_end_of_leaf(&mut self, key: &[u8]) -> bool {
         let leaf = &mut self.frames[0];
-        if !leaf.node().ends_before(leaf.permutation, key) {
+        let (node, count) = (leaf.node(), leaf.permutation.len());
+        let last = count.checked_sub(1).map(|place| node.head(leaf.permutation.slot(place)));
+        if last.is_none_or(|last| last >= head8(&key[node.skip()..])) {
             return self.search_leaf(key);
         }
-        leaf.place = leaf.permutation.len();
+        leaf.place = count;
         false
     }
 

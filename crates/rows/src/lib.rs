@@ -48,8 +48,8 @@
 //! (kind `Missing`), and a transaction that has used one conflicts with the change at commit, under every isolation.
 //!
 //! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
-//! `spot.rs`, `table.rs`, `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`, `check.rs`; `field.rs`,
-//! `typed.rs`; `text.rs`.
+//! `spot.rs`, `table.rs`, `columns.rs`, `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`, `check.rs`;
+//! `field.rs`, `typed.rs`; `text.rs`.
 #![deny(missing_docs, unsafe_code)]
 
 // What the macro writes calls the crate by its name, here too.
@@ -62,6 +62,7 @@ mod catalog;
 mod cause;
 mod check;
 mod codec;
+mod columns;
 mod definition;
 mod field;
 mod json;
@@ -81,6 +82,7 @@ pub use batch::{Batch, BatchScan, Bounds};
 pub use build::{BuildProgress, build_index, build_index_in_chunks, finish_index, unfinished_indexes};
 pub use cause::Cause;
 pub use check::{CheckReport, Problem, check};
+pub use columns::Columns;
 pub use definition::{Collation, Column, Definition, IndexDefinition, Part};
 pub use field::{Field, Key, KeyPart, Timestamp};
 #[doc(hidden)]
@@ -89,6 +91,6 @@ pub use read::Read;
 pub use rows_derive::Row;
 pub use scan::{KeyRange, Position, Scan};
 pub use schema::{Index, MAX_COLUMNS, MAX_INDEXES, MAX_NAME_BYTES, Schema};
-pub use table::{Columns, DynamicRow, DynamicTable};
+pub use table::{DynamicRow, DynamicTable};
 pub use typed::{Row, Rows, Table};
 pub use value::{ColumnType, Value};

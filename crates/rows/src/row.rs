@@ -15,7 +15,7 @@
 //! Columns that the key gives back are left out. Which columns a version had is in the schema, so a new column costs
 //! old rows nothing: they lack it, and it reads as its default.
 
-use crate::table::Columns;
+use crate::columns::Columns;
 use crate::value::{ColumnType, Value};
 use base::codec::{Reader, Writer};
 use std::borrow::Cow;

@@ -10,6 +10,7 @@
 
 use crate::catalog;
 use crate::cause::Cause;
+use crate::columns::Columns;
 use crate::key::{self, Parts, Shape};
 use crate::read::Read;
 use crate::row::{self, Layout};
@@ -22,67 +23,6 @@ use std::sync::{Arc, OnceLock};
 
 /// A row as values, in the order of the columns.
 pub type DynamicRow = Vec<Value<'static>>;
-
-/// What a row's values are taken from: a slice of [`Value`]s, or a struct that derives `Row`.
-pub trait Columns {
-    /// How many values there are.
-    fn count(&self) -> usize;
-    /// The value at a place, lent.
-    fn value(&self, place: usize) -> Value<'_>;
-    /// Runs `look` on the value at a place: where it lies as a [`Value`], without making another.
-    #[inline]
-    fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
-        look(&self.value(place))
-    }
-}
-
-impl Columns for [Value<'_>] {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    #[inline]
-    fn value(&self, place: usize) -> Value<'_> {
-        self[place].borrowed()
-    }
-
-    #[inline]
-    fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
-        look(&self[place])
-    }
-}
-
-impl<const N: usize> Columns for [Value<'_>; N] {
-    fn count(&self) -> usize {
-        N
-    }
-
-    #[inline]
-    fn value(&self, place: usize) -> Value<'_> {
-        self[place].borrowed()
-    }
-
-    #[inline]
-    fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
-        look(&self[place])
-    }
-}
-
-impl Columns for Vec<Value<'_>> {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    #[inline]
-    fn value(&self, place: usize) -> Value<'_> {
-        self[place].borrowed()
-    }
-
-    #[inline]
-    fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
-        look(&self[place])
-    }
-}
 
 /// A handle on a typed table as one version of its schema has it. Cheap to clone. Once the schema is changed, every
 /// call answers [`Cause::SchemaChanged`]: open it again.

@@ -2,12 +2,13 @@
 
 use crate::build::build_index;
 use crate::cause::Cause;
+use crate::columns::Columns;
 use crate::definition::Definition;
 use crate::field::Key;
 use crate::read::Read;
 use crate::scan::{KeyRange, Scan};
 use crate::schema::Schema;
-use crate::table::{Columns, DynamicTable};
+use crate::table::DynamicTable;
 use crate::value::Value;
 use pando::{Database, Error, ErrorKind, Result, Transaction};
 use std::fmt;

@@ -1,8 +1,9 @@
 //! Writing rows, their index entries with them. Each call does all of it or nothing.
 
 use crate::cause::Cause;
+use crate::columns::Columns;
 use crate::scan::KeyRange;
-use crate::table::{Columns, DynamicTable, Entry, OpenIndex, atomically};
+use crate::table::{DynamicTable, Entry, OpenIndex, atomically};
 use crate::value::Value;
 use pando::{ErrorKind, Result, Transaction};
 use std::cell::Cell;

@@ -15,7 +15,6 @@ use rows::{Cause, ColumnType, DynamicTable, KeyRange, Value};
 use rusqlite::ffi;
 use rusqlite::types::ValueRef;
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::ffi::c_int;
 
 /// The version of SQLite from which on a virtual table may say which constraint a row breaks, whatever is to become of
@@ -429,30 +428,6 @@ impl PandoTable {
         let place = if let RowId::Column(place) = self.table.row_id { place } else { 0 };
         let mut scan = self.table.rows.scan(snapshot, &KeyRange::all().backwards())?;
         Ok(scan.next_with(|row| integer(&row[place]))?.unwrap_or(0))
-    }
-}
-
-/// Memory for a row's values, kept from one row to the next. A clone has its own.
-#[derive(Default)]
-pub(crate) struct Spare(Cell<Vec<Value<'static>>>);
-
-impl Clone for Spare {
-    fn clone(&self) -> Self {
-        Spare::default()
-    }
-}
-
-impl Spare {
-    #[inline]
-    fn take<'v>(&self) -> Vec<Value<'v>> {
-        self.0.take()
-    }
-
-    /// What `values` had is forgotten; collecting nothing, of values of the same size, leaves the memory where it is.
-    #[inline]
-    fn keep(&self, mut values: Vec<Value<'_>>) {
-        values.clear();
-        self.0.set(values.into_iter().map(|_| Value::Null).collect());
     }
 }
 

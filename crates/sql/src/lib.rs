@@ -32,6 +32,7 @@ mod marker;
 mod plan;
 mod read_texts;
 mod session;
+mod spare;
 mod sqlite_file;
 mod statement;
 mod stop;

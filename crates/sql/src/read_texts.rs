@@ -8,17 +8,23 @@ use std::sync::Arc;
 const KEPT: usize = 64;
 const LONGEST_BYTES: usize = 4 << 10;
 
-/// What SQLite is asked to run for a text, by what the connection knew of tables then ([`crate::tables::Tables`],
-/// `generation`).
+/// The statements that a connection has read, by their texts.
 #[derive(Default)]
-pub(crate) struct ReadTexts(RefCell<HashMap<Box<str>, (u64, Arc<str>)>>);
+pub(crate) struct ReadTexts(RefCell<HashMap<Box<str>, Known>>);
+
+/// What SQLite is asked to run for a text.
+struct Known {
+    text: Arc<str>,
+    /// What the connection knew of tables then: [`crate::tables::Tables::generation`].
+    generation: u64,
+}
 
 impl ReadTexts {
     /// What SQLite is to run for `sql`, if it was read in the same generation.
     pub fn of(&self, sql: &str, generation: u64) -> Option<Arc<str>> {
         let texts = self.0.borrow();
-        let (known, text) = texts.get(sql)?;
-        (*known == generation).then(|| Arc::clone(text))
+        let known = texts.get(sql)?;
+        (known.generation == generation).then(|| Arc::clone(&known.text))
     }
 
     /// Remembers that SQLite runs `text` for `sql`.
@@ -31,6 +37,6 @@ impl ReadTexts {
         if texts.len() >= KEPT {
             texts.clear();
         }
-        texts.insert(sql.into(), (generation, text.into()));
+        texts.insert(sql.into(), Known { text: text.into(), generation });
     }
 }

@@ -2,11 +2,11 @@
 //! `change.rs`.
 
 use crate::catalog::{RowId, SqlTable};
-use crate::change::Spare;
 use crate::cursor::{PandoCursor, Wanted};
 use crate::failure::{Failure, Outcome};
 use crate::plan::{self, Asked};
 use crate::session::Session;
+use crate::spare::Spare;
 use crate::tables::Tables;
 use crate::vtab::{Change, Choice, Connect, Constraint, Host, Query, Table};
 use rows::Cause;

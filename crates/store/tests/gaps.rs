@@ -1,5 +1,5 @@
-//! Inserts of keys that ascend, among rows that are there, deleted, or come meanwhile, against `BTreeMap`: what is known
-//! of a stretch is never more than the snapshot says, and what was not looked up is validated all the same.
+//! Inserts of keys that ascend, among rows that are there, deleted, or come meanwhile, against `BTreeMap`: what is
+//! known of a stretch is never more than the snapshot says, and what was not looked up is validated all the same.
 
 use base::ErrorKind;
 use base::seams::Random;

@@ -50,8 +50,8 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Where the text begins, in UTF-8: of a text that is so already without a NUL behind it, for which SQLite would have to
-/// move most of them.
+/// Where the text begins, in UTF-8: of a text that is so already without a NUL behind it, for which SQLite would have
+/// to move most of them.
 ///
 /// # Safety
 /// `value` is a text that SQLite lends.

@@ -1,7 +1,7 @@
 //! A read-write transaction: a snapshot, the private writes over it, and what was read on the way.
 //!
 //! It begins and ends here; `reads` looks keys up, through its own writes; `writes` gathers them, and `gap` spares
-//! those that insert some look-ups; `room` pays for the memory that they take, and spills them when it does not suffice.
+//! inserts some look-ups; `room` pays for the memory that they take, and spills them when it does not suffice.
 
 pub(crate) mod gap;
 mod reads;
