@@ -4,7 +4,7 @@ use crate::append::{Appender, Stop, check_length};
 use crate::flush::Flush;
 use crate::format::{BLOCK_HEADER_BYTES, MAX_SEGMENT_BYTES, Position, SegmentHeader, segment_number};
 use crate::segment::Segment;
-use crate::stock::{Spare, Stock, segment_bytes_for};
+use crate::stock::{Spare, Stock, remove, segment_bytes_for};
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, lock};
 use base::{CheckpointNo, DatabaseId, Error, ErrorKind, Lsn, Result};
@@ -265,14 +265,22 @@ impl Log {
     /// before it any more. Their files are kept to be used again, a few, or removed. What [`Log::hold`] keeps stays
     /// for a later call.
     pub fn drop_before(&self, position: Position) -> Result<()> {
-        let mut stock = lock(&self.stock);
-        let needed = position.segment.min(stock.first_held());
-        let older = &mut lock(&self.appender).older;
-        while older.front().is_some_and(|header| header.number < needed) {
-            let header = older.pop_front().expect("there is a front");
-            stock.put(Spare { name: header.name(), len_bytes: header.len_bytes });
-        }
-        stock.trim(self.longest_segment_bytes())
+        let (dir, surplus) = {
+            let mut stock = lock(&self.stock);
+            let needed = position.segment.min(stock.first_held());
+            let mut appender = lock(&self.appender);
+            let count = appender.older.partition_point(|header| header.number < needed);
+            for header in appender.older.drain(..count) {
+                stock.put(Spare { name: header.name(), len_bytes: header.len_bytes });
+            }
+            (Arc::clone(stock.dir()), stock.take_surplus(self.longest_segment_bytes()))
+        };
+        // Without a lock: to remove a file may take a tenth of a second, in which appends and new segments go on.
+        remove(&dir, surplus).map_err(|(error, left)| {
+            let mut stock = lock(&self.stock);
+            left.into_iter().for_each(|spare| stock.put(spare));
+            error
+        })
     }
 
     /// Syncs the log and marks it as closed, so that the next opening has nothing to mend. Appends are refused from

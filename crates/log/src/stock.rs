@@ -9,7 +9,7 @@ use crate::format::{
     END_BLOCK_BYTES, MAX_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, block_bytes, segment_name,
 };
 use crate::segment::Segment;
-use base::Result;
+use base::{Error, Result};
 use io::{Dir, File};
 use std::sync::Arc;
 
@@ -106,19 +106,39 @@ impl Stock {
 
     /// Keeps the few longest spares of at most `max_bytes` and removes the rest.
     pub fn trim(&mut self, max_bytes: u64) -> Result<()> {
+        let surplus = self.take_surplus(max_bytes);
+        remove(&self.dir, surplus).map_err(|(error, left)| {
+            self.spares.extend(left);
+            error
+        })
+    }
+
+    /// Takes the spares that [`Stock::trim`] removes.
+    pub fn take_surplus(&mut self, max_bytes: u64) -> Vec<Spare> {
         let worth = |spare: &Spare| if spare.len_bytes > max_bytes { 0 } else { spare.len_bytes };
         self.spares.sort_by_key(worth);
-        while self.spares.len() > MAX_SPARES || self.spares.first().is_some_and(|spare| worth(spare) == 0) {
-            self.dir.remove(&self.spares[0].name)?;
-            self.spares.remove(0);
-        }
-        Ok(())
+        let worthless = self.spares.partition_point(|spare| worth(spare) == 0);
+        let count = worthless.max(self.spares.len().saturating_sub(MAX_SPARES));
+        self.spares.drain(..count).collect()
     }
 
     /// The bytes of all spares.
     pub fn spare_bytes(&self) -> u64 {
         self.spares.iter().map(|spare| spare.len_bytes).sum()
     }
+}
+
+/// Removes the files of `spares`. After an error, those that are still there come back.
+pub(crate) fn remove(
+    dir: &Arc<dyn Dir>,
+    mut spares: Vec<Spare>,
+) -> std::result::Result<(), (Error, Vec<Spare>)> {
+    for at in 0..spares.len() {
+        if let Err(error) = dir.remove(&spares[at].name) {
+            return Err((error, spares.split_off(at)));
+        }
+    }
+    Ok(())
 }
 
 /// The length of a file that holds one block with this much payload, and `at_least` bytes.

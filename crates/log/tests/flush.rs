@@ -9,9 +9,9 @@ use log::{Log, Options};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A directory whose syncs take a while.
+/// A directory whose syncs take a while, and whose removals do what they are told first.
 #[derive(Debug)]
-struct Slow(MemDir, Arc<AtomicU64>);
+struct Slow(MemDir, Arc<AtomicU64>, fn());
 
 #[derive(Debug)]
 struct SlowFile(Arc<dyn File>, Arc<AtomicU64>);
@@ -27,6 +27,7 @@ impl Dir for Slow {
         self.0.rename(from, to)
     }
     fn remove(&self, name: &str) -> base::Result<()> {
+        (self.2)();
         self.0.remove(name)
     }
     fn list(&self) -> base::Result<Vec<String>> {
@@ -80,7 +81,7 @@ fn one_flush_serves_all_who_wait() {
     const THREADS: u64 = 8;
     const EACH: u64 = 60;
     let file_syncs = Arc::new(AtomicU64::new(0));
-    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), file_syncs.clone()));
+    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), file_syncs.clone(), || {}));
     let options = Options { first_segment_bytes: 16 << 10, ..SMALL };
     let log = Log::create(dir.clone(), DATABASE, options).unwrap();
     std::thread::scope(|scope| {
@@ -108,7 +109,7 @@ fn one_flush_serves_all_who_wait() {
 #[test]
 fn an_expected_record_is_appended_without_a_sync() {
     let file_syncs = Arc::new(AtomicU64::new(0));
-    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), file_syncs.clone()));
+    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), file_syncs.clone(), || {}));
     let log = Log::create(dir, DATABASE, Options { first_segment_bytes: 16 << 10, ..SMALL }).unwrap();
     assert!(!log.expect(1000).unwrap(), "the first segment has room");
     assert!(log.expect(100_000).unwrap());
@@ -133,4 +134,39 @@ fn what_lies_beyond_the_end_cannot_be_synced() {
     assert_eq!(log.stats().syncs, 1);
     log.sync(end).unwrap();
     assert_eq!(log.stats().syncs, 1);
+}
+
+/// Whether it is set within some seconds.
+fn comes(flag: &AtomicU64) -> bool {
+    (0..10_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        flag.load(Ordering::SeqCst) > 0
+    })
+}
+
+#[test]
+fn appends_and_new_segments_go_on_while_files_are_removed() {
+    // How far each side is: a removal has begun, and what was to go on meanwhile is done.
+    static BEGUN: AtomicU64 = AtomicU64::new(0);
+    static DONE: AtomicU64 = AtomicU64::new(0);
+    let removal = || {
+        BEGUN.store(1, Ordering::SeqCst);
+        assert!(comes(&DONE), "nothing goes on while a file is removed");
+    };
+    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), removal));
+    let log = Log::create(dir, DATABASE, SMALL).unwrap();
+    while log.stats().segments < 8 {
+        log.append(&payload(1, 1000)).unwrap();
+    }
+    log.sync(log.end().lsn).unwrap();
+    std::thread::scope(|scope| {
+        let dropping = scope.spawn(|| log.drop_before(log.end()));
+        assert!(comes(&BEGUN), "nothing was removed");
+        let segments = log.stats().segments;
+        while log.stats().segments < segments + 3 {
+            log.append(&payload(2, 1000)).unwrap();
+        }
+        DONE.store(1, Ordering::SeqCst);
+        dropping.join().unwrap().unwrap();
+    });
 }
