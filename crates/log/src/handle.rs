@@ -37,11 +37,16 @@ impl Options {
     }
 }
 
-/// So many segments are ready where much is written and they are short.
+/// So many segments are ready where much is written and they are short, up to [`SHORT_BYTES`].
 const READY_SEGMENTS: usize = 2;
+const SHORT_BYTES: u64 = 16 << 20;
 
 /// Shorter segments than 4 MiB would cost busy writers more syncs than they save room.
 const LEAST_LIMIT_BYTES: u64 = 4 << 20;
+
+/// Behind a segment of so many bytes the next one is made ready at once: a new file of twice the length is written
+/// and flushed before it is used, and half of this one might be filled sooner.
+const EARLY_BYTES: u64 = 1 << 20;
 
 /// The write-ahead log of one database, open for appending. All methods may be called from any thread.
 #[derive(Debug)]
@@ -174,7 +179,7 @@ impl Log {
         Ok(appender.has_room(payload_bytes as usize) || appender.next_has_room(payload_bytes as usize))
     }
 
-    /// Makes the next segment ready if the current one is more than half full, so that no append has to; says
+    /// Makes the next segment ready if the current one is long or more than half full, so that no append has to; says
     /// whether it did. Lets go of what the last one was mapped to. For a background thread: appends go on meanwhile.
     /// Where segments have grown as long as they may, much is written, and if they are short all the same, two are
     /// ready always: a flush may take longer than filling one.
@@ -185,10 +190,11 @@ impl Log {
         let (is_due, ended) = {
             let mut appender = lock(&self.appender);
             let header = &appender.segment.header;
-            let half_full = header.offset_of(appender.end) * 2 > header.len_bytes;
+            let is_time =
+                header.len_bytes >= EARLY_BYTES || header.offset_of(appender.end) * 2 > header.len_bytes;
             let is_longest = header.len_bytes >= self.longest_segment_bytes();
-            let is_short = header.len_bytes <= LEAST_LIMIT_BYTES;
-            let wanted = if is_longest && is_short { READY_SEGMENTS } else { usize::from(half_full) };
+            let is_short = header.len_bytes <= SHORT_BYTES;
+            let wanted = if is_longest && is_short { READY_SEGMENTS } else { usize::from(is_time) };
             let is_due = appender.next.len() < wanted && appender.stop.is_none();
             (is_due, appender.ended.take())
         };
