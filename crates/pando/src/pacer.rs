@@ -78,6 +78,11 @@ impl Pacer {
         self.active.store(true, Ordering::SeqCst);
     }
 
+    /// Whether commits pay anything, as far as was seen when somebody last looked.
+    pub fn is_owed(&self) -> bool {
+        self.active.load(Ordering::SeqCst) && self.ps_per_byte.load(Ordering::SeqCst) > 0
+    }
+
     /// Notes that `bytes` of memtables were merged in `took`; none where runs alone were, while memtables waited.
     pub fn absorbed(&self, bytes: u64, took: Duration) {
         let mut merged = lock(&self.merged);

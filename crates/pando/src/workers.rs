@@ -172,6 +172,11 @@ impl Signals {
         if self.is_full.load(Ordering::SeqCst) { self.wait_until_room() } else { Ok(()) }
     }
 
+    /// Whether a writer would wait before it begins, or pay for debt afterwards.
+    pub fn holds_writers(&self) -> bool {
+        self.is_full.load(Ordering::SeqCst) || self.pacer.is_owed()
+    }
+
     #[cold]
     fn wait_until_room(&self) -> Result<()> {
         let begun = Instant::now();

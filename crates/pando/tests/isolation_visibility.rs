@@ -180,6 +180,7 @@ fn nothing_that_may_vanish_is_shown_or_acknowledged() -> Outcome {
                 let found = keys(tx.range(&table, ..));
                 tx.commit().map(|_| found)
             });
+            assert!(db.would_wait(Durability::Buffered, 1) && db.would_wait(Durability::Lazy, 1));
             thread::sleep(Duration::from_millis(30));
             assert_eq!(keys(db.snapshot().unwrap().range(&table, ..)), "a", "shown before its flush");
             let ended = [sync.is_finished(), buffered.is_finished(), lazy.is_finished(), reads.is_finished()];
@@ -192,6 +193,9 @@ fn nothing_that_may_vanish_is_shown_or_acknowledged() -> Outcome {
             Outcome::Ok(())
         })?;
         assert_eq!(keys(db.snapshot()?.range(&table, ..)), "abcd");
+        if !sealed_between {
+            wait_until("nothing holds writers", || !db.would_wait(Durability::Buffered, 1));
+        }
         db.close()?;
     }
     Ok(())

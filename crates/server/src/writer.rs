@@ -1,5 +1,7 @@
 //! Single writes, committed together.
 //!
+//! 0. A short write that asks for no flush, and that nothing keeps waiting, is made where it was read from its socket:
+//!    that takes microseconds, and no other thread has to be woken. For any other:
 //! 1. A write joins its database's queue. If nobody is committing, a thread is sent to.
 //! 2. That thread takes what is waiting, up to a bound, puts it into one transaction, and commits: one record of the
 //!    log, one flush, however many clients wait. Meanwhile the next writes gather.
@@ -18,6 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use tokio::sync::oneshot;
 
+/// Longer changes go to another thread in any case: copying them takes longer than handing them over.
+const AT_ONCE_BYTES: usize = 32 << 10;
 /// Values committed together have so many bytes, or there is but one.
 const BATCH_BYTES: usize = 1 << 20;
 /// So many writes are committed together at most.
@@ -82,6 +86,10 @@ impl Writer {
         change: Change,
         durability: Durability,
     ) -> Answer<Committed> {
+        let (change, key) = match self.write_at_once(&table, key, change, durability) {
+            Ok(done) => return Ok(done?),
+            Err(queued) => queued,
+        };
         let asked = Instant::now();
         let (told, outcome) = oneshot::channel();
         let lane = durability as usize;
@@ -100,6 +108,34 @@ impl Writer {
         match outcome.await {
             Ok(outcome) => Ok(outcome?),
             Err(_) => Err(Problem::internal("the commit ended badly; whether it was stored is not known")),
+        }
+    }
+
+    /// Makes a short change on this thread, which serves sockets, if nothing keeps it waiting: neither those that wait
+    /// before it, nor the engine. Handing it over and back takes many times as long as such a commit. Else the change
+    /// is given back.
+    fn write_at_once(
+        &self,
+        table: &Table,
+        key: Vec<u8>,
+        change: Change,
+        durability: Durability,
+    ) -> Result<Result<Committed, Error>, (Change, Vec<u8>)> {
+        let bytes = key.len() + change.len();
+        if bytes > AT_ONCE_BYTES
+            || self.queues()[durability as usize].attended
+            || self.db.would_wait(durability, bytes)
+        {
+            return Err((change, key));
+        }
+        let options = TransactionOptions { durability, ..self.db.transaction_options() };
+        let outcome = self.db.begin_with(options).and_then(|mut tx| {
+            change.put(&mut tx, table, &key)?;
+            tx.commit()
+        });
+        match outcome {
+            Err(conflict) if conflict.is_retryable() => Err((change, key)),
+            outcome => Ok(outcome.map(|number| Committed { number, phases: None })),
         }
     }
 
@@ -169,15 +205,18 @@ impl Change {
             Change::Delete => 0,
         }
     }
+
+    fn put(&self, tx: &mut Transaction, table: &Table, key: &[u8]) -> Result<(), Error> {
+        match self {
+            Change::Put(value) => tx.put(table, key, value),
+            Change::Delete => tx.delete(table, key),
+        }
+    }
 }
 
 /// Puts a write into the transaction; one that cannot be put is told so and left out.
 fn put(tx: &mut Transaction, write: Write) -> Option<Write> {
-    let done = match &write.change {
-        Change::Put(value) => tx.put(&write.table, &write.key, value),
-        Change::Delete => tx.delete(&write.table, &write.key),
-    };
-    match done {
+    match write.change.put(tx, &write.table, &write.key) {
         Ok(()) => Some(write),
         Err(error) => {
             tell(write, Err(error));

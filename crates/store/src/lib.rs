@@ -37,6 +37,7 @@ mod check_catalog;
 pub mod checkpoint;
 mod claims;
 pub mod commit;
+mod delay;
 pub mod expiry;
 mod explain;
 pub mod figures;

@@ -34,6 +34,11 @@ impl Gate {
         Some(Held { gate: self, _turn: turn })
     }
 
+    /// Whether commits are held back.
+    pub fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::SeqCst)
+    }
+
     #[inline]
     pub fn pass(&self) {
         if self.is_held.load(Ordering::SeqCst) && *lock(&self.holder) != Some(thread::current().id()) {

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use store::{Store, Table, TransactionOptions};
+use txn::Durability;
 
 /// An open database. A clone is another handle on the same one; when the last is dropped, it closes.
 ///
@@ -230,6 +231,30 @@ impl Database {
     /// Removes `key` in a transaction of its own.
     pub fn delete(&self, table: &Table, key: &[u8]) -> Result<()> {
         self.write(|tx| tx.delete(table, key))
+    }
+
+    /// Whether a transaction that writes `bytes` of keys and values, and of which nothing is spilled, would wait now
+    /// before its commit is acknowledged: for a flush, for others' commits, for memory, for debt, for the log's room.
+    ///
+    /// For a thread on which nobody may wait, as one that serves many sockets: it writes if this says no, and leaves
+    /// the write to another thread if not. An estimate, of tens of nanoseconds: what others do meanwhile may make the
+    /// commit wait all the same, seldom and briefly.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// use pando::Durability;
+    /// let db = pando::Database::builder().in_memory()?;
+    /// assert!(db.would_wait(Durability::Sync, 100), "for its flush");
+    /// assert!(!db.would_wait(Durability::Buffered, 100));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn would_wait(&self, durability: Durability, bytes: usize) -> bool {
+        let Shared { store, signals, gate, .. } = &*self.shared;
+        durability == Durability::Sync
+            || signals.holds_writers()
+            || gate.is_held()
+            || store.would_delay(bytes as u64)
     }
 
     /// Merges everything committed so far into the trees, now. Never needed for correctness; it makes the next
