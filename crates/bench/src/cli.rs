@@ -127,7 +127,7 @@ pub struct Settings {
     /// write-throughput: microseconds of other work inside each transaction
     #[arg(long, default_value_t = 0)]
     pub work_us: u64,
-    /// ycsb: operations a second in all, each due at its time; as fast as they go if not given
+    /// ycsb, http-kv: operations a second, each due at its time; as fast as they go, or as the knee says, if not given
     #[arg(long, value_parser = parse_count)]
     pub rate: Option<u64>,
     /// write-throughput: 10 million rows (or --n) across at least 10 checkpoints

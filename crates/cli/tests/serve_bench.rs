@@ -14,7 +14,7 @@ fn http_kv_measures_a_server_of_its_own() {
     let text = String::from_utf8(output.stdout).unwrap();
     let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for kind in ["put", "get hit", "get miss", "delete"] {
-        for how in ["1 connection", "64 connections", "paced"] {
+        for how in ["1 connection", "64 connections", "knee", "paced"] {
             let case = format!("{kind}, {how}");
             assert!(rows.iter().any(|row| row["case"] == case.as_str()), "{case}: {text}");
         }

@@ -3,8 +3,13 @@
 //! * n (100,000) records of 16 hexadecimal digits and 1 KiB (`--value-bytes`), in a new server; Buffered, then Sync, or
 //!   what `--durability` says. Every answer is checked, values by their length and number.
 //! * For each of PUT, GET hit, GET miss and DELETE, of random records: as fast as they go on 1 and on 64 connections,
-//!   `--seconds` (5) each; then, on 64, at 70% of that rate, each request due at its time, and its latency counted from
-//!   then.
+//!   `--seconds` (5) each. Then on 64 with a pace, each request due at its time, and its latency counted from then:
+//!   `knee`, at the highest rate with a p99 that is still flat, and `paced`, at 70% of that.
+//! * The knee is searched for, between a tenth of what goes unpaced and all of it: clients that wait for one another's
+//!   answers are served in batches, and go faster than ones that come when they come. Flat is a p99 of at most twice
+//!   that at the tenth, or a millisecond more than that, in one of two tries: what disturbs the machine for a moment
+//!   is no knee. `tried_per_s` and `tried_p99_ns` have what was measured on the way. With
+//!   `--rate` neither is looked for, and all paced requests come at that: to compare servers.
 //! * `put, long`: six PUTs a record (600,000), paced likewise, with their latencies second by second, and how many
 //!   checkpoints were made meanwhile.
 //! * `get hit, beside ...`: the same paced GETs while 10,000 idle connections are open, and while 200 clients send a
@@ -34,8 +39,16 @@ const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 1024;
 const SECONDS: u64 = 5;
 const CONNECTIONS: usize = 64;
-/// What of the highest rate the paced requests come at.
+/// What of the knee the paced requests come at.
 const SHARE_OF_KNEE: f64 = 0.7;
+/// Where the search for the knee begins, of the rate that goes unpaced.
+const LEAST_SHARE: f64 = 0.1;
+/// Halvings of what is between: the knee is found to 3% of that rate.
+const KNEE_STEPS: u32 = 5;
+/// How often a rate is tried.
+const KNEE_TRIES: u32 = 2;
+/// What a p99 may rise by in any case.
+const FLAT_NS: u64 = 1_000_000;
 /// PUTs of the long case, for each record.
 const LONG_PER_RECORD: u64 = 6;
 /// A case ends after so many requests for each record, so that tiny inputs take no time.
@@ -126,23 +139,66 @@ impl Run<'_> {
         let whole = Pace { most: self.n, time: NO_END, ..self.pace(CONNECTIONS, None) };
         let mut rows = vec![self.row("load, 64 connections", Kind::Load, whole)?.0];
         for kind in Kind::MEASURED {
-            let alone = format!("{}, 1 connection", kind.name());
-            rows.push(self.row(&alone, kind, self.pace(1, None))?.0);
-            let fast = format!("{}, 64 connections", kind.name());
-            let (row, knee) = self.row(&fast, kind, self.pace(CONNECTIONS, None))?;
-            rows.push(row);
+            let rate = match self.settings.rate {
+                Some(rate) => rate as f64,
+                None => self.unpaced(kind, &mut rows)? * SHARE_OF_KNEE,
+            };
             if kind == Kind::Delete {
                 self.row("load again", Kind::Load, whole)?;
             }
-            let paced = self.pace(CONNECTIONS, Some(knee * SHARE_OF_KNEE));
+            let paced = self.pace(CONNECTIONS, Some(rate));
             rows.push(self.row(&format!("{}, paced", kind.name()), kind, paced)?.0);
             match kind {
-                Kind::Put => rows.push(self.long(knee)?),
+                Kind::Put => rows.push(self.long(rate)?),
                 Kind::Hit => rows.extend(self.beside_crowds(paced)?),
                 _ => {}
             }
         }
         Ok(rows)
+    }
+
+    /// As fast as they go, and the knee, which is answered.
+    fn unpaced(&self, kind: Kind, rows: &mut Vec<Row>) -> Outcome<f64> {
+        let alone = format!("{}, 1 connection", kind.name());
+        rows.push(self.row(&alone, kind, self.pace(1, None))?.0);
+        let fast = format!("{}, 64 connections", kind.name());
+        let (row, unpaced) = self.row(&fast, kind, self.pace(CONNECTIONS, None))?;
+        rows.push(row);
+        let (row, knee) = self.knee(kind, unpaced)?;
+        rows.push(row);
+        Ok(knee)
+    }
+
+    /// The highest rate at which the p99 is flat: see the module.
+    fn knee(&self, kind: Kind, unpaced: f64) -> Outcome<(Row, f64)> {
+        let (mut tried_per_s, mut tried_p99_ns) = (Vec::new(), Vec::new());
+        let mut at = |share: f64| {
+            let pace = self.pace(CONNECTIONS, Some(unpaced * share));
+            let seen = self.requests(kind, pace)?;
+            let p99_ns = seen.latencies.value_at_quantile(0.99);
+            tried_per_s.push((unpaced * share) as u64);
+            tried_p99_ns.push(p99_ns);
+            Ok::<_, Failure>((pace, seen, p99_ns))
+        };
+        let (mut flat, mut above) = (LEAST_SHARE, 1.0);
+        let (pace, seen, least_ns) = at(flat)?;
+        let mut best = (pace, seen);
+        for _ in 0..KNEE_STEPS {
+            let share = (flat + above) / 2.0;
+            let mut is_flat = false;
+            for _ in 0..KNEE_TRIES {
+                let (pace, seen, p99_ns) = at(share)?;
+                is_flat = p99_ns <= least_ns + least_ns.max(FLAT_NS);
+                if is_flat {
+                    best = (pace, seen);
+                    break;
+                }
+            }
+            *(if is_flat { &mut flat } else { &mut above }) = share;
+        }
+        let row = self.figures(&format!("{}, knee", kind.name()), best.0, &best.1);
+        let row = row.over_time("tried_per_s", tried_per_s).over_time("tried_p99_ns", tried_p99_ns);
+        Ok((row, unpaced * flat))
     }
 
     fn pace(&self, connections: usize, rate: Option<f64>) -> Pace {
@@ -151,14 +207,13 @@ impl Run<'_> {
     }
 
     /// PUTs across checkpoints, and how it went over time.
-    fn long(&self, knee: f64) -> Outcome<Row> {
+    fn long(&self, rate: f64) -> Outcome<Row> {
         let most = self.settings.iterations.unwrap_or(self.n * LONG_PER_RECORD);
-        let rate = Some(knee * SHARE_OF_KNEE);
         let number = |name: &str| {
             Ok::<_, Failure>(self.server.stats()?.get(name).and_then(|n| n.as_u64()).unwrap_or(0))
         };
         let before = number("checkpoints")?;
-        let pace = Pace { connections: CONNECTIONS, rate, time: NO_END, most };
+        let pace = Pace { connections: CONNECTIONS, rate: Some(rate), time: NO_END, most };
         let seen = self.requests(Kind::Put, pace)?;
         let checkpoints = number("checkpoints")? - before;
         let of_second = |get: fn(&load::Second) -> u64| seen.by_second.iter().map(get).collect::<Vec<_>>();
