@@ -23,169 +23,19 @@
 //!    epochs. A reader looks up the place of a chunk only for a number that it found in the table, inside its epoch:
 //!    by (2) nobody does so any more for this one. A pin has a reference of its own and needs no place.
 
-use crate::ledger::{Charge, Ledger};
+use crate::chunk::{Chunk, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Meta, Place};
+use crate::ledger::Ledger;
 use crate::table::{MAX_FRAMES, Table};
 use base::PagePtr;
-use base::prefetch::prefetch;
 use base::slots::{EpochGuard, Slots};
-use base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use base::sync::atomic::Ordering;
 use page::Page;
-use std::alloc::Layout;
 use std::collections::VecDeque;
 use std::fmt;
-use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-/// Chunks are what one huge page holds, where the limit is large enough for that not to matter.
-const MAX_CHUNK_BYTES: usize = 2 << 20;
-const MIN_CHUNK_BYTES: usize = 64 << 10;
 /// At most this part of the limit is one chunk: what is lost by growing in chunks.
 const CHUNKS_IN_LIMIT: usize = 32;
-
-/// What a look at a page asks for at once, in cache lines: the header and sixteen slots, which is all of a leaf of
-/// documents.
-const FETCHED_LINES: usize = 3;
-
-/// What is known of the page in a frame. Aligned so that none lies on two cache lines.
-#[derive(Debug)]
-#[repr(align(32))]
-struct Meta {
-    unit: AtomicU64,
-    checksum: AtomicU64,
-    pins: AtomicU32,
-    visited: AtomicBool,
-}
-
-/// Memory of some frames.
-struct Chunk {
-    memory: NonNull<u8>,
-    layout: Layout,
-    page_bytes: usize,
-    metas: Box<[Meta]>,
-    _charge: Charge,
-}
-
-// SAFETY: `memory` is owned by the chunk alone; access to it follows the rules at the file's head.
-unsafe impl Send for Chunk {}
-// SAFETY: as above: shared references give out only `&[u8]` of linked or pinned frames, which nobody writes.
-unsafe impl Sync for Chunk {}
-
-impl Chunk {
-    /// Memory for `frames` frames, or `None` if the allocator has none. It is not touched before it is used
-    /// ([`Vacant::bytes`]); nor are huge pages asked for, unless `huge` says that it will soon be used whole.
-    fn new(frames: usize, page_bytes: usize, huge: bool, charge: Charge) -> Option<Chunk> {
-        let bytes = frames * page_bytes;
-        let align = bytes.next_power_of_two().min(MAX_CHUNK_BYTES);
-        let layout = Layout::from_size_align(bytes, align).ok()?;
-        // SAFETY: the layout's size is not 0.
-        let memory = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
-        #[cfg(target_os = "linux")]
-        if huge && bytes == MAX_CHUNK_BYTES {
-            // SAFETY: the range was just allocated, page-aligned; the advice does not change what it holds. A
-            // kernel without huge pages refuses, which costs some speed.
-            let _ = unsafe {
-                rustix::mm::madvise(memory.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage)
-            };
-        }
-        let meta = || Meta {
-            unit: AtomicU64::new(0),
-            checksum: AtomicU64::new(0),
-            pins: AtomicU32::new(0),
-            visited: AtomicBool::new(false),
-        };
-        let metas = (0..frames).map(|_| meta()).collect();
-        Some(Chunk { memory, layout, page_bytes, metas, _charge: charge })
-    }
-
-    /// Where frame `index` begins.
-    #[inline]
-    fn frame(&self, index: usize) -> NonNull<u8> {
-        assert!(index < self.metas.len());
-        // SAFETY: the frame is within the allocation, as the assertion says.
-        unsafe { self.memory.add(index * self.page_bytes) }
-    }
-
-    /// Has the processor fetch the page's header and its first slots together: a search would wait for the header
-    /// before it asks for a slot.
-    #[inline]
-    fn fetch_front(&self, index: usize) {
-        const LINE_BYTES: usize = 64;
-        let front = self.frame(index).as_ptr();
-        (0..FETCHED_LINES).for_each(|line| prefetch(front.wrapping_add(line * LINE_BYTES)));
-    }
-
-    /// # Safety
-    /// The frame must not be written while the result lives: it is linked and the caller's epoch lasts as
-    /// long, or it is pinned that long.
-    #[inline]
-    unsafe fn bytes(&self, index: usize) -> &[u8] {
-        // SAFETY: within the allocation and initialised; not written, as the caller promises.
-        unsafe { std::slice::from_raw_parts(self.frame(index).as_ptr(), self.page_bytes) }
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout; whoever looks at a frame holds a reference to the chunk.
-        unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) };
-    }
-}
-
-/// Where a chunk is found by the numbers of its frames: empty, or owner of one reference.
-#[derive(Debug)]
-struct Place(AtomicPtr<Chunk>);
-
-impl Place {
-    fn empty() -> Place {
-        Place(AtomicPtr::new(std::ptr::null_mut()))
-    }
-
-    #[inline]
-    fn get(&self) -> Option<&Chunk> {
-        // SAFETY: null, or from `Arc::into_raw` in `set`, which this place owns until `clear`; and whoever is here
-        // may be, by (6) at the file's head, or holds the pool's lock. Acquire, for the Release in `set`.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }
-    }
-
-    /// Called under the pool's lock, on an empty place.
-    fn set(&self, chunk: Arc<Chunk>) {
-        // Release, for the Acquire in `get`: after what the chunk holds.
-        let before = self.0.swap(Arc::into_raw(chunk).cast_mut(), Ordering::Release);
-        assert!(before.is_null(), "a place holds one chunk");
-    }
-
-    /// Lets go of the chunk. Called under the pool's lock, when (6) allows it.
-    fn clear(&self) {
-        let chunk = self.0.swap(std::ptr::null_mut(), Ordering::SeqCst);
-        if !chunk.is_null() {
-            // SAFETY: from `Arc::into_raw` in `set`, and taken out once, by the swap.
-            drop(unsafe { Arc::from_raw(chunk) });
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
-/// One more reference to a chunk.
-#[inline]
-fn another(chunk: &Chunk) -> Arc<Chunk> {
-    // SAFETY: every chunk that is lent as `&Chunk` lies in an `Arc`, of a place or of a token, that lives as long as
-    // the loan.
-    unsafe {
-        Arc::increment_strong_count(chunk);
-        Arc::from_raw(chunk)
-    }
-}
-
-impl fmt::Debug for Chunk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} frames of {} bytes", self.metas.len(), self.page_bytes)
-    }
-}
 
 /// A frame that nobody else can reach: the right to write it. Not `Clone`.
 #[derive(Debug)]
@@ -202,7 +52,7 @@ impl Vacant {
     /// A frame of its own, freed with the last pin on it.
     pub(crate) fn overdrawn(ledger: &Arc<Ledger>, page_bytes: usize) -> Option<Vacant> {
         let charge = ledger.overdraw(page_bytes)?;
-        let chunk = Arc::new(Chunk::new(1, page_bytes, false, charge)?);
+        let chunk = Chunk::new(1, page_bytes, false, charge)?;
         Some(Vacant { chunk, index: 0, number: None, initialised: false })
     }
 
@@ -250,7 +100,7 @@ impl Pin {
 
     fn new(chunk: &Chunk, index: usize) -> Pin {
         chunk.metas[index].pins.fetch_add(1, Ordering::SeqCst);
-        Pin { chunk: another(chunk), index }
+        Pin { chunk: chunk.another(), index }
     }
 }
 
@@ -436,7 +286,7 @@ impl Frames {
             Some((level, bytes)) => Some((level, self.ledger.charge(bytes)?)),
             None => None,
         };
-        let chunk = Arc::new(Chunk::new(chunk_frames, self.page_bytes, index > 0, charge)?);
+        let chunk = Chunk::new(chunk_frames, self.page_bytes, index > 0, charge)?;
         if let Some((level, charge)) = wider {
             self.table.grow(level, charge, |number| self.unit_of(number));
         }
@@ -556,7 +406,7 @@ impl Limbo {
         for at in (0..self.aside.len()).rev() {
             let (chunk, index) = frames.locate(self.aside[at]);
             if chunk.metas[index].pins.load(Ordering::SeqCst) == 0 {
-                let (number, chunk) = (Some(self.aside.swap_remove(at)), another(chunk));
+                let (number, chunk) = (Some(self.aside.swap_remove(at)), chunk.another());
                 self.vacant.push(Vacant { chunk, index, number, initialised: true });
             }
         }

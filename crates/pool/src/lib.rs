@@ -7,11 +7,13 @@
 //!                                       │ needs a frame
 //!                                       └─► free list, else grow by a chunk, else evict (S3-FIFO)
 //! ```
-//! Reading order: [`pool`] (hits, faults, admission), `table` (unit to frame, without locks), `frames` (memory, pins,
-//! and when a frame may be written again), `policy` (which page goes), `ledger` (what may be allocated), `growth` (how
-//! far it grows), [`stored`] (a page from the file), [`memory`] (many pages at once, for who edits them).
+//! Reading order: [`pool`] (hits, faults, admission), `table` (unit to frame, without locks), `frames` (pins, and when
+//! a frame may be written again), `chunk` (the memory of frames), `policy` (which page goes), `ledger` (what may be
+//! allocated), `growth` (how far it grows), [`stored`] (a page from the file), [`memory`] (many pages at once, for who
+//! edits them).
 #![deny(missing_docs)]
 
+mod chunk;
 mod fault;
 mod frames;
 mod growth;

@@ -18,6 +18,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/pando/tests/footprint.rs", "an allocator that counts, for the tests of memory"),
     ("crates/memtable/src/table.rs", "directories and arrays in the arena that only grow by copies"),
     (
+        "crates/pool/src/chunk.rs",
+        "memory of frames, lent by the rules of frames.rs and freed with the last reference",
+    ),
+    (
         "crates/pool/src/frames.rs",
         "frames that are read without a lock and reused when no reader can see them",
     ),

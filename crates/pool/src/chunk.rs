@@ -1,0 +1,160 @@
+//! Chunks: the memory of some frames at a time, and where each is found.
+//!
+//! What may be done with a frame's bytes, and when a chunk is freed, is said at the head of `frames.rs`; the numbers in
+//! comments here are of that list.
+
+use crate::ledger::Charge;
+use base::prefetch::prefetch;
+use base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::alloc::Layout;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Chunks are what one huge page holds, where the limit is large enough for that not to matter.
+pub(crate) const MAX_CHUNK_BYTES: usize = 2 << 20;
+pub(crate) const MIN_CHUNK_BYTES: usize = 64 << 10;
+/// What a look at a page asks for at once, in cache lines: the header and sixteen slots, which is all of a leaf of
+/// documents.
+const FETCHED_LINES: usize = 3;
+
+/// What is known of the page in a frame. Aligned so that none lies on two cache lines.
+#[derive(Debug)]
+#[repr(align(32))]
+pub(crate) struct Meta {
+    pub(crate) unit: AtomicU64,
+    pub(crate) checksum: AtomicU64,
+    pub(crate) pins: AtomicU32,
+    pub(crate) visited: AtomicBool,
+}
+
+/// Memory of some frames, in an `Arc` always.
+pub(crate) struct Chunk {
+    memory: NonNull<u8>,
+    layout: Layout,
+    pub(crate) page_bytes: usize,
+    pub(crate) metas: Box<[Meta]>,
+    _charge: Charge,
+}
+
+// SAFETY: `memory` is owned by the chunk alone; access to it follows the rules there.
+unsafe impl Send for Chunk {}
+// SAFETY: as above: shared references give out only `&[u8]` of linked or pinned frames, which nobody writes.
+unsafe impl Sync for Chunk {}
+
+impl Chunk {
+    /// Memory for `frames` frames, or `None` if the allocator has none. It is not touched before it is used
+    /// ([`Vacant::bytes`]); nor are huge pages asked for, unless `huge` says that it will soon be used whole.
+    pub(crate) fn new(frames: usize, page_bytes: usize, huge: bool, charge: Charge) -> Option<Arc<Chunk>> {
+        let bytes = frames * page_bytes;
+        let align = bytes.next_power_of_two().min(MAX_CHUNK_BYTES);
+        let layout = Layout::from_size_align(bytes, align).ok()?;
+        // SAFETY: the layout's size is not 0.
+        let memory = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
+        #[cfg(target_os = "linux")]
+        if huge && bytes == MAX_CHUNK_BYTES {
+            // SAFETY: the range was just allocated, page-aligned; the advice does not change what it holds. A
+            // kernel without huge pages refuses, which costs some speed.
+            let _ = unsafe {
+                rustix::mm::madvise(memory.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage)
+            };
+        }
+        let meta = || Meta {
+            unit: AtomicU64::new(0),
+            checksum: AtomicU64::new(0),
+            pins: AtomicU32::new(0),
+            visited: AtomicBool::new(false),
+        };
+        let metas = (0..frames).map(|_| meta()).collect();
+        Some(Arc::new(Chunk { memory, layout, page_bytes, metas, _charge: charge }))
+    }
+
+    /// Where frame `index` begins.
+    #[inline]
+    pub(crate) fn frame(&self, index: usize) -> NonNull<u8> {
+        assert!(index < self.metas.len());
+        // SAFETY: the frame is within the allocation, as the assertion says.
+        unsafe { self.memory.add(index * self.page_bytes) }
+    }
+
+    /// Has the processor fetch the page's header and its first slots together: a search would wait for the header
+    /// before it asks for a slot.
+    #[inline]
+    pub(crate) fn fetch_front(&self, index: usize) {
+        const LINE_BYTES: usize = 64;
+        let front = self.frame(index).as_ptr();
+        (0..FETCHED_LINES).for_each(|line| prefetch(front.wrapping_add(line * LINE_BYTES)));
+    }
+
+    /// # Safety
+    /// The frame must not be written while the result lives: it is linked and the caller's epoch lasts as
+    /// long, or it is pinned that long.
+    #[inline]
+    pub(crate) unsafe fn bytes(&self, index: usize) -> &[u8] {
+        // SAFETY: within the allocation and initialised; not written, as the caller promises.
+        unsafe { std::slice::from_raw_parts(self.frame(index).as_ptr(), self.page_bytes) }
+    }
+
+    /// One more reference to the chunk.
+    #[inline]
+    pub(crate) fn another(&self) -> Arc<Chunk> {
+        // SAFETY: every chunk lies in the `Arc` that `new` made, and one of its references, a place's or a token's,
+        // lives as long as the loan.
+        unsafe {
+            Arc::increment_strong_count(self);
+            Arc::from_raw(self)
+        }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout; whoever looks at a frame holds a reference to the chunk.
+        unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) };
+    }
+}
+
+/// Where a chunk is found by the numbers of its frames: empty, or owner of one reference.
+#[derive(Debug)]
+pub(crate) struct Place(AtomicPtr<Chunk>);
+
+impl Place {
+    pub(crate) fn empty() -> Place {
+        Place(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&Chunk> {
+        // SAFETY: null, or from `Arc::into_raw` in `set`, which this place owns until `clear`; and whoever is here
+        // may be, by (6), or holds the pool's lock. Acquire, for the Release in `set`.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Called under the pool's lock, on an empty place.
+    pub(crate) fn set(&self, chunk: Arc<Chunk>) {
+        // Release, for the Acquire in `get`: after what the chunk holds.
+        let before = self.0.swap(Arc::into_raw(chunk).cast_mut(), Ordering::Release);
+        assert!(before.is_null(), "a place holds one chunk");
+    }
+
+    /// Lets go of the chunk. Called under the pool's lock, when (6) allows it.
+    pub(crate) fn clear(&self) {
+        let chunk = self.0.swap(std::ptr::null_mut(), Ordering::SeqCst);
+        if !chunk.is_null() {
+            // SAFETY: from `Arc::into_raw` in `set`, and taken out once, by the swap.
+            drop(unsafe { Arc::from_raw(chunk) });
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl fmt::Debug for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} frames of {} bytes", self.metas.len(), self.page_bytes)
+    }
+}
