@@ -141,8 +141,9 @@ impl Resident<'_> {
 #[derive(Debug)]
 pub(crate) struct Frames {
     page_bytes: usize,
-    /// Frames in a chunk, as a power of two.
+    /// Frames in a chunk, as a power of two, and one less than they are.
     chunk_shift: u32,
+    chunk_mask: usize,
     max_chunks: usize,
     /// Allocated with the first chunk.
     chunks: OnceLock<Box<[Place]>>,
@@ -157,27 +158,35 @@ impl Frames {
         let chunk_bytes = power.clamp(MIN_CHUNK_BYTES.max(page_bytes), MAX_CHUNK_BYTES);
         let chunk_frames = chunk_bytes / page_bytes;
         let max_chunks = (limit_bytes / chunk_bytes).min(MAX_FRAMES / chunk_frames);
-        let chunk_shift = chunk_frames.trailing_zeros();
-        Frames { page_bytes, chunk_shift, max_chunks, chunks: OnceLock::new(), table: Table::new(), ledger }
+        let (chunk_shift, chunk_mask) = (chunk_frames.trailing_zeros(), chunk_frames - 1);
+        Frames {
+            page_bytes,
+            chunk_shift,
+            chunk_mask,
+            max_chunks,
+            chunks: OnceLock::new(),
+            table: Table::new(),
+            ledger,
+        }
     }
 
     #[inline]
     fn locate(&self, number: u32) -> (&Chunk, usize) {
         let number = number as usize;
         let chunk = self.chunks.get().and_then(|chunks| chunks[number >> self.chunk_shift].get());
-        (chunk.expect("a numbered frame has memory"), number & ((1 << self.chunk_shift) - 1))
+        (chunk.expect("a numbered frame has memory"), number & self.chunk_mask)
     }
 
     /// Whoever holds what `ptr` names, if it is linked just now.
     #[inline]
     fn find(&self, ptr: PagePtr) -> Option<(&Chunk, usize)> {
-        let (chunk, index) = self.table.find(ptr.unit(), |number| {
+        let (chunk, index, meta) = self.table.find(ptr.unit(), |number| {
             let (chunk, index) = self.locate(number);
             chunk.fetch_front(index);
+            let meta = &chunk.metas[index];
             // Relaxed, and below: written before the link that was just found.
-            (chunk.metas[index].unit.load(Ordering::Relaxed) == ptr.unit()).then_some((chunk, index))
+            (meta.unit.load(Ordering::Relaxed) == ptr.unit()).then_some((chunk, index, meta))
         })?;
-        let meta = &chunk.metas[index];
         if meta.checksum.load(Ordering::Relaxed) != ptr.checksum() {
             return None;
         }

@@ -1,9 +1,9 @@
 //! The translation: from the unit where a page lies to the frame that holds it.
 //!
-//! Open addressing with linear probing over words of `tag << 24 | frame`; 0 is empty. The tag is 8 bits of the unit's
-//! hash, never 0: it sends a reader to a frame of another page once in 255 words that it passes, and what is known of
-//! the frame says so. Whole units would make the table twice as large, and a look at it, which every page on a
-//! descent begins with, is a cache miss as soon as the table outgrows the processor's second cache.
+//! Open addressing with linear probing over words of `tag << 24 | frame`; 0 is empty. The tag is 7 bits of the unit's
+//! hash, and a bit that is set: it sends a reader to a frame of another page once in 128 words that it passes, and
+//! what is known of the frame says so. Whole units would make the table twice as large, and a look at it, which every
+//! page on a descent begins with, is a cache miss as soon as the table outgrows the processor's second cache.
 //!
 //! Readers take no lock. Writers hold the pool's lock, so that there is one at a time.
 //!
@@ -58,12 +58,13 @@ impl Table {
     #[inline]
     pub(crate) fn find<T>(&self, unit: u64, holds: impl Fn(u32) -> Option<T>) -> Option<T> {
         let words = self.words()?;
-        let hash = hash(unit);
+        let (hash, tag) = (hash(unit), tag(hash(unit)));
         let mut at = home(hash, words.len());
-        for _ in 0..words.len() {
+        // There is always an empty word.
+        loop {
             // SeqCst: partner of the stores in `remove`, see `frames.rs`.
             let word = words[at].load(Ordering::SeqCst);
-            if word >> FRAME_BITS == tag(hash)
+            if (word ^ tag) >> FRAME_BITS == 0
                 && let Some(found) = holds(word & FRAME_MASK)
             {
                 return Some(found);
@@ -73,7 +74,6 @@ impl Table {
             }
             at = (at + 1) & (words.len() - 1);
         }
-        None
     }
 
     /// Which level suits `frames` frames, and how many bytes it takes; `None` if there is room.
@@ -144,14 +144,14 @@ fn home(hash: u64, len: usize) -> usize {
     (hash >> (64 - len.trailing_zeros())) as usize
 }
 
-/// Eight bits that no table's home is made of, never 0.
+/// A word whose tag is of `hash`, by bits that are in no table's home; the frame's bits are anything.
 #[inline]
 fn tag(hash: u64) -> u32 {
-    ((hash >> (64 - FRAME_BITS - 1 - u8::BITS)) as u8).max(1).into()
+    hash as u32 | 1 << FRAME_BITS
 }
 
 fn word(unit: u64, frame: u32) -> u32 {
-    tag(hash(unit)) << FRAME_BITS | frame
+    tag(hash(unit)) & !FRAME_MASK | frame
 }
 
 fn put(words: &[AtomicU32], unit: u64, word: u32) {
