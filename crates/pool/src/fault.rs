@@ -247,9 +247,11 @@ impl Misses {
         let bytes = if need == Need::Must { state.growth.gift(before, bytes) } else { bytes };
         let chunk_bytes = self.page_bytes * self.frames.chunk_frames();
         let given = || before.saturating_sub(self.ledger.used_bytes());
-        let mut giving = self.by_use(state, need).into_iter();
+        let mut by_use = None;
+        let chunks_before = state.counts.given_chunks;
         while given() + state.limbo.leaving() * chunk_bytes < bytes {
-            let Some(chunk) = giving.next() else { break };
+            let by_use = by_use.get_or_insert_with(|| self.by_use(state, need).into_iter());
+            let Some(chunk) = by_use.next() else { break };
             for number in self.numbers(chunk) {
                 if state.policy.is_queued(number) {
                     state.policy.remove(number);
@@ -258,6 +260,9 @@ impl Misses {
             }
             state.limbo.leave(&self.frames, chunk);
             state.counts.given_chunks += 1;
+        }
+        if need == Need::Must && state.counts.given_chunks > chunks_before {
+            state.growth.given(before);
         }
         state.limbo.reclaim(&self.frames, &self.slots);
         match given() {

@@ -50,13 +50,17 @@ impl Growth {
     }
 
     /// How much to give of `used_bytes` to somebody who must have `bytes`.
-    pub(crate) fn gift(&mut self, used_bytes: usize, bytes: usize) -> usize {
+    pub(crate) fn gift(&self, used_bytes: usize, bytes: usize) -> usize {
         let beyond = used_bytes.saturating_sub(self.share_bytes);
-        if beyond > 0 {
+        bytes.max(beyond.min(self.share_bytes / GIVEN_PARTS))
+    }
+
+    /// Chunks were given to somebody who must have them, when the pool had `used_bytes`.
+    pub(crate) fn given(&mut self, used_bytes: usize) {
+        if used_bytes > self.share_bytes {
             self.returned = 0;
             self.price = (self.price * 2).min(HIGHEST * PAGE);
         }
-        bytes.max(beyond.min(self.share_bytes / GIVEN_PARTS))
     }
 }
 
@@ -85,14 +89,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_costs_more_the_next_time() {
-        let mut growth = Growth::new(160);
+    fn a_gift_from_beyond_the_share_is_not_too_small() {
+        let growth = Growth::new(160);
         assert_eq!(growth.gift(160, 7), 7);
         assert_eq!(growth.gift(165, 1), 5, "all that is beyond");
         assert_eq!(growth.gift(200, 1), 10, "a part of the share at least");
+    }
+
+    #[test]
+    fn what_is_taken_back_costs_more_the_next_time() {
         let mut growth = Growth::new(100);
-        let prices = [1, 1, 1, 1, 1, 1, 1].map(|bytes| {
-            growth.gift(150, bytes);
+        growth.given(100);
+        assert_eq!(price(&mut growth), 10, "of its share it gives for nothing");
+        let prices = [150; 7].map(|used_bytes| {
+            growth.given(used_bytes);
             price(&mut growth)
         });
         assert_eq!(prices, [20, 40, 80, 160, 320, 640, 640]);
