@@ -191,3 +191,21 @@ fn threads_on_a_tiny_pool_see_the_right_pages() {
     });
     assert!(fixture.pool.stats().evictions > 1000, "{:?}", fixture.pool.stats());
 }
+
+/// Pages whose words share a tag and a cluster of the table are told apart: the first is not all that is looked at.
+#[test]
+fn pages_at_scattered_places_are_all_found() {
+    for seed in 0..6 {
+        let (fixture, mut random) = (Fixture::new(4096, 8 << 20), Random::seeded(seed));
+        let places: std::collections::BTreeSet<u64> = (0..1000).map(|_| 1 + random.below(6000)).collect();
+        let ptrs: Vec<_> = places.iter().map(|&place| fixture.write(place, 0)).collect();
+        fixture.with_reader(|reader| {
+            for _ in 0..3 {
+                for (&place, &ptr) in places.iter().zip(&ptrs) {
+                    assert_eq!(fixture.read(reader, ptr).unwrap(), (place, 0), "seed {seed}");
+                }
+            }
+        });
+        assert_eq!(fixture.pool.stats().faults, places.len() as u64, "seed {seed}");
+    }
+}

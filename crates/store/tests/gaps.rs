@@ -143,6 +143,8 @@ impl Bed {
 fn inserts_that_are_spared_look_ups_agree_with_a_map() {
     for layout in WantedLayout::ALL {
         for seed in 0..40 {
+            // Shown if it fails.
+            println!("{layout:?}, seed {seed}");
             let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
             let store = open(&dir);
             let mut tx = begin(&store);
