@@ -50,14 +50,24 @@ pub trait File: Send + Sync + Debug {
     /// can still fail with [`ErrorKind::Full`](base::ErrorKind::Full).
     fn set_len(&self, len: u64) -> Result<()>;
 
+    /// Gives each of the first `len` bytes room on the disk, and the file at least that length. What was never written
+    /// reads as zeros, as ever, but to write it cannot fail for want of room any more, and it may be
+    /// [mapped](File::map). Costs no writing, and some at the first sync after each such byte was written: the file
+    /// system then notes that it holds something. False, and nothing is done, where that cannot be had.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`](base::ErrorKind::Full) if there is no room; some of the bytes may have got theirs.
+    fn allocate(&self, len: u64) -> Result<bool>;
+
     /// Makes all writes before this call durable, and the length with them, but not the file's name
     /// ([`Dir::sync`](crate::Dir::sync) does that). After an error nothing is known about those writes, whatever
     /// later syncs return.
     fn sync(&self) -> Result<()>;
 
     /// Maps the first `len` bytes to append through, or `None` where that is not supported or not safe. Each of those
-    /// bytes must have been written once (not merely reserved by [`set_len`](File::set_len)), so that a store
-    /// needs no room on the disk; and the file must not become shorter than `len` while the mapping lives.
+    /// bytes must have been written once or [allocated](File::allocate) (not merely come by
+    /// [`set_len`](File::set_len)), so that a store needs no room on the disk; and the file must not become shorter
+    /// than `len` while the mapping lives.
     fn map(&self, len: u64) -> Result<Option<Arc<dyn LogMap>>>;
 
     /// Gives the disk space of a range back to the file system. The range reads as zeros or as what was there. Best

@@ -10,7 +10,8 @@
 //!
 //! What is not undefined but fatal: a store gets SIGBUS if the file was cut below it, or if the file system needs
 //! room for it and has none. The first needs someone who tampers with an open database. The second cannot happen
-//! where bytes that were written once are overwritten in place, and [`is_safe_on`] admits no other file system.
+//! where bytes that were written once, or allocated, are overwritten in place, and [`is_safe_on`] admits no other file
+//! system. (What an allocated range needs besides, to note that it was written, these keep in reserve.)
 //! On XFS and Btrfs-like systems a file whose blocks were cloned (`cp --reflink`) while it was mapped is the
 //! exception that remains.
 //!
@@ -26,8 +27,8 @@ use std::fs::File;
 use std::io;
 use std::ptr::{NonNull, copy_nonoverlapping, null_mut};
 
-/// Whether a store to bytes that were written once never needs new room: true of file systems that overwrite in
-/// place. Copy-on-write and network file systems are refused, and whatever is not known.
+/// Whether a store to bytes that were written once or allocated never needs new room: true of file systems that
+/// overwrite in place. Copy-on-write and network file systems are refused, and whatever is not known.
 pub(crate) fn is_safe_on(file: &File) -> io::Result<bool> {
     /// ext2 to ext4, XFS and tmpfs, from `linux/magic.h`.
     const OVERWRITE_IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];

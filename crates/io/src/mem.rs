@@ -207,6 +207,11 @@ impl File for MemFile {
         })
     }
 
+    fn allocate(&self, len: u64) -> Result<bool> {
+        let longer = len > self.len()?;
+        if longer { self.set_len(len).map(|()| true) } else { Ok(true) }
+    }
+
     fn sync(&self) -> Result<()> {
         Ok(())
     }

@@ -8,6 +8,7 @@
 //! | [`Dir::sync`] | `fsync` of the directory | `fcntl(F_FULLFSYNC)` of the directory |
 //! | [`Dir::lock`], [`Dir::lock_shared`] | `flock`: belongs to the open file, dies with the process | the same |
 //! | [`File::map`] | `mmap(MAP_SHARED)`; `fdatasync` covers what was stored | none: `fsync` need not cover stores |
+//! | [`File::allocate`] | `fallocate`, where files may be mapped | none |
 //! | [`File::discard`] | `fallocate(FALLOC_FL_PUNCH_HOLE)` | nothing |
 //!
 //! As locks belong to open files, two handles of one process exclude each other.
@@ -354,6 +355,28 @@ impl File for OsFile {
     fn set_len(&self, len: u64) -> Result<()> {
         checked_end(&self.name, 0, len)?;
         self.handle.set_len(len).map_err(|error| self.failed(format_args!("set {len} as the length"), error))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn allocate(&self, len: u64) -> Result<bool> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        checked_end(&self.name, 0, len)?;
+        let failed = |error| self.failed(format_args!("allocate {len} bytes"), error);
+        // Copy-on-write file systems reserve room for the first write alone, if at all.
+        if len == 0 || !crate::map::is_safe_on(&self.handle).map_err(failed)? {
+            return Ok(false);
+        }
+        match rustix::io::retry_on_intr(|| fallocate(&self.handle, FallocateFlags::empty(), 0, len)) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+            Err(error) => Err(failed(error.into())),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn allocate(&self, _len: u64) -> Result<bool> {
+        Ok(false)
     }
 
     fn sync(&self) -> Result<()> {

@@ -100,6 +100,10 @@ impl File for ReadOnlyFile {
         Err(refused(format_args!("set {len} as the length of {}", self.name())))
     }
 
+    fn allocate(&self, len: u64) -> Result<bool> {
+        Err(refused(format_args!("allocate {len} bytes of {}", self.name())))
+    }
+
     fn sync(&self) -> Result<()> {
         Err(refused(format_args!("sync {}", self.name())))
     }
@@ -131,6 +135,7 @@ mod tests {
             view.sync(),
             file.write_at(b"x", 0),
             file.set_len(0),
+            file.allocate(9).map(drop),
             file.sync(),
             file.discard(0, 5),
         ];

@@ -62,6 +62,7 @@ on_every_directory!(
     handles_outlive_names,
     locks,
     mappings,
+    allocations,
     discards,
     a_file_is_a_vector,
     a_directory_is_a_map,
@@ -215,6 +216,27 @@ fn mappings(dir: &dyn Dir) -> Result<()> {
     assert_eq!(&bytes_of(&*dir.open("log")?)[..5], b"alive");
     assert_eq!(bytes_of(&*dir.open("log")?)[8191], b'!');
     dir.open("log")?.sync()
+}
+
+fn allocations(dir: &dyn Dir) -> Result<()> {
+    let file = dir.create("log")?;
+    file.write_at(b"aspen", 0)?;
+    assert_eq!(kind(file.allocate(u64::MAX)), ErrorKind::Full);
+    if !file.allocate(8192)? {
+        assert!(file.len()? == 5 && file.map(5)?.is_none(), "nothing done, and no mapping to need it");
+        return Ok(());
+    }
+    let bytes = bytes_of(&*file);
+    assert!(bytes.len() == 8192 && &bytes[..5] == b"aspen" && bytes[5..].iter().all(|&byte| byte == 0));
+    if let Some(map) = file.map(8192)? {
+        map.write(4090, b"aspen grove");
+    }
+    assert!(file.allocate(4096)?);
+    assert_eq!(file.len()?, 8192, "nothing is cut");
+    file.set_len(0)?;
+    file.set_len(9000)?;
+    assert!(file.allocate(9000)? && bytes_of(&*file) == [0; 9000], "holes get room, too");
+    Ok(())
 }
 
 fn discards(dir: &dyn Dir) -> Result<()> {

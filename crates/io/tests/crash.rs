@@ -218,6 +218,23 @@ fn a_store_where_nothing_was_written_is_a_bus_error() -> Result<()> {
 }
 
 #[test]
+fn allocated_bytes_may_be_stored_to_and_their_room_is_lost_or_kept_whole() -> Result<()> {
+    let (disk, file) = disk_with(&[1; 4096])?;
+    assert!(file.allocate(12_288)?);
+    let map = file.map(12_288)?.expect("the simulated disk maps");
+    map.write(8192, b"x");
+    assert_eq!(now(&disk, Fate::Nothing).read("f").as_deref(), Some(&[1; 4096][..]));
+    let allocated = now(&disk, Fate::KeepOne(0)).read("f").expect("its name is durable");
+    assert!(allocated.len() == 12_288 && allocated[4096..] == [0; 8192]);
+    file.sync()?;
+    let kept = now(&disk, Fate::Nothing);
+    assert_eq!(kept.read("f").expect("its name is durable")[8192], b'x');
+    let again = kept.restore();
+    assert_eq!(again.used_bytes(), 12_288, "also where nothing was written");
+    Ok(())
+}
+
+#[test]
 fn a_restored_image_is_durable_unlocked_and_apart() -> Result<()> {
     let (disk, file) = disk_with(b"base")?;
     let _held = disk.dir().lock("lock")?;

@@ -42,6 +42,7 @@ fn each_kind_of_call_is_counted_and_fails_alone() -> Result<()> {
             (CallKind::Read, &|| file.read_exact_at(&mut [0; 10], 0)),
             (CallKind::Write, &|| file.write_at(b"x", 0)),
             (CallKind::Resize, &|| file.set_len(8192)),
+            (CallKind::Allocate, &|| file.allocate(100).map(drop)),
             (CallKind::Sync, &|| file.sync()),
             (CallKind::Map, &|| file.map(100).map(drop)),
             (CallKind::Discard, &|| file.discard(0, 1)),
@@ -184,6 +185,18 @@ fn a_full_disk_refuses_until_there_is_room() -> Result<()> {
     other.write_at(&[6; 7 * 4096], 0)?;
     disk.set_capacity(None);
     other.write_at(&[6; 99 * 4096], 0)
+}
+
+#[test]
+fn allocated_bytes_have_their_room() -> Result<()> {
+    let disk = SimDisk::new();
+    disk.set_capacity(4 * 4096);
+    let (a, b) = (disk.dir().create("a")?, disk.dir().create("b")?);
+    assert!(a.allocate(3 * 4096)?);
+    assert_eq!(disk.used_bytes(), 3 * 4096);
+    assert_eq!(kind(b.allocate(2 * 4096)), ErrorKind::Full);
+    assert_eq!((b.len()?, disk.used_bytes()), (4096, 4 * 4096), "what there was");
+    a.write_at(&[1; 3 * 4096], 0)
 }
 
 #[test]

@@ -11,7 +11,8 @@ const PAYLOAD: [u8; 30] = [7; 30];
 fn main() -> Result<()> {
     let path = std::env::args().nth(1).expect("the directory to measure in, which must be empty");
     let dir: Arc<dyn io::Dir> = Arc::new(OsDir::create(&path)?);
-    let options = Options { first_segment_bytes: 256 << 20, max_segment_bytes: 256 << 20 };
+    let options =
+        Options { first_segment_bytes: 256 << 20, max_segment_bytes: 256 << 20, ..Options::default() };
     let log = Log::create(dir.clone(), DatabaseId(1), options)?;
     for round in 1..=3 {
         let start = Instant::now();

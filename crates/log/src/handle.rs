@@ -4,7 +4,7 @@ use crate::append::{Appender, Stop, check_length};
 use crate::flush::Flush;
 use crate::format::{BLOCK_HEADER_BYTES, MAX_SEGMENT_BYTES, Position, SegmentHeader, segment_number};
 use crate::segment::Segment;
-use crate::stock::{Spare, Stock, remove, segment_bytes_for};
+use crate::stock::{Room, Spare, Stock, remove, segment_bytes_for};
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, lock};
 use base::{CheckpointNo, DatabaseId, Error, ErrorKind, Lsn, Result};
@@ -18,11 +18,15 @@ pub struct Options {
     pub first_segment_bytes: u64,
     /// Where the doubling stops. A longer payload still gets a segment that holds it.
     pub max_segment_bytes: u64,
+    /// A new segment is written over beforehand, which makes flushes cheap, if since the one before was made a flush or
+    /// more came for each so many of its bytes; otherwise its room is only allocated, where that can be done. So many
+    /// zeros take about as much time as a flush saves.
+    pub flush_worth_bytes: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { first_segment_bytes: 16 << 10, max_segment_bytes: 64 << 20 }
+        Options { first_segment_bytes: 16 << 10, max_segment_bytes: 64 << 20, flush_worth_bytes: 256 << 10 }
     }
 }
 
@@ -106,7 +110,7 @@ impl Log {
             checkpoint: CheckpointNo(0),
         };
         let mut stock = Stock::new(dir, 1, Vec::new());
-        let segment = stock.ready(draft, segment_bytes_for(0, options.first_segment_bytes))?;
+        let segment = stock.ready(draft, segment_bytes_for(0, options.first_segment_bytes), Room::Written)?;
         let link = segment.header.checksum();
         let appender = Appender::new(segment, Lsn(0), link, None);
         Ok(Log::new(options, stock, appender, Lsn(0), CheckpointNo(0)))
@@ -231,7 +235,9 @@ impl Log {
             let doubled = (last.len_bytes * 2).min(self.longest_segment_bytes());
             (self.draft_after(&last), segment_bytes_for(payload_bytes, doubled))
         };
-        let ready = stock.ready(draft, want_bytes)?;
+        let flushes = self.flush.flushes.load(Ordering::SeqCst);
+        let room = stock.room_for(want_bytes, flushes, self.options.flush_worth_bytes);
+        let ready = stock.ready(draft, want_bytes, room)?;
         let mut appender = lock(&self.appender);
         if appender.segment.header.number == draft.previous {
             appender.next.drain(..).for_each(|unused| stock.put(spare_of(&unused)));

@@ -16,7 +16,7 @@
 //! # What holds
 //! 1. An LSN is the position of a byte in the stream and is never given out for other bytes: a segment owns as many
 //!    LSNs as its file has room for, used or not, and a successor begins beyond them.
-//! 2. A segment is used only after its whole file was written once and synced, with its header, and its name too.
+//! 2. A segment is used only after its whole file got its room and was synced, with its header, and its name too.
 //! 3. A sync of anything in a segment is acknowledged only after all earlier segments were synced to their ends.
 //! 4. After a failed append or sync nothing more is written by this process, and nothing is tried again.
 //! 5. Bytes of a recycled file never pass for blocks: checksums are seeded with database, generation and LSN.

@@ -20,7 +20,7 @@ use crate::format::{
 use crate::handle::{Log, Options};
 use crate::scan::{Tail, closing_bytes};
 use crate::segment::Segment;
-use crate::stock::{Stock, segment_bytes_for};
+use crate::stock::{Room, Stock, segment_bytes_for};
 use crate::window::Window;
 use base::{CheckpointNo, Error, Lsn, Result};
 use io::Dir;
@@ -77,7 +77,8 @@ impl Log {
 fn in_place(stock: &Stock, tail: &Tail) -> Result<(Appender, Lsn)> {
     let (last, end) = (*tail.chain.last().expect("a tail has a segment"), tail.end.lsn);
     let closing = closing_bytes(&mut Window::open(stock.dir(), last)?, end)?;
-    let appender = Appender::new(Segment::open(stock.dir(), last)?, end, tail.link, Some(closing));
+    let segment = Segment::open_to_append(stock.dir(), last)?;
+    let appender = Appender::new(segment, end, tail.link, Some(closing));
     Ok((appender, Lsn(end.0 - closing.len() as u64)))
 }
 
@@ -90,7 +91,7 @@ fn recover(
 ) -> Result<(Appender, Lsn)> {
     write_again(stock.dir(), tail)?;
     let draft = next_generation(tail, checkpoint)?;
-    let segment = stock.ready(draft, segment_bytes_for(0, options.first_segment_bytes))?;
+    let segment = stock.ready(draft, segment_bytes_for(0, options.first_segment_bytes), Room::Written)?;
     end_with(stock.dir(), tail, &segment, checkpoint)?;
     let (first_lsn, link) = (segment.header.first_lsn, segment.header.checksum());
     Ok((Appender::new(segment, first_lsn, link, None), first_lsn))

@@ -11,7 +11,7 @@ const COPY_TWICE_BYTES: usize = 512;
 /// A buffer that grew beyond this for a long payload is given back.
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
 
-/// A segment whose whole file has been written once: its blocks are stores into a mapping where the file can be
+/// A segment whose whole file has its room on the disk: its blocks are stores into a mapping where the file can be
 /// mapped, and writes otherwise.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -27,7 +27,15 @@ impl Segment {
         Ok(Segment { header, file, map })
     }
 
-    /// Opens the file of `header`.
+    /// Opens the file of `header`, to go on in it. A copy of the directory may have holes where the file was allocated and
+    /// never written: they get their room again.
+    pub fn open_to_append(dir: &Arc<dyn Dir>, header: SegmentHeader) -> Result<Segment> {
+        let file = dir.open(&header.name())?;
+        file.allocate(header.len_bytes)?;
+        Segment::new(header, file)
+    }
+
+    /// Opens the file of `header`, to which nothing will be written.
     pub fn open(dir: &Arc<dyn Dir>, header: SegmentHeader) -> Result<Segment> {
         Segment::new(header, dir.open(&header.name())?)
     }

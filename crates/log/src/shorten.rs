@@ -1,7 +1,7 @@
 //! Giving up long segments: for a log that was busy once and should be small on the disk again.
 
 use crate::handle::{Log, spare_of};
-use crate::stock::segment_bytes_for;
+use crate::stock::{Room, segment_bytes_for};
 use base::Result;
 use base::sync::lock;
 
@@ -24,7 +24,7 @@ impl Log {
             self.draft_after(&appender.segment.header)
         };
         stock.trim(0)?;
-        let ready = stock.ready(draft, short_bytes)?;
+        let ready = stock.ready(draft, short_bytes, Room::Written)?;
         let mut appender = lock(&self.appender);
         if appender.stop.is_some() {
             stock.put(spare_of(&ready));

@@ -1,9 +1,16 @@
 //! Segments made ready before they are needed, and old files kept to be used again.
 //!
-//! To make a segment ready: (1) take a spare file under its new name, or create one, write zeros all over it, so that
-//! later writes change no metadata and cannot run out of space, and sync it; (2) write the header; (3) sync the
-//! file; (4) sync the directory. The first sync makes a valid header a proof that the whole file was written. A crash
-//! in between leaves a file that nothing names; its number is not used again.
+//! To make a segment ready: (1) take a spare file under its new name, or create one, give it its room, so that later
+//! writes cannot run out of it, and sync it; (2) write the header; (3) sync the file; (4) sync the directory. The first
+//! sync makes a valid header a proof that the whole file has its room. A crash in between leaves a file that nothing
+//! names; its number is not used again.
+//!
+//! A file gets its room in one of two ways. *Zeros* written all over it make later flushes cheap, as they change no
+//! metadata; but they are as many bytes through the page cache and to the disk as the log itself. *Allocating* costs a
+//! system call; the flush after a block of the file was first written then has the file system note that. So zeros are
+//! for logs that are flushed often, which is seen by how often they were ([`Options::flush_worth_bytes`]).
+//!
+//! [`Options::flush_worth_bytes`]: crate::Options::flush_worth_bytes
 
 use crate::format::{
     END_BLOCK_BYTES, MAX_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, block_bytes, segment_name,
@@ -25,7 +32,7 @@ const ZEROS_BYTES: u64 = BLOCK_BYTES;
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub name: String,
-    /// So many of its bytes are known to have been written once; 0 if nothing is known.
+    /// So many of its bytes are known to have their room; 0 if nothing is known.
     pub len_bytes: u64,
 }
 
@@ -38,12 +45,23 @@ pub(crate) struct Stock {
     spares: Vec<Spare>,
     /// The first segments that readers of the live log still need, one for each reader.
     held: Vec<u64>,
+    /// So many flushes had been led when the last segment was made ready.
+    flushes: u64,
+}
+
+/// How a new file gets its room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// By zeros all over it.
+    Written,
+    /// By a call that reserves it, where the file system has one.
+    Allocated,
 }
 
 impl Stock {
     /// A stock over `dir` in which no file has number `next_number` or a later one.
     pub fn new(dir: Arc<dyn Dir>, next_number: u64, spares: Vec<Spare>) -> Stock {
-        Stock { dir, next_number, spares, held: Vec::new() }
+        Stock { dir, next_number, spares, held: Vec::new(), flushes: 0 }
     }
 
     /// The directory of the log.
@@ -67,9 +85,17 @@ impl Stock {
         self.held.iter().copied().min().unwrap_or(u64::MAX)
     }
 
+    /// How a new file of `bytes` should get its room, with `flushes` led so far: by zeros, if since the last call at
+    /// least one came for each `flush_worth_bytes` of it, the one that may be on its way included.
+    pub fn room_for(&mut self, bytes: u64, flushes: u64, flush_worth_bytes: u64) -> Room {
+        let since = flushes - std::mem::replace(&mut self.flushes, flushes);
+        let worth = (since + 1).saturating_mul(flush_worth_bytes);
+        if worth >= bytes { Room::Written } else { Room::Allocated }
+    }
+
     /// Makes a segment ready that has at least `want_bytes` and is otherwise as `draft` says; number and length are
-    /// filled in. After an error nothing refers to whatever was made.
-    pub fn ready(&mut self, draft: SegmentHeader, want_bytes: u64) -> Result<Segment> {
+    /// filled in. A new file gets its room as `room` says. After an error nothing refers to whatever was made.
+    pub fn ready(&mut self, draft: SegmentHeader, want_bytes: u64, room: Room) -> Result<Segment> {
         let number = self.next_number;
         let name = segment_name(number);
         let spare = self.spares.iter().position(|s| (want_bytes..=MAX_SEGMENT_BYTES).contains(&s.len_bytes));
@@ -79,7 +105,8 @@ impl Stock {
             self.spares.swap_remove(index);
         }
         self.next_number += 1;
-        let made = self.fill(&name, SegmentHeader { number, len_bytes, ..draft }, spare.is_some());
+        let missing = if spare.is_some() { None } else { Some(room) };
+        let made = self.fill(&name, SegmentHeader { number, len_bytes, ..draft }, missing);
         if made.is_err() {
             // Best effort: a file left behind is found by the next scan and becomes a spare.
             let _ = self.dir.remove(&name);
@@ -87,10 +114,13 @@ impl Stock {
         made
     }
 
-    fn fill(&self, name: &str, header: SegmentHeader, written_once: bool) -> Result<Segment> {
-        let file = if written_once { self.dir.open(name)? } else { self.dir.create(name)? };
-        if !written_once {
-            write_zeros(&*file, header.len_bytes)?;
+    /// `missing`: how the file, which is new, gets its room.
+    fn fill(&self, name: &str, header: SegmentHeader, missing: Option<Room>) -> Result<Segment> {
+        let file = if missing.is_some() { self.dir.create(name)? } else { self.dir.open(name)? };
+        if let Some(room) = missing {
+            if room == Room::Written || !file.allocate(header.len_bytes)? {
+                write_zeros(&*file, header.len_bytes)?;
+            }
             file.sync()?;
         }
         file.write_at(&header.encode(), 0)?;

@@ -156,7 +156,7 @@ impl Survey {
         Lsn(limit.next_multiple_of(ALIGN_BYTES))
     }
 
-    /// The files that are none of `live`. Only one with a header is known to have been written in full.
+    /// The files that are none of `live`. Only one with a header is known to have its room.
     pub fn spares(&self, live: &[SegmentHeader]) -> Vec<Spare> {
         let is_live = |number: u64| live.iter().any(|header| header.number == number);
         let spare = |(&number, entry): (&u64, &Entry)| {

@@ -63,6 +63,9 @@ impl File for SlowFile {
     fn set_len(&self, len: u64) -> base::Result<()> {
         self.0.set_len(len)
     }
+    fn allocate(&self, len: u64) -> base::Result<bool> {
+        self.0.allocate(len)
+    }
     fn sync(&self) -> base::Result<()> {
         self.1.fetch_add(1, Ordering::SeqCst);
         std::thread::sleep(Duration::from_millis(1));
@@ -134,6 +137,57 @@ fn what_lies_beyond_the_end_cannot_be_synced() {
     assert_eq!(log.stats().syncs, 1);
     log.sync(end).unwrap();
     assert_eq!(log.stats().syncs, 1);
+}
+
+/// A log on a simulated disk, its second segment, of 8 KiB, made by `appends` of 900 bytes with a flush behind each if
+/// `flushed`: how many bytes were written to files.
+fn written_until_the_second_segment(flushed: bool, maps: bool) -> u64 {
+    let disk = io::sim::SimDisk::new();
+    disk.set_maps(maps);
+    let options = Options { flush_worth_bytes: 2048, ..SMALL };
+    let log = Log::create(disk.dir(), DATABASE, options).unwrap();
+    let before = disk.calls(io::sim::CallKind::Write);
+    for n in 0..3 {
+        let end = log.append(&payload(n, 900)).unwrap();
+        if flushed {
+            log.sync(end).unwrap();
+        }
+    }
+    assert!(log.prepare_next().unwrap(), "more than half full");
+    let made = disk.events().1.into_iter().filter_map(|event| match event {
+        io::sim::Event::Write { name, payload, .. } if name.contains('2') => Some(payload.len()),
+        _ => None,
+    });
+    assert!(disk.calls(io::sim::CallKind::Write) > before);
+    made.sum()
+}
+
+#[test]
+fn zeros_are_written_for_flushes_to_come_alone() {
+    assert!(written_until_the_second_segment(true, true) > 8192, "four flushes are worth 8 KiB");
+    assert!(written_until_the_second_segment(false, true) < 4096, "a header");
+    assert!(written_until_the_second_segment(false, false) > 8192, "nothing can be allocated");
+}
+
+#[test]
+fn holes_in_a_copied_segment_get_their_room_again() {
+    let disk = io::sim::SimDisk::new();
+    let options = Options { first_segment_bytes: 16 << 10, ..SMALL };
+    let log = Log::create(disk.dir(), DATABASE, options).unwrap();
+    log.append(b"one").unwrap();
+    log.close().unwrap();
+    let name = disk.dir().list().unwrap().pop().unwrap();
+    let file = disk.dir().open(&name).unwrap();
+    let used = disk.used_bytes();
+    let len = file.len().unwrap();
+    // As a copy that skips what reads as zeros leaves it.
+    file.set_len(1000).unwrap();
+    file.set_len(len).unwrap();
+    let (_, tail) = scan(&disk.dir(), START).unwrap();
+    let log = Log::resume(disk.dir(), tail, base::CheckpointNo(0), options).unwrap();
+    let end = log.append(&payload(1, 9000)).unwrap();
+    log.sync(end).unwrap();
+    assert_eq!(disk.used_bytes(), used);
 }
 
 /// Whether it is set within some seconds.

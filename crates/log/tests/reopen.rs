@@ -81,7 +81,7 @@ fn a_closed_log_keeps_no_files_for_later() {
 #[test]
 fn two_short_segments_are_ready_and_a_long_record_takes_the_place_of_both() {
     let dir = memory();
-    let options = Options { first_segment_bytes: 4096, max_segment_bytes: 4096 };
+    let options = Options { max_segment_bytes: 4096, ..SMALL };
     let log = Log::create(dir.clone(), DATABASE, options).unwrap();
     let ready = || std::iter::from_fn(|| log.prepare_next().unwrap().then_some(())).count();
     assert_eq!((ready(), log.stats().spare_bytes), (2, 2 * 4096));

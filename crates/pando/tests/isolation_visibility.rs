@@ -119,6 +119,9 @@ impl File for SlowFile {
     fn set_len(&self, len: u64) -> Result<()> {
         self.file.set_len(len)
     }
+    fn allocate(&self, len: u64) -> Result<bool> {
+        self.file.allocate(len)
+    }
     fn sync(&self) -> Result<()> {
         self.door.pass();
         self.file.sync()

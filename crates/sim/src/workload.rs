@@ -99,6 +99,7 @@ impl Workload {
             memory_bytes: store::memory::least_budget_bytes(page_bytes),
             budget: None,
             max_segment_bytes: if random.chance(2, 3) { 16 << 10 } else { 32 << 10 },
+            flush_worth_bytes: [0, 2000, 1 << 20][seed as usize % 3],
             seal_records: 12 + random.below(16),
             seal_bytes: Some(24 << 10),
             large_bytes: [900, 2500, 1 << 20][random.below(3) as usize],

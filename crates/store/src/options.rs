@@ -17,6 +17,8 @@ pub struct Options {
     pub budget: Option<Arc<Budget>>,
     /// The longest log segment, in bytes.
     pub max_segment_bytes: u64,
+    /// [`log::Options::flush_worth_bytes`]. Smaller for simulations.
+    pub flush_worth_bytes: u64,
     /// A memtable is sealed when it holds this many records, so that recovery time is bounded as well as memory.
     pub seal_records: u64,
     /// A memtable is sealed at this many bytes; `None`: an eighth of the memory, at most 128 MiB.
@@ -59,6 +61,7 @@ impl Default for Options {
             memory_bytes: 256 << 20,
             budget: None,
             max_segment_bytes: 64 << 20,
+            flush_worth_bytes: log::Options::default().flush_worth_bytes,
             seal_records: 4_000_000,
             seal_bytes: None,
             max_snapshot_age: None,

@@ -37,7 +37,7 @@ const POOL_BYTES: usize = 1 << 20;
 
 /// The segments of the new log: of one size, as the log's length is known to be bounded.
 fn log_options() -> log::Options {
-    log::Options { first_segment_bytes: 16 << 10, max_segment_bytes: 64 << 20 }
+    log::Options { first_segment_bytes: 16 << 10, max_segment_bytes: 64 << 20, ..log::Options::default() }
 }
 
 /// One state of the chain, being taken in.

@@ -323,6 +323,10 @@ impl Options {
     pub(crate) fn log(&self) -> log::Options {
         // The log is written through a mapping of its newest segment, which counts as the process's memory.
         let share = self.log_map_bytes();
-        log::Options { first_segment_bytes: 16 << 10, max_segment_bytes: self.max_segment_bytes.min(share) }
+        log::Options {
+            first_segment_bytes: 16 << 10,
+            max_segment_bytes: self.max_segment_bytes.min(share),
+            flush_worth_bytes: self.flush_worth_bytes,
+        }
     }
 }

@@ -108,6 +108,14 @@ impl Content {
         self.len = len;
     }
 
+    /// Gives the blocks of the first `len` bytes disk space.
+    pub(super) fn allocate(&mut self, len: u64) {
+        self.resize(self.len.max(len));
+        for block in &mut self.blocks[..len.div_ceil(BLOCK) as usize] {
+            block.get_or_insert_with(|| Arc::clone(&ZEROS));
+        }
+    }
+
     /// Turns the whole blocks of a range into holes, and the rest of it into zeros.
     pub(super) fn punch(&mut self, offset: u64, len: u64) {
         let end = offset.saturating_add(len).min(self.len);
@@ -285,7 +293,12 @@ mod tests {
             let (mut content, mut model) = (Content::default(), Vec::new());
             for step in 0..60_u8 {
                 let (offset, len) = (random.below(20_000), random.below(9_000) as usize);
-                match random.below(4) {
+                match random.below(5) {
+                    4 => {
+                        content.allocate(offset);
+                        model.resize(model.len().max(offset as usize), 0);
+                        assert!((0..offset).step_by(BLOCK_BYTES).all(|at| content.is_allocated(at)));
+                    }
                     0 => {
                         content.resize(offset);
                         model.resize(offset as usize, 0);

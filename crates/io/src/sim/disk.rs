@@ -79,12 +79,12 @@ impl SimDisk {
         Arc::new(SimDir::new(self.clone()))
     }
 
-    /// Whether files can be mapped. They can until this says otherwise.
+    /// Whether files can be mapped, and room be allocated. They can until this says otherwise.
     pub fn set_maps(&self, maps: bool) {
         self.state().maps = maps;
     }
 
-    /// Limits the disk to `bytes` (`None`: to nothing). Room is taken by blocks of 4 KiB that were written; what does
+    /// Limits the disk to `bytes` (`None`: to nothing). Room is taken by blocks of 4 KiB that were written or allocated; what does
     /// not fit fails with [`ErrorKind::Full`](base::ErrorKind::Full), after writing what fits.
     pub fn set_capacity(&self, bytes: impl Into<Option<u64>>) {
         self.state().capacity_bytes = bytes.into();

@@ -28,6 +28,8 @@ pub enum CallKind {
     Write,
     /// [`File::set_len`](crate::File::set_len).
     Resize,
+    /// [`File::allocate`](crate::File::allocate).
+    Allocate,
     /// [`File::sync`](crate::File::sync).
     Sync,
     /// [`File::map`](crate::File::map).
@@ -51,6 +53,7 @@ impl CallKind {
         CallKind::Read,
         CallKind::Write,
         CallKind::Resize,
+        CallKind::Allocate,
         CallKind::Sync,
         CallKind::Map,
         CallKind::Discard,

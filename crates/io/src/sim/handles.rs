@@ -217,6 +217,22 @@ impl File for SimFile {
         Ok(())
     }
 
+    /// What does not fit gets the room that there is, and an error.
+    fn allocate(&self, len: u64) -> Result<bool> {
+        check_len(&self.name, 0, len)?;
+        let what = format_args!("allocate {len} bytes");
+        let mut state = self.call(CallKind::Allocate, what)?;
+        if !state.maps || len == 0 {
+            return Ok(false);
+        }
+        let fits = state.fits(self.node, 0, len);
+        state.record(&Event::Allocate { name: Arc::clone(&self.name), node: self.node, len: fits });
+        if fits < len {
+            return Err(FaultError::Full.refuse(format_args!("{what} of {}", self.name)));
+        }
+        Ok(true)
+    }
+
     fn sync(&self) -> Result<()> {
         let mut state = self.disk.state();
         let (name, node) = (Arc::clone(&self.name), self.node);
@@ -274,7 +290,7 @@ struct SimMap {
 }
 
 impl LogMap for SimMap {
-    /// Panics, where a real process would get SIGBUS, if the file was cut or the bytes were never written.
+    /// Panics, where a real process would get SIGBUS, if the file was cut or the bytes have no room on the disk.
     fn write(&self, offset: u64, bytes: &[u8]) {
         place_in_map(offset, bytes, self.len);
         let end = offset + bytes.len() as u64;

@@ -48,6 +48,7 @@ pub(super) struct Pending {
 pub(super) enum Change {
     Write(Payload),
     Resize(u64),
+    Allocate(u64),
     Discard { offset: u64, len: u64 },
 }
 
@@ -94,6 +95,7 @@ impl Model {
             }
             Event::Write { node, payload, .. } => self.node(*node).change(at, Change::Write(payload.clone())),
             Event::Resize { node, len, .. } => self.node(*node).change(at, Change::Resize(*len)),
+            Event::Allocate { node, len, .. } => self.node(*node).change(at, Change::Allocate(*len)),
             Event::Discard { node, offset, len, .. } => {
                 self.node(*node).change(at, Change::Discard { offset: *offset, len: *len });
             }
@@ -161,6 +163,7 @@ impl Change {
         match self {
             Change::Write(payload) => payload.apply(content),
             Change::Resize(len) => content.resize(*len),
+            Change::Allocate(len) => content.allocate(*len),
             Change::Discard { offset, len } => content.punch(*offset, *len),
         }
     }
@@ -170,6 +173,7 @@ impl Change {
         match self {
             Change::Write(payload) => (payload.offset(), payload.end()),
             Change::Resize(len) => (*len, u64::MAX),
+            Change::Allocate(_) => (0, 0),
             Change::Discard { offset, len } => (*offset, offset.saturating_add(*len)),
         }
     }
@@ -216,7 +220,7 @@ impl Pending {
     fn trim(&mut self, start: u64, end: u64) -> bool {
         match &mut self.change {
             Change::Write(payload) => payload.without(start, end).map(|left| *payload = left).is_some(),
-            Change::Resize(_) | Change::Discard { .. } => true,
+            Change::Resize(_) | Change::Allocate(_) | Change::Discard { .. } => true,
         }
     }
 }

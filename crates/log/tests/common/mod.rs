@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub const DATABASE: DatabaseId = DatabaseId(0x9a0d);
-pub const SMALL: Options = Options { first_segment_bytes: 4096, max_segment_bytes: 8192 };
+pub const SMALL: Options =
+    Options { first_segment_bytes: 4096, max_segment_bytes: 8192, flush_worth_bytes: u64::MAX };
 pub const START: Position = Position { segment: 1, generation: 1, lsn: Lsn(0) };
 
 pub type Files = BTreeMap<String, Vec<u8>>;

@@ -70,6 +70,10 @@ impl File for Recorder {
         self.admit()?;
         self.inner.set_len(len)
     }
+    fn allocate(&self, len: u64) -> Result<bool> {
+        self.admit()?;
+        self.inner.allocate(len)
+    }
     fn sync(&self) -> Result<()> {
         self.inner.sync()
     }
