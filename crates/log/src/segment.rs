@@ -27,7 +27,7 @@ impl Segment {
         Ok(Segment { header, file, map })
     }
 
-    /// Opens the file of `header`, to go on in it. A copy of the directory may have holes where the file was allocated and
+    /// Opens the file of `header`, to go on in it. A copy of the directory may have holes where it was allocated and
     /// never written: they get their room again.
     pub fn open_to_append(dir: &Arc<dyn Dir>, header: SegmentHeader) -> Result<Segment> {
         let file = dir.open(&header.name())?;

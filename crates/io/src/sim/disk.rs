@@ -84,8 +84,8 @@ impl SimDisk {
         self.state().maps = maps;
     }
 
-    /// Limits the disk to `bytes` (`None`: to nothing). Room is taken by blocks of 4 KiB that were written or allocated; what does
-    /// not fit fails with [`ErrorKind::Full`](base::ErrorKind::Full), after writing what fits.
+    /// Limits the disk to `bytes` (`None`: to nothing). Room is taken by blocks of 4 KiB that were written or
+    /// allocated; what does not fit fails with [`ErrorKind::Full`](base::ErrorKind::Full), after writing what fits.
     pub fn set_capacity(&self, bytes: impl Into<Option<u64>>) {
         self.state().capacity_bytes = bytes.into();
     }
