@@ -28,6 +28,8 @@ fn http_kv_measures_a_server_of_its_own() {
     assert_eq!(long["ops"], 600);
     let by_second = long["puts_by_second"].as_array().unwrap();
     assert_eq!(by_second.iter().map(|count| count.as_u64().unwrap()).sum::<u64>(), 600);
-    assert!(rows.iter().any(|row| row["case"] == "raw sync"));
+    for case in ["raw sync", "raw sync, during put, paced"] {
+        assert!(rows.iter().any(|row| row["case"] == case), "{case}: {text}");
+    }
     assert!(rows.iter().filter(|row| row["case"].as_str().unwrap().contains("beside")).count() == 2);
 }

@@ -1,7 +1,8 @@
 //! Requests over many connections from one thread.
 //!
-//! 1. Requests are numbered. Each goes out on a connection that is free: as soon as there is one, or, with a rate, not
-//!    before its time, `number / rate` after the start.
+//! 1. Requests are numbered. Each goes out on the connection that has been free for longest, so that all of them are
+//!    used however few requests are under way: as soon as there is one, or, with a rate, not before its time,
+//!    `number / rate` after the start.
 //! 2. A latency counts from when its request was *due*, however late it could be sent. So a stall of the server is
 //!    counted for everything that it held up, not for the 64 requests that happened to be under way (Tene's
 //!    "coordinated omission").
@@ -16,6 +17,7 @@ use hdrhistogram::Histogram;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::retry_on_intr;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -109,7 +111,8 @@ struct Load {
     pace: Pace,
     epoll: OwnedFd,
     lanes: Vec<Lane>,
-    idle: Vec<usize>,
+    /// Connections that are free, the first for longest.
+    idle: VecDeque<usize>,
     start: Instant,
     /// The number of the next request.
     next: u64,
@@ -149,7 +152,7 @@ impl Load {
             if due > now {
                 return Ok(());
             }
-            let at = self.idle.pop().expect("there is one");
+            let at = self.idle.pop_front().expect("there is one");
             self.buffer.clear();
             let token = requests.write(self.next, &mut self.buffer);
             self.next += 1;
@@ -166,7 +169,7 @@ impl Load {
         let token = lane.token;
         if lane.connection.receive(|reply| requests.check(token, reply))? {
             self.tally.note(lane.due, Instant::now());
-            self.idle.push(at);
+            self.idle.push_back(at);
         }
         self.watch(at)
     }
@@ -198,8 +201,10 @@ impl Load {
         let until = until.min(LONGEST_WAIT);
         // `epoll_wait` counts milliseconds; `ppoll` waits to the microsecond.
         let until = Timespec { tv_sec: until.as_secs() as i64, tv_nsec: i64::from(until.subsec_nanos()) };
-        retry_on_intr(|| poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&until)))?;
-        retry_on_intr(|| epoll::wait(&self.epoll, spare_capacity(events), Some(&at_once)))?;
+        let ready = retry_on_intr(|| poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&until)))?;
+        if ready > 0 {
+            retry_on_intr(|| epoll::wait(&self.epoll, spare_capacity(events), Some(&at_once)))?;
+        }
         Ok(())
     }
 }
