@@ -49,8 +49,15 @@ impl Checkpoint<'_> {
         self.stack_up(table, &mut entries)?;
         while Self::is_tall(&entries) {
             let fresh = entries.iter().take_while(|entry| entry.role == Role::Rests).count();
-            begin(&mut entries, 0..=fresh.max(1) - 1);
-            self.round(table, &mut entries, fresh.max(1), u64::MAX)?;
+            let filling = match entries.iter().position(|entry| entry.role == Role::Fills) {
+                // Of one alone nothing less can be made: what moves already goes to its end, then.
+                Some(filling) if fresh < 2 => filling,
+                _ => {
+                    begin(&mut entries, 0..=fresh - 1);
+                    fresh
+                }
+            };
+            self.round(table, &mut entries, filling, u64::MAX)?;
         }
         drop_empty(&mut entries);
         self.set_stack(table, entries);
@@ -271,3 +278,55 @@ pub(crate) fn sizes(entries: &[Stacked], page_bytes: usize) -> Vec<Size> {
 }
 
 const _: () = assert!(MOST_RANGES_BYTES >= 1 << 10, "a few range deletes are kept");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lsm::stack::MOST_STACKED;
+    use crate::{Options, Span, Store, Table, Transaction, TransactionOptions};
+    use std::collections::BTreeMap;
+
+    type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+    /// Writes two records, one of which every round writes, and merges `bytes` of what is to be merged.
+    fn round(store: &Arc<Store>, table: &Table, model: &mut Model, number: u32, bytes: u64) {
+        let mut tx = Transaction::begin(store, TransactionOptions::default()).unwrap();
+        for key in [b"same".to_vec(), number.to_be_bytes().to_vec()] {
+            let value = number.to_string().into_bytes();
+            tx.put(table, &key, &value).unwrap();
+            model.insert(key, value);
+        }
+        store.acknowledge(tx.apply().unwrap()).unwrap();
+        let mut checkpoint = store.begin_checkpoint().unwrap().expect("there is something to absorb");
+        checkpoint.quota.bytes = bytes;
+        checkpoint.finish().unwrap();
+    }
+
+    /// Other tables may take all that a checkpoint merges, for so many that this one's stack is as tall as it may be
+    /// when its merge begins; and then again before the merge goes on.
+    #[test]
+    fn a_stack_that_moves_whole_stays_low() {
+        for tall in MOST_STACKED - 4..MOST_STACKED {
+            let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
+            let store = crate::open_or_create(Arc::new(io::MemDir::new()), &options).unwrap();
+            let mut tx = Transaction::begin(&store, TransactionOptions::default()).unwrap();
+            let table = tx.create_table("t", WantedLayout::Lsm).unwrap();
+            store.acknowledge(tx.apply().unwrap()).unwrap();
+            let (mut model, mut number) = (Model::new(), 0);
+            for bytes in std::iter::repeat_n(0, tall - 1).chain([1]).chain(std::iter::repeat_n(0, 60)) {
+                round(&store, &table, &mut model, number, bytes);
+                number += 1;
+                let runs = store.stacked_runs() as usize;
+                assert!(runs < MOST_STACKED + 1, "{runs} runs, after {tall} and at {number}");
+            }
+            let snapshot = store.snapshot().unwrap();
+            let mut cursor = snapshot.cursor(&table, Span::all()).unwrap();
+            let mut found = Model::new();
+            while let Some((key, value)) = cursor.next().unwrap() {
+                found.insert(key.to_vec(), value.to_vec());
+            }
+            assert_eq!(found, model);
+            store.check().unwrap();
+        }
+    }
+}
