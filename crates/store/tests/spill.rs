@@ -314,6 +314,88 @@ fn a_read_that_was_rolled_back_with_its_spilled_write_counts() {
 }
 
 #[test]
+fn what_was_rolled_back_takes_no_memory() {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let bound = 64 << 10;
+    let store = open(&dir, bound);
+    let table = table(&store);
+    // With nothing else, behind a row of the catalog, and behind a record; within an outer savepoint, too.
+    for (makes_table, puts, is_nested) in [
+        (false, false, false),
+        (true, false, false),
+        (false, true, false),
+        (false, false, true),
+        (true, true, true),
+    ] {
+        let mut tx = begin(&store, Isolation::Serializable);
+        if makes_table {
+            tx.create_table(&format!("made {puts}"), WantedLayout::BTree).unwrap();
+        }
+        if puts {
+            tx.put(&table, b"put", b"there").unwrap();
+        }
+        let outer = is_nested.then(|| tx.savepoint());
+        // 48 MiB, of a memory of 4.
+        for n in 0..3000u32 {
+            let savepoint = tx.savepoint();
+            tx.insert(&table, &n.to_be_bytes(), &[7; 16 << 10]).unwrap();
+            tx.rollback_to(&savepoint).unwrap();
+            if n % 2 == 0 {
+                tx.release(&savepoint).unwrap();
+            }
+            assert!(tx.bytes() <= bound, "{} bytes after {n}", tx.bytes());
+        }
+        assert_eq!(scan(&tx, &table, Span::all(), true).len(), usize::from(puts));
+        if let Some(outer) = outer {
+            tx.rollback_to(&outer).unwrap();
+            assert_eq!(scan(&tx, &table, Span::all(), true).len(), usize::from(puts));
+        }
+        // That they were absent was seen.
+        let mut other = begin(&store, Isolation::Serializable);
+        other.put(&table, &1500u32.to_be_bytes(), b"").unwrap();
+        other.delete(&table, &1500u32.to_be_bytes()).unwrap();
+        commit(&store, other).unwrap();
+        tx.put(&table, b"other", b"").unwrap();
+        assert_eq!(commit(&store, tx).unwrap_err().kind(), ErrorKind::Conflict);
+    }
+}
+
+#[test]
+fn a_savepoint_that_is_gone_back_to_again_and_again_costs_no_more_each_time() {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = open(&dir, 64 << 10);
+    let table = table(&store);
+    let mut tx = begin(&store, Isolation::Serializable);
+    tx.put(&table, b"put", b"there").unwrap();
+    let savepoint = tx.savepoint();
+    for round in 0..100u32 {
+        for n in 0..100u32 {
+            tx.put(&table, &(round * 100 + n).to_be_bytes(), &[7; 2 << 10]).unwrap();
+        }
+        tx.rollback_to(&savepoint).unwrap();
+        let held = store.memory().held.of(base::budget::Holder::WriteSets);
+        assert!(held <= 1 << 20, "{held} bytes in round {round}");
+    }
+    assert_eq!(scan(&tx, &table, Span::all(), true).len(), 1);
+}
+
+#[test]
+fn a_savepoint_releases_those_behind_it_also_where_there_was_a_spill_between() {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = open(&dir, 64 << 10);
+    let table = table(&store);
+    let mut tx = begin(&store, Isolation::Serializable);
+    let first = tx.savepoint();
+    tx.put(&table, b"1", b"").unwrap();
+    tx.spill().unwrap();
+    let second = tx.savepoint();
+    tx.put(&table, b"2", b"").unwrap();
+    tx.release(&first).unwrap();
+    assert_eq!(tx.rollback_to(&second).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(scan(&tx, &table, Span::all(), true).len(), 2);
+}
+
+#[test]
 fn a_transaction_many_times_its_bound_is_one_commit() {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let store = open(&dir, 64 << 10);

@@ -137,7 +137,8 @@ impl Spills {
         find(self.of(table).iter().map(|spilled| &spilled.delta), &store.pool, reader, key)
     }
 
-    /// Writes what `writes` holds of user tables to deltas, and empties it of that. See the module.
+    /// Writes what `writes` holds of user tables to deltas, and empties it of that, and of what was rolled back. See the
+    /// module.
     ///
     /// Nothing has changed after an error.
     pub fn spill(&mut self, reader: &Reader, writes: &mut WriteSet, reads: &PaidReads) -> Result<()> {
@@ -154,10 +155,13 @@ impl Spills {
                 spilled.push((table, written));
             }
         }
-        if spilled.is_empty() {
+        if spilled.is_empty() && !writes.is_mostly_gone() {
             return Ok(());
         }
         self.freeze(writes, reads, &BTreeSet::new());
+        if spilled.is_empty() {
+            return Ok(());
+        }
         for (table, spilled) in spilled {
             self.lists.entry(table).or_default().insert(0, Arc::new(spilled));
             self.merge_level(store, reader, table)?;
@@ -273,7 +277,8 @@ impl Spills {
         writes.rollback_to(savepoint)
     }
 
-    /// Gives up the savepoint numbered `serial`, which the present write set does not know, and those made after it.
+    /// Gives up the savepoint numbered `serial`, which the present write set does not know, and those made after it,
+    /// but for those of the present write set.
     pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         let at = self.frozen.iter().rposition(|frozen| frozen.writes.knows(savepoint));
         let at = at.ok_or_else(|| Error::invalid("an earlier savepoint was rolled back to"))?;

@@ -87,7 +87,7 @@ impl Transaction {
         // What is in memory now would have to stay there for as long as the savepoint does.
         let frozen_bytes = self.spills.as_ref().map_or(0, |spills| spills.frozen_bytes());
         let most_bytes = self.store().shares.write_set_bytes / 4;
-        if self.writes().bytes() + frozen_bytes > most_bytes && !self.writes().is_empty() {
+        if self.writes().bytes() + frozen_bytes > most_bytes && !self.writes().is_blank() {
             // Not possible now: then it stays in memory, and the next write that finds no room tells why.
             let _ = self.spill();
         }
@@ -119,7 +119,11 @@ impl Transaction {
     pub fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
         let gathered = self.gathered.as_mut().expect("taken by drop alone");
         match &mut self.spills {
-            Some(spills) if !gathered.writes.knows(*savepoint) => spills.release(*savepoint),
+            Some(spills) if !gathered.writes.knows(*savepoint) => {
+                spills.release(*savepoint)?;
+                gathered.writes.release_all();
+                Ok(())
+            }
             _ => gathered.writes.release(*savepoint),
         }
     }

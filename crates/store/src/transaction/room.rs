@@ -26,14 +26,14 @@ impl Transaction {
         let Footprint { used_bytes, logged_bytes, held_bytes } = self.writes().footprint();
         let is_full = used_bytes + bytes > self.store().shares.write_set_bytes
             || logged_bytes + bytes > MOST_LOGGED_BYTES;
-        if is_full && !self.writes().is_empty() {
+        if is_full && !self.writes().is_blank() {
             self.spill()?;
         } else if held_bytes + WRITE_COST + bytes <= self.paid_bytes {
             return Ok(());
         }
         match self.pay_for(WRITE_COST + bytes) {
             // The budget has none left: what is in memory need not be there.
-            Err(error) if error.kind() == ErrorKind::Full && !self.writes().is_empty() => {
+            Err(error) if error.kind() == ErrorKind::Full && !self.writes().is_blank() => {
                 self.spill()?;
                 self.pay_for(WRITE_COST + bytes)
             }
@@ -41,7 +41,7 @@ impl Transaction {
         }
     }
 
-    /// Writes what is in memory to the data file, as runs of this transaction.
+    /// Writes what is in memory to the data file, as runs of this transaction, and forgets what was rolled back.
     ///
     /// # Errors
     /// [`ErrorKind::Full`] and those of writing: the write that asked for it was not done, all others are as before.

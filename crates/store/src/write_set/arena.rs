@@ -115,6 +115,7 @@ impl Arena {
     /// Forgets what was appended since `mark`.
     pub(super) fn truncate(&mut self, mark: &Mark) {
         self.chunks.truncate(mark.lengths.len());
+        self.held_bytes = self.chunks.iter().map(Vec::capacity).sum();
         self.chunks.iter_mut().zip(&mark.lengths).for_each(|(chunk, length)| chunk.truncate(*length));
         (self.filling, self.used_bytes) = (mark.filling, mark.used_bytes);
     }
@@ -163,5 +164,31 @@ mod tests {
             arena.clear();
             assert!(arena.chunks.iter().map(Vec::capacity).sum::<usize>() <= KEPT_BYTES);
         }
+    }
+
+    #[test]
+    fn what_is_held_is_what_the_chunks_take() {
+        let mut arena = Arena::default();
+        let is_true = |arena: &Arena| {
+            assert_eq!(arena.held_bytes(), arena.chunks.iter().map(Vec::capacity).sum::<usize>());
+        };
+        let fill = |arena: &mut Arena| {
+            for n in 0..300 {
+                arena.append(&[1; 5000], &[]);
+                if n % 70 == 9 {
+                    arena.append(&[2; 300 << 10], &[]);
+                }
+                is_true(arena);
+            }
+        };
+        fill(&mut arena);
+        let mark = arena.mark();
+        for _ in 0..3 {
+            fill(&mut arena);
+            arena.truncate(&mark);
+            is_true(&arena);
+        }
+        arena.clear();
+        is_true(&arena);
     }
 }

@@ -312,6 +312,13 @@ impl WriteSet {
         Ok(())
     }
 
+    /// Gives up every savepoint; what was written stays.
+    pub fn release_all(&mut self) {
+        if let Some(first) = self.savepoints.first() {
+            self.release(Savepoint { serial: first.serial }).expect("it is live");
+        }
+    }
+
     fn level(&self, savepoint: Savepoint) -> Result<usize> {
         let live = self.savepoints.iter().rposition(|live| live.serial == savepoint.serial);
         live.ok_or_else(|| Error::invalid("the savepoint was released, or an earlier one was rolled back to"))
@@ -320,6 +327,17 @@ impl WriteSet {
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.sets().iter().all(|set| set.operations() == 0)
+    }
+
+    /// Whether it holds nothing at all, not even what was rolled back: that takes memory too.
+    pub fn is_blank(&self) -> bool {
+        self.sets().iter().all(|set| set.entries() == 0 && set.operations() == 0)
+    }
+
+    /// Whether most of its memory is taken by what was rolled back or written over. O(writes).
+    pub fn is_mostly_gone(&self) -> bool {
+        let live_bytes: usize = self.sets().iter().map(TableSet::live_bytes).sum();
+        self.bytes() > 2 * live_bytes
     }
 
     /// Puts, deletes and range deletes to commit.

@@ -389,6 +389,13 @@ impl TableSet {
         self.ranges.bytes()
     }
 
+    /// Memory that what is to be committed takes. O(entries).
+    pub(super) fn live_bytes(&self) -> usize {
+        let live = self.entries.iter().filter(|entry| entry.state() != State::Gone);
+        let bytes = live.map(|entry| ENTRY_BYTES + entry.key_len() + entry.value_len as usize);
+        self.ranges.bytes() + bytes.sum::<usize>()
+    }
+
     /// Forgets everything; keeps small buffers.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
