@@ -55,7 +55,7 @@ impl<'t> ValueWriter<'t> {
     pub fn finish(self) -> Result<u64> {
         let len_bytes = self.len_bytes();
         let streamed = self.stream.finish()?;
-        self.tx.put_streamed(self.table, &self.key, streamed);
+        self.tx.put_streamed(self.table, &self.key, streamed)?;
         Ok(len_bytes)
     }
 }

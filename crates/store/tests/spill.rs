@@ -361,6 +361,27 @@ fn what_was_rolled_back_takes_no_memory() {
 }
 
 #[test]
+fn values_that_were_written_a_piece_at_a_time_are_spilled_like_others() {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let bound = 64 << 10;
+    let store = open(&dir, bound);
+    let table = table(&store);
+    let mut tx = begin(&store, Isolation::Serializable);
+    // 16 MiB, of a memory of 4.
+    for n in 0..1000u32 {
+        let mut writer = tx.value_writer(&table, &n.to_be_bytes()).unwrap();
+        writer.append(&[n as u8; 9_000]).unwrap();
+        writer.append(&[7; 7_000]).unwrap();
+        assert_eq!(writer.finish().unwrap(), 16_000);
+        assert!(tx.bytes() <= bound, "{} bytes after {n}", tx.bytes());
+    }
+    commit(&store, tx).unwrap();
+    let found = begin_rows(&store.snapshot().unwrap(), &table);
+    assert_eq!(found.len(), 1000);
+    assert!(found.iter().all(|(key, value)| value[0] == key[3] && value[8_999..] == [&[key[3]][..], &[7; 7_000]].concat()));
+}
+
+#[test]
 fn a_savepoint_that_is_gone_back_to_again_and_again_costs_no_more_each_time() {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let store = open(&dir, 64 << 10);

@@ -118,8 +118,14 @@ impl Transaction {
     }
 
     /// Puts what a [`ValueWriter`] has finished.
-    pub(crate) fn put_streamed(&mut self, table: TableId, key: &[u8], streamed: Streamed) {
+    pub(crate) fn put_streamed(&mut self, table: TableId, key: &[u8], streamed: Streamed) -> Result<()> {
+        let value_bytes = match &streamed {
+            Streamed::Logged(value) => value.len(),
+            Streamed::Large(_) => base::LargeRef::BYTES,
+        };
+        self.make_room(key.len() + value_bytes)?;
         self.write_streamed(table, key, streamed, Prior::Unread);
+        Ok(())
     }
 
     /// A cursor over the keys in `span` that can also put and delete where it stands.
