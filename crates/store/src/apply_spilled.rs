@@ -59,9 +59,15 @@ impl Store {
         Ok(applied)
     }
 
+    /// Each commit that brings runs seals twice, however many memtables wait already.
     fn check_waiting(&self, runs: usize) -> Result<()> {
         let waiting = self.attached_runs();
-        if waiting > 0 && waiting + runs > MOST_WAITING {
+        let memtables = self
+            .views
+            .with_current(|view| view.sealed.iter().filter(|sealed| !sealed.memtable.is_empty()).count() + 2);
+        if waiting > 0
+            && (waiting + runs > MOST_WAITING || waiting + runs + memtables > MOST_WAITING + MAX_SEALED)
+        {
             let message =
                 format!("{waiting} runs of large transactions wait for a checkpoint; try again after it");
             return Err(Error::new(ErrorKind::Full, message));
@@ -89,5 +95,60 @@ impl Store {
         let sealed = self.views.attach(ts, log_end, attached, Arc::clone(&open));
         self.note_sealed(committer, sealed, open, writer);
         self.attached.store(ts.0, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::WantedLayout;
+    use crate::{Options, Span, Transaction, TransactionOptions};
+    use base::ErrorKind;
+
+    #[test]
+    fn a_scan_has_room_for_all_that_waits_at_once() {
+        let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
+        let store = crate::open_or_create(Arc::new(io::MemDir::new()), &options).unwrap();
+        let begin = || Transaction::begin(&store, TransactionOptions::default()).unwrap();
+        let commit = |tx: Transaction| store.acknowledge(tx.apply()?).map(drop);
+        let mut tx = begin();
+        let table = tx.create_table("t", WantedLayout::Lsm).unwrap();
+        commit(tx).unwrap();
+        let mut written = 0_u32;
+        let mut put = |tx: &mut Transaction| {
+            tx.put(&table, &written.to_be_bytes(), b"").unwrap();
+            written += 1;
+        };
+        // A stack as tall as it may be, as other tables take all that is merged.
+        for _ in 1..MOST_STACKED {
+            let mut tx = begin();
+            put(&mut tx);
+            commit(tx).unwrap();
+            let mut checkpoint = store.begin_checkpoint().unwrap().unwrap();
+            checkpoint.quota.bytes = 0;
+            checkpoint.finish().unwrap();
+        }
+        let refused = loop {
+            let mut small = begin();
+            put(&mut small);
+            commit(small).unwrap();
+            let mut large = begin();
+            put(&mut large);
+            large.spill().unwrap();
+            put(&mut large);
+            if let Err(refused) = commit(large) {
+                break refused;
+            }
+        };
+        assert_eq!(refused.kind(), ErrorKind::Full);
+        let count = || {
+            let snapshot = store.snapshot().unwrap();
+            let mut cursor = snapshot.cursor(&table, Span::all()).unwrap();
+            std::iter::from_fn(|| cursor.advance().unwrap().then_some(())).count()
+        };
+        let all = count();
+        assert!(all > 46 + 3 * 10, "{all}");
+        while store.checkpoint().unwrap() {}
+        assert_eq!(count(), all);
     }
 }
