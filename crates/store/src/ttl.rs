@@ -52,14 +52,17 @@ impl Ttl {
     /// Nothing has expired or will.
     pub(crate) const NONE: Ttl = Ttl { ms: Self::FOR_EVER, floor_ms: 0 };
 
-    /// Entries live so long, 1 ms at least.
+    /// Entries live so long: 1 ms at least, and less than [`Ttl::FOR_EVER`].
     ///
     /// # Errors
-    /// [`Invalid`](base::ErrorKind::Invalid) for less.
+    /// [`Invalid`](base::ErrorKind::Invalid) for less or more.
     pub fn new(ttl: Duration) -> Result<Ttl> {
-        match u64::try_from(ttl.as_millis()).unwrap_or(Self::FOR_EVER) {
-            0 => Err(Error::invalid("a table's TTL is 1 ms or more")),
-            ms => Ok(Ttl { ms, floor_ms: 0 }),
+        match u64::try_from(ttl.as_millis()) {
+            Ok(0) => Err(Error::invalid("a table's TTL is 1 ms or more")),
+            Ok(Self::FOR_EVER) | Err(_) => {
+                Err(Error::invalid("a table's TTL is less than 2^64-1 ms; without one entries live for ever"))
+            }
+            Ok(ms) => Ok(Ttl { ms, floor_ms: 0 }),
         }
     }
 
@@ -287,6 +290,9 @@ mod tests {
         assert!(!lives(longer.changed(Ttl::FOR_EVER, 1_111), 111, 1_111));
         assert!(lives(Ttl { ms: Ttl::FOR_EVER, floor_ms: 0 }, 0, u64::MAX));
         assert!(Ttl::new(Duration::from_micros(999)).is_err());
+        assert!(Ttl::new(Duration::from_millis(u64::MAX)).is_err() && Ttl::new(Duration::MAX).is_err());
+        let longest = Duration::from_millis(u64::MAX - 1);
+        assert_eq!(Ttl::new(longest).unwrap().duration(), Some(longest), "and none is taken for another");
         assert_eq!(
             Reading::at(Some(ttl), || 7).value(&[1; 7]).unwrap_err().kind(),
             base::ErrorKind::Corruption
