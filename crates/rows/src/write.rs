@@ -5,8 +5,9 @@ use crate::columns::Columns;
 use crate::scan::KeyRange;
 use crate::table::{DynamicTable, Entry, OpenIndex, atomically};
 use crate::value::Value;
-use pando::{ErrorKind, Result, Transaction};
+use pando::{ErrorKind, Result, Span, Transaction};
 use std::cell::Cell;
+use std::ops::Bound;
 
 /// A row as a record. Its memory is kept by the thread from one to the next.
 #[derive(Default)]
@@ -17,6 +18,9 @@ struct Record {
 
 /// Memory of longer values is not kept.
 const KEPT_VALUE_BYTES: usize = 16 << 10;
+/// Keys of rows to be deleted that are gathered at a time: what a range's rows take in memory does not depend on how
+/// many they are.
+const GATHERED_KEYS: usize = 256;
 
 thread_local! {
     static EMPTIED: Cell<Record> = const { Cell::new(Record { key: Vec::new(), value: Vec::new() }) };
@@ -171,15 +175,27 @@ impl DynamicTable {
         if self.inner.indexes.is_empty() {
             return tx.delete_range(&self.inner.data, span).map_err(|error| self.told(error, None));
         }
+        let end = span.end().map_or(Bound::Unbounded, Bound::Excluded);
         atomically(tx, |tx| {
-            let mut keys = Vec::new();
-            let mut cursor = tx.cursor(&self.inner.data, span).map_err(|error| self.told(error, None))?;
-            while cursor.advance()? {
-                keys.extend(cursor.key().map(<[u8]>::to_vec));
+            let mut start = span.start().to_vec();
+            loop {
+                let keys = self.first_keys(tx, Span::between(Bound::Included(&start), end))?;
+                let Some(last) = keys.last() else { return Ok(()) };
+                // The next key that there can be.
+                start = [&last[..], &[0]].concat();
+                keys.iter().try_for_each(|key| self.remove_bytes(tx, key).map(drop))?;
             }
-            drop(cursor);
-            keys.iter().try_for_each(|key| self.remove_bytes(tx, key).map(drop))
         })
+    }
+
+    /// The keys of the first rows of `span`, as many as are gathered at a time.
+    fn first_keys(&self, tx: &Transaction, span: Span) -> Result<Vec<Vec<u8>>> {
+        let mut keys = Vec::new();
+        let mut cursor = tx.cursor(&self.inner.data, span).map_err(|error| self.told(error, None))?;
+        while keys.len() < GATHERED_KEYS && cursor.advance()? {
+            keys.extend(cursor.key().map(<[u8]>::to_vec));
+        }
+        Ok(keys)
     }
 
     fn remove_bytes(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {

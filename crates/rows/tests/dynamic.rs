@@ -48,6 +48,38 @@ fn id(row: &[Value<'_>]) -> i64 {
 }
 
 #[test]
+fn a_range_of_many_rows_is_deleted_with_its_entries() {
+    let (db, people) = database();
+    db.write(|tx| {
+        (0..2000).try_for_each(|id| {
+            let email = (id % 2 == 0).then(|| Value::from(format!("{id}@x")));
+            people.insert(tx, &[Value::from(id), email.unwrap_or(Value::Null), Value::from(id % 7)])
+        })
+    })
+    .unwrap();
+    let (low, high) = ([Value::from(300)], [Value::from(1700)]);
+    let range = KeyRange::between(Bound::Included(&low), Bound::Excluded(&high));
+    // Some are the transaction's own, and a failure leaves everything.
+    let given_up = db.write(|tx| {
+        people.delete_range(tx, &range)?;
+        people.insert(tx, &person(0, None, 0))
+    });
+    assert_eq!(given_up.unwrap_err().kind(), ErrorKind::Exists);
+    assert_eq!(by(&db, &people, "by_age").len(), 2000);
+    db.write(|tx| {
+        people.delete(tx, &[Value::from(400)])?;
+        people.upsert(tx, &person(500, Some("of its own"), 99))?;
+        people.delete_range(tx, &range)?;
+        people.insert(tx, &person(500, Some("800@x"), 1))
+    })
+    .unwrap();
+    let mut left = by(&db, &people, "by_age");
+    left.sort_unstable();
+    assert_eq!(left, (0..300).chain([500]).chain(1700..2000).collect::<Vec<_>>());
+    assert_eq!(by(&db, &people, "by_email").len(), 601);
+}
+
+#[test]
 fn rows_and_indexes_go_together() {
     let (db, people) = database();
     db.write(|tx| {
