@@ -180,11 +180,42 @@ fn ranges_follow_keys_and_indexes() {
         ("people?cursor=ffffffffffffffffffffffff", 200),
         ("people?cursor=", 200),
         ("people?index=by_town&cursor=00", 200),
-        ("people?limit=0", 200),
+        ("people?limit=0", 400),
         ("people?start=9&end=3", 200),
         ("people?%ff=1", 200),
     ] {
         assert_eq!(client.ask("GET", &format!("{DOCUMENTS}/{query}"), &[], b"").status, status, "{query}");
+    }
+}
+
+/// One that fills a batch by itself, and the last of its page.
+#[test]
+fn long_documents_come_in_pages_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_server, mut client) = started(dir.path());
+    for id in 1..=3 {
+        put(
+            &mut client,
+            &format!("people/{id}"),
+            &json!({"name": id.to_string(), "more": "x".repeat(200_000)}),
+        );
+    }
+    for order in ["", "&reverse=true"] {
+        let (mut ids, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = client.ask("GET", &format!("{DOCUMENTS}/people?limit=1{order}{cursor}"), &[], b"");
+            let page: Vec<Value> =
+                page.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            ids.extend(page.iter().filter_map(|line| line["id"].as_i64()));
+            match page.iter().find_map(|line| line["cursor"].as_str()) {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        if !order.is_empty() {
+            ids.reverse();
+        }
+        assert_eq!(ids, [1, 2, 3], "{order}");
     }
 }
 
@@ -203,6 +234,11 @@ fn documents_are_part_of_transactions() {
     assert_eq!(within("PUT", "people/2", &json!({"name": "Bob"})).status, 204);
     assert_eq!(within("PUT", "people/3", &json!({"name": "Ann"})).status, 409, "and the transaction goes on");
     assert_eq!(within("DELETE", "people/1", &json!({})).status, 204);
+    assert_eq!(
+        within("POST", "people", &json!({"id": 9, "name": "Zoe"})).status,
+        400,
+        "an import is one itself"
+    );
     assert_eq!(within("GET", "people/2", &json!({})).status, 200);
     let seen = within("GET", "people?index=by_name", &json!({}));
     assert!(seen.text().lines().count() == 1 && seen.text().contains("Bob"), "{seen:?}");

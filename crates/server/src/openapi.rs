@@ -219,7 +219,7 @@ fn parameter(name: &str) -> Value {
         "beginning" => query("prefix", false, "Those whose key begins with these values", text()),
         "reverse" => query("reverse", false, "From the last to the first", json!({ "type": "boolean" })),
         "limit" => {
-            let number = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
+            let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX });
             query("limit", false, "At most so many", number)
         }
         "explained" => {

@@ -12,7 +12,8 @@
 use super::conditions::{Conditions, etag, etag_header};
 use super::ranges::{flag, import_lines, limit};
 use super::{
-    NDJSON, Shared, commit, database, done, durability, json, place, split, streamed, transaction_of,
+    NDJSON, Shared, commit, database, done, durability, json, no_part_of_transactions, place, split,
+    streamed, transaction_of,
 };
 use crate::app::App;
 use crate::auth::hex;
@@ -323,6 +324,7 @@ pub async fn many(axum::extract::State(app): Shared, request: Request<RequestBod
     match method {
         Method::GET => scan(app, asked, Which::of(&uri)?).await,
         Method::POST => {
+            no_part_of_transactions(&headers, "an import, which is a transaction of its own, is")?;
             let durability = durability(&app, &uri)?;
             let open = database(&app, &asked.database).await?;
             // Before the body, so that nobody sends megabytes, or nothing, to a table that is not there.
@@ -424,14 +426,14 @@ impl Documents {
         if self.backwards {
             range = range.backwards();
         }
-        if let Some(at) = self.at.take() {
-            range = range.beyond(at);
+        let mut at = self.at.take();
+        if let Some(at) = &at {
+            range = range.beyond(at.clone());
         }
         let mut scan = match &self.index {
             Some(index) => self.table.scan_index(reader, index, &range)?,
             None => self.table.scan(reader, &range)?,
         };
-        let mut at = None;
         while lines.len() < BATCH_BYTES {
             if self.left == 0 {
                 // There may be more, and this is how to go on.

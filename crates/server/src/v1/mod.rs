@@ -153,6 +153,15 @@ fn transaction_of(headers: &HeaderMap) -> Answer<Option<String>> {
     Ok(Some(token.to_owned()))
 }
 
+/// Refuses a request that names a transaction, where what it asks for cannot be part of one: it would be done at once,
+/// and stay when the transaction is given up.
+fn no_part_of_transactions(headers: &HeaderMap, what: &str) -> Answer<()> {
+    match transaction_of(headers)? {
+        None => Ok(()),
+        Some(_) => Err(Problem::bad_request(format!("{what} no part of interactive transactions"))),
+    }
+}
+
 /// The body, as JSON of a certain shape; an empty one is an empty object.
 async fn json_body<T: serde::de::DeserializeOwned>(app: &App, body: RequestBody) -> Answer<T> {
     let bytes = app.reception.receive_whole(body, JSON_BYTES).await?;

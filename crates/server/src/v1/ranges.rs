@@ -8,7 +8,8 @@
 
 use super::entries::table_in;
 use super::{
-    NDJSON, Shared, commit, done, durability, json, on_table, place, split, streamed, table, transaction_of,
+    NDJSON, Shared, commit, done, durability, json, no_part_of_transactions, on_table, place, split,
+    streamed, table, transaction_of,
 };
 use crate::app::App;
 use crate::form::{Form, bytes_of, from_hex};
@@ -41,7 +42,10 @@ pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody
     let (method, (uri, headers), body) = split(request);
     match method {
         Method::GET => get(app, &uri, &headers).await,
-        Method::POST => import(app, &uri, body).await,
+        Method::POST => {
+            no_part_of_transactions(&headers, "an import, which is a transaction of its own, is")?;
+            import(app, &uri, body).await
+        }
         Method::DELETE => delete(app, &uri, &headers).await,
         _ => Err(Problem::method_not_allowed()),
     }
@@ -87,8 +91,13 @@ fn span_to_delete(uri: &Uri) -> Answer<Span> {
 }
 
 pub(super) fn limit(uri: &Uri) -> Answer<Option<u64>> {
-    let wrong = |_| Problem::bad_request("`limit` is a whole number");
-    raw_parameter(uri.query(), "limit").map(|number| number.parse().map_err(wrong)).transpose()
+    // With none there would be no last one for the cursor to name.
+    let wrong = || Problem::bad_request("`limit` is a whole number, 1 or more");
+    let number = raw_parameter(uri.query(), "limit").map(|number| number.parse().map_err(|_| wrong()));
+    match number.transpose()? {
+        Some(0) => Err(wrong()),
+        limit => Ok(limit),
+    }
 }
 
 /// Which records the query names.

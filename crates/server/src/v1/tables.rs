@@ -1,11 +1,11 @@
 //! Tables: made, listed, renamed, dropped.
 
-use super::{Shared, database, done, json, json_body, place, split, table};
+use super::{Shared, database, done, json, json_body, no_part_of_transactions, place, split, table};
 use crate::handoff::hand_off;
 use crate::problem::{Answer, Problem};
 use crate::receive::RequestBody;
 use axum::http::{Method, Request, StatusCode};
-use pando::{Compression, Database, ErrorKind, Layout, Snapshot, Table, TableOptions};
+use pando::{Compression, Database, Error, ErrorKind, Layout, Snapshot, Table, TableOptions};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json as object};
 use std::collections::HashMap;
@@ -115,7 +115,8 @@ pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody
 
 /// GET, PUT, PATCH (its layout, its TTL, its compression, its name), DELETE.
 pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, _), body) = split(request);
+    let (method, (uri, headers), body) = split(request);
+    no_part_of_transactions(&headers, "a table, made, changed, dropped or described, is")?;
     let in_database = place::database(uri.path()).unwrap_or_default();
     let name = place::table(uri.path())?.into_owned();
     match method {
@@ -162,7 +163,8 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
     }
 }
 
-/// Has the table rewritten in another layout, in the background, and gives it another compression, TTL and name.
+/// Has the table rewritten in another layout, in the background, and gives it another compression, TTL and name: all
+/// that is asked for, or nothing.
 fn alter(
     open: &crate::open::Open,
     name: &str,
@@ -170,20 +172,29 @@ fn alter(
     layout: Option<Layout>,
     compression: Option<Compression>,
 ) -> Answer<Value> {
-    if let Some(layout) = layout {
-        open.db.set_layout(name, layout)?;
-    }
-    if let Some(compression) = compression {
-        open.db.set_compression(name, compression)?;
-    }
-    if let Some(ttl_ms) = change.ttl_ms {
-        open.db.set_ttl(name, ttl_ms.map(Duration::from_millis))?;
-    }
-    let table = match change.name.as_deref() {
-        Some(new_name) => open.db.rename_table(name, new_name)?,
-        None => open.db.table(name)?,
-    };
+    let new_name = open.db.write(|tx| {
+        let missing = || Error::new(ErrorKind::Missing, format!("there is no table {name:?}"));
+        let table = tx.table(name)?.ok_or_else(missing)?;
+        if let Some(layout) = layout {
+            tx.set_layout(&table, layout)?;
+        }
+        if let Some(compression) = compression {
+            tx.set_compression(&table, compression)?;
+        }
+        if let Some(ttl_ms) = change.ttl_ms {
+            tx.set_ttl(&table, ttl_ms.map(Duration::from_millis))?;
+        }
+        match change.name.as_deref() {
+            Some(new_name) => tx.rename_table(&table, new_name).map(|_| new_name),
+            None => Ok(name),
+        }
+    })?;
     open.forget(name);
+    if layout.is_some() {
+        // The rewriting begins with what a checkpoint writes of the catalog.
+        open.db.checkpoint()?;
+    }
+    let table = open.db.table(new_name)?;
     open.know(&table);
     describe(&open.db.snapshot()?, &table)
 }

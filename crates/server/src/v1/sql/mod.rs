@@ -16,7 +16,9 @@ mod parameters;
 mod results;
 mod script;
 
-use super::{NDJSON, Shared, database, durability, json_body, place, split, streamed, transaction_of};
+use super::{
+    NDJSON, Shared, database, durability, json_body, no_part_of_transactions, place, split, streamed,
+};
 use crate::app::App;
 use crate::auth::{Need, Scope};
 use crate::body::Body;
@@ -64,10 +66,10 @@ pub async fn run(axum::extract::State(app): Shared, request: Request<RequestBody
 }
 
 async fn answer(app: Arc<App>, uri: &Uri, headers: &HeaderMap, asks: Asks) -> Answer {
-    if transaction_of(headers)?.is_some() {
-        let detail = "SQL is no part of interactive transactions: several statements in one request are one";
-        return Err(Problem::bad_request(detail));
-    }
+    no_part_of_transactions(
+        headers,
+        "SQL, of which several statements in one request are a transaction, is",
+    )?;
     let name = place::database(uri.path()).unwrap_or_default();
     let format = format_of(uri)?;
     let may = match app.keeper.admit(headers, Need::In(name, Scope::Write)) {
