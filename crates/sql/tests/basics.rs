@@ -94,6 +94,41 @@ fn a_conflict_is_busy_snapshot() {
 }
 
 #[test]
+fn the_rows_that_a_delete_returns_are_those_that_go() {
+    for table in [
+        "CREATE TABLE q(k INTEGER PRIMARY KEY, v TEXT)",
+        "CREATE TABLE q(k INTEGER, v TEXT)",
+        "CREATE TABLE q(k TEXT, v TEXT, PRIMARY KEY(v, k)) WITHOUT ROWID",
+    ] {
+        let connection = open();
+        connection.execute_batch(table).unwrap();
+        for k in 0..50 {
+            connection.execute("INSERT INTO q VALUES(?1, 'v' || (?1 % 3))", &[k.into()]).unwrap();
+        }
+        let mut left: Vec<_> = rows(&connection, "SELECT k FROM q");
+        while !left.is_empty() {
+            let shown = rows(
+                &connection,
+                "WITH some AS (SELECT k AS one FROM q ORDER BY random() LIMIT 2) \
+                 DELETE FROM q AS old WHERE k IN (SELECT one FROM some) \
+                 RETURNING old.k, (SELECT count(*) FROM q)",
+            );
+            let count = format!("|{}", left.len());
+            for row in &shown {
+                let gone = row.strip_suffix(&count).unwrap();
+                left.remove(left.iter().position(|k| k == gone).unwrap());
+            }
+            assert!(!shown.is_empty());
+            let mut there: Vec<_> = rows(&connection, "SELECT k FROM q");
+            there.sort_unstable();
+            left.sort_unstable();
+            assert_eq!(there, left, "{table}");
+        }
+        assert!(rows(&connection, "DELETE FROM q RETURNING *").is_empty());
+    }
+}
+
+#[test]
 fn what_sqlite_leaves_out_for_virtual_tables_works() {
     let connection = open();
     connection

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | columns left out of `INSERT` | they are named in it, with their defaults behind the values |
 //! | `RETURNING` of `INSERT`, `UPDATE` | the rows that were written are read back by their keys |
-//! | `RETURNING` of `DELETE` | the rows are read, then deleted |
+//! | `RETURNING` of `DELETE` | the rows' keys are read; by these the rows, which are then deleted |
 //! | `ON CONFLICT` | each row is inserted; where another is in its way, that is updated by its key |
 //!
 //! Steps are one statement to everybody else: [`crate::Connection`] runs them in a savepoint or a transaction.

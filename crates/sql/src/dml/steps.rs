@@ -26,8 +26,9 @@ pub(crate) struct Steps {
 enum Work {
     /// A statement, whose rows are then read back.
     Once(String),
-    /// The rows to be shown, and the statement.
-    ReadThen(String, String),
+    /// The keys of the rows to be deleted, each of which is read and then deleted by its key: a condition that does not
+    /// always say the same (`ORDER BY random() LIMIT 1`) is asked once.
+    Delete { keys: String, delete: String },
     /// The rows to be inserted one by one.
     Upsert { source: String, insert: Option<String>, columns: Vec<usize>, updates: Vec<Update> },
 }
@@ -57,15 +58,17 @@ impl Steps {
         let first_key = numbers.count() + table.columns.len() + 1;
         let key = key_condition(table, first_key);
         let with = own(&dml.with);
-        let returning = dml.returning.as_ref().map(own);
-        let read_back =
-            returning.as_ref().map(|shown| format!("SELECT {shown} FROM {name}{alias} WHERE {key}"));
+        let read_back = dml
+            .returning
+            .as_ref()
+            .map(|shown| format!("{with} SELECT {} FROM {name}{alias} WHERE {key}", own(shown)));
         let work = match dml.verb {
             Verb::Delete => {
-                let body = own(&dml.body);
-                let shown = returning.unwrap_or_default();
-                let read = format!("{with} SELECT {shown} FROM {name}{alias} {body}");
-                Work::ReadThen(read, format!("{with} {} {body}", own(&dml.head)))
+                let table_name = dml.alias.as_deref().map_or(name.clone(), quote);
+                let names = key_names(table).into_iter().map(|key| format!("{table_name}.{key}"));
+                let names = names.collect::<Vec<_>>().join(", ");
+                let keys = format!("{with} SELECT {names} FROM {name}{alias} {}", own(&dml.body));
+                Work::Delete { keys, delete: format!("DELETE FROM {name} WHERE {key}") }
             }
             Verb::Update => Work::Once(format!("{with} {} {}", own(&dml.head), own(&dml.body))),
             Verb::Insert if dml.conflicts.is_empty() => {
@@ -81,12 +84,11 @@ impl Steps {
                 upsert(dml, table, &numbers, source, defaults, &key)?
             }
         };
-        let returning = if dml.verb == Verb::Delete { None } else { read_back };
-        Ok(Steps { table: Arc::clone(table), parameters: numbers.names, work, returning })
+        Ok(Steps { table: Arc::clone(table), parameters: numbers.names, work, returning: read_back })
     }
 
     pub fn has_rows(&self) -> bool {
-        self.returning.is_some() || matches!(self.work, Work::ReadThen(..))
+        self.returning.is_some()
     }
 
     pub fn parameter_count(&self) -> usize {
@@ -101,7 +103,7 @@ impl Steps {
     pub fn check(&self, connection: &Connection) -> Result<()> {
         let texts: Vec<&String> = match &self.work {
             Work::Once(text) => vec![text],
-            Work::ReadThen(read, text) => vec![read, text],
+            Work::Delete { keys, delete } => vec![keys, delete],
             Work::Upsert { source, insert, updates, .. } => {
                 let updates = updates.iter().filter_map(|update| update.statement.as_ref());
                 [source].into_iter().chain(insert).chain(updates).collect()
@@ -155,11 +157,7 @@ impl Steps {
                 run_one(connection, text, parameters)?;
                 Ok(Done::default())
             }
-            Work::ReadThen(read, text) => {
-                let rows = rows_of(connection, read, parameters)?;
-                run_one(connection, text, parameters)?;
-                Ok(Done { columns: column_names(connection, read)?, rows, changes: 0 })
-            }
+            Work::Delete { keys, delete } => self.delete(connection, parameters, keys, delete),
             Work::Upsert { source, insert, columns, updates } => {
                 let rows = rows_of(connection, source, parameters)?;
                 for row in rows {
@@ -173,6 +171,35 @@ impl Steps {
                 Ok(Done::default())
             }
         }
+    }
+
+    /// All rows are read before the first goes.
+    fn delete(
+        &self,
+        connection: &Connection,
+        parameters: &[Value],
+        keys: &str,
+        delete: &str,
+    ) -> Result<Done> {
+        let keys = rows_of(connection, keys, parameters)?;
+        let values_of = |key: &[Value]| -> Result<Vec<Value>> {
+            connection.go_on()?;
+            let mut values = parameters.to_vec();
+            values.resize(parameters.len() + self.table.columns.len(), Value::Null);
+            values.extend_from_slice(key);
+            Ok(values)
+        };
+        let mut done = Done::default();
+        for key in &keys {
+            let shown = self.returning.as_deref().expect("what is deleted in steps is shown");
+            done.rows.extend(rows_of(connection, shown, &values_of(key)?)?);
+        }
+        let before = connection.sqlite.total_changes();
+        keys.iter().try_for_each(|key| run_one(connection, delete, &values_of(key)?))?;
+        if connection.sqlite.total_changes() - before != keys.len() as u64 {
+            return Err(Error::new("SQL's numbers do not tell the rows to be deleted from others"));
+        }
+        Ok(done)
     }
 
     fn upsert(
@@ -257,12 +284,17 @@ fn upsert(
 
 /// That a row has the key whose values are parameters from `first` on.
 fn key_condition(table: &SqlTable, first: usize) -> String {
-    let names = match table.row_id {
-        RowId::Hidden => vec!["rowid".to_owned()],
-        _ => table.rows.schema().key().iter().map(|part| quote(part.column())).collect(),
-    };
+    let names = key_names(table);
     let parts = names.iter().enumerate().map(|(at, name)| format!("{name} = ?{}", first + at));
     parts.collect::<Vec<_>>().join(" AND ")
+}
+
+/// The columns of the primary key, as statements name them.
+fn key_names(table: &SqlTable) -> Vec<String> {
+    match table.row_id {
+        RowId::Hidden => vec!["rowid".to_owned()],
+        _ => table.rows.schema().key().iter().map(|part| quote(part.column())).collect(),
+    }
 }
 
 fn run_one(connection: &Connection, sql: &str, values: &[Value]) -> Result<()> {
