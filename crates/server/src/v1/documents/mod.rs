@@ -8,36 +8,28 @@
 //! Values are written as `rows` writes them, as JSON in documents and as text in addresses; the parts of a key stand
 //! behind one another with slashes between. A table is looked up in each request's own snapshot or transaction, so that
 //! no handle is ever out of date.
+//!
+//! Ranges are read in `range`; single documents, and imports, are here.
+
+mod range;
 
 use super::conditions::{Conditions, etag, etag_header};
-use super::ranges::{flag, import_lines, limit};
+use super::ranges::import_lines;
 use super::{
-    NDJSON, Shared, commit, database, done, durability, json, no_part_of_transactions, place, split,
-    streamed, transaction_of,
+    Shared, commit, database, done, durability, json, no_part_of_transactions, place, split, transaction_of,
 };
 use crate::app::App;
-use crate::auth::hex;
-use crate::form::from_hex;
 use crate::handoff::hand_off;
 use crate::problem::{Answer, Problem};
 use crate::receive::RequestBody;
-use crate::records::{Batches, RecordsBody};
-use crate::target::{decode, raw_parameter};
+use crate::target::decode;
 use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use bytes::Bytes;
 use pando::{Snapshot, Transaction};
-use rows::{Column, DynamicRow, DynamicTable, KeyRange, Part, Position, Read, Value};
+use range::{Which, scan};
+use rows::{Column, DynamicRow, DynamicTable, Part, Read, Value};
 use serde_json::{Map, Value as Json, json as object};
-use std::collections::VecDeque;
-use std::ops::Bound;
 use std::sync::Arc;
-
-/// About so much is read at once; a single document may be longer.
-const BATCH_BYTES: usize = 128 << 10;
-/// Documents that a transaction answers at once: unless it is asked for fewer, and at most.
-const USUAL_IN_TRANSACTION: u64 = 1000;
-const MOST_IN_TRANSACTION: u64 = 10_000;
 
 /// GET lists the typed tables.
 pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
@@ -344,162 +336,4 @@ pub async fn many(axum::extract::State(app): Shared, request: Request<RequestBod
         }
         _ => Err(Problem::method_not_allowed()),
     }
-}
-
-/// Which documents are asked for, as the address says it.
-#[derive(Debug)]
-struct Which {
-    index: Option<String>,
-    start: Option<String>,
-    end: Option<String>,
-    prefix: Option<String>,
-    backwards: bool,
-    limit: Option<u64>,
-    cursor: Option<Vec<u8>>,
-}
-
-impl Which {
-    fn of(uri: &Uri) -> Answer<Self> {
-        let word = |name| raw_parameter(uri.query(), name).filter(|text| !text.is_empty()).map(str::to_owned);
-        let (start, end, prefix) = (word("start"), word("end"), word("prefix"));
-        if prefix.is_some() && (start.is_some() || end.is_some()) {
-            return Err(Problem::bad_request("`prefix` and `start` or `end` exclude each other"));
-        }
-        let no_cursor = || Problem::bad_request("no such cursor");
-        let cursor = raw_parameter(uri.query(), "cursor");
-        let cursor = cursor.map(|digits| from_hex(digits).ok_or_else(no_cursor)).transpose()?;
-        let index = word("index").map(|name| text_of(&name)).transpose()?;
-        let (backwards, limit) = (flag(uri, "reverse")?, limit(uri)?);
-        Ok(Which { index, start, end, prefix, backwards, limit, cursor })
-    }
-}
-
-/// Documents that are still to be read.
-struct Documents {
-    table: DynamicTable,
-    index: Option<String>,
-    low: Bound<Vec<Value<'static>>>,
-    high: Bound<Vec<Value<'static>>>,
-    backwards: bool,
-    /// The last that was read.
-    at: Option<Position>,
-    /// How many there may still be.
-    left: u64,
-    over: bool,
-}
-
-impl Documents {
-    fn new(table: DynamicTable, which: &Which, left: u64) -> Answer<Self> {
-        let schema = table.schema();
-        let missing =
-            |name: &String| Problem::not_found(format!("table {:?} has no index {name:?}", table.name()));
-        let parts = match &which.index {
-            Some(name) => schema.index(name).ok_or_else(|| missing(name))?.parts(),
-            None => schema.key(),
-        };
-        let values =
-            |text: &Option<String>| text.as_ref().map(|text| values_of(&table, parts, text)).transpose();
-        let prefix = values(&which.prefix)?;
-        let (low, high) = match prefix {
-            Some(prefix) => (Bound::Included(prefix.clone()), Bound::Included(prefix)),
-            None => (
-                values(&which.start)?.map_or(Bound::Unbounded, Bound::Included),
-                values(&which.end)?.map_or(Bound::Unbounded, Bound::Excluded),
-            ),
-        };
-        let (index, backwards) = (which.index.clone(), which.backwards);
-        let at = which.cursor.clone().map(Position::from_bytes);
-        Ok(Documents { index, low, high, backwards, at, left, over: false, table })
-    }
-
-    /// The lines of the next batch; none at the end.
-    fn next_lines(&mut self, reader: &impl Read) -> pando::Result<Vec<u8>> {
-        let mut lines = Vec::new();
-        if self.over {
-            return Ok(lines);
-        }
-        let columns: Vec<&Column> = self.table.schema().columns().collect();
-        let mut range = KeyRange::between(
-            self.low.as_ref().map(|low| &low[..]),
-            self.high.as_ref().map(|high| &high[..]),
-        );
-        if self.backwards {
-            range = range.backwards();
-        }
-        let mut at = self.at.take();
-        if let Some(at) = &at {
-            range = range.beyond(at.clone());
-        }
-        let mut scan = match &self.index {
-            Some(index) => self.table.scan_index(reader, index, &range)?,
-            None => self.table.scan(reader, &range)?,
-        };
-        while lines.len() < BATCH_BYTES {
-            if self.left == 0 {
-                // There may be more, and this is how to go on.
-                if let (Some(at), true) = (&at, scan.next_with(|_| ())?.is_some()) {
-                    lines.extend_from_slice(cursor_line(at).as_bytes());
-                }
-                self.over = true;
-                return Ok(lines);
-            }
-            let found = scan.next_with(|row| write(&columns, &row, &mut lines))?;
-            if found.is_none() {
-                self.over = true;
-                return Ok(lines);
-            }
-            lines.push(b'\n');
-            self.left -= 1;
-            at = scan.position();
-        }
-        self.at = at;
-        Ok(lines)
-    }
-}
-
-fn cursor_line(at: &Position) -> String {
-    format!("{{\"cursor\":\"{}\"}}\n", hex(at.as_bytes()))
-}
-
-/// Documents of a snapshot, as a body has them.
-struct InSnapshot(Snapshot, Documents);
-
-impl Batches for InSnapshot {
-    fn next_batch(&mut self) -> pando::Result<VecDeque<Bytes>> {
-        let lines = self.1.next_lines(&self.0)?;
-        Ok(if lines.is_empty() { VecDeque::new() } else { VecDeque::from([Bytes::from(lines)]) })
-    }
-
-    fn is_over(&self) -> bool {
-        self.1.over
-    }
-}
-
-async fn scan(app: Arc<App>, asked: Asked, which: Which) -> Answer {
-    if let Some(token) = asked.transaction.clone() {
-        let limit = which.limit.unwrap_or(USUAL_IN_TRANSACTION).min(MOST_IN_TRANSACTION);
-        let database = asked.database.clone();
-        let look = move |tx: &Transaction| {
-            let mut documents = Documents::new(asked.open(tx)?, &which, limit)?;
-            let mut lines = documents.next_lines(tx)?;
-            // What a batch leaves over is for the next request.
-            if let Some(at) = documents.at.take().filter(|_| !documents.over) {
-                lines.extend_from_slice(cursor_line(&at).as_bytes());
-            }
-            Ok(lines)
-        };
-        let lines = app.transactions.run(&database, &token, move |_, tx| look(tx)).await?;
-        return Ok(streamed(NDJSON, axum::body::Body::from(lines)));
-    }
-    let open = database(&app, &asked.database).await?;
-    let permit = app.stream_permit()?;
-    let begun = hand_off(move || {
-        let snapshot = open.db.snapshot()?;
-        let documents = Documents::new(asked.open(&snapshot)?, &which, which.limit.unwrap_or(u64::MAX))?;
-        let mut reading = InSnapshot(snapshot, documents);
-        let first = reading.next_batch()?;
-        Ok((reading, first))
-    });
-    let (reading, first) = begun.await?;
-    Ok(streamed(NDJSON, axum::body::Body::new(RecordsBody::new(reading, first, permit))))
 }
