@@ -15,50 +15,27 @@ pub trait Columns {
     }
 }
 
-impl Columns for [Value<'_>] {
-    fn count(&self) -> usize {
-        self.len()
-    }
+/// Values in their order, however they are held.
+macro_rules! values_in_order {
+    ([$($generics:tt)*] $of:ty) => {
+        impl<$($generics)*> Columns for $of {
+            fn count(&self) -> usize {
+                self.len()
+            }
 
-    #[inline]
-    fn value(&self, place: usize) -> Value<'_> {
-        self[place].borrowed()
-    }
+            #[inline]
+            fn value(&self, place: usize) -> Value<'_> {
+                self[place].borrowed()
+            }
 
-    #[inline]
-    fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
-        look(&self[place])
-    }
+            #[inline]
+            fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
+                look(&self[place])
+            }
+        }
+    };
 }
 
-impl<const N: usize> Columns for [Value<'_>; N] {
-    fn count(&self) -> usize {
-        N
-    }
-
-    #[inline]
-    fn value(&self, place: usize) -> Value<'_> {
-        self[place].borrowed()
-    }
-
-    #[inline]
-    fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
-        look(&self[place])
-    }
-}
-
-impl Columns for Vec<Value<'_>> {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    #[inline]
-    fn value(&self, place: usize) -> Value<'_> {
-        self[place].borrowed()
-    }
-
-    #[inline]
-    fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
-        look(&self[place])
-    }
-}
+values_in_order!([] [Value<'_>]);
+values_in_order!([const N: usize] [Value<'_>; N]);
+values_in_order!([] Vec<Value<'_>>);
