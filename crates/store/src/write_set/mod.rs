@@ -27,26 +27,27 @@
 //! assert_eq!(writes.get(t, b"b"), None);
 //! ```
 //!
-//! Reading order: `table` (entries), `index` and `order` (two ways to find them), `ranges`, `arena`,
-//! `cursor`.
+//! Reading order: `table` (entries), `index` and `order` (two ways to find them), `ranges`, `arena`, `savepoints`,
+//! `contents` (what a commit, a scan or a spill asks for), `cursor`.
 
 mod arena;
+mod contents;
 mod cursor;
 mod index;
 mod order;
 mod ranges;
+mod savepoints;
 mod table;
 
 pub use cursor::Cursor;
+pub use savepoints::Savepoint;
 
 use crate::large::Unpublished;
-use arena::{Arena, Mark};
-use base::op::Op;
-use base::{Error, LargeRef, Result, TableId};
-use ranges::Replaced;
+use arena::Arena;
+use base::{LargeRef, TableId};
+use savepoints::{LiveSavepoint, Undo};
 use std::sync::Arc;
-use table::{Content, ENTRY_BYTES, Entry, State, TableSet};
-use txn::WrittenKey;
+use table::{Content, ENTRY_BYTES, State, TableSet};
 
 /// Tables whose buffers an emptied set keeps.
 const KEPT_TABLES: usize = 4;
@@ -108,28 +109,6 @@ pub enum Prior {
     Unread,
     /// Found, or found absent.
     Read,
-}
-
-/// Where [`WriteSet::rollback_to`] goes back to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Savepoint {
-    serial: u64,
-}
-
-/// One change, with what it replaced.
-#[derive(Debug)]
-enum Undo {
-    Entry { table: TableId, number: u32, old: Content },
-    Range { table: TableId, change: Replaced },
-}
-
-#[derive(Debug)]
-struct LiveSavepoint {
-    serial: u64,
-    undo_len: usize,
-    /// How much of the arena and of each table there was.
-    arena: Mark,
-    entries: Vec<(TableId, usize)>,
 }
 
 /// See the module. Not shared between threads; may be sent.
@@ -215,14 +194,6 @@ impl WriteSet {
         !self.large.0.is_empty()
     }
 
-    /// The large values to be committed; every table was sorted.
-    pub(crate) fn committed_large(&self) -> impl Iterator<Item = &Arc<Unpublished>> {
-        let sets = if self.has_large() { self.sets() } else { &[] };
-        sets.iter()
-            .flat_map(|set| set.in_order(&self.arena))
-            .filter_map(|entry| Some(self.large.get(entry.large()?)))
-    }
-
     /// Deletes `key`, present or not. Costs what [`WriteSet::put`] does.
     #[inline]
     pub fn delete(&mut self, table: TableId, key: &[u8], prior: Prior) {
@@ -266,64 +237,6 @@ impl WriteSet {
         }
     }
 
-    /// Remembers the present state until the savepoint is released, or an earlier one is gone back to. O(1).
-    pub fn savepoint(&mut self) -> Savepoint {
-        let serial = self.next_serial;
-        self.next_serial += 1;
-        let entries = self.sets().iter().map(|set| (set.table, set.len())).collect();
-        let (undo_len, arena) = (self.undo.len(), self.arena.mark());
-        self.savepoints.push(LiveSavepoint { serial, undo_len, arena, entries });
-        Savepoint { serial }
-    }
-
-    /// Goes back to what was when `savepoint` was made. It stays live; those made after it do not. O(changes since).
-    /// [`base::ErrorKind::Invalid`] if it is not live any more; nothing is changed then.
-    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        let level = self.level(savepoint)?;
-        self.savepoints.truncate(level + 1);
-        while self.undo.len() > self.savepoints[level].undo_len {
-            match self.undo.pop().expect("longer than a length") {
-                Undo::Entry { table, number, old } => {
-                    let at = self.table_index(table);
-                    let undone = self.tables[at].set(number, old, &self.arena);
-                    self.large.let_go(undone);
-                }
-                Undo::Range { table, change } => {
-                    let at = self.table_index(table);
-                    self.tables[at].ranges.undo(change);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives up `savepoint` and those made after it; what was written stays. [`base::ErrorKind::Invalid`] if it is
-    /// not live any more.
-    pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
-        let level = self.level(savepoint)?;
-        self.savepoints.truncate(level);
-        if level == 0 {
-            for undo in self.undo.drain(..) {
-                if let Undo::Entry { old, .. } = undo {
-                    self.large.let_go(old);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives up every savepoint; what was written stays.
-    pub fn release_all(&mut self) {
-        if let Some(first) = self.savepoints.first() {
-            self.release(Savepoint { serial: first.serial }).expect("it is live");
-        }
-    }
-
-    fn level(&self, savepoint: Savepoint) -> Result<usize> {
-        let live = self.savepoints.iter().rposition(|live| live.serial == savepoint.serial);
-        live.ok_or_else(|| Error::invalid("the savepoint was released, or an earlier one was rolled back to"))
-    }
-
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.sets().iter().all(|set| set.operations() == 0)
@@ -338,11 +251,6 @@ impl WriteSet {
     pub fn is_mostly_gone(&self) -> bool {
         let live_bytes: usize = self.sets().iter().map(TableSet::live_bytes).sum();
         self.bytes() > 2 * live_bytes
-    }
-
-    /// Puts, deletes and range deletes to commit.
-    pub fn operations(&self) -> u64 {
-        self.sets().iter().map(|set| set.operations() as u64).sum()
     }
 
     /// What it takes, for the memory budget and the log. O(tables), which are few.
@@ -368,157 +276,6 @@ impl WriteSet {
     /// Bytes of memory in use.
     pub fn bytes(&self) -> usize {
         self.footprint().used_bytes
-    }
-
-    /// How many puts, deletes and range deletes there are to commit, by table.
-    pub fn operations_by_table(&self) -> impl Iterator<Item = (TableId, u64)> {
-        let sets = self.sets().iter().map(|set| (set.table, set.operations() as u64));
-        sets.filter(|&(_, operations)| operations > 0)
-    }
-
-    /// The tables with something to commit, in the order of their ids.
-    pub fn tables(&self) -> impl Iterator<Item = TableId> {
-        self.sets().iter().filter(|set| set.operations() > 0).map(|set| set.table)
-    }
-
-    /// Puts one table's writes in key order and keeps them so from now on. O(n log n) the first time, O(1) after.
-    pub fn sort(&self, table: TableId) {
-        if let Some(at) = self.position(table) {
-            self.tables[at].ensure_order(&self.arena);
-        }
-    }
-
-    /// [`WriteSet::sort`] for every table.
-    pub fn sort_all(&self) {
-        for set in self.sets() {
-            set.ensure_order(&self.arena);
-        }
-    }
-
-    /// What a commit does first, outside the critical section: sorts every table of more than one write, so that
-    /// [`WriteSet::records`] and [`WriteSet::ops`] can be asked for.
-    pub fn sort_for_commit(&self) {
-        for set in self.sets() {
-            set.ensure_records(&self.arena);
-        }
-    }
-
-    /// A cursor over the writes to `table`, which must have been sorted; `None` if there are none, so that a scan
-    /// need not merge anything. Range deletes count: the merged cursor must know what they hide.
-    pub fn cursor(&self, table: TableId) -> Option<Cursor<'_>> {
-        let set = self.table(table).filter(|set| set.operations() > 0)?;
-        Some(Cursor::new(set, &self.arena, &self.large))
-    }
-
-    /// The range deletes of `table` in key order: disjoint `[start, end)`, to be applied before the records.
-    pub fn ranges(&self, table: TableId) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-        let spans = self.table(table).into_iter().flat_map(|set| set.ranges.spans());
-        spans.map(|span| (&span.start[..], span.end.as_deref()))
-    }
-
-    /// The puts and deletes of `table`, which must have been sorted, strictly ascending.
-    pub fn records(&self, table: TableId) -> impl Iterator<Item = (&[u8], Own<'_>)> {
-        let record = |entry: &table::Entry| (entry.key(&self.arena), entry.own(&self.arena, &self.large));
-        self.table(table).into_iter().flat_map(move |set| set.in_order(&self.arena).map(record))
-    }
-
-    /// Everything to commit in `table`, which must have been sorted, in the order in which the log has it.
-    pub fn ops(&self, table: TableId) -> impl Iterator<Item = Op<'_>> {
-        let ranges = self.ranges(table).map(|(start, end)| Op::DeleteRange { start, end });
-        let records = self.records(table).map(|(key, own)| match own {
-            Own::Value(value) => Op::Put { key, value },
-            Own::Large(large) => Op::PutLarge { key, large },
-            Own::Deleted => Op::Delete { key },
-        });
-        ranges.chain(records)
-    }
-
-    /// What validation must know, table by table, for the tables that `changed` says yes to. In key order where the
-    /// table was sorted, which is kinder to the history's caches.
-    pub fn written(
-        &self,
-        mut changed: impl FnMut(TableId) -> bool,
-    ) -> impl Iterator<Item = (TableId, WrittenKey<'_>)> {
-        self.sets().iter().filter(move |set| changed(set.table)).flat_map(|set| {
-            let ranges = set.ranges.spans().iter();
-            let ranges =
-                ranges.map(|span| WrittenKey::Range { start: &span.start, end: span.end.as_deref() });
-            let keys = set.to_validate(&self.arena).map(|entry| {
-                let (key, read) = (entry.key(&self.arena), entry.read());
-                if entry.state() == State::Gone {
-                    WrittenKey::Read { key }
-                } else {
-                    WrittenKey::Key { key, read }
-                }
-            });
-            ranges.chain(keys).map(|written| (set.table, written))
-        })
-    }
-
-    /// How many keys of `table` were written or taken back, and the first and the last of them, where that is known:
-    /// after sorting, and of a table without range deletes.
-    pub fn ends(&self, table: TableId) -> Option<(usize, &[u8], &[u8])> {
-        let set = self.table(table)?;
-        set.ends(&self.arena).map(|(first, last)| (set.entries(), first, last))
-    }
-
-    /// Whether there is anything that can be gone back to.
-    pub fn has_savepoints(&self) -> bool {
-        !self.savepoints.is_empty()
-    }
-
-    /// Whether `savepoint` can be gone back to.
-    pub fn knows(&self, savepoint: Savepoint) -> bool {
-        self.level(savepoint).is_ok()
-    }
-
-    /// Goes back to the last savepoint and gives up all memory that was used since; answers an empty set for what comes
-    /// after. `None`, and nothing is done, without a savepoint.
-    pub fn freeze(&mut self) -> Option<WriteSet> {
-        let serial = self.savepoints.last()?.serial;
-        self.rollback_to(Savepoint { serial }).expect("the last savepoint is live");
-        let last = self.savepoints.last().expect("it was just gone back to");
-        for set in &mut self.tables[..self.used] {
-            let known = last.entries.iter().find(|known| known.0 == set.table);
-            set.truncate(known.map_or(0, |known| known.1));
-        }
-        self.arena.truncate(&last.arena);
-        self.undo.shrink_to_fit();
-        Some(WriteSet { next_serial: self.next_serial, ..WriteSet::default() })
-    }
-
-    /// Puts `earlier`, which was frozen, in the place of this set. Savepoints keep their order.
-    pub fn thaw(&mut self, earlier: WriteSet) {
-        let next_serial = self.next_serial;
-        *self = earlier;
-        self.next_serial = next_serial;
-    }
-
-    /// Keys that were looked up before they were written: all, or those alone whose writes are gone.
-    pub fn read_keys(&self, gone: bool) -> impl Iterator<Item = (TableId, &[u8])> {
-        let keys = move |set: &'_ TableSet| {
-            let read =
-                set.all().iter().filter(move |entry| entry.read() && (!gone || entry.state() == State::Gone));
-            read.map(|entry| (set.table, entry.key(&self.arena))).collect::<Vec<_>>()
-        };
-        self.sets().iter().flat_map(keys)
-    }
-
-    /// The large values that were put, each with whether its key was looked up before. Every table was sorted.
-    pub fn large_entries(&self) -> impl Iterator<Item = (TableId, &[u8], &Arc<Unpublished>, Prior)> {
-        let sets = if self.has_large() { self.sets() } else { &[] };
-        sets.iter().flat_map(move |set| {
-            set.in_order(&self.arena).filter_map(move |entry| {
-                let prior = if entry.read() { Prior::Read } else { Prior::Unread };
-                Some((set.table, entry.key(&self.arena), self.large.get(entry.large()?), prior))
-            })
-        })
-    }
-
-    /// Whether a key that is written in `table` was looked up before.
-    pub fn has_read(&self, table: TableId) -> bool {
-        let is_read = |entry: &Entry| entry.read() && entry.state() != State::Gone;
-        self.table(table).is_some_and(|set| set.all().iter().any(is_read))
     }
 
     /// Forgets everything, savepoints included. Keeps small buffers for the next transaction.

@@ -1,0 +1,127 @@
+//! Going back: to a savepoint by undoing, and to a set that was frozen while its successor was written.
+//!
+//! 1. While a savepoint lives each change is logged with what it replaced. Going back undoes from the end; the savepoint
+//!    stays, those made after it do not.
+//! 2. A set is *frozen* as it was at its last savepoint, without the memory that came after it, when what it holds is
+//!    spilled. What comes after is written to a new set, whose savepoints go on in number, so that none is taken for
+//!    another. *Thawing* puts the earlier set back.
+
+use super::WriteSet;
+use super::arena::Mark;
+use super::ranges::Replaced;
+use super::table::Content;
+use base::{Error, Result, TableId};
+
+/// Where [`WriteSet::rollback_to`] goes back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint {
+    serial: u64,
+}
+
+/// One change, with what it replaced.
+#[derive(Debug)]
+pub(super) enum Undo {
+    Entry { table: TableId, number: u32, old: Content },
+    Range { table: TableId, change: Replaced },
+}
+
+#[derive(Debug)]
+pub(super) struct LiveSavepoint {
+    serial: u64,
+    undo_len: usize,
+    /// How much of the arena and of each table there was.
+    arena: Mark,
+    entries: Vec<(TableId, usize)>,
+}
+
+impl WriteSet {
+    /// Remembers the present state until the savepoint is released, or an earlier one is gone back to. O(1).
+    pub fn savepoint(&mut self) -> Savepoint {
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        let entries = self.sets().iter().map(|set| (set.table, set.len())).collect();
+        let (undo_len, arena) = (self.undo.len(), self.arena.mark());
+        self.savepoints.push(LiveSavepoint { serial, undo_len, arena, entries });
+        Savepoint { serial }
+    }
+
+    /// Goes back to what was when `savepoint` was made. It stays live; those made after it do not. O(changes since).
+    /// [`base::ErrorKind::Invalid`] if it is not live any more; nothing is changed then.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let level = self.level(savepoint)?;
+        self.savepoints.truncate(level + 1);
+        while self.undo.len() > self.savepoints[level].undo_len {
+            match self.undo.pop().expect("longer than a length") {
+                Undo::Entry { table, number, old } => {
+                    let at = self.table_index(table);
+                    let undone = self.tables[at].set(number, old, &self.arena);
+                    self.large.let_go(undone);
+                }
+                Undo::Range { table, change } => {
+                    let at = self.table_index(table);
+                    self.tables[at].ranges.undo(change);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up `savepoint` and those made after it; what was written stays. [`base::ErrorKind::Invalid`] if it is
+    /// not live any more.
+    pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        let level = self.level(savepoint)?;
+        self.savepoints.truncate(level);
+        if level == 0 {
+            for undo in self.undo.drain(..) {
+                if let Undo::Entry { old, .. } = undo {
+                    self.large.let_go(old);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up every savepoint; what was written stays.
+    pub fn release_all(&mut self) {
+        if let Some(first) = self.savepoints.first() {
+            self.release(Savepoint { serial: first.serial }).expect("it is live");
+        }
+    }
+
+    /// Whether there is anything that can be gone back to.
+    pub fn has_savepoints(&self) -> bool {
+        !self.savepoints.is_empty()
+    }
+
+    /// Whether `savepoint` can be gone back to.
+    pub fn knows(&self, savepoint: Savepoint) -> bool {
+        self.level(savepoint).is_ok()
+    }
+
+    /// Goes back to the last savepoint and gives up all memory that was used since; answers an empty set for what comes
+    /// after. `None`, and nothing is done, without a savepoint.
+    pub fn freeze(&mut self) -> Option<WriteSet> {
+        let serial = self.savepoints.last()?.serial;
+        self.rollback_to(Savepoint { serial }).expect("the last savepoint is live");
+        let last = self.savepoints.last().expect("it was just gone back to");
+        for set in &mut self.tables[..self.used] {
+            let known = last.entries.iter().find(|known| known.0 == set.table);
+            set.truncate(known.map_or(0, |known| known.1));
+        }
+        self.arena.truncate(&last.arena);
+        self.undo.shrink_to_fit();
+        Some(WriteSet { next_serial: self.next_serial, ..WriteSet::default() })
+    }
+
+    /// Puts `earlier`, which was frozen, in the place of this set. Savepoints keep their order.
+    pub fn thaw(&mut self, earlier: WriteSet) {
+        let next_serial = self.next_serial;
+        *self = earlier;
+        self.next_serial = next_serial;
+    }
+
+    fn level(&self, savepoint: Savepoint) -> Result<usize> {
+        let live = self.savepoints.iter().rposition(|live| live.serial == savepoint.serial);
+        live.ok_or_else(|| Error::invalid("the savepoint was released, or an earlier one was rolled back to"))
+    }
+}
