@@ -28,16 +28,21 @@
 //! All four are `SeqCst`: at least one of the two sees the other. The bit is set by comparing and exchanging the
 //! whole word, in which the reader counts its turns: what a reclaimer found old is not taken from a younger holder.
 //! It costs a call one load of its own line, and nothing at all where a page is looked at anyway.
+//!
+//! The slots, and those who scan them, are here; those who have one in `reader`.
+
+mod reader;
+
+pub use reader::{Aside, EpochGuard, Reader};
 
 use crate::TableId;
 use crate::latency::Latencies;
 use crate::reads::{ReadCounts, ReadTotals, Reads};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock, loom_fence};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::Location;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Arc; // Also under loom: who owns the slots is not in question.
 
 /// `view` of a slot that holds none.
@@ -173,16 +178,7 @@ impl Slots {
     /// callers keep readers at hand.
     pub fn claim(self: &Arc<Self>) -> Option<Reader> {
         let (index, turn) = self.claim_index()?;
-        let slot = NonNull::from(self.get(index));
-        let slots = Arc::clone(self);
-        Some(Reader {
-            slots,
-            slot,
-            index,
-            turn: Cell::new(turn),
-            inside: Cell::new(false),
-            aside: Cell::new(0),
-        })
+        Some(Reader::new(Arc::clone(self), index, turn))
     }
 
     fn claim_index(&self) -> Option<(usize, u64)> {
@@ -293,236 +289,6 @@ impl Drop for Slots {
                 // SAFETY: it came from Box::into_raw in `claim`, and `&mut self` means that no slot is borrowed.
                 drop(unsafe { Box::from_raw(chunk) });
             }
-        }
-    }
-}
-
-/// The one owner of a slot: the right to hold a view and to enter epochs through it. `Send`, not `Sync`, not `Clone`:
-/// that a slot's words have one writer is what everything that frees memory relies on.
-///
-/// ```
-/// use base::slots::Slots;
-/// use base::sync::Arc;
-/// let slots = Arc::new(Slots::new());
-/// let reader = slots.claim().unwrap();
-/// {
-///     let _guard = reader.enter();
-///     assert_ne!(slots.oldest_epoch(), u64::MAX);
-/// }
-/// assert_eq!(slots.oldest_epoch(), u64::MAX);
-/// ```
-#[derive(Debug)]
-pub struct Reader {
-    slots: Arc<Slots>,
-    slot: NonNull<Slot>,
-    index: usize,
-    /// How often it held a view.
-    turn: Cell<u64>,
-    /// Whether an [`EpochGuard`] lives.
-    inside: Cell<bool>,
-    /// How many [`Aside`]s live.
-    aside: Cell<u32>,
-}
-
-// SAFETY: `slot` points into `slots`, which lives as long as this does, and a Slot is made of atomics.
-unsafe impl Send for Reader {}
-
-impl Reader {
-    #[inline]
-    fn slot(&self) -> &Slot {
-        // SAFETY: slots are freed with `Slots`, which `self.slots` keeps.
-        unsafe { self.slot.as_ref() }
-    }
-
-    /// Announces that this reader is about to hold a view. From here until [`Reader::hold`] or [`Reader::let_go`]
-    /// nothing is freed.
-    #[inline]
-    pub fn pending(&self) {
-        self.slot().view.store(PENDING, Ordering::SeqCst);
-        loom_fence();
-    }
-
-    /// Notes for those who ask since when, and where in the program, a view is held. Before [`Reader::pending`], so
-    /// that no one who sees the view held takes the time of an earlier holder for this one's.
-    #[inline]
-    pub fn introduce(&self, now_ms: u64, opened_at: &'static Location<'static>) {
-        let slot = self.slot();
-        // Relaxed: what follows, `pending` and then `hold`, is what orders them for whoever saw the view held.
-        slot.since_ms.store(now_ms, Ordering::Relaxed);
-        // Relaxed: likewise.
-        slot.opened_at.store(ptr::from_ref(opened_at).cast_mut(), Ordering::Relaxed);
-    }
-
-    /// Counts a key that is looked up in `table`; how many that makes lately.
-    #[inline]
-    pub fn count_get(&self, table: TableId) -> u64 {
-        self.slot().reads.get(table, &self.slots.read_totals)
-    }
-
-    /// Counts a cursor over `table` that was moved `moves` times.
-    pub fn count_scan(&self, table: TableId, moves: u64) {
-        self.slot().reads.scan(table, moves, &self.slots.read_totals);
-    }
-
-    /// How long operations of this database waited for what.
-    pub fn latencies(&self) -> &Latencies {
-        &self.slots.latencies
-    }
-
-    /// Notes the last commit that is seen.
-    #[inline]
-    pub fn note_ts(&self, ts: u64) {
-        // Relaxed: shown to people, and decides nothing.
-        self.slot().ts.store(ts, Ordering::Relaxed);
-    }
-
-    /// Announces which view is held, and whether to write later. Release, whose partner is the scan in
-    /// [`Slots::announced`]: a scan that still sees `PENDING` frees less, never more.
-    #[inline]
-    pub fn hold(&self, view: u64, writes: bool) {
-        debug_assert!(view != 0 && view.leading_zeros() > NUMBER_SHIFT);
-        let turn = self.turn.get() + 1;
-        self.turn.set(turn);
-        // Release, as said above.
-        let word = (view << NUMBER_SHIFT) | ((turn % TURNS) << TURN_SHIFT) | u64::from(writes);
-        self.slot().view.store(word, Ordering::Release);
-    }
-
-    /// The view is no longer used. Release: every read through the view comes before it for the scanner that sees
-    /// it.
-    #[inline]
-    pub fn let_go(&self) {
-        self.slot().view.store(IDLE, Ordering::Release);
-    }
-
-    /// Whether the view was taken from this reader. Asked outside of a call this is old news at once; `false` is
-    /// good for as long as the call lasts that was begun before.
-    #[inline]
-    pub fn is_revoked(&self) -> bool {
-        self.slot().view.load(Ordering::SeqCst) & REVOKED != 0
-    }
-
-    /// Enters the current epoch until the guard is dropped. One call, one epoch: a second `enter` while the first
-    /// guard lives is a bug in this engine, and panics.
-    #[inline]
-    pub fn enter(&self) -> EpochGuard<'_> {
-        assert!(!self.inside.replace(true), "an epoch was entered twice");
-        self.announce();
-        EpochGuard { reader: self, may_wait: true }
-    }
-
-    /// Enters the current epoch, and a call with it: the view stays as long as the guard, or the [`Aside`] that comes
-    /// of it, lives. `None` if the view was revoked.
-    #[inline]
-    pub fn begin_call(&self) -> Option<EpochGuard<'_>> {
-        let guard = self.enter();
-        // After the announcement: the head of this file says why.
-        if self.is_revoked() { None } else { Some(guard) }
-    }
-
-    /// SeqCst on both: the announcement must be ordered before every later look at the pool's translation, so that
-    /// an evictor that unlinked a frame and then scans either sees us or we do not see the frame.
-    #[inline]
-    fn announce(&self) {
-        let epoch = self.slots.epoch.load(Ordering::SeqCst);
-        self.slot().epoch.store(epoch, Ordering::SeqCst);
-        loom_fence();
-    }
-
-    /// Announces that the epoch was left, and the call too unless something of it is kept.
-    #[inline]
-    fn step_out(&self) {
-        let left = if self.aside.get() == 0 { RESTING } else { ASIDE };
-        // Release: every read under the guard comes before it, for the evictor, or reclaimer, whose scan sees it.
-        self.slot().epoch.store(left, Ordering::Release);
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.let_go();
-        lock(&self.slots.free).push((self.index, self.turn.get()));
-    }
-}
-
-/// Proof that a reader is inside an epoch.
-#[derive(Debug)]
-pub struct EpochGuard<'a> {
-    reader: &'a Reader,
-    /// Whether who holds it may be kept waiting for the disk.
-    may_wait: bool,
-}
-
-impl EpochGuard<'_> {
-    /// Whether the epoch is one of `slots`: a guard of other slots would protect nothing.
-    #[inline]
-    pub fn belongs_to(&self, slots: &Arc<Slots>) -> bool {
-        Arc::ptr_eq(&self.reader.slots, slots)
-    }
-
-    /// Leaves the epoch, runs `wait` (I/O, most likely), and enters the epoch that is current then. `&mut`: no
-    /// reference obtained under the guard can outlive this.
-    pub fn outside<T>(&mut self, wait: impl FnOnce() -> T) -> T {
-        // Release: every read under the guard comes before it, for the evictor whose scan sees it.
-        self.reader.slot().epoch.store(ASIDE, Ordering::Release);
-        let result = wait();
-        self.reader.announce();
-        result
-    }
-}
-
-impl<'a> EpochGuard<'a> {
-    /// The same guard for somebody who must not wait: a page that is not in memory is then an error,
-    /// [`ErrorKind::WouldWait`](crate::ErrorKind::WouldWait), and is not read.
-    #[inline]
-    pub fn without_waiting(mut self) -> Self {
-        self.may_wait = false;
-        self
-    }
-
-    /// Whether its holder may be kept waiting for the disk.
-    #[inline]
-    pub fn may_wait(&self) -> bool {
-        self.may_wait
-    }
-
-    /// Leaves the epoch and stays in the call: a user's code runs now, or a cursor is kept for the next step.
-    #[inline]
-    pub fn aside(self) -> Aside<'a> {
-        let reader = self.reader;
-        reader.aside.set(reader.aside.get() + 1);
-        Aside { reader }
-    }
-}
-
-impl Drop for EpochGuard<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.reader.inside.set(false);
-        self.reader.step_out();
-    }
-}
-
-/// Proof that a reader is in a call, and in no epoch: its view stays, and no frame waits for it.
-#[derive(Debug)]
-pub struct Aside<'a> {
-    reader: &'a Reader,
-}
-
-impl Aside<'_> {
-    /// Whether the view was revoked meanwhile. It stays for now: whoever asks had better end soon.
-    #[inline]
-    pub fn is_revoked(&self) -> bool {
-        self.reader.is_revoked()
-    }
-}
-
-impl Drop for Aside<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.reader.aside.set(self.reader.aside.get() - 1);
-        if !self.reader.inside.get() {
-            self.reader.step_out();
         }
     }
 }
