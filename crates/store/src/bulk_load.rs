@@ -27,7 +27,8 @@ impl Transaction {
     /// were. Input in ascending order of its keys is written to its place once, whatever its size.
     ///
     /// # Errors
-    /// Those of `records`, as they are; those of [`Transaction::put`]. Some of what was read before may be in the transaction.
+    /// Those of `records`, as they are; those of [`Transaction::put`]. Some of what was read before may be in the
+    /// transaction.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         table: &Table,

@@ -137,8 +137,8 @@ impl Spills {
         find(self.of(table).iter().map(|spilled| &spilled.delta), &store.pool, reader, key)
     }
 
-    /// Writes what `writes` holds of user tables to deltas, and empties it of that, and of what was rolled back. See the
-    /// module.
+    /// Writes what `writes` holds of user tables to deltas, and empties it of that, and of what was rolled back. See
+    /// the module.
     ///
     /// Nothing has changed after an error.
     pub fn spill(&mut self, reader: &Reader, writes: &mut WriteSet, reads: &PaidReads) -> Result<()> {

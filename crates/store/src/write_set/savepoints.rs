@@ -1,7 +1,7 @@
 //! Going back: to a savepoint by undoing, and to a set that was frozen while its successor was written.
 //!
-//! 1. While a savepoint lives each change is logged with what it replaced. Going back undoes from the end; the savepoint
-//!    stays, those made after it do not.
+//! 1. While a savepoint lives each change is logged with what it replaced. Going back undoes from the end; the
+//!    savepoint stays, those made after it do not.
 //! 2. A set is *frozen* as it was at its last savepoint, without the memory that came after it, when what it holds is
 //!    spilled. What comes after is written to a new set, whose savepoints go on in number, so that none is taken for
 //!    another. *Thawing* puts the earlier set back.
