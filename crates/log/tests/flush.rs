@@ -128,6 +128,17 @@ fn an_expected_record_is_appended_without_a_sync() {
 }
 
 #[test]
+fn a_long_segment_goes_to_the_disk_in_pieces() {
+    for (mib, syncs) in [(4, 2), (5, 3), (16, 5)] {
+        let file_syncs = Arc::new(AtomicU64::new(0));
+        let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), file_syncs.clone(), || {}));
+        let options = Options { first_segment_bytes: mib << 20, max_segment_bytes: mib << 20, ..SMALL };
+        Log::create(dir, DATABASE, options).unwrap();
+        assert_eq!(file_syncs.load(Ordering::SeqCst), syncs, "one for each 4 MiB, and one for the header");
+    }
+}
+
+#[test]
 fn what_lies_beyond_the_end_cannot_be_synced() {
     let log = Log::create(memory(), DATABASE, SMALL).unwrap();
     let end = log.append(b"x").unwrap();
