@@ -8,12 +8,16 @@
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, Kind, MAX_PAYLOAD_BYTES, SegmentHeader, block_bytes};
 use crate::handle::Log;
 use crate::segment::Segment;
+use crate::stock::Room;
 use base::sync::atomic::Ordering;
 use base::sync::lock;
 use base::{Error, ErrorKind, Lsn, Result};
 use io::{File, LogMap};
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// A log is flushed often if it was between so many looks in a row.
+const OFTEN_LOOKS: u32 = 3;
 
 /// Why nothing more is appended.
 #[derive(Debug)]
@@ -58,6 +62,9 @@ pub(crate) struct Appender {
     /// the first append. The sync that should have made it durable may have failed, and a page cache that forgot it
     /// would leave a hole before what is appended now.
     pub reopened: Option<[u8; BLOCK_HEADER_BYTES]>,
+    /// Flushes led until [`Log::prepare_next`] looked last, and how often in a row it found new ones.
+    pub flushes: u64,
+    pub flushed_looks: u32,
     /// Blocks are put together here where files cannot be mapped.
     pub buffer: Vec<u8>,
     /// Blocks and their bytes, headers and padding included, since the log was opened.
@@ -83,10 +90,19 @@ impl Appender {
             ended: None,
             stop: None,
             reopened,
+            flushes: 0,
+            flushed_looks: 0,
             buffer: Vec::new(),
             appends: 0,
             appended_bytes: 0,
         }
+    }
+
+    /// Whether flushes, of which `flushes` have been led, come often and each has to note that blocks were written first.
+    pub fn is_flushed_dearly(&mut self, flushes: u64) -> bool {
+        let before = std::mem::replace(&mut self.flushes, flushes);
+        self.flushed_looks = if flushes > before { self.flushed_looks + 1 } else { 0 };
+        self.segment.room == Room::Allocated && self.flushed_looks >= OFTEN_LOOKS
     }
 
     /// Whether a block with this much payload fits into the current segment.
@@ -142,7 +158,7 @@ impl Appender {
         self.write(Kind::End, &next.header.as_successor().encode(), stamp)?;
         self.end = next.header.first_lsn;
         self.link = next.header.checksum();
-        let Segment { header, file, map } = std::mem::replace(&mut self.segment, next);
+        let Segment { header, file, map, .. } = std::mem::replace(&mut self.segment, next);
         self.ended = map;
         self.older.push_back(header);
         self.unsynced.push(file);

@@ -50,7 +50,7 @@ const LEAST_LIMIT_BYTES: u64 = 4 << 20;
 
 /// Behind a segment of so many bytes the next one is made ready at once: a new file of twice the length is written
 /// and flushed before it is used, and half of this one might be filled sooner.
-const EARLY_BYTES: u64 = 1 << 20;
+pub(crate) const EARLY_BYTES: u64 = 1 << 20;
 
 /// The write-ahead log of one database, open for appending. All methods may be called from any thread.
 #[derive(Debug)]
@@ -186,13 +186,16 @@ impl Log {
     /// Makes the next segment ready if the current one is long or more than half full, so that no append has to; says
     /// whether it did. Lets go of what the last one was mapped to. For a background thread: appends go on meanwhile.
     /// Where segments have grown as long as they may, much is written, and if they are short all the same, two are
-    /// ready always: a flush may take longer than filling one.
+    /// ready always: a flush may take longer than filling one. Where flushes have become many, and the current segment
+    /// was made for few, goes on in one that makes them cheap.
     ///
     /// # Errors
     /// As [`Log::reserve`].
     pub fn prepare_next(&self) -> Result<bool> {
-        let (is_due, ended) = {
+        let flushes = self.flush.flushes.load(Ordering::SeqCst);
+        let (is_due, is_flushed_dearly, ended) = {
             let mut appender = lock(&self.appender);
+            let is_flushed_dearly = appender.is_flushed_dearly(flushes) && appender.stop.is_none();
             let header = &appender.segment.header;
             let is_time =
                 header.len_bytes >= EARLY_BYTES || header.offset_of(appender.end) * 2 > header.len_bytes;
@@ -200,9 +203,12 @@ impl Log {
             let is_short = header.len_bytes <= SHORT_BYTES;
             let wanted = if is_longest && is_short { READY_SEGMENTS } else { usize::from(is_time) };
             let is_due = appender.next.len() < wanted && appender.stop.is_none();
-            (is_due, appender.ended.take())
+            (is_due, is_flushed_dearly, appender.ended.take())
         };
         drop(ended);
+        if is_flushed_dearly {
+            return self.go_on_written();
+        }
         if is_due { self.prepare(0, true) } else { Ok(false) }
     }
 
@@ -257,7 +263,7 @@ impl Log {
         self.segment_limit_bytes.store(bytes.max(LEAST_LIMIT_BYTES), Ordering::SeqCst);
     }
 
-    fn longest_segment_bytes(&self) -> u64 {
+    pub(crate) fn longest_segment_bytes(&self) -> u64 {
         self.options.max_segment_bytes.min(self.segment_limit_bytes.load(Ordering::SeqCst))
     }
 
@@ -283,7 +289,7 @@ impl Log {
             let mut appender = lock(&self.appender);
             let count = appender.older.partition_point(|header| header.number < needed);
             for header in appender.older.drain(..count) {
-                stock.put(Spare { name: header.name(), len_bytes: header.len_bytes });
+                stock.put_ended(&header);
             }
             (Arc::clone(stock.dir()), stock.take_surplus(self.longest_segment_bytes()))
         };
@@ -355,6 +361,8 @@ impl Log {
     }
 }
 
-pub(crate) fn spare_of(segment: &Segment) -> Spare {
-    Spare { name: segment.header.name(), len_bytes: segment.header.len_bytes }
+/// The file of a segment in which nobody went on. One that was not written over is as easily made anew.
+pub(crate) fn spare_of(unused: &Segment) -> Spare {
+    let len_bytes = if unused.room == Room::Written { unused.header.len_bytes } else { 0 };
+    Spare { name: unused.header.name(), len_bytes }
 }

@@ -42,7 +42,7 @@ impl Log {
         let last = *tail.chain.last().expect("a tail has a segment");
         let mut stock = Stock::new(dir, tail.survey.next_number(), tail.survey.spares(&tail.chain));
         let (appender, synced) = if tail.closed {
-            in_place(&stock, &tail)?
+            in_place(&stock, &tail, options)?
         } else {
             recover(&mut stock, &tail, checkpoint, options)?
         };
@@ -74,10 +74,12 @@ impl Log {
 
 /// Goes on behind the closing block. That block itself is not counted as durable: it carries nothing, and its own
 /// flush may have failed.
-fn in_place(stock: &Stock, tail: &Tail) -> Result<(Appender, Lsn)> {
+fn in_place(stock: &Stock, tail: &Tail, options: Options) -> Result<(Appender, Lsn)> {
     let (last, end) = (*tail.chain.last().expect("a tail has a segment"), tail.end.lsn);
     let closing = closing_bytes(&mut Window::open(stock.dir(), last)?, end)?;
-    let segment = Segment::open_to_append(stock.dir(), last)?;
+    // Nothing in the file says how it got its room.
+    let room = if last.len_bytes <= options.flush_worth_bytes { Room::Written } else { Room::Allocated };
+    let segment = Segment::open_to_append(stock.dir(), last, room)?;
     let appender = Appender::new(segment, end, tail.link, Some(closing));
     Ok((appender, Lsn(end.0 - closing.len() as u64)))
 }

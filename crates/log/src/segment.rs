@@ -1,6 +1,7 @@
 //! One segment file that is being written.
 
 use crate::format::{END_BLOCK_BYTES, SegmentHeader, block_bytes};
+use crate::stock::Room;
 use base::{Lsn, Result};
 use io::{Dir, File, LogMap};
 use std::sync::Arc;
@@ -18,26 +19,28 @@ pub(crate) struct Segment {
     pub header: SegmentHeader,
     pub file: Arc<dyn File>,
     pub map: Option<Arc<dyn LogMap>>,
+    /// How its file got its room, as far as blocks were not written since.
+    pub room: Room,
 }
 
 impl Segment {
-    /// The segment in `file`, which `header` describes truly.
-    pub fn new(header: SegmentHeader, file: Arc<dyn File>) -> Result<Segment> {
+    /// The segment in `file`, which `header` and `room` describe truly.
+    pub fn new(header: SegmentHeader, file: Arc<dyn File>, room: Room) -> Result<Segment> {
         let map = file.map(header.len_bytes)?;
-        Ok(Segment { header, file, map })
+        Ok(Segment { header, file, map, room })
     }
 
     /// Opens the file of `header`, to go on in it. A copy of the directory may have holes where it was allocated and
     /// never written: they get their room again.
-    pub fn open_to_append(dir: &Arc<dyn Dir>, header: SegmentHeader) -> Result<Segment> {
+    pub fn open_to_append(dir: &Arc<dyn Dir>, header: SegmentHeader, room: Room) -> Result<Segment> {
         let file = dir.open(&header.name())?;
         file.allocate(header.len_bytes)?;
-        Segment::new(header, file)
+        Segment::new(header, file, room)
     }
 
     /// Opens the file of `header`, to which nothing will be written.
     pub fn open(dir: &Arc<dyn Dir>, header: SegmentHeader) -> Result<Segment> {
-        Segment::new(header, dir.open(&header.name())?)
+        Segment::new(header, dir.open(&header.name())?, Room::Written)
     }
 
     /// Whether blocks are stores into a mapping.

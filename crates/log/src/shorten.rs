@@ -1,6 +1,7 @@
-//! Giving up long segments: for a log that was busy once and should be small on the disk again.
+//! Going on in another segment before the current one is full: in a short one, where a log was busy once and should be
+//! small on the disk again; in one that was written over, where it is flushed often and was not.
 
-use crate::handle::{Log, spare_of};
+use crate::handle::{EARLY_BYTES, Log, spare_of};
 use crate::stock::{Room, segment_bytes_for};
 use base::Result;
 use base::sync::lock;
@@ -33,6 +34,26 @@ impl Log {
         let stamp = self.stamp();
         let switched = appender.switch(ready, stamp);
         switched.inspect_err(|error| appender.latch(error))
+    }
+
+    /// Goes on in a segment that was written over, so that flushes are cheap again; the current one was allocated, and
+    /// its file will not be used again. Says whether it did.
+    pub(crate) fn go_on_written(&self) -> Result<bool> {
+        let bytes = segment_bytes_for(0, EARLY_BYTES.min(self.longest_segment_bytes()));
+        // Held to the end, as above; meanwhile appends may go on in a segment that is ready.
+        let mut stock = lock(&self.stock);
+        let draft = self.draft_after(&lock(&self.appender).segment.header);
+        let ready = stock.ready(draft, bytes, Room::Written)?;
+        let mut appender = lock(&self.appender);
+        if appender.stop.is_some() || appender.segment.header.number != draft.previous {
+            stock.put(spare_of(&ready));
+            return Ok(false);
+        }
+        appender.next.drain(..).for_each(|next| stock.put(spare_of(&next)));
+        stock.give_up(draft.previous);
+        let stamp = self.stamp();
+        appender.switch(ready, stamp).inspect_err(|error| appender.latch(error))?;
+        Ok(true)
     }
 
     /// Removes the files that are kept for later segments.

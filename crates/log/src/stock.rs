@@ -36,7 +36,7 @@ const _: () = assert!(FLUSH_BYTES.is_multiple_of(ZEROS_BYTES), "a flush is due b
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub name: String,
-    /// So many of its bytes are known to have their room; 0 if nothing is known.
+    /// So many of its bytes are known to have been written once, or nearly all of them; 0 if nothing is known.
     pub len_bytes: u64,
 }
 
@@ -51,6 +51,8 @@ pub(crate) struct Stock {
     held: Vec<u64>,
     /// So many flushes had been led when the last segment was made ready.
     flushes: u64,
+    /// Numbers of segments that ended before their files had been written over: no spares.
+    given_up: Vec<u64>,
 }
 
 /// How a new file gets its room.
@@ -65,7 +67,7 @@ pub(crate) enum Room {
 impl Stock {
     /// A stock over `dir` in which no file has number `next_number` or a later one.
     pub fn new(dir: Arc<dyn Dir>, next_number: u64, spares: Vec<Spare>) -> Stock {
-        Stock { dir, next_number, spares, held: Vec::new(), flushes: 0 }
+        Stock { dir, next_number, spares, held: Vec::new(), flushes: 0, given_up: Vec::new() }
     }
 
     /// The directory of the log.
@@ -121,8 +123,11 @@ impl Stock {
     /// `missing`: how the file, which is new, gets its room.
     fn fill(&self, name: &str, header: SegmentHeader, missing: Option<Room>) -> Result<Segment> {
         let file = if missing.is_some() { self.dir.create(name)? } else { self.dir.open(name)? };
-        if let Some(room) = missing {
-            if room == Room::Written || !file.allocate(header.len_bytes)? {
+        let mut room = Room::Written;
+        if let Some(wanted) = missing {
+            if wanted == Room::Allocated && file.allocate(header.len_bytes)? {
+                room = Room::Allocated;
+            } else {
                 write_zeros(&*file, header.len_bytes)?;
             }
             file.sync()?;
@@ -130,7 +135,25 @@ impl Stock {
         file.write_at(&header.encode(), 0)?;
         file.sync()?;
         self.dir.sync()?;
-        Segment::new(header, file)
+        Segment::new(header, file, room)
+    }
+
+    /// Notes that the file of segment `number` ends without having been written over: it will be no spare.
+    pub fn give_up(&mut self, number: u64) {
+        self.given_up.push(number);
+    }
+
+    /// Takes the file of a segment that ended, and that nothing needs any more.
+    pub fn put_ended(&mut self, header: &SegmentHeader) {
+        let given_up = self.given_up.iter().position(|&number| number == header.number);
+        let len_bytes = match given_up {
+            Some(at) => {
+                self.given_up.swap_remove(at);
+                0
+            }
+            None => header.len_bytes,
+        };
+        self.put(Spare { name: header.name(), len_bytes });
     }
 
     /// Takes a file that nothing needs any more. It is removed by the next [`Stock::trim`] if there are enough.

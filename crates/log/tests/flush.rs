@@ -181,6 +181,54 @@ fn zeros_are_written_for_flushes_to_come_alone() {
 }
 
 #[test]
+fn a_log_that_is_flushed_often_goes_on_where_that_is_cheap() {
+    let disk = io::sim::SimDisk::new();
+    let options = Options { first_segment_bytes: 4096, max_segment_bytes: 16 << 10, flush_worth_bytes: 0 };
+    let log = Log::create(disk.dir(), DATABASE, options).unwrap();
+    let mut payloads = Vec::new();
+    let append = |n: u64, payloads: &mut Vec<Vec<u8>>| {
+        payloads.push(payload(n, 300));
+        log.append(&payloads[payloads.len() - 1]).unwrap()
+    };
+    // The second segment is allocated: nothing was flushed.
+    while log.stats().segments < 2 {
+        append(payloads.len() as u64, &mut payloads);
+        log.prepare_next().unwrap();
+    }
+    let number = log.end().segment;
+    let zeros = disk.calls(io::sim::CallKind::Write);
+    for n in 0..2 {
+        let end = append(n, &mut payloads);
+        log.sync(end).unwrap();
+        log.prepare_next().unwrap();
+        append(n, &mut payloads);
+        log.prepare_next().unwrap();
+        assert_eq!(log.end().segment, number, "flushed now and then");
+    }
+    for n in 0..3 {
+        assert_eq!(log.end().segment, number, "{n}");
+        let end = append(n, &mut payloads);
+        log.sync(end).unwrap();
+        log.prepare_next().unwrap();
+    }
+    let second = log.end();
+    assert!(second.segment > number && disk.calls(io::sim::CallKind::Write) >= zeros + 4, "written over");
+    for n in 0..4 {
+        let end = append(n, &mut payloads);
+        log.sync(end).unwrap();
+        log.prepare_next().unwrap();
+    }
+    assert_eq!(log.end().segment, second.segment, "where it was, it stays");
+    log.drop_before(log.end()).unwrap();
+    let names = disk.dir().list().unwrap();
+    assert!(!names.contains(&format!("log-{number:016x}")), "what was given up is no spare: {names:?}");
+    log.close().unwrap();
+    drop(log);
+    let (found, _) = scan(&disk.dir(), second).unwrap();
+    assert_eq!(found, payloads[payloads.len() - 4..]);
+}
+
+#[test]
 fn holes_in_a_copied_segment_get_their_room_again() {
     let disk = io::sim::SimDisk::new();
     let options = Options { first_segment_bytes: 16 << 10, ..SMALL };
