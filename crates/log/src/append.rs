@@ -98,7 +98,7 @@ impl Appender {
         }
     }
 
-    /// Whether flushes, of which `flushes` have been led, come often and each has to note that blocks were written first.
+    /// Whether flushes, of which `flushes` have been led, come often, and each has to note what was written first.
     pub fn is_flushed_dearly(&mut self, flushes: u64) -> bool {
         let before = std::mem::replace(&mut self.flushes, flushes);
         self.flushed_looks = if flushes > before { self.flushed_looks + 1 } else { 0 };
