@@ -94,7 +94,7 @@ fn a_busy_database_gets_the_memory_of_idle_ones() -> Result<()> {
     println!("idle {before:?} -> {after:?}, busy {own}");
     assert!(before.iter().sum::<usize>() > 4 * MIB, "{before:?}");
     assert!(own > 3 * MIB, "{own}");
-    assert!(budget.peak_bytes() <= budget.limit_bytes());
+    assert!(budget.peak_bytes() <= budget.limit_bytes(), "{}", budget.peak_bytes());
     Ok(())
 }
 

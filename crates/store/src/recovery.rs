@@ -311,7 +311,10 @@ impl Parts {
         let opened_at = self.superblock.replay_from.lsn;
         let pins = Pins::new(self.superblock, Arc::clone(&view.tables));
         let mapped_bytes = if log.is_mapped() { options.log_map_bytes() as usize } else { 0 };
-        let log_charge = self.account.charge_by_force(Holder::Log, mapped_bytes);
+        // The pools of other databases give way. Where they have nothing, it is charged all the same: it is mapped.
+        let log_charge = self.account.charge_making_room(Holder::Log, mapped_bytes);
+        let log_charge =
+            log_charge.unwrap_or_else(|| self.account.charge_by_force(Holder::Log, mapped_bytes));
         Store {
             dir: self.dir,
             data: self.data,
