@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Reading order: `format` (the bytes), `segment` (one file), `stock` (files made ready and files to be
-//! used again), `append`, `flush` (one flush for many), `handle` (create, reserve, drop, close), then reading:
+//! used again), `append`, `flush` (one flush for many), `handle` (create, reserve, drop, close),
+//! `shorten` (another segment before one is full), then reading:
 //! `survey` (what the directory holds), `window`, `scan`, `evidence` (torn tail or damage), and `resume`;
 //! `follow` reads a log that is being written.
 //!

@@ -150,8 +150,8 @@ fn what_lies_beyond_the_end_cannot_be_synced() {
     assert_eq!(log.stats().syncs, 1);
 }
 
-/// A log on a simulated disk, its second segment, of 8 KiB, made by `appends` of 900 bytes with a flush behind each if
-/// `flushed`: how many bytes were written to files.
+/// How many bytes are written to the second segment's file, of 8 KiB, until it is ready: behind three appends to the
+/// first one, each of them flushed if `flushed`.
 fn written_until_the_second_segment(flushed: bool, maps: bool) -> u64 {
     let disk = io::sim::SimDisk::new();
     disk.set_maps(maps);
@@ -226,6 +226,65 @@ fn a_log_that_is_flushed_often_goes_on_where_that_is_cheap() {
     drop(log);
     let (found, _) = scan(&disk.dir(), second).unwrap();
     assert_eq!(found, payloads[payloads.len() - 4..]);
+}
+
+/// Segments that are allocated, but for the first.
+const ALLOCATED: Options = Options { flush_worth_bytes: 0, ..SMALL };
+
+#[test]
+fn a_log_opened_again_finds_out_that_its_flushes_are_dear() {
+    let dir = memory();
+    let log = Log::create(dir.clone(), DATABASE, ALLOCATED).unwrap();
+    log.append(b"one").unwrap();
+    log.close().unwrap();
+    let (_, tail) = scan(&dir, START).unwrap();
+    let log = Log::resume(dir, tail, base::CheckpointNo(0), ALLOCATED).unwrap();
+    let segment = log.end().segment;
+    for n in 0..3 {
+        assert_eq!(log.end().segment, segment);
+        log.sync(log.append(&payload(n, 100)).unwrap()).unwrap();
+        log.prepare_next().unwrap();
+    }
+    assert!(log.end().segment > segment);
+}
+
+#[test]
+fn what_was_allocated_and_not_used_is_no_spare() {
+    let log = Log::create(memory(), DATABASE, ALLOCATED).unwrap();
+    log.append(&payload(1, 3000)).unwrap();
+    assert!(log.prepare_next().unwrap());
+    let next_bytes = log.stats().spare_bytes;
+    assert!(log.expect(50_000).unwrap());
+    let large_bytes = log.stats().spare_bytes;
+    assert!(next_bytes == 8192 && (50_000..58_192).contains(&large_bytes), "{next_bytes}, {large_bytes}");
+}
+
+#[test]
+fn appends_and_flushes_go_on_while_the_log_looks_for_cheaper_ones() {
+    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), || {}));
+    let log = Log::create(dir.clone(), DATABASE, ALLOCATED).unwrap();
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while done.load(Ordering::SeqCst) == 0 {
+                log.sync(log.end().lsn).unwrap();
+            }
+        });
+        scope.spawn(|| {
+            while done.load(Ordering::SeqCst) == 0 {
+                log.prepare_next().unwrap();
+            }
+        });
+        for n in 0..3000 {
+            log.append(&payload(n, 300)).unwrap();
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        done.store(1, Ordering::SeqCst);
+    });
+    log.close().unwrap();
+    drop(log);
+    let (found, _) = scan(&dir, START).unwrap();
+    assert!(found.len() == 3000 && (0..3000).all(|n| found[n as usize] == payload(n, 300)));
 }
 
 #[test]
