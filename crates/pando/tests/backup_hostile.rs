@@ -153,7 +153,9 @@ fn a_folder_names_what_is_damaged_or_missing() {
     assert_eq!(pando::restore_in(&backups, Some("1"), target).unwrap().backups, 3);
     // A damaged end, and a directory that is not empty.
     let file = dir.open("backup-000002-incremental").unwrap();
-    file.write_at(b"?", file.len().unwrap() - 5).unwrap();
+    let (mut byte, place) = ([0], file.len().unwrap() - 5);
+    file.read_exact_at(&mut byte, place).unwrap();
+    file.write_at(&[byte[0] ^ 1], place).unwrap(); // never the byte that is there: it is part of a hash
     let damaged = backups.list().unwrap().remove(1).info.unwrap_err();
     assert!(
         damaged.kind() == ErrorKind::Corruption && damaged.message().contains("backup-000002"),
