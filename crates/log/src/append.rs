@@ -229,7 +229,7 @@ impl Log {
                     return Err(error);
                 }
             }
-            self.prepare(payload.len(), false)?;
+            self.prepare(payload.len())?;
         }
     }
 
@@ -242,10 +242,10 @@ impl Log {
     pub(crate) fn append_closing(&self) -> Result<Lsn> {
         loop {
             let appended = lock(&self.appender).append(Kind::Close, &[], self.stamp())?;
-            // The lock is free again: `prepare` takes it after the one of `stock`.
+            // The lock is free again: `prepare` takes it after those of `making` and `stock`.
             match appended {
                 Some(end) => return Ok(end),
-                None => self.prepare(0, false)?,
+                None => self.prepare(0)?,
             };
         }
     }

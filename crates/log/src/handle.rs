@@ -1,6 +1,6 @@
-//! The handle of an open log: making one, readying segments, letting go of old ones, closing.
+//! The handle of an open log: making one, letting go of old segments, closing.
 
-use crate::append::{Appender, Stop, check_length};
+use crate::append::{Appender, Stop};
 use crate::flush::Flush;
 use crate::format::{BLOCK_HEADER_BYTES, MAX_SEGMENT_BYTES, Position, SegmentHeader, segment_number};
 use crate::segment::Segment;
@@ -41,21 +41,18 @@ impl Options {
     }
 }
 
-/// So many segments are ready where much is written and they are short, up to [`SHORT_BYTES`].
-const READY_SEGMENTS: usize = 2;
-const SHORT_BYTES: u64 = 16 << 20;
-
 /// Shorter segments than 4 MiB would cost busy writers more syncs than they save room.
 const LEAST_LIMIT_BYTES: u64 = 4 << 20;
-
-/// Behind a segment of so many bytes the next one is made ready at once: a new file of twice the length is written
-/// and flushed before it is used, and half of this one might be filled sooner.
-pub(crate) const EARLY_BYTES: u64 = 1 << 20;
 
 /// The write-ahead log of one database, open for appending. All methods may be called from any thread.
 #[derive(Debug)]
 pub struct Log {
     pub(crate) options: Options,
+    /// Held by whoever makes a segment, from the look at what is ready until it is; taken before `stock` and
+    /// `appender`, which are free meanwhile.
+    pub(crate) making: Mutex<()>,
+    /// How many wait for `making`: see [`Log::hurry`].
+    pub(crate) wanted: AtomicU64,
     pub(crate) stock: Mutex<Stock>,
     pub(crate) appender: Mutex<Appender>,
     pub(crate) flush: Flush,
@@ -134,7 +131,8 @@ impl Log {
         let (stock, appender) = (Mutex::new(stock), Mutex::new(appender));
         let (flush, checkpoint) = (Flush::default(), AtomicU64::new(checkpoint.0));
         let segment_limit_bytes = AtomicU64::new(u64::MAX);
-        Log { options, stock, appender, flush, synced, checkpoint, segment_limit_bytes }
+        let (making, wanted) = (Mutex::new(()), AtomicU64::new(0));
+        Log { options, making, wanted, stock, appender, flush, synced, checkpoint, segment_limit_bytes }
     }
 
     /// Everything before this LSN is durable.
@@ -159,102 +157,6 @@ impl Log {
     /// Names `checkpoint` as the newest in every block from now on. Numbers only grow.
     pub fn set_checkpoint(&self, checkpoint: CheckpointNo) {
         self.checkpoint.fetch_max(checkpoint.0, Ordering::SeqCst);
-    }
-
-    /// Makes sure that the next append of up to `payload_bytes` needs no more space.
-    ///
-    /// # Errors
-    /// Those of making a file, [`ErrorKind::Full`] foremost. The log is as it was, and the call may be repeated.
-    #[inline]
-    pub fn reserve(&self, payload_bytes: u64) -> Result<()> {
-        if self.has_room(payload_bytes)? {
-            return Ok(());
-        }
-        self.prepare(payload_bytes as usize, false).map(drop)
-    }
-
-    /// Whether [`Log::reserve`] has nothing to do for a block of `payload_bytes`.
-    ///
-    /// # Errors
-    /// [`Invalid`](base::ErrorKind::Invalid) if no block is so long.
-    pub fn has_room(&self, payload_bytes: u64) -> Result<bool> {
-        check_length(payload_bytes)?;
-        let appender = lock(&self.appender);
-        Ok(appender.has_room(payload_bytes as usize) || appender.next_has_room(payload_bytes as usize))
-    }
-
-    /// Makes the next segment ready if the current one is long or more than half full, so that no append has to; says
-    /// whether it did. Lets go of what the last one was mapped to. For a background thread: appends go on meanwhile.
-    /// Where segments have grown as long as they may, much is written, and if they are short all the same, two are
-    /// ready always: a flush may take longer than filling one. Where flushes have become many, and the current segment
-    /// was made for few, goes on in one that makes them cheap.
-    ///
-    /// # Errors
-    /// As [`Log::reserve`].
-    pub fn prepare_next(&self) -> Result<bool> {
-        let flushes = self.flush.flushes.load(Ordering::SeqCst);
-        let (is_due, is_flushed_dearly, ended) = {
-            let mut appender = lock(&self.appender);
-            let is_flushed_dearly = appender.is_flushed_dearly(flushes) && appender.stop.is_none();
-            let header = &appender.segment.header;
-            let is_time =
-                header.len_bytes >= EARLY_BYTES || header.offset_of(appender.end) * 2 > header.len_bytes;
-            let is_longest = header.len_bytes >= self.longest_segment_bytes();
-            let is_short = header.len_bytes <= SHORT_BYTES;
-            let wanted = if is_longest && is_short { READY_SEGMENTS } else { usize::from(is_time) };
-            let is_due = appender.next.len() < wanted && appender.stop.is_none();
-            (is_due, is_flushed_dearly, appender.ended.take())
-        };
-        drop(ended);
-        if is_flushed_dearly {
-            return self.go_on_written();
-        }
-        if is_due { self.prepare(0, true) } else { Ok(false) }
-    }
-
-    /// Makes the next segment ready, unless the current one or that has room for `payload_bytes` (at most what a block
-    /// holds); says whether it did. For a background thread, when a record of about this length is on its way: its
-    /// append then makes no file, which takes three syncs.
-    ///
-    /// # Errors
-    /// As [`Log::reserve`].
-    pub fn expect(&self, payload_bytes: u64) -> Result<bool> {
-        check_length(payload_bytes)?;
-        if lock(&self.appender).stop.is_some() {
-            return Ok(false);
-        }
-        self.prepare(payload_bytes as usize, false)
-    }
-
-    /// Makes a segment ready: if `ahead`, behind those that are ready; otherwise one with room for `payload_bytes`,
-    /// unless the current one or the next has it, in the place of those that are ready.
-    pub(crate) fn prepare(&self, payload_bytes: usize, ahead: bool) -> Result<bool> {
-        let mut stock = lock(&self.stock);
-        let (draft, want_bytes) = {
-            let appender = lock(&self.appender);
-            let has_room = appender.next_has_room(payload_bytes) || appender.has_room(payload_bytes);
-            let is_ready = if ahead { appender.next.len() >= READY_SEGMENTS } else { has_room };
-            if is_ready {
-                return Ok(false);
-            }
-            let last = appender.next.back().filter(|_| ahead).unwrap_or(&appender.segment).header;
-            let doubled = (last.len_bytes * 2).min(self.longest_segment_bytes());
-            (self.draft_after(&last), segment_bytes_for(payload_bytes, doubled))
-        };
-        let flushes = self.flush.flushes.load(Ordering::SeqCst);
-        let room = stock.room_for(want_bytes, flushes, self.options.flush_worth_bytes);
-        let ready = stock.ready(draft, want_bytes, room)?;
-        let mut appender = lock(&self.appender);
-        if appender.segment.header.number == draft.previous {
-            appender.next.drain(..).for_each(|unused| stock.put(spare_of(&unused)));
-            appender.next.push_back(ready);
-        } else if appender.next.back().is_some_and(|last| last.header.number == draft.previous) {
-            appender.next.push_back(ready);
-        } else {
-            // A smaller segment was ready, and somebody went on in it meanwhile.
-            stock.put(spare_of(&ready));
-        }
-        Ok(true)
     }
 
     /// Makes segments from the next one on no longer than `bytes`, or than 4 MiB if that is more, whatever the options

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Reading order: `format` (the bytes), `segment` (one file), `stock` (files made ready and files to be
-//! used again), `append`, `flush` (one flush for many), `handle` (create, reserve, drop, close),
-//! `shorten` (another segment before one is full), then reading:
+//! used again), `append`, `flush` (one flush for many), `handle` (create, drop, close), `ahead` (segments made before
+//! they are needed), `shorten` (another segment before one is full), then reading:
 //! `survey` (what the directory holds), `window`, `scan`, `evidence` (torn tail or damage), and `resume`;
 //! `follow` reads a log that is being written.
 //!
@@ -47,6 +47,7 @@
 //! ```
 #![deny(missing_docs)]
 
+mod ahead;
 mod append;
 mod evidence;
 mod flush;

@@ -1,7 +1,8 @@
 //! Going on in another segment before the current one is full: in a short one, where a log was busy once and should be
 //! small on the disk again; in one that was written over, where it is flushed often and was not.
 
-use crate::handle::{EARLY_BYTES, Log, spare_of};
+use crate::ahead::EARLY_BYTES;
+use crate::handle::{Log, spare_of};
 use crate::stock::{Room, segment_bytes_for};
 use base::Result;
 use base::sync::lock;
@@ -15,6 +16,7 @@ impl Log {
     pub fn shorten(&self) -> Result<()> {
         let short_bytes = segment_bytes_for(0, self.options.first_segment_bytes);
         // Held to the end: nobody else makes a segment ready, so that nobody else can go on in another one.
+        let _making = self.hurry();
         let mut stock = lock(&self.stock);
         let draft = {
             let mut appender = lock(&self.appender);
@@ -41,9 +43,11 @@ impl Log {
     pub(crate) fn go_on_written(&self) -> Result<bool> {
         let bytes = segment_bytes_for(0, EARLY_BYTES.min(self.longest_segment_bytes()));
         // Held to the end, as above; meanwhile appends may go on in a segment that is ready.
-        let mut stock = lock(&self.stock);
+        let _making = lock(&self.making);
         let draft = self.draft_after(&lock(&self.appender).segment.header);
-        let ready = stock.ready(draft, bytes, Room::Written)?;
+        let begun = lock(&self.stock).begin(draft, bytes, Room::Written)?;
+        let ready = begun.finish(&|_| ())?;
+        let mut stock = lock(&self.stock);
         let mut appender = lock(&self.appender);
         if appender.stop.is_some() || appender.segment.header.number != draft.previous {
             stock.put(spare_of(&ready));
@@ -61,6 +65,8 @@ impl Log {
     /// # Errors
     /// Those of removing a file.
     pub fn drop_spares(&self) -> Result<()> {
+        // What is being made is kept for later, too.
+        let _making = self.hurry();
         let mut stock = lock(&self.stock);
         lock(&self.appender).next.drain(..).for_each(|next| stock.put(spare_of(&next)));
         stock.trim(0)

@@ -16,9 +16,11 @@ use crate::format::{
     END_BLOCK_BYTES, MAX_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, block_bytes, segment_name,
 };
 use crate::segment::Segment;
+use base::seams::Stopwatch;
 use base::{Error, Result};
 use io::{Dir, File};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Spare files kept at most: one for the next segment, one for the one after it.
 const MAX_SPARES: usize = 2;
@@ -28,8 +30,8 @@ const BLOCK_BYTES: u64 = 4096;
 /// a few bytes through a mapping then dirties a whole one: each flush of a small commit wrote 0.85 MiB on ext4.
 const ZEROS_BYTES: u64 = BLOCK_BYTES;
 /// So many zeros at most wait for the disk at a time. A commit's flush waits behind them: behind the 64 MiB of a whole
-/// segment it took 60 ms.
-const FLUSH_BYTES: u64 = 4 << 20;
+/// segment it took 60 ms, behind 4 MiB up to 5.
+const FLUSH_BYTES: u64 = 256 << 10;
 const _: () = assert!(FLUSH_BYTES.is_multiple_of(ZEROS_BYTES), "a flush is due behind a whole piece");
 
 /// A file that no live position needs.
@@ -99,9 +101,14 @@ impl Stock {
         if worth >= bytes { Room::Written } else { Room::Allocated }
     }
 
-    /// Makes a segment ready that has at least `want_bytes` and is otherwise as `draft` says; number and length are
-    /// filled in. A new file gets its room as `room` says. After an error nothing refers to whatever was made.
+    /// Makes a segment ready at once: [`begin`](Stock::begin) and [`Making::finish`].
     pub fn ready(&mut self, draft: SegmentHeader, want_bytes: u64, room: Room) -> Result<Segment> {
+        self.begin(draft, want_bytes, room)?.finish(&|_| ())
+    }
+
+    /// Begins a segment that has at least `want_bytes` and is otherwise as `draft` says; number and length are filled
+    /// in. A new file will get its room as `room` says.
+    pub fn begin(&mut self, draft: SegmentHeader, want_bytes: u64, room: Room) -> Result<Making> {
         let number = self.next_number;
         let name = segment_name(number);
         let spare = self.spares.iter().position(|s| (want_bytes..=MAX_SEGMENT_BYTES).contains(&s.len_bytes));
@@ -112,30 +119,8 @@ impl Stock {
         }
         self.next_number += 1;
         let missing = if spare.is_some() { None } else { Some(room) };
-        let made = self.fill(&name, SegmentHeader { number, len_bytes, ..draft }, missing);
-        if made.is_err() {
-            // Best effort: a file left behind is found by the next scan and becomes a spare.
-            let _ = self.dir.remove(&name);
-        }
-        made
-    }
-
-    /// `missing`: how the file, which is new, gets its room.
-    fn fill(&self, name: &str, header: SegmentHeader, missing: Option<Room>) -> Result<Segment> {
-        let file = if missing.is_some() { self.dir.create(name)? } else { self.dir.open(name)? };
-        let mut room = Room::Written;
-        if let Some(wanted) = missing {
-            if wanted == Room::Allocated && file.allocate(header.len_bytes)? {
-                room = Room::Allocated;
-            } else {
-                write_zeros(&*file, header.len_bytes)?;
-            }
-            file.sync()?;
-        }
-        file.write_at(&header.encode(), 0)?;
-        file.sync()?;
-        self.dir.sync()?;
-        Segment::new(header, file, room)
+        let header = SegmentHeader { number, len_bytes, ..draft };
+        Ok(Making { dir: Arc::clone(&self.dir), name, header, missing })
     }
 
     /// Notes that the file of segment `number` ends without having been written over: it will be no spare.
@@ -185,6 +170,54 @@ impl Stock {
     }
 }
 
+/// A segment under way, whose number and file nobody else will take: the stock is not needed until it is finished.
+#[derive(Debug)]
+pub(crate) struct Making {
+    dir: Arc<dyn Dir>,
+    name: String,
+    header: SegmentHeader,
+    /// How the file, which is new, gets its room.
+    missing: Option<Room>,
+}
+
+/// How far the zeros of a new segment are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Zeros {
+    pub done_bytes: u64,
+    pub of_bytes: u64,
+    /// What the disk took for the latest of them.
+    pub flush: Duration,
+}
+
+impl Making {
+    /// Makes the segment ready; `pause` is called whenever some of its zeros, not the last ones, are on the disk. After
+    /// an error nothing refers to whatever was made.
+    pub fn finish(self, pause: &dyn Fn(Zeros)) -> Result<Segment> {
+        self.fill(pause).inspect_err(|_| {
+            // Best effort: a file left behind is found by the next scan and becomes a spare.
+            let _ = self.dir.remove(&self.name);
+        })
+    }
+
+    fn fill(&self, pause: &dyn Fn(Zeros)) -> Result<Segment> {
+        let Making { dir, name, header, missing } = self;
+        let file = if missing.is_some() { dir.create(name)? } else { dir.open(name)? };
+        let mut room = Room::Written;
+        if let Some(wanted) = missing {
+            if *wanted == Room::Allocated && file.allocate(header.len_bytes)? {
+                room = Room::Allocated;
+            } else {
+                write_zeros(&*file, header.len_bytes, pause)?;
+            }
+            file.sync()?;
+        }
+        file.write_at(&header.encode(), 0)?;
+        file.sync()?;
+        dir.sync()?;
+        Segment::new(*header, file, room)
+    }
+}
+
 /// Removes the files of `spares`. After an error, those that are still there come back.
 pub(crate) fn remove(
     dir: &Arc<dyn Dir>,
@@ -205,7 +238,7 @@ pub(crate) fn segment_bytes_for(payload_bytes: usize, at_least: u64) -> u64 {
 }
 
 /// Writes zeros all over a new file, and syncs them but for the last ones.
-fn write_zeros(file: &dyn File, len_bytes: u64) -> Result<()> {
+fn write_zeros(file: &dyn File, len_bytes: u64, pause: &dyn Fn(Zeros)) -> Result<()> {
     let zeros = vec![0; len_bytes.min(ZEROS_BYTES) as usize];
     let mut offset = 0;
     while offset < len_bytes {
@@ -213,7 +246,13 @@ fn write_zeros(file: &dyn File, len_bytes: u64) -> Result<()> {
         file.write_at(&zeros[..piece as usize], offset)?;
         offset += piece;
         if offset.is_multiple_of(FLUSH_BYTES) && offset < len_bytes {
+            let began = Stopwatch::start();
             file.sync()?;
+            pause(Zeros {
+                done_bytes: offset,
+                of_bytes: len_bytes,
+                flush: Duration::from_nanos(began.elapsed_ns()),
+            });
         }
     }
     Ok(())

@@ -129,13 +129,73 @@ fn an_expected_record_is_appended_without_a_sync() {
 
 #[test]
 fn a_long_segment_goes_to_the_disk_in_pieces() {
-    for (mib, syncs) in [(4, 2), (5, 3), (16, 5)] {
+    for (kib, syncs) in [(256, 2), (260, 3), (1024, 5)] {
         let file_syncs = Arc::new(AtomicU64::new(0));
         let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), file_syncs.clone(), || {}));
-        let options = Options { first_segment_bytes: mib << 20, max_segment_bytes: mib << 20, ..SMALL };
+        let options = Options { first_segment_bytes: kib << 10, max_segment_bytes: kib << 10, ..SMALL };
         Log::create(dir, DATABASE, options).unwrap();
-        assert_eq!(file_syncs.load(Ordering::SeqCst), syncs, "one for each 4 MiB, and one for the header");
+        assert_eq!(file_syncs.load(Ordering::SeqCst), syncs, "one for each 256 KiB, and one for the header");
     }
+}
+
+#[test]
+fn zeros_leave_the_disk_to_others_while_there_is_time() {
+    let options =
+        Options { first_segment_bytes: 2 << 20, max_segment_bytes: 4 << 20, flush_worth_bytes: 1 << 40 };
+    // How much is appended first, and how many of the 15 pieces that are not the last are followed by a pause.
+    for (appended_mib, pauses) in [(0, 15), (1, 0)] {
+        let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+        let log = Log::create(dir, DATABASE, options).unwrap();
+        for _ in 0..appended_mib << 10 {
+            log.append(&payload(1, 1024)).unwrap();
+        }
+        let paused = AtomicU64::new(0);
+        let pause = |_| {
+            paused.fetch_add(1, Ordering::SeqCst);
+        };
+        assert!(log.prepare_in_time(&pause).unwrap());
+        assert_eq!(paused.load(Ordering::SeqCst), pauses, "{appended_mib} MiB appended");
+        assert_eq!(log.stats().spare_bytes, 4 << 20);
+    }
+}
+
+#[test]
+fn nobody_waits_for_the_zeros_of_a_segment_that_nobody_needs_yet() {
+    let options =
+        Options { first_segment_bytes: 2 << 20, max_segment_bytes: 4 << 20, flush_worth_bytes: 1 << 40 };
+    let log = Arc::new(Log::create(Arc::new(MemDir::new()), DATABASE, options).unwrap());
+    let pauses = AtomicU64::new(0);
+    let pause = |_| {
+        let done = Arc::new(AtomicU64::new(0));
+        let (log, says) = (log.clone(), done.clone());
+        // Not scoped: who waits for the segment would be waited for.
+        std::thread::spawn(move || {
+            log.append(&payload(1, 1000)).unwrap();
+            log.sync(log.end().lsn).unwrap();
+            log.drop_before(log.end()).unwrap();
+            log.stats();
+            says.store(1, Ordering::SeqCst);
+        });
+        assert!(comes(&done), "somebody waits for a segment that is being made");
+        pauses.fetch_add(1, Ordering::SeqCst);
+    };
+    assert!(log.prepare_in_time(&pause).unwrap());
+    assert_eq!(pauses.load(Ordering::SeqCst), 15);
+}
+
+#[test]
+fn a_segment_that_is_being_made_is_dropped_with_the_spares() {
+    let options =
+        Options { first_segment_bytes: 2 << 20, max_segment_bytes: 4 << 20, flush_worth_bytes: 1 << 40 };
+    let log = Arc::new(Log::create(Arc::new(MemDir::new()), DATABASE, options).unwrap());
+    let dropping = std::cell::RefCell::new(None);
+    let pause = |_| {
+        let log = log.clone();
+        dropping.borrow_mut().get_or_insert_with(|| std::thread::spawn(move || log.drop_spares()));
+    };
+    assert!(log.prepare_in_time(&pause).unwrap());
+    dropping.into_inner().expect("there were pauses").join().unwrap().unwrap();
+    assert_eq!(log.stats().spare_bytes, 0);
 }
 
 #[test]

@@ -354,7 +354,12 @@ fn wait_lazily(store: &Store, signals: &Signals, ticked: &mut Instant) {
 /// segment is needed.
 fn ready_log(store: &Store, signals: &Signals) {
     let _ = match signals.expected_bytes.swap(0, Ordering::SeqCst) {
-        0 => store.prepare_log(),
+        0 => store.prepare_log(&|time| {
+            // A sync that is due is not to come late, and closing not to wait.
+            if !signals.stopping() && !signals.lazy_waits.load(Ordering::SeqCst) {
+                thread::sleep(time);
+            }
+        }),
         bytes => store.expect_record(bytes),
     };
 }

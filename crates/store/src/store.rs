@@ -28,6 +28,7 @@ use space::Space;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 use txn::Clocks;
 
 /// An open database. Made by [`crate::recovery::open`] or [`crate::recovery::open_or_create`]; its background work is
@@ -205,8 +206,9 @@ impl Store {
     }
 
     /// Readies the log's next segment if it will be needed soon, so that no commit has to. Answers whether it did.
-    pub fn prepare_log(&self) -> Result<bool> {
-        self.log.prepare_next()
+    /// `pause` is called while there is time, for as long as the disk should be left to others at most.
+    pub fn prepare_log(&self, pause: &dyn Fn(Duration)) -> Result<bool> {
+        self.log.prepare_in_time(pause)
     }
 
     /// Readies a log segment with room for a commit record of `bytes` that is on its way. Answers whether it did.

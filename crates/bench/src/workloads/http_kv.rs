@@ -16,8 +16,8 @@
 //! * `get hit, beside ...`: the same paced GETs while 10,000 idle connections are open, and while 200 clients send a
 //!   byte of their head at a time and 8 send bodies without an end.
 //! * With Sync, `raw sync`: 4 KiB written over a file that has its size and synced, in the same directory, before and
-//!   after: what the disk makes of it. `raw sync, during put, paced` is the same, 250 times a second at most, while the
-//!   paced PUTs come: what the disk and the scheduler make of it under that load.
+//!   after: what the disk makes of it. `raw sync, during put, paced` and `... long` are the same, 250 times a second at
+//!   most, while those PUTs come: what the disk and the scheduler make of it under that load.
 
 use crate::bed::Place;
 use crate::cli::{Durability, Settings};
@@ -154,23 +154,31 @@ impl Run<'_> {
                 self.row("load again", Kind::Load, whole)?;
             }
             let paced = self.pace(CONNECTIONS, Some(rate));
-            let beside = match kind {
-                Kind::Put if self.durability == Durability::Sync.name() => {
-                    Some(Beside::start(self.dir, "blocks during")?)
-                }
-                _ => None,
-            };
-            rows.push(self.row(&format!("{}, paced", kind.name()), kind, paced)?.0);
-            if let Some(beside) = beside {
-                rows.push(disk_row("raw sync, during put, paced", &beside.end()?));
-            }
+            let row = || Ok(self.row(&format!("{}, paced", kind.name()), kind, paced)?.0);
             match kind {
-                Kind::Put => rows.push(self.long(rate)?),
-                Kind::Hit => rows.extend(self.beside_crowds(paced)?),
-                _ => {}
+                Kind::Put => {
+                    rows.extend(self.beside_syncs(row)?);
+                    rows.extend(self.beside_syncs(|| self.long(rate))?);
+                }
+                Kind::Hit => {
+                    rows.push(row()?);
+                    rows.extend(self.beside_crowds(paced)?);
+                }
+                _ => rows.push(row()?),
             }
         }
         Ok(rows)
+    }
+
+    /// A row of PUTs, and with Sync what raw syncs took meanwhile.
+    fn beside_syncs(&self, row: impl FnOnce() -> Outcome<Row>) -> Outcome<Vec<Row>> {
+        if self.durability != Durability::Sync.name() {
+            return Ok(vec![row()?]);
+        }
+        let beside = Beside::start(self.dir, "blocks during")?;
+        let row = row()?;
+        let syncs = disk_row(&format!("raw sync, during {}", row.case), &beside.end()?);
+        Ok(vec![row, syncs])
     }
 
     /// As fast as they go, and the knee, which is answered.

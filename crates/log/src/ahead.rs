@@ -1,0 +1,201 @@
+//! Segments made ready before they are needed, or when they are.
+//!
+//! A segment whose file is written over with zeros takes as many bytes of the disk as the log that will lie in it, and
+//! commits wait behind them. So whoever makes one in time leaves the disk alone between its pieces, as long as he stays
+//! ahead of those who append. `stock` and `appender` are free meanwhile: checkpoints and appends go on.
+
+use crate::append::check_length;
+use crate::handle::{Log, spare_of};
+use crate::stock::{Zeros, segment_bytes_for};
+use base::Result;
+use base::sync::atomic::Ordering;
+use base::sync::{MutexGuard, lock};
+use std::time::Duration;
+
+/// So many segments are ready where much is written and they are short, up to [`SHORT_BYTES`].
+const READY_SEGMENTS: usize = 2;
+const SHORT_BYTES: u64 = 16 << 20;
+
+/// Behind a segment of so many bytes the next one is made ready at once: a new file of twice the length is written
+/// and flushed before it is used, and half of this one might be filled sooner.
+pub(crate) const EARLY_BYTES: u64 = 1 << 20;
+
+/// Between two pieces of zeros the disk is left alone for so many times what the last one took.
+const PAUSE_FACTOR: u32 = 3;
+/// And for no longer than this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+
+impl Log {
+    /// Makes sure that the next append of up to `payload_bytes` needs no more space.
+    ///
+    /// # Errors
+    /// Those of making a file, [`ErrorKind::Full`] foremost. The log is as it was, and the call may be repeated.
+    #[inline]
+    pub fn reserve(&self, payload_bytes: u64) -> Result<()> {
+        if self.has_room(payload_bytes)? {
+            return Ok(());
+        }
+        self.prepare(payload_bytes as usize).map(drop)
+    }
+
+    /// Whether [`Log::reserve`] has nothing to do for a block of `payload_bytes`.
+    ///
+    /// # Errors
+    /// [`Invalid`](base::ErrorKind::Invalid) if no block is so long.
+    pub fn has_room(&self, payload_bytes: u64) -> Result<bool> {
+        check_length(payload_bytes)?;
+        let appender = lock(&self.appender);
+        Ok(appender.has_room(payload_bytes as usize) || appender.next_has_room(payload_bytes as usize))
+    }
+
+    /// [`prepare_in_time`](Log::prepare_in_time) without a pause.
+    ///
+    /// # Errors
+    /// As [`Log::reserve`].
+    pub fn prepare_next(&self) -> Result<bool> {
+        self.prepare_in_time(&|_| ())
+    }
+
+    /// Makes the next segment ready if the current one is long or more than half full, so that no append has to; says
+    /// whether it did. Lets go of what the last one was mapped to. For a background thread: appends go on meanwhile.
+    /// Where segments have grown as long as they may, much is written, and if they are short all the same, two are
+    /// ready always: a flush may take longer than filling one. Where flushes have become many, and the current segment
+    /// was made for few, goes on in one that makes them cheap.
+    ///
+    /// `pause` is called, with how long the disk should be left to others, as long as there is time for that, and may
+    /// return sooner.
+    ///
+    /// # Errors
+    /// As [`Log::reserve`].
+    pub fn prepare_in_time(&self, pause: &dyn Fn(Duration)) -> Result<bool> {
+        let flushes = self.flush.flushes.load(Ordering::SeqCst);
+        let (is_due, is_flushed_dearly, ended) = {
+            let mut appender = lock(&self.appender);
+            let is_flushed_dearly = appender.is_flushed_dearly(flushes) && appender.stop.is_none();
+            let header = &appender.segment.header;
+            let is_time =
+                header.len_bytes >= EARLY_BYTES || header.offset_of(appender.end) * 2 > header.len_bytes;
+            let is_longest = header.len_bytes >= self.longest_segment_bytes();
+            let is_short = header.len_bytes <= SHORT_BYTES;
+            let wanted = if is_longest && is_short { READY_SEGMENTS } else { usize::from(is_time) };
+            let is_due = appender.next.len() < wanted && appender.stop.is_none();
+            (is_due, is_flushed_dearly, appender.ended.take())
+        };
+        drop(ended);
+        if is_flushed_dearly {
+            return self.go_on_written();
+        }
+        if is_due { self.make(&lock(&self.making), 0, true, pause) } else { Ok(false) }
+    }
+
+    /// Makes the next segment ready, unless the current one or that has room for `payload_bytes` (at most what a block
+    /// holds); says whether it did. For a background thread, when a record of about this length is on its way: its
+    /// append then makes no file, which takes three syncs.
+    ///
+    /// # Errors
+    /// As [`Log::reserve`].
+    pub fn expect(&self, payload_bytes: u64) -> Result<bool> {
+        check_length(payload_bytes)?;
+        if lock(&self.appender).stop.is_some() {
+            return Ok(false);
+        }
+        self.prepare(payload_bytes as usize)
+    }
+
+    /// Makes a segment ready that has room for `payload_bytes`, in the place of those that are ready, unless the
+    /// current one or one of those has it.
+    pub(crate) fn prepare(&self, payload_bytes: usize) -> Result<bool> {
+        self.make(&self.hurry(), payload_bytes, false, &|_| ())
+    }
+
+    /// The right to make segments. Whoever has it makes no pauses while others wait here.
+    pub(crate) fn hurry(&self) -> MutexGuard<'_, ()> {
+        self.wanted.fetch_add(1, Ordering::SeqCst);
+        let making = lock(&self.making);
+        self.wanted.fetch_sub(1, Ordering::SeqCst);
+        making
+    }
+
+    /// [`prepare`](Log::prepare), or, if `ahead`, makes one more behind those that are ready.
+    fn make(
+        &self,
+        _making: &MutexGuard<'_, ()>,
+        payload_bytes: usize,
+        ahead: bool,
+        pause: &dyn Fn(Duration),
+    ) -> Result<bool> {
+        let (draft, want_bytes) = {
+            let appender = lock(&self.appender);
+            let has_room = appender.next_has_room(payload_bytes) || appender.has_room(payload_bytes);
+            let is_ready = if ahead { appender.next.len() >= READY_SEGMENTS } else { has_room };
+            if is_ready {
+                return Ok(false);
+            }
+            let last = appender.next.back().filter(|_| ahead).unwrap_or(&appender.segment).header;
+            let doubled = (last.len_bytes * 2).min(self.longest_segment_bytes());
+            (self.draft_after(&last), segment_bytes_for(payload_bytes, doubled))
+        };
+        let begun = {
+            let flushes = self.flush.flushes.load(Ordering::SeqCst);
+            let mut stock = lock(&self.stock);
+            let room = stock.room_for(want_bytes, flushes, self.options.flush_worth_bytes);
+            stock.begin(draft, want_bytes, room)?
+        };
+        let ready = begun.finish(&|zeros| {
+            if self.has_time(draft.previous, zeros) {
+                pause((zeros.flush * PAUSE_FACTOR).min(LONGEST_PAUSE));
+            }
+        })?;
+        let mut stock = lock(&self.stock);
+        let mut appender = lock(&self.appender);
+        if appender.segment.header.number == draft.previous {
+            appender.next.drain(..).for_each(|unused| stock.put(spare_of(&unused)));
+            appender.next.push_back(ready);
+        } else if appender.next.back().is_some_and(|last| last.header.number == draft.previous) {
+            appender.next.push_back(ready);
+        } else {
+            // A smaller segment was ready, and somebody went on in it meanwhile.
+            stock.put(spare_of(&ready));
+        }
+        Ok(true)
+    }
+
+    /// Whether nobody needs the segment yet that comes after number `previous` and whose zeros are so far, nor will
+    /// before it is ready.
+    fn has_time(&self, previous: u64, zeros: Zeros) -> bool {
+        if self.wanted.load(Ordering::SeqCst) > 0 {
+            return false;
+        }
+        let appender = lock(&self.appender);
+        let header = &appender.segment.header;
+        match header.number.cmp(&previous) {
+            // Another one is ready before it.
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Equal => is_ahead(zeros, header.offset_of(appender.end), header.len_bytes),
+            std::cmp::Ordering::Greater => false,
+        }
+    }
+}
+
+/// Whether the zeros are further, by their share, than twice what is filled of the segment before: they will be done
+/// when half of it is.
+fn is_ahead(zeros: Zeros, filled_bytes: u64, of_bytes: u64) -> bool {
+    zeros.done_bytes * of_bytes > 2 * filled_bytes * zeros.of_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_pause_while_they_are_twice_as_far_as_the_log() {
+        let zeros = |done_bytes| Zeros { done_bytes, of_bytes: 64 << 20, flush: Duration::ZERO };
+        assert!(is_ahead(zeros(1 << 20), 0, 32 << 20), "nobody appends");
+        assert!(
+            is_ahead(zeros(33 << 20), 8 << 20, 32 << 20),
+            "a quarter is filled, and more than half is done"
+        );
+        assert!(!is_ahead(zeros(32 << 20), 8 << 20, 32 << 20));
+        assert!(!is_ahead(zeros(63 << 20), 32 << 20, 32 << 20), "the log waits");
+    }
+}
