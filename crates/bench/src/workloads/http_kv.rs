@@ -157,8 +157,8 @@ impl Run<'_> {
             let row = || Ok(self.row(&format!("{}, paced", kind.name()), kind, paced)?.0);
             match kind {
                 Kind::Put => {
-                    rows.extend(self.beside_syncs(row)?);
-                    rows.extend(self.beside_syncs(|| self.long(rate))?);
+                    rows.extend(self.beside_syncs("paced", row)?);
+                    rows.extend(self.beside_syncs("long", || self.long(rate))?);
                 }
                 Kind::Hit => {
                     rows.push(row()?);
@@ -170,15 +170,14 @@ impl Run<'_> {
         Ok(rows)
     }
 
-    /// A row of PUTs, and with Sync what raw syncs took meanwhile.
-    fn beside_syncs(&self, row: impl FnOnce() -> Outcome<Row>) -> Outcome<Vec<Row>> {
+    /// The PUTs `how`, and with Sync what raw syncs took meanwhile.
+    fn beside_syncs(&self, how: &str, puts: impl FnOnce() -> Outcome<Row>) -> Outcome<Vec<Row>> {
         if self.durability != Durability::Sync.name() {
-            return Ok(vec![row()?]);
+            return Ok(vec![puts()?]);
         }
-        let beside = Beside::start(self.dir, "blocks during")?;
-        let row = row()?;
-        let syncs = disk_row(&format!("raw sync, during {}", row.case), &beside.end()?);
-        Ok(vec![row, syncs])
+        let beside = Beside::start(self.dir, &format!("blocks during {how}"))?;
+        let row = puts()?;
+        Ok(vec![row, disk_row(&format!("raw sync, during put, {how}"), &beside.end()?)])
     }
 
     /// As fast as they go, and the knee, which is answered.
