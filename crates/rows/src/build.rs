@@ -14,10 +14,12 @@
 //!
 //! Whoever is told of progress can stop the build: [`build_index`] then drops what it has declared.
 //!
+//! A row that the index cannot hold, as one that is too long, ends the build, and the index is dropped.
 //! In a unique index, while it is built, two rows of the same value are found when the second of them comes to it,
 //! whether by a writer, who is refused, or by a chunk: then the index is dropped, and the build says why.
 
 use crate::catalog;
+use crate::cause::Cause;
 use crate::definition::IndexDefinition;
 use crate::table::{DynamicTable, Entry};
 use crate::value::Value;
@@ -59,8 +61,9 @@ pub struct BuildProgress {
 /// ```
 ///
 /// # Errors
-/// `Exists` with [`crate::Cause::Duplicate`] if it is to be unique and is not, and any error of `progress`: it is
-/// dropped again. Other errors leave it unfinished: see [`finish_index`].
+/// `Exists` with [`crate::Cause::Duplicate`] if it is to be unique and is not, `Invalid` with a [`crate::Cause`] if a
+/// row is too long for it, and any error of `progress`: it is dropped again. Other errors leave it unfinished: see
+/// [`finish_index`].
 pub fn build_index(
     db: &Database,
     table: &str,
@@ -139,13 +142,19 @@ fn finish(
                 progress(done)?;
             }
             Ok(Step::Ready(table)) => return Ok(table),
-            Err(error) if error.kind() == ErrorKind::Exists => {
+            Err(error) if is_for_good(&error) => {
                 drop_index(db, table, index)?;
                 return Err(error);
             }
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Whether a row that is there cannot have an entry, however often it is tried.
+fn is_for_good(error: &Error) -> bool {
+    let is_rows_fault = matches!(Cause::of(error), Some(Cause::TooLong { .. } | Cause::WrongType { .. }));
+    is_rows_fault || error.kind() == ErrorKind::Exists
 }
 
 /// Indexes whose build was interrupted, or goes on: the names of table and index.
