@@ -3,6 +3,7 @@
 use pando::{Database, ErrorKind, Isolation, Result, TransactionOptions};
 use rows::{
     Cause, Collation, Column, ColumnType, Definition, DynamicTable, IndexDefinition, KeyRange, Part, Value,
+    build_index, unfinished_indexes,
 };
 use std::ops::Bound;
 
@@ -377,4 +378,68 @@ fn documents_are_indexed_by_path() {
     let error = db.write(|tx| docs.insert(tx, &[Value::from(9), Value::Json("{".into())])).unwrap_err();
     assert!(error.to_string().contains("is not JSON"), "{error}");
     assert!(docs.get(&db.snapshot().unwrap(), &[Value::from(9)]).unwrap().is_none());
+}
+
+/// A handle that a transaction has made is none once that came to nothing, whatever others make of the table: not even
+/// where they give the same version to another schema.
+#[test]
+fn a_handle_whose_making_was_undone_is_none() {
+    let (db, table) = database();
+    let row = [Value::from(1), Value::Null, Value::from(1), Value::from(5)];
+    let with = |tx: &mut pando::Transaction, name: &str, kind| {
+        table.clone().add_column(tx, Column::new(name, kind).nullable()).unwrap()
+    };
+    let mut tx = db.begin().unwrap();
+    let dropped = with(&mut tx, "a", ColumnType::Int);
+    drop(tx);
+    let (mut late, mut tx) = (db.begin().unwrap(), db.begin().unwrap());
+    let conflicting = with(&mut late, "b", ColumnType::Int);
+    let savepoint = tx.savepoint();
+    let undone = with(&mut tx, "c", ColumnType::Int);
+    undone.insert(&mut tx, &row).unwrap();
+    tx.rollback_to(&savepoint).unwrap();
+    let kept = with(&mut tx, "d", ColumnType::Text);
+    let second = tx.savepoint();
+    let twice = kept.clone().add_column(&mut tx, Column::new("e", ColumnType::Int).nullable()).unwrap();
+    tx.rollback_to(&second).unwrap();
+    let changed = |error: pando::Error| {
+        assert!(matches!(Cause::of(&error), Some(Cause::SchemaChanged { .. })), "{error}");
+    };
+    changed(undone.insert(&mut tx, &row).unwrap_err());
+    changed(twice.delete(&mut tx, &[Value::from(1)]).unwrap_err());
+    let own = [Value::from(2), Value::Null, Value::from(2), Value::from("d")];
+    kept.insert(&mut tx, &own).unwrap();
+    tx.commit().unwrap();
+    assert_eq!(late.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    for handle in [dropped, conflicting, undone] {
+        assert_eq!(handle.schema().version(), kept.schema().version());
+        changed(db.write(|tx| handle.insert(tx, &row)).unwrap_err());
+        changed(handle.get(&db.snapshot().unwrap(), &[Value::from(2)]).unwrap_err());
+        changed(db.write(|tx| handle.clone().drop_column(tx, "age").map(drop)).unwrap_err());
+        // Nor where the transaction knows the table already.
+        let both = |tx: &mut pando::Transaction| {
+            assert!(kept.contains(tx, &[Value::from(2)])?);
+            handle.insert(tx, &row)
+        };
+        changed(db.write(both).unwrap_err());
+    }
+    db.write(|tx| kept.upsert(tx, &own)).unwrap();
+    assert_eq!(rows::check(&db.snapshot().unwrap(), |_| {}).unwrap().problems, []);
+}
+
+/// An index that a row is too long for is not left behind half built, where it would keep others from being written.
+#[test]
+fn an_index_that_cannot_hold_a_row_is_not_left_behind() {
+    let (db, table) = database();
+    let long: &'static str = "l".repeat(6000).leak();
+    let table = db.write(|tx| table.clone().drop_index(tx, "by_email")).unwrap();
+    db.write(|tx| (1..3000).try_for_each(|id| table.insert(tx, &person(id, Some("short"), 1)))).unwrap();
+    db.write(|tx| table.insert(tx, &person(3000, Some(long), 1))).unwrap();
+    let error = build_index(&db, "people", IndexDefinition::new("again", ["email"]), |_| Ok(())).unwrap_err();
+    assert!(matches!(Cause::of(&error), Some(Cause::TooLong { index: Some(_), .. })), "{error}");
+    let snapshot = db.snapshot().unwrap();
+    assert_eq!(unfinished_indexes(&snapshot).unwrap(), []);
+    let table = DynamicTable::expect(&snapshot, "people").unwrap();
+    db.write(|tx| table.insert(tx, &person(3001, Some(long), 1))).unwrap();
+    assert_eq!(rows::check(&db.snapshot().unwrap(), |_| {}).unwrap().problems, []);
 }

@@ -150,6 +150,26 @@ fn a_handle_outlives_an_index_made_beside_it() -> Result<()> {
 }
 
 #[test]
+fn a_handle_forgets_what_was_undone() -> Result<()> {
+    let db = Database::builder().in_memory()?;
+    let table = Table::<before::Person>::open(&db)?;
+    let person = |id: u64| before::Person { id, name: format!("p{}", id % 3) };
+    let index = |tx: &mut pando::Transaction, name: &str| {
+        DynamicTable::expect(tx, "people")?.create_index(tx, IndexDefinition::new(name, ["name"]))
+    };
+    let mut tx = db.begin()?;
+    index(&mut tx, "undone")?;
+    table.insert(&mut tx, &person(1))?;
+    drop(tx);
+    db.write(|tx| index(tx, "kept"))?;
+    db.write(|tx| table.insert(tx, &person(2)))?;
+    assert_eq!(table.by_index(&db.snapshot()?, "kept", ())?.count(), 1);
+    assert_eq!(table.by_index(&db.snapshot()?, "undone", ()).unwrap_err().kind(), pando::ErrorKind::Missing);
+    assert_eq!(rows::check(&db.snapshot()?, |_| {})?.problems, []);
+    Ok(())
+}
+
+#[test]
 fn another_table_of_the_name_is_refused() -> Result<()> {
     let id = || Column::new("id", ColumnType::UInt);
     let name = || Column::new("name", ColumnType::Text);

@@ -6,10 +6,11 @@ use crate::store::Store;
 use crate::ttl::Reading;
 use base::{CommitTs, DatabaseId, Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A table of one database. Cheap to clone; good until the table is dropped or renamed.
+/// A table of one database. Cheap to clone; good until the table is dropped or renamed, or the transaction that made it
+/// or gave it its name is given up.
 #[derive(Clone, Debug)]
 pub struct Table {
     inner: Arc<Inner>,
@@ -22,12 +23,16 @@ struct Inner {
     row: TableRow,
     /// A commit as of which this very row is known to be in the catalog; 0 for a table that is not committed yet.
     known_at: AtomicU64,
+    /// Whether its transaction came to nothing, or went back behind what made this: then its name, which another
+    /// transaction may give again, says nothing of what is there.
+    is_undone: AtomicBool,
 }
 
 impl Table {
     fn new(store: &Store, name: &str, row: TableRow, known_at: CommitTs) -> Self {
-        let known_at = AtomicU64::new(known_at.0);
-        Table { inner: Arc::new(Inner { database: store.database, name: name.to_owned(), row, known_at }) }
+        let (known_at, is_undone) = (AtomicU64::new(known_at.0), AtomicBool::new(false));
+        let (database, name) = (store.database, name.to_owned());
+        Table { inner: Arc::new(Inner { database, name, row, known_at, is_undone }) }
     }
 
     /// A handle on a table that `snapshot` sees.
@@ -38,6 +43,17 @@ impl Table {
     /// A handle on a table that only its own transaction sees so far.
     pub(crate) fn uncommitted(store: &Store, name: &str, row: TableRow) -> Self {
         Table::new(store, name, row, CommitTs(0))
+    }
+
+    /// What its own transaction made is undone.
+    pub(crate) fn undo(&self) {
+        // Relaxed: nothing else is read by it.
+        self.inner.is_undone.store(true, Ordering::Relaxed);
+    }
+
+    fn is_undone(&self) -> bool {
+        // Relaxed: as where it is stored.
+        self.inner.is_undone.load(Ordering::Relaxed)
     }
 
     /// The table's name.
@@ -77,7 +93,8 @@ impl Table {
         Arc::ptr_eq(&self.inner, &other.inner)
             || (self.id() == other.id()
                 && self.inner.database == other.inner.database
-                && self.name() == other.name())
+                && self.name() == other.name()
+                && self.is_undone() == other.is_undone())
     }
 
     /// Checks that the table is in the catalog as `snapshot` sees it, and answers how that reads its values. If no
@@ -138,11 +155,11 @@ impl Table {
         let found = row.map(|row| TableRow::decode(self.name().as_bytes(), row)).transpose()?;
         let is_same =
             |found: &TableRow| found.id == self.id() && found.ttl.is_some() == self.inner.row.ttl.is_some();
-        if let Some(found) = found.filter(is_same) {
+        if let Some(found) = found.filter(is_same).filter(|_| !self.is_undone()) {
             return Ok(found);
         }
         let message = format!(
-            "table {:?} does not exist (dropped, renamed, given a TTL, or not made yet)",
+            "table {:?} does not exist (dropped, renamed, given a TTL, undone, or not made yet)",
             self.name()
         );
         Err(Error::new(ErrorKind::Missing, message))

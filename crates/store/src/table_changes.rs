@@ -8,7 +8,7 @@ use crate::handle::Table;
 use crate::span::Span;
 use crate::transaction::Transaction;
 use crate::ttl::{Reading, Ttl};
-use crate::write_set::{Own, Prior};
+use crate::write_set::{Own, Prior, Savepoint};
 use base::limits::UNIT_BYTES;
 use base::{Error, ErrorKind, Result, TableId};
 use std::time::Duration;
@@ -25,8 +25,31 @@ impl Transaction {
                 return self.snapshot.table(name);
             }
         };
-        row.map(|row| Ok(Table::uncommitted(self.store(), name, TableRow::decode(name.as_bytes(), &row)?)))
-            .transpose()
+        row.map(|row| Ok(self.handle(name, TableRow::decode(name.as_bytes(), &row)?))).transpose()
+    }
+
+    /// A handle on a table that this transaction alone has so.
+    fn handle(&self, name: &str, row: TableRow) -> Table {
+        let mut made = self.made.borrow_mut();
+        if let Some((_, known)) =
+            made.iter().rev().find(|(_, known)| known.row() == row && known.name() == name)
+        {
+            return known.clone();
+        }
+        let table = Table::uncommitted(self.store(), name, row);
+        made.push((self.writes().moment(), table.clone()));
+        table
+    }
+
+    /// What was made since `savepoint` is undone.
+    pub(crate) fn undo_made_since(&mut self, savepoint: Savepoint) {
+        self.made.get_mut().retain(|(moment, table)| {
+            let is_undone = savepoint.is_before(*moment);
+            if is_undone {
+                table.undo();
+            }
+            !is_undone
+        });
     }
 
     /// Makes a table.
@@ -58,7 +81,7 @@ impl Transaction {
         let row = TableRow { id: self.store().claim_table_id(), layout, ttl, compression };
         self.put_row(name, row);
         self.ttls_before.push((row.id, Ttl::NONE));
-        let table = Table::uncommitted(self.store(), name, row);
+        let table = self.handle(name, row);
         self.know(&table, Reading::at(ttl, || self.snapshot.time_ms()))?;
         Ok(table)
     }
@@ -95,7 +118,7 @@ impl Transaction {
         self.writes_mut().delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
         self.put_row(name, row);
         self.distrust(|known| known == id);
-        Ok(Table::uncommitted(self.store(), name, row))
+        Ok(self.handle(name, row))
     }
 
     /// Asks for another layout. Nothing is rewritten by this: the checkpoints and merges that come write the table in

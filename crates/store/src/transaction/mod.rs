@@ -20,6 +20,7 @@ use crate::view::Purpose;
 use crate::write_set::{Own, Savepoint, WriteSet};
 use base::budget::Charge;
 use base::{Result, TableId};
+use std::cell::RefCell;
 use std::sync::Arc;
 use txn::{Durability, Isolation, RangeToken};
 
@@ -48,6 +49,8 @@ pub struct Transaction {
     range: Option<RangeToken>,
     /// The tables to which it gave a TTL, with what they had when it began.
     pub(crate) ttls_before: Vec<(TableId, Ttl)>,
+    /// Handles on tables that are so in this transaction alone, and when each was made: [`WriteSet::moment`].
+    pub(crate) made: RefCell<Vec<(u64, Table)>>,
 }
 
 impl Transaction {
@@ -58,8 +61,9 @@ impl Transaction {
         store.latch.check()?;
         let snapshot = Snapshot::begin(store, Purpose::Write)?;
         let (gathered, paid_bytes) = (Some(Gathered::take()), FREE_TRANSACTION_BYTES);
-        let (charge, spills, range, ttls_before) = (None, None, None, Vec::new());
-        Ok(Transaction { snapshot, gathered, options, paid_bytes, charge, spills, range, ttls_before })
+        let (charge, spills, range) = (None, None, None);
+        let (ttls_before, made) = (Vec::new(), RefCell::default());
+        Ok(Transaction { snapshot, gathered, options, paid_bytes, charge, spills, range, ttls_before, made })
     }
 
     /// The store.
@@ -108,6 +112,7 @@ impl Transaction {
         }
         // A table made since the savepoint is no more, one dropped since is again. Used they were all the same.
         self.distrust(|_| true);
+        self.undo_made_since(*savepoint);
         Ok(())
     }
 
@@ -154,7 +159,10 @@ impl Transaction {
             spills: self.spills.take(),
             ttls_before: &self.ttls_before,
         };
-        self.snapshot.store().apply(&mut request)
+        let applied = self.snapshot.store().apply(&mut request)?;
+        // They are everybody's now.
+        self.made.get_mut().clear();
+        Ok(applied)
     }
 
     #[inline]
@@ -231,6 +239,7 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
+        self.made.get_mut().iter().for_each(|(_, table)| table.undo());
         self.gathered.take().expect("taken here alone").keep();
     }
 }

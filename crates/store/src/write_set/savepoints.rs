@@ -18,6 +18,13 @@ pub struct Savepoint {
     serial: u64,
 }
 
+impl Savepoint {
+    /// Whether it was made before [`WriteSet::moment`] was answered.
+    pub fn is_before(self, moment: u64) -> bool {
+        self.serial < moment
+    }
+}
+
 /// One change, with what it replaced.
 #[derive(Debug)]
 pub(super) enum Undo {
@@ -43,6 +50,11 @@ impl WriteSet {
         let (undo_len, arena) = (self.undo.len(), self.arena.mark());
         self.savepoints.push(LiveSavepoint { serial, undo_len, arena, entries });
         Savepoint { serial }
+    }
+
+    /// A number that grows with each savepoint.
+    pub fn moment(&self) -> u64 {
+        self.next_serial
     }
 
     /// Goes back to what was when `savepoint` was made. It stays live; those made after it do not. O(changes since).
