@@ -26,6 +26,10 @@ pub(crate) fn bounds<'v>(
         if value.is_null() && (plan.nulls >> part & 1 == 0 || plan.way == 0) {
             return None;
         }
+        if let Some((lower, upper)) = shown_as(kind, &value) {
+            (bounds.lower, bounds.upper) = (lower, upper);
+            return Some(bounds);
+        }
         bounds.equal.push(exactly(kind, value)?);
         at += 1;
     }
@@ -34,13 +38,18 @@ pub(crate) fn bounds<'v>(
             continue;
         }
         let (kind, affinity) = part_type(usize::from(plan.equal));
-        let value = affinity.apply(arguments.get(at))?;
+        let value = affinity.apply(arguments.get(at));
         at += 1;
-        if value.is_null() {
-            return None;
-        }
         let side = if is_lower { &mut bounds.lower } else { &mut bounds.upper };
-        *side = bound(kind, value, edge, is_lower)?;
+        *side = match value {
+            Some(Value::Null) => return None,
+            // An integer is compared as it is, which may be none that a float is: the nearest one is no end.
+            Some(value) if affinity == Affinity::Real => bound(kind, value, Edge::Included, is_lower)?,
+            Some(value) => bound(kind, value, edge, is_lower)?,
+            // Text that is not UTF-8: somewhere among the texts, behind all numbers, before all bytes.
+            None if matches!(kind, ColumnType::Text | ColumnType::Any) => Bound::Unbounded,
+            None => bound(kind, Value::from(""), edge, is_lower)?,
+        };
     }
     // Nulls are before all values, and in no range, not even in one that has no end.
     let is_range = plan.lower != Edge::Open || plan.upper != Edge::Open;
@@ -71,6 +80,22 @@ fn exactly(kind: ColumnType, value: Value<'_>) -> Option<Value<'_>> {
     }
 }
 
+/// Unsigned integers that are shown as a float, which stands for many: the first and the last, about. `None`: the value
+/// is another one.
+fn shown_as(kind: ColumnType, value: &Value<'_>) -> Option<(Bound<Value<'static>>, Bound<Value<'static>>)> {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    // The distance of two floats there: no integer is shown as one further away.
+    const NEAR: u64 = 2048;
+    match (kind, value) {
+        (ColumnType::UInt, Value::Float(number)) if (BEYOND..=2.0 * BEYOND).contains(number) => {
+            let near = *number as u64;
+            let (first, last) = (near.saturating_sub(NEAR), near.saturating_add(NEAR));
+            Some((Bound::Included(Value::UInt(first)), Bound::Included(Value::UInt(last))))
+        }
+        _ => None,
+    }
+}
+
 /// A bound of a part that leaves out no value beyond `value`, and as few others as is simple; `None`: all.
 fn bound(kind: ColumnType, value: Value<'_>, edge: Edge, is_lower: bool) -> Option<Bound<Value<'_>>> {
     let exact = |value| match edge {
@@ -97,7 +122,6 @@ fn bound(kind: ColumnType, value: Value<'_>, edge: Edge, is_lower: bool) -> Opti
     }
     Some(match (kind, value) {
         (ColumnType::Int, Value::Float(number)) => return beside(number, edge, is_lower),
-        (ColumnType::Float, Value::Int(number)) => Bound::Included(Value::Float(number as f64)),
         (_, value) => exact(value),
     })
 }

@@ -1,19 +1,13 @@
-//! Typed tables as SQL sees them: names, declared types, row ids, ways in. [`SqlTable`] is made of a schema and the
-//! notes that DDL left in it; a table that was made in Rust has none, and is there all the same.
-//!
-//! | note of | holds, as JSON |
-//! |---|---|
-//! | a table | `row_id`: whether SQL hides its first column; `checks`: expressions; `foreign_keys`: clauses |
-//! | a column | `type`: as declared; `default`: an expression; `collate`: a collation |
+//! Typed tables as SQL sees them: names, row ids, ways in. [`SqlTable`] is made of a schema and the notes that DDL left
+//! in it.
 
 use crate::affinity::Affinity;
 use crate::bounds::is_exact;
-use crate::lexer::{self, quote};
+use crate::column::{SqlColumn, TableNote, collation_name, is_plain, parse_note, sql_column};
+use crate::lexer::quote;
 use crate::plan::{MOST_WAYS, Way, WayPart};
-use crate::vtab::collation_of;
 use pando::{Database, Error, Result};
-use rows::{Collation, ColumnType, DynamicTable, Part, Value};
-use serde::{Deserialize, Serialize};
+use rows::{Collation, ColumnType, DynamicTable, Part};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,44 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) const HIDDEN_ROW_ID: &str = "rowid";
 /// The name of the column that is the key, to SQLite, of a table whose rows have no ids.
 const KEY_COLUMN: &str = "pando_key";
+/// The names by which SQLite knows the ids of rows, but for columns of the same name.
+const ROW_ID_NAMES: [&str; 3] = ["rowid", "_rowid_", "oid"];
 /// Indexes of this name stand for `UNIQUE` in a table's definition.
 pub(crate) const AUTO_INDEX: &str = "sqlite_autoindex_";
 
-/// What DDL keeps of a table beyond its schema.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct TableNote {
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub row_id: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub checks: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub foreign_keys: Vec<String>,
-}
-
-/// What DDL keeps of a column beyond its schema.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct ColumnNote {
-    #[serde(rename = "type")]
-    pub declared: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collate: Option<String>,
-}
-
-/// A column of a table.
-#[derive(Debug)]
-pub(crate) struct SqlColumn {
-    pub name: String,
-    pub declared: String,
-    pub kind: ColumnType,
-    pub affinity: Affinity,
-    pub collation: Collation,
-    pub is_nullable: bool,
-    /// An expression.
-    pub default: Option<String>,
+/// The name by which SQLite knows the ids of rows that have such columns; `None`: they take all of them.
+pub(crate) fn row_id_name<'n>(columns: impl Iterator<Item = &'n str> + Clone) -> Option<&'static str> {
+    let is_free = |id: &&str| !columns.clone().any(|column| column.eq_ignore_ascii_case(id));
+    ROW_ID_NAMES.into_iter().find(|id| is_free(id))
 }
 
 /// What rows are known by to SQLite.
@@ -117,10 +82,10 @@ impl Engine {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(catalog));
     }
 
-    /// Reads the tables.
+    /// Reads the tables. One that was made in Rust with a NUL in its name has none in SQL.
     pub fn load(&self, reader: &impl rows::Read) -> Result<Arc<Catalog>> {
-        let tables =
-            DynamicTable::all(reader)?.into_iter().map(|rows| SqlTable::new(rows, self).map(Arc::new));
+        let all = DynamicTable::all(reader)?.into_iter().filter(|rows| !rows.name().contains('\0'));
+        let tables = all.map(|rows| SqlTable::new(rows, self).map(Arc::new));
         Ok(Arc::new(Catalog { tables: tables.collect::<Result<_>>()? }))
     }
 
@@ -155,10 +120,8 @@ impl SqlTable {
             let name = schema.name();
             Error::corruption(format!("table {name:?}: its note for {what} is not what SQL writes"))
         };
-        let note: TableNote = match schema.note() {
-            "" => TableNote::default(),
-            note => serde_json::from_str(note).map_err(|error| damaged("the table").caused_by(error))?,
-        };
+        let note = parse_note(schema.note()).map_err(|error| damaged("the table").caused_by(error))?;
+        let note: TableNote = note.unwrap_or_default();
         let shown = schema.columns().skip(usize::from(note.row_id));
         let columns = shown.map(|column| {
             let bad = |error| damaged(&format!("column {:?}", column.name())).caused_by(error);
@@ -300,7 +263,7 @@ impl SqlTable {
                 Collation::Binary => String::new(),
                 other => format!(" COLLATE {}", collation_name(other)),
             };
-            format!("{} {}{collate}", quote(&column.name), column.declared)
+            format!("{} {}{collate}", quote(&column.name), column.sqlite_type())
         };
         let mut columns: Vec<_> = self.columns.iter().map(column).collect();
         if self.key_column().is_none() {
@@ -312,12 +275,22 @@ impl SqlTable {
 
     /// `CREATE TABLE`, all of it, as a person would write it.
     pub fn create_statement(&self) -> String {
+        self.create_statement_with(|column| &column.declared)
+    }
+
+    /// `CREATE TABLE`, all of it, of a table of SQLite's own with the same rows.
+    pub fn create_sqlite_statement(&self) -> String {
+        self.create_statement_with(SqlColumn::sqlite_type)
+    }
+
+    fn create_statement_with(&self, type_of: impl Fn(&SqlColumn) -> &str) -> String {
         let schema = self.rows.schema();
         let mut lines = Vec::new();
         for (place, column) in self.columns.iter().enumerate() {
             let mut line = quote(&column.name);
-            if !column.declared.is_empty() {
-                line.push_str(&format!(" {}", column.declared));
+            let declared = type_of(column);
+            if !declared.is_empty() {
+                line.push_str(&format!(" {declared}"));
             }
             if self.row_id == RowId::Column(place) {
                 line.push_str(" PRIMARY KEY");
@@ -356,13 +329,23 @@ impl SqlTable {
         plain.map(statement).collect()
     }
 
+    /// The name by which statements know the ids of rows; `None`: columns take all of them.
+    pub fn row_id_name(&self) -> Option<&'static str> {
+        row_id_name(self.columns.iter().map(|column| column.name.as_str()))
+    }
+
+    /// What is behind a column of a key in a statement, so that it is compared as in the key.
+    pub fn key_collation(&self, part: &Part) -> String {
+        let column = self.columns.iter().find(|column| column.name == part.column());
+        match column.filter(|column| column.collation != part.collation_of()) {
+            Some(_) => format!(" COLLATE {}", collation_name(part.collation_of())),
+            None => String::new(),
+        }
+    }
+
     fn part_list(&self, parts: &[Part]) -> String {
         let part = |part: &Part| {
-            let own = self.columns.iter().find(|column| column.name == part.column());
-            let mut text = quote(part.column());
-            if own.is_some_and(|column| column.collation != part.collation_of()) {
-                text.push_str(&format!(" COLLATE {}", collation_name(part.collation_of())));
-            }
+            let mut text = quote(part.column()) + &self.key_collation(part);
             if part.is_descending() {
                 text.push_str(" DESC");
             }
@@ -394,78 +377,5 @@ impl SqlTable {
             self.next_row_id.fetch_max(next, Ordering::SeqCst);
         }
         Ok(())
-    }
-}
-
-/// Whether a default stands in a definition without parentheses: a literal, a number with its sign, a word.
-fn is_plain(default: &str) -> bool {
-    let tokens: Vec<_> = lexer::tokens(default).collect();
-    let is_sign = |token: &lexer::Token<'_>| token.is_mark('-') || token.is_mark('+');
-    match &tokens[..] {
-        [_] => true,
-        [sign, number] => is_sign(sign) && number.kind == lexer::Kind::Number,
-        _ => false,
-    }
-}
-
-fn parse_note(note: &str) -> serde_json::Result<Option<ColumnNote>> {
-    if note.is_empty() { Ok(None) } else { serde_json::from_str(note).map(Some) }
-}
-
-fn sql_column(column: &rows::Column, note: Option<ColumnNote>) -> SqlColumn {
-    let kind = column.column_type();
-    let (name, is_nullable) = (column.name().to_owned(), column.is_nullable());
-    let Some(note) = note else {
-        let default = column.default_value().and_then(literal);
-        let (declared, affinity) = (declared_type(kind).to_owned(), Affinity::of_type(kind));
-        let collation = Collation::Binary;
-        return SqlColumn { name, declared, kind, affinity, collation, is_nullable, default };
-    };
-    let affinity = Affinity::of_declared(&note.declared);
-    let collation = note.collate.as_deref().and_then(collation_of).unwrap_or_default();
-    let ColumnNote { declared, default, .. } = note;
-    SqlColumn { name, declared, kind, affinity, collation, is_nullable, default }
-}
-
-/// What a column that was not made in SQL is declared as.
-fn declared_type(kind: ColumnType) -> &'static str {
-    match kind {
-        ColumnType::Bool => "INTEGER /* bool */",
-        ColumnType::Int | ColumnType::UInt => "INTEGER",
-        ColumnType::Timestamp => "INTEGER /* microseconds since 1970 */",
-        ColumnType::Float => "REAL",
-        ColumnType::Text => "TEXT",
-        ColumnType::Json => "TEXT /* JSON */",
-        ColumnType::Bytes => "BLOB",
-        ColumnType::Uuid => "BLOB /* UUID */",
-        _ => "ANY",
-    }
-}
-
-/// A value as SQL writes it.
-pub(crate) fn literal(value: &Value<'_>) -> Option<String> {
-    Some(match value {
-        Value::Null => "NULL".to_owned(),
-        Value::Bool(value) => i64::from(*value).to_string(),
-        Value::Int(value) | Value::Timestamp(value) => value.to_string(),
-        Value::UInt(value) => value.to_string(),
-        Value::Float(value) if value.is_infinite() => format!("{}9e999", if *value < 0.0 { "-" } else { "" }),
-        Value::Float(value) => format!("{value:e}"),
-        Value::Text(text) | Value::Json(text) => format!("'{}'", text.replace('\'', "''")),
-        Value::Uuid(bytes) => hex(bytes),
-        Value::Bytes(bytes) => hex(bytes),
-    })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("x'{digits}'")
-}
-
-fn collation_name(collation: Collation) -> &'static str {
-    match collation {
-        Collation::NoCase => "NOCASE",
-        Collation::RTrim => "RTRIM",
-        _ => "BINARY",
     }
 }

@@ -5,7 +5,8 @@
 //! [`PandoTable::refused`].
 
 use crate::affinity::Affinity;
-use crate::catalog::{RowId, SqlColumn};
+use crate::catalog::RowId;
+use crate::column::SqlColumn;
 use crate::failure::{Failure, Outcome};
 use crate::lexer::quote;
 use crate::session::{Conflict, Conflicts};
@@ -98,30 +99,59 @@ impl PandoTable {
         if let (Some(place), true, true) = (place, is_given, values[place.unwrap_or(0)].is_null()) {
             values[place] = given_id(id)?;
         }
-        self.check(values, on_conflict)?;
-        let is_noted = loop {
-            if let Some(place) = place {
-                values[place] = match &values[place] {
-                    Value::Int(id) if is_given => {
-                        self.table.note_row_id(*id, || self.largest_row_id()).map_err(|e| self.told(e))?;
-                        Value::Int(*id)
-                    }
-                    _ => Value::Int(self.next_row_id()?),
-                };
+        let is_noted = self.until_free(values, on_conflict, |values| {
+            loop {
+                if let (Some(place), false) = (place, is_given) {
+                    values[place] = Value::Int(self.next_row_id()?);
+                }
+                self.check(values, on_conflict)?;
+                if let (Some(place), true) = (place, is_given) {
+                    self.note_row_id(integer(&values[place]))?;
+                }
+                let (inserted, is_noted) =
+                    self.tables.session.write_row(|tx| Ok(self.table.rows.insert(tx, values)))?;
+                match inserted {
+                    Err(error) if !is_given && is_duplicate_key(&error) => self.pass_over_row_ids()?,
+                    inserted => return Ok(inserted.map(|()| is_noted)),
+                }
             }
-            let (inserted, is_noted) =
-                self.tables.session.write_row(|tx| Ok(self.table.rows.insert(tx, values)))?;
-            match inserted {
-                Ok(()) => break is_noted,
-                // Rows may have come by another way than SQL: the next id, then.
-                Err(error) if !is_given && is_duplicate_key(&error) => {}
-                Err(error) => self.resolve(error, values, on_conflict)?,
-            }
-        };
+        })?;
         if is_noted {
             self.note_written(values)?;
         }
         Ok(place.map(|place| integer(&values[place])))
+    }
+
+    /// Writes a row until none is in its way. What `OR REPLACE` deletes for it is there again if it fails for all that.
+    fn until_free<'v, T>(
+        &self,
+        values: &mut Vec<Value<'v>>,
+        on_conflict: OnConflict,
+        mut write: impl FnMut(&mut Vec<Value<'v>>) -> Outcome<pando::Result<T>>,
+    ) -> Outcome<T> {
+        let mut before = None;
+        let done = loop {
+            let error = match write(values) {
+                Ok(Ok(done)) => break Ok(done),
+                Ok(Err(error)) => error,
+                Err(failure) => break Err(failure),
+            };
+            if on_conflict == OnConflict::Replace && before.is_none() {
+                before = Some(self.session().write(|tx| Ok(tx.savepoint()))?);
+            }
+            if let Err(failure) = self.resolve(error, values, on_conflict) {
+                break Err(failure);
+            }
+        };
+        if let Some(before) = before {
+            self.session().write(|tx| {
+                if done.is_err() {
+                    tx.rollback_to(&before)?;
+                }
+                Ok(tx.release(&before)?)
+            })?;
+        }
+        done
     }
 
     /// The key, as one value, is not for statements to say.
@@ -150,19 +180,13 @@ impl PandoTable {
             RowId::Key if new != old => return Err(self.key_is_given()),
             RowId::Column(_) | RowId::Key => {}
         }
-        if let RowId::Column(place) = self.table.row_id {
-            let id = integer(&values[place]);
-            self.table.note_row_id(id, || self.largest_row_id()).map_err(|e| self.told(e))?;
-        }
         self.check(&values, on_conflict)?;
-        loop {
-            let replaced =
-                self.tables.session.write(|tx| Ok(self.table.rows.replace_at(tx, &key, &values)))?;
-            match replaced {
-                Ok(_) => break,
-                Err(error) => self.resolve(error, &values, on_conflict)?,
-            }
+        if let RowId::Column(place) = self.table.row_id {
+            self.note_row_id(integer(&values[place]))?;
         }
+        self.until_free(&mut values, on_conflict, |values| {
+            self.session().write(|tx| Ok(self.table.rows.replace_at(tx, &key, values)))
+        })?;
         self.note_written(&values)?;
         Ok(None)
     }
@@ -252,8 +276,7 @@ impl PandoTable {
         if checks.is_empty() {
             return Ok(());
         }
-        let schema = self.table.rows.schema();
-        let name = format!("\"{}.{}\"", schema.id(), schema.version());
+        let name = quote(self.table.name());
         let checker = self.tables.checker()?;
         let insert = format!("INSERT INTO {name} VALUES({})", vec!["?"; self.table.columns.len()].join(", "));
         let mut insert = match checker.prepare_cached(&insert) {
@@ -284,7 +307,7 @@ impl PandoTable {
                 rows::Collation::RTrim => " COLLATE RTRIM",
                 _ => "",
             };
-            format!("{} {}{collate}", quote(&column.name), column.declared)
+            format!("{} {}{collate}", quote(&column.name), column.sqlite_type())
         });
         let checks = self.table.note.checks.iter().map(|check| format!("CHECK ({check})"));
         let lines: Vec<_> = columns.chain(checks).collect();
@@ -400,35 +423,6 @@ impl PandoTable {
             other => unreachable!("a row is known by an id or a key, not by {other:?}"),
         }
     }
-
-    fn next_row_id(&self) -> Outcome<i64> {
-        let claimed = self.table.claim_row_id(|| self.largest_row_id());
-        let full =
-            || Failure::new(ffi::SQLITE_FULL, format!("table {} is out of row ids", self.table.name()));
-        claimed.map_err(|error| self.told(error))?.ok_or_else(full)
-    }
-
-    /// An id that no row's is above, as was acknowledged last. Not as the transaction sees it: it would conflict with
-    /// whoever adds one. And not the largest that there is, except where the bound leaves no room: of a queue whose end
-    /// was deleted, that would be behind everything that is not merged away yet.
-    fn largest_row_id(&self) -> pando::Result<i64> {
-        let snapshot = self.tables.latest_snapshot()?;
-        match self.table.rows.last_key_bound(&snapshot) {
-            // Made in this transaction: nobody else has written to it.
-            Err(error) if error.kind() == pando::ErrorKind::Missing => Ok(0),
-            bound => match bound?.map_or(0, |key| integer(&key[0])) {
-                i64::MAX => self.last_row_id(&snapshot),
-                bound => Ok(bound),
-            },
-        }
-    }
-
-    /// The largest id of a row.
-    fn last_row_id(&self, snapshot: &pando::Snapshot) -> pando::Result<i64> {
-        let place = if let RowId::Column(place) = self.table.row_id { place } else { 0 };
-        let mut scan = self.table.rows.scan(snapshot, &KeyRange::all().backwards())?;
-        Ok(scan.next_with(|row| integer(&row[place]))?.unwrap_or(0))
-    }
 }
 
 /// The values of a row's primary key.
@@ -442,7 +436,7 @@ fn is_duplicate_key(error: &pando::Error) -> bool {
     matches!(Cause::of(error), Some(Cause::Duplicate { index: None, .. }))
 }
 
-fn integer(value: &Value<'_>) -> i64 {
+pub(crate) fn integer(value: &Value<'_>) -> i64 {
     match value {
         Value::Int(number) => *number,
         other => unreachable!("a row's id is an integer, not {other}"),

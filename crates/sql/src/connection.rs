@@ -21,6 +21,7 @@ use base::seams::Random;
 use pando::{Database, TransactionOptions};
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, OpenFlags};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
@@ -224,13 +225,14 @@ impl Connection {
         if self.is_confined { confine::told(error) } else { error }
     }
 
-    fn prepare_one(&self, sql: &str) -> Result<Statement<'_>> {
+    pub(crate) fn prepare_one(&self, sql: &str) -> Result<Statement<'_>> {
         if self.session().take_undone() {
             self.reload()?;
         }
         let generation = self.tables.generation();
-        if let Some(text) = self.read_texts.of(sql, generation) {
-            return Ok(Statement::of(self, Kind::Sqlite(self.prepare_sqlite(&text)?)));
+        if let Some((text, is_insert)) = self.read_texts.of(sql, generation) {
+            let statement = Statement::of(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
+            return Ok(if is_insert { statement.planned(sql, generation) } else { statement });
         }
         self.read_and_prepare(sql)
     }
@@ -247,26 +249,25 @@ impl Connection {
         }
         if let Some(dml) = Dml::parse(sql) {
             self.know_table(&dml)?;
-            match dml::plan(dml, &self.tables.known())? {
-                dml::Planned::Plain => {}
-                dml::Planned::Text(text) => {
-                    let generation = self.tables.generation();
-                    let statement = self.prepare_sqlite(&text)?;
-                    self.read_texts.keep(whole, &text, generation);
-                    return Ok(Statement::of(self, Kind::Sqlite(statement)));
-                }
+            let (is_insert, generation) = (dml.is_insert(), self.tables.generation());
+            let text = match dml::plan(dml, &self.tables.known())? {
+                dml::Planned::Plain => Cow::Borrowed(sql),
+                dml::Planned::Text(text) => Cow::Owned(text),
                 dml::Planned::Steps(steps) => {
                     steps.check(self)?;
-                    return Ok(Statement::of(self, Kind::Steps(steps)));
+                    return Ok(Statement::of(self, Kind::Steps(steps)).planned(whole, generation));
                 }
-            }
+            };
+            let statement = Statement::of(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
+            self.read_texts.keep(whole, &text, generation, is_insert);
+            return Ok(if is_insert { statement.planned(whole, generation) } else { statement });
         }
         let generation = self.tables.generation();
         let statement = Statement::of(self, Kind::Sqlite(self.prepare_sqlite(sql)?));
         if lexer::tokens(sql).next().is_some_and(|token| token.is("SAVEPOINT")) {
             return Ok(statement.into_savepoint());
         }
-        self.read_texts.keep(whole, sql, generation);
+        self.read_texts.keep(whole, sql, generation, false);
         Ok(statement)
     }
 

@@ -8,12 +8,13 @@
 
 use crate::bounds::bounds;
 use crate::catalog::{RowId, SqlTable};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::plan::Plan;
 use crate::session::with_reader;
 use crate::table::PandoTable;
 use crate::vtab::{Arguments, Cursor};
 use rows::{Batch, BatchScan, ColumnType, Value};
+use rusqlite::ffi;
 use rusqlite::types::ValueRef;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub(crate) struct PandoCursor {
     /// Rows of the batches before.
     passed: usize,
     next_count: usize,
+    /// Whether it was read before.
+    has_begun: bool,
     /// A value that does not lie in the batch as SQLite is to have it.
     own: Value<'static>,
 }
@@ -75,7 +78,18 @@ impl PandoCursor {
     pub fn new(table: PandoTable) -> Self {
         let batch = table.session().cursor_opened();
         let own = Value::Null;
-        PandoCursor { table, scan: None, way: 0, batch, row: 0, passed: 0, next_count: 0, own }
+        let has_begun = false;
+        PandoCursor { table, scan: None, way: 0, batch, row: 0, passed: 0, next_count: 0, has_begun, own }
+    }
+
+    /// SQLite runs a statement whose tables were changed from its beginning again: not one that has shown rows.
+    #[cold]
+    fn within_statement(&self, failure: Failure) -> Failure {
+        if !self.has_begun || failure.code != ffi::SQLITE_SCHEMA {
+            return failure;
+        }
+        let name = self.table.table.name();
+        Failure::new(ffi::SQLITE_ABORT, format!("table {name} was changed while a statement was reading it"))
     }
 
     fn fill(&mut self) -> Outcome {
@@ -91,7 +105,8 @@ impl PandoCursor {
             .tables
             .session
             .read(|source| Ok(with_reader!(source, reader => scan.fill(reader, most, batch))))?;
-        filled.map_err(|error| self.table.told(error))?;
+        filled.map_err(|error| self.within_statement(self.table.told(error)))?;
+        self.has_begun = true;
         self.next_count = (self.next_count * BATCH_GROWTH).min(LARGEST_BATCH);
         Ok(())
     }
@@ -160,7 +175,7 @@ impl Cursor for PandoCursor {
         let plan = Plan::from_number(plan);
         self.note_wanted();
         self.table.session().enter(self.table.host)?;
-        self.table.is_current()?;
+        self.table.is_current().map_err(|failure| self.within_statement(failure))?;
         (self.way, self.row, self.passed) = (plan.way, 0, 0);
         self.next_count = self.first_batch(plan, arguments);
         let table = &self.table.table;

@@ -10,9 +10,9 @@
 //! different from SQLite's own tables is in `docs/sql.md`.
 //!
 //! Reading order: `connection.rs`, `statement.rs`, `answer.rs`; `session.rs` and `marker.rs` (transactions);
-//! `table.rs`, `plan.rs`, `bounds.rs`, `cursor.rs`, `change.rs` (one table); `catalog.rs`, `tables.rs` (which tables
-//! there are); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for virtual tables); `affinity.rs`; `stop.rs`;
-//! `confine.rs` (statements of strangers); `vtab`, the one room with `unsafe`.
+//! `table.rs`, `plan.rs`, `bounds.rs`, `cursor.rs`, `change.rs`, `row_ids.rs` (one table); `column.rs`, `catalog.rs`,
+//! `tables.rs` (which tables there are); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for virtual tables);
+//! `affinity.rs`; `stop.rs`; `confine.rs` (statements of strangers); `vtab`, the one room with `unsafe`.
 #![deny(missing_docs, unsafe_code)]
 
 mod affinity;
@@ -20,6 +20,7 @@ mod answer;
 mod bounds;
 mod catalog;
 mod change;
+mod column;
 mod confine;
 mod connection;
 mod cursor;
@@ -31,6 +32,7 @@ mod lexer;
 mod marker;
 mod plan;
 mod read_texts;
+mod row_ids;
 mod session;
 mod spare;
 mod sqlite_file;

@@ -219,7 +219,9 @@ fn direction(way: &Way, equal: usize, order: &[(Option<usize>, bool)]) -> Option
     let mut rest = rest.iter();
     let mut backwards = None;
     for &(column, descending) in order {
-        if bound.iter().any(|part| part.column == column) {
+        // Texts that are equal by another collation than the order's are not in its order for that.
+        let is_one = |part: &WayPart| part.column == column && part.collation == part.own_collation;
+        if bound.iter().any(is_one) {
             continue;
         }
         let Some(part) = rest.next() else {

@@ -17,18 +17,19 @@ struct Known {
     text: Arc<str>,
     /// What the connection knew of tables then: [`crate::tables::Tables::generation`].
     generation: u64,
+    is_insert: bool,
 }
 
 impl ReadTexts {
-    /// What SQLite is to run for `sql`, if it was read in the same generation.
-    pub fn of(&self, sql: &str, generation: u64) -> Option<Arc<str>> {
+    /// What SQLite is to run for `sql`, if it was read in the same generation, and whether that is an `INSERT`.
+    pub fn of(&self, sql: &str, generation: u64) -> Option<(Arc<str>, bool)> {
         let texts = self.0.borrow();
         let known = texts.get(sql)?;
-        (known.generation == generation).then(|| Arc::clone(&known.text))
+        (known.generation == generation).then(|| (Arc::clone(&known.text), known.is_insert))
     }
 
     /// Remembers that SQLite runs `text` for `sql`.
-    pub fn keep(&self, sql: &str, text: &str, generation: u64) {
+    pub fn keep(&self, sql: &str, text: &str, generation: u64, is_insert: bool) {
         if sql.len().max(text.len()) > LONGEST_BYTES {
             return;
         }
@@ -37,6 +38,6 @@ impl ReadTexts {
         if texts.len() >= KEPT {
             texts.clear();
         }
-        texts.insert(sql.into(), Known { text: text.into(), generation });
+        texts.insert(sql.into(), Known { text: text.into(), generation, is_insert });
     }
 }

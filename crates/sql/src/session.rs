@@ -189,7 +189,7 @@ impl Session {
         }
         drop(state);
         self.check_writable()?;
-        unreachable!("SQLite begins before it writes")
+        Err(Failure::new(ffi::SQLITE_READONLY, "the transaction was begun to read only"))
     }
 
     /// Whether the current statement reads from a transaction that can write.

@@ -6,7 +6,7 @@
 //!
 //! **Out**: tables, rows, then indexes, into a file of another name beside the target, which gets its name at the end.
 
-use crate::catalog::{Catalog, SqlTable};
+use crate::catalog::{Catalog, SqlTable, row_id_name};
 use crate::change::{coerce, sqlite_value};
 use crate::connection::Sql;
 use crate::ddl::Scratch;
@@ -70,10 +70,15 @@ pub fn import_sqlite(
         }
     }
     let mut tx = sql.database().begin()?;
+    let there = sql.engine.load(&tx)?;
     let mut now = CopyProgress::default();
     for name in tables {
         now.table.clone_from(&name);
         progress(&now);
+        // Whatever the case of its letters is.
+        if let Some(known) = there.find(&name) {
+            return Err(Error::new(format!("there is a table {} already", known.name())));
+        }
         let mut read = scratch.read_table(&name)?;
         report.left_out.append(&mut read.left_out);
         let kept = |clause: &String| format!("enforcement of table {name}: {clause} (kept for the way back)");
@@ -137,10 +142,17 @@ fn copy_in(
     mut copied: impl FnMut(u64),
 ) -> Result<()> {
     let name = table.name();
-    let hidden = if is_hidden { "rowid, " } else { "" };
+    let columns: Vec<_> = table.schema().columns().collect();
+    let hidden = match is_hidden {
+        true => {
+            let named = columns[1..].iter().map(|column| column.name());
+            // Where columns take all names, no statement has seen an id.
+            format!("{}, ", row_id_name(named).unwrap_or("row_number() OVER ()"))
+        }
+        false => String::new(),
+    };
     let mut select = source.prepare(&format!("SELECT {hidden}* FROM {}", quote(name)))?;
     let mut rows = select.query([])?;
-    let columns: Vec<_> = table.schema().columns().collect();
     let mut count = 0;
     while let Some(row) = rows.next()? {
         count += 1;
@@ -214,8 +226,8 @@ fn copy_out(
     for table in &catalog.tables {
         table.name().clone_into(&mut now.table);
         progress(&now);
-        target.execute_batch(&table.create_statement())?;
-        let mut insert = target.prepare(&insert_statement(table))?;
+        target.execute_batch(&table.create_sqlite_statement())?;
+        let mut insert = target.prepare(&insert_statement(table)?)?;
         let mut scan = table.rows.scan(snapshot, &KeyRange::all())?;
         let values = |row: Vec<Value<'_>>| row.iter().map(sqlite_value).collect::<Vec<_>>();
         while let Some(row) = scan.next_with(values)? {
@@ -228,16 +240,25 @@ fn copy_out(
         for statement in table.index_statements() {
             target.execute_batch(&statement)?;
         }
+        let indexes = table.rows.schema().indexes().iter();
+        let of_documents = indexes.filter(|index| index.parts().iter().any(|part| part.pointer().is_some()));
+        let unknown = |index: &rows::Index| format!("index {}: it is over a path of documents", index.name());
+        report.left_out.extend(of_documents.map(unknown));
         report.tables += 1;
     }
     report.rows = now.rows;
     Ok(report)
 }
 
-fn insert_statement(table: &SqlTable) -> String {
-    let hidden = (table.hidden() > 0).then(|| "_rowid_".to_owned());
+fn insert_statement(table: &SqlTable) -> Result<String> {
+    let name = table.name();
+    let no_name = || Error::new(format!("table {name}: columns take all names that SQLite has for row ids"));
+    let hidden = match table.hidden() {
+        0 => None,
+        _ => Some(table.row_id_name().ok_or_else(no_name)?.to_owned()),
+    };
     let names = hidden.into_iter().chain(table.columns.iter().map(|column| quote(&column.name)));
     let names: Vec<_> = names.collect();
     let marks = vec!["?"; names.len()].join(", ");
-    format!("INSERT INTO {} ({}) VALUES ({marks})", quote(table.name()), names.join(", "))
+    Ok(format!("INSERT INTO {} ({}) VALUES ({marks})", quote(name), names.join(", ")))
 }

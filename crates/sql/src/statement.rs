@@ -10,12 +10,17 @@ use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use std::borrow::Cow;
 use std::fmt;
 
+/// How often a statement is planned.
+const MOST_PLANS: u32 = 8;
+
 /// A prepared statement.
 pub struct Statement<'c> {
     connection: &'c Connection,
     kind: Kind<'c>,
     /// Whether it is a `SAVEPOINT`.
     is_savepoint: bool,
+    /// If it depends on what the tables are like: what it was made of, and in which generation.
+    plan: Option<(Box<str>, u64)>,
     /// The names of a query's columns, once it was run, and how often SQLite had prepared it anew by then.
     columns: Option<(Vec<String>, i32)>,
 }
@@ -36,7 +41,12 @@ impl fmt::Debug for Statement<'_> {
 impl<'c> Statement<'c> {
     /// Of any statement but a `SAVEPOINT`.
     pub(crate) fn of(connection: &'c Connection, kind: Kind<'c>) -> Self {
-        Statement { connection, kind, is_savepoint: false, columns: None }
+        Statement { connection, kind, is_savepoint: false, plan: None, columns: None }
+    }
+
+    /// It is what was made of `sql` for the tables of a generation: [`crate::tables::Tables::by_plan`].
+    pub(crate) fn planned(self, sql: &str, generation: u64) -> Self {
+        Statement { plan: Some((sql.into(), generation)), ..self }
     }
 
     /// It is a `SAVEPOINT`.
@@ -73,13 +83,43 @@ impl Statement<'_> {
     }
 
     fn execute_kind(&mut self, parameters: &[impl Parameter]) -> Result<u64> {
+        if matches!(self.kind, Kind::Steps(_)) {
+            return self.run_steps(&Parameter::owned(parameters)).map(|done| done.changes);
+        }
+        self.by_plan(|statement| statement.execute_planned(parameters))
+    }
+
+    fn run_steps(&mut self, parameters: &[Value]) -> Result<dml::Done> {
+        self.by_plan(|statement| {
+            let connection = statement.connection;
+            match &statement.kind {
+                Kind::Steps(steps) => connection.atomically(|| steps.run(connection, parameters)),
+                _ => Err(Error::new("the table is another one since the statement was prepared")),
+            }
+        })
+    }
+
+    /// Runs the statement; planned again as often as tables turn out to be others than it was planned for.
+    fn by_plan<T>(&mut self, mut run: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
+        for _ in 0..MOST_PLANS {
+            let Some(generation) = self.plan.as_ref().map(|(_, generation)| *generation) else {
+                return run(self);
+            };
+            if let Some(done) = self.connection.tables.by_plan(generation, || run(self)) {
+                return done;
+            }
+            let Some((sql, _)) = &self.plan else { continue };
+            let again = self.connection.prepare_one(sql)?;
+            (self.kind, self.plan, self.columns) = (again.kind, again.plan, None);
+        }
+        Err(Error::new("tables are changed faster than statements can be planned"))
+    }
+
+    fn execute_planned(&mut self, parameters: &[impl Parameter]) -> Result<u64> {
         let connection = self.connection;
         match &mut self.kind {
             Kind::Ddl(ddl) => ddl::run(connection, ddl).map(|()| 0),
-            Kind::Steps(steps) => {
-                let parameters = Parameter::owned(parameters);
-                connection.atomically(|| steps.run(connection, &parameters)).map(|done| done.changes)
-            }
+            Kind::Steps(_) => Err(Error::new("the table is another one since the statement was prepared")),
             Kind::Sqlite(statement) => {
                 bind(statement, parameters)?;
                 if statement.column_count() > 0 {
@@ -119,13 +159,12 @@ impl Statement<'_> {
                 changes,
             });
         }
+        if matches!(self.kind, Kind::Steps(_)) {
+            let done = self.run_steps(parameters).map_err(|error| connection.told(error))?;
+            let source = RowSource::Held(done.rows.into_iter(), None);
+            return Ok(Rows { columns: Cow::Owned(done.columns), source, changes: done.changes });
+        }
         match &mut self.kind {
-            Kind::Steps(steps) => {
-                let done = connection.atomically(|| steps.run(connection, parameters));
-                let done = done.map_err(|error| connection.told(error))?;
-                let source = RowSource::Held(done.rows.into_iter(), None);
-                Ok(Rows { columns: Cow::Owned(done.columns), source, changes: done.changes })
-            }
             Kind::Sqlite(statement) => {
                 bind(statement, parameters)?;
                 let count = prepared_anew(statement);
@@ -136,7 +175,7 @@ impl Statement<'_> {
                 let source = RowSource::Sqlite(statement.raw_query(), Some(count));
                 Ok(Rows { columns: Cow::Borrowed(columns), source, changes: 0 })
             }
-            Kind::Ddl(_) => unreachable!("DDL has no rows"),
+            Kind::Steps(_) | Kind::Ddl(_) => unreachable!("these have run, or have no rows"),
         }
     }
 

@@ -9,8 +9,9 @@ use crate::session::Session;
 use crate::spare::Spare;
 use crate::tables::Tables;
 use crate::vtab::{Change, Choice, Connect, Constraint, Host, Query, Table};
-use rows::Cause;
+use rows::{Cause, DynamicTable};
 use rusqlite::ffi;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// A table of a connection. Clones are the same.
@@ -25,8 +26,8 @@ pub(crate) struct PandoTable {
     pub key_column: usize,
     pub wanted: Wanted,
     pub spare: Spare,
-    /// What the connection knew when this was connected: [`Tables::generation`].
-    generation: u64,
+    /// When the connection was last seen to know the table as this: [`Tables::generation`].
+    generation: Cell<u64>,
 }
 
 /// What a connection knows a table's name by.
@@ -38,7 +39,7 @@ pub(crate) struct Connector {
 impl Connect<PandoTable> for Connector {
     fn connect(&self, host: Host) -> Outcome<PandoTable> {
         let (table, tables) = (Arc::clone(&self.table), Arc::clone(&self.tables));
-        let generation = tables.generation();
+        let generation = Cell::new(tables.generation());
         let (hidden, wanted) = (table.hidden(), Wanted::new(table.ways.len()));
         let key_column = table.key_column().unwrap_or(usize::MAX);
         let spare = Spare::default();
@@ -56,13 +57,34 @@ impl PandoTable {
         if self.session().take_undone() {
             self.tables.reload(self.host)?;
         }
-        if self.generation == self.tables.generation() { Ok(()) } else { Err(self.out_of_date()) }
+        let now = self.tables.generation();
+        if self.generation.get() == now {
+            return Ok(());
+        }
+        if !self.is_known() {
+            return Err(self.out_of_date());
+        }
+        self.generation.set(now);
+        Ok(())
+    }
+
+    /// Whether the connection has read the same again.
+    #[cold]
+    fn is_known(&self) -> bool {
+        let known = self.tables.known();
+        let Some(known) = known.find(self.table.name()) else { return false };
+        let (ours, rows) = (&self.table.rows, &known.rows);
+        let id_of = |rows: &DynamicTable, index: &str| rows.index_data(index).map(pando::Table::id);
+        let mut indexes = ours.schema().indexes().iter();
+        ours.schema() == rows.schema()
+            && ours.data().id() == rows.data().id()
+            && indexes.all(|index| id_of(ours, index.name()) == id_of(rows, index.name()))
     }
 
     #[cold]
     fn out_of_date(&self) -> Failure {
         let name = self.table.name();
-        let message = format!("table {name} was read again since the statement was prepared");
+        let message = format!("table {name} was changed since the statement was prepared");
         Failure::new(ffi::SQLITE_SCHEMA, message)
     }
 
@@ -117,6 +139,9 @@ impl Table for PandoTable {
 
     fn update(&self, change: Change<'_>) -> Outcome<Option<i64>> {
         self.is_current()?;
+        if matches!(change, Change::Insert { .. }) {
+            self.tables.check_plan()?;
+        }
         self.change(change)
     }
 

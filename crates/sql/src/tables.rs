@@ -9,7 +9,7 @@ use crate::table::Connector;
 use crate::vtab::{self, Host};
 use pando::Snapshot;
 use rusqlite::ffi;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the tables of a connection share.
@@ -20,6 +20,10 @@ pub(crate) struct Tables {
     /// Counts what was learned.
     generation: AtomicU64,
     checker: Mutex<Option<rusqlite::Connection>>,
+    /// By which generation the statement that runs was planned, and one; 0 if it was by none. See [`Tables::by_plan`].
+    plan: AtomicU64,
+    /// Whether a row was refused because another generation is known by now.
+    is_plan_old: AtomicBool,
 }
 
 impl Tables {
@@ -30,6 +34,8 @@ impl Tables {
             known: Mutex::default(),
             generation: AtomicU64::new(0),
             checker: Mutex::default(),
+            plan: AtomicU64::new(0),
+            is_plan_old: AtomicBool::new(false),
         }
     }
 
@@ -41,6 +47,40 @@ impl Tables {
     /// How often tables were learned: what was connected before is out of date.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Runs a statement that was made for the tables of a generation, as an `INSERT` is that names the columns it
+    /// leaves out: SQLite would prepare it anew once a table was changed, word for word. `None`: no row was written, by
+    /// no fault of its own, and it is to be planned again.
+    pub fn by_plan<T>(
+        &self,
+        generation: u64,
+        run: impl FnOnce() -> crate::Result<T>,
+    ) -> Option<crate::Result<T>> {
+        if generation != self.generation() {
+            return None;
+        }
+        // Relaxed, here and where it is read: that is in callbacks, on this very thread.
+        self.plan.store(generation + 1, Ordering::Relaxed);
+        let done = run();
+        self.plan.store(0, Ordering::Relaxed);
+        let is_old = self.is_plan_old.swap(false, Ordering::Relaxed);
+        if is_old && done.is_err() { None } else { Some(done) }
+    }
+
+    /// That the statement that runs was not planned by what was known before.
+    #[inline]
+    pub fn check_plan(&self) -> Outcome {
+        // Relaxed: stored by `by_plan`, on this very thread.
+        let plan = self.plan.load(Ordering::Relaxed);
+        if plan == 0 || plan == self.generation() + 1 { Ok(()) } else { Err(self.plan_is_old()) }
+    }
+
+    #[cold]
+    fn plan_is_old(&self) -> Failure {
+        // Relaxed: read by `by_plan`, on this very thread.
+        self.is_plan_old.store(true, Ordering::Relaxed);
+        Failure::new(ffi::SQLITE_ABORT, "tables were changed since the statement was planned")
     }
 
     /// What was acknowledged last, for estimates.
@@ -127,6 +167,8 @@ impl Tables {
             vtab::register(host, &name, Box::new(Connector { table, tables }))?;
         }
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = catalog;
+        // Its tables are of the constraints that were known so far.
+        *self.checker.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(())
     }
 

@@ -233,3 +233,86 @@ fn refused_online(sql: &Sql, statement: &str) {
     assert!(error.message().contains("UNIQUE constraint failed: t.a"), "{error}");
     assert_eq!(state(sql), before);
 }
+
+/// A row that replaces another, and then cannot be written for all that, leaves the other where it was.
+#[test]
+fn a_row_that_cannot_replace_another_leaves_it() {
+    let sql = open();
+    let long = "l".repeat(5000);
+    for statement in [
+        "INSERT OR REPLACE INTO t VALUES(1, 9, ?, 9)",
+        "REPLACE INTO t(id, a, b) VALUES(2, 9, ?)",
+        "UPDATE OR REPLACE t SET id = 1, b = ? WHERE id = 2",
+    ] {
+        refused(&sql, statement, &[long.clone().into()], "is too long");
+    }
+}
+
+/// Comparisons with numbers that no float is, and with text that is none, by an index as without.
+#[test]
+fn odd_bounds_leave_nothing_out() {
+    let sql = open();
+    let connection = sql.connect().unwrap();
+    connection
+        .execute_batch(
+            "CREATE TABLE r(id INTEGER PRIMARY KEY, r REAL, s TEXT, i INTEGER);
+             INSERT INTO r VALUES(1, 9007199254740992.0, 'a', 1), (2, 9007199254740994.0, 'z', 2),
+                 (3, -9007199254740992.0, NULL, NULL), (4, NULL, '', 4)",
+        )
+        .unwrap();
+    let bounds = ["9007199254740993", "-9007199254740993", "'9007199254740993'", "CAST(x'ff' AS TEXT)"];
+    let all = || -> Vec<_> {
+        let columns = ["r", "s", "i"];
+        let conditions = columns.iter().flat_map(|column| {
+            let compared =
+                ["<", "<=", "=", ">=", ">"].iter().flat_map(|op| bounds.map(|b| format!("{op} {b}")));
+            compared.map(|rest| format!("{column} {rest}")).collect::<Vec<_>>()
+        });
+        let ids = |condition: String| {
+            let found = connection.query(&format!("SELECT id FROM r WHERE {condition} ORDER BY id"), &[]);
+            (condition, found.unwrap())
+        };
+        conditions.map(ids).collect()
+    };
+    let scanned = all();
+    assert!(scanned.iter().any(|(_, ids)| ids.len() == 3));
+    connection
+        .execute_batch("CREATE INDEX by_r ON r(r); CREATE INDEX by_s ON r(s); CREATE INDEX by_i ON r(i DESC)")
+        .unwrap();
+    let plan = connection.query("EXPLAIN QUERY PLAN SELECT id FROM r WHERE r < 5", &[]).unwrap();
+    assert!(format!("{plan:?}").contains("by_r"), "{plan:?}");
+    assert_eq!(all(), scanned);
+}
+
+/// A transaction that began on a connection that only reads goes on so.
+#[test]
+fn a_transaction_begun_to_read_stays_one() {
+    let sql = open();
+    let connection = sql.connect().unwrap();
+    connection.set_read_only(true);
+    connection.execute("BEGIN", &[]).unwrap();
+    for read_only in [true, false] {
+        connection.set_read_only(read_only);
+        let error = connection.execute("INSERT INTO k VALUES('three', 3)", &[]).unwrap_err();
+        assert_eq!(error.code(), 8, "{error}");
+    }
+    connection.execute("ROLLBACK", &[]).unwrap();
+    connection.execute("INSERT INTO k VALUES('three', 3)", &[]).unwrap();
+}
+
+#[test]
+fn an_index_that_a_row_is_too_long_for_is_refused() {
+    let sql = open();
+    let connection = sql.connect().unwrap();
+    connection.execute_batch("CREATE TABLE longs(id INTEGER PRIMARY KEY, b TEXT)").unwrap();
+    connection.execute("INSERT INTO longs(b) VALUES('short'), (?)", &["l".repeat(5000).into()]).unwrap();
+    refused(&sql, "CREATE INDEX by_b ON longs(b)", &[], "too long");
+    connection.execute("INSERT INTO longs(b) VALUES(?)", &["m".repeat(5000).into()]).unwrap();
+    // Nor is anything found by what is no key.
+    for query in
+        ["SELECT * FROM k WHERE name = ?", "SELECT * FROM k WHERE name > ?", "SELECT * FROM t WHERE b = ?"]
+    {
+        let found = connection.query(query, &["z".repeat(5000).into()]).unwrap();
+        assert!(found.is_empty(), "{query}");
+    }
+}

@@ -183,3 +183,21 @@ fn schemas_change() {
     b.execute_batch("DROP TABLE u; DROP TABLE IF EXISTS u").unwrap();
     assert!(a.query("SELECT * FROM u", &[]).is_err());
 }
+
+/// As `docs/sql.md` says: tables of SQLite's own hide those of the same name, which are `main`'s.
+#[test]
+fn tables_of_sqlites_own_go_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let connection = open();
+    connection.execute_batch("CREATE TABLE t(a INTEGER DEFAULT 5, b); INSERT INTO t(b) VALUES(1)").unwrap();
+    let file = dir.path().join("own.db");
+    let own = rusqlite::Connection::open(&file).unwrap();
+    own.execute_batch("CREATE TABLE t(c); INSERT INTO t VALUES('own')").unwrap();
+    connection.execute_batch(&format!("ATTACH '{}' AS own", file.display())).unwrap();
+    assert_eq!(rows(&connection, "SELECT * FROM t"), ["own"]);
+    assert_eq!(rows(&connection, "SELECT * FROM main.t"), ["5|1"]);
+    connection.execute("INSERT INTO main.t(b) VALUES(2)", &[]).unwrap();
+    assert_eq!(rows(&connection, "SELECT a, b FROM main.t ORDER BY b"), ["5|1", "5|2"]);
+    connection.execute("DETACH own", &[]).unwrap();
+    assert_eq!(rows(&connection, "SELECT count(*) FROM t"), ["2"]);
+}

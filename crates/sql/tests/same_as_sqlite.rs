@@ -100,13 +100,14 @@ fn condition(random: &mut Random) -> String {
     let compare = ["=", "<", "<=", ">", ">=", "IS", "<>"];
     let one = |random: &mut Random| {
         let op = pick(random, &compare);
-        match random.below(9) {
+        match random.below(10) {
             0 => format!("id {op} {}", compared(random)),
             1 | 2 => format!("a {op} {}", compared(random)),
             3 | 4 => format!("b {op} {}", text(random)),
             5 => format!("c {op} {}", real(random)),
             6 => format!("d {op} {}", any(random)),
-            7 => format!("a IN ({}, {}, {})", number(random), number(random), number(random)),
+            7 => format!("b {op} {} COLLATE NOCASE", text(random)),
+            8 => format!("a IN ({}, {}, {})", number(random), number(random), number(random)),
             _ => format!("a BETWEEN {} AND {}", compared(random), compared(random)),
         }
     };
@@ -117,7 +118,8 @@ fn condition(random: &mut Random) -> String {
 
 fn statement(random: &mut Random) -> String {
     let or = pick(random, &["", "", "OR IGNORE ", "OR REPLACE "]);
-    match random.below(20) {
+    let returning = pick(random, &["", "", " RETURNING id, a, b"]);
+    match random.below(21) {
         0..=5 => {
             let rows: Vec<_> = (0..1 + random.below(3))
                 .map(|_| {
@@ -125,27 +127,32 @@ fn statement(random: &mut Random) -> String {
                     format!("({id}, {a}, {b}, {}, {})", real(random), any(random))
                 })
                 .collect();
-            format!("INSERT {or}INTO t VALUES {}", rows.join(", "))
+            format!("INSERT {or}INTO t VALUES {}{returning}", rows.join(", "))
         }
-        6 => format!(
-            "INSERT INTO t(id, b) VALUES({}, {}) ON CONFLICT(id)
-             DO UPDATE SET a = ifnull(a, 0) + 1, b = excluded.b",
-            random.below(40),
-            text(random)
-        ),
+        6 => {
+            let rows: Vec<_> = (0..1 + random.below(4))
+                .map(|_| format!("({}, {})", random.below(40), text(random)))
+                .collect();
+            format!(
+                "INSERT {or}INTO t(id, b) VALUES {} ON CONFLICT(id)
+                 DO UPDATE SET a = ifnull(a, 0) + 1, b = excluded.b{returning}",
+                rows.join(", ")
+            )
+        }
         7 | 8 => {
             let (a, b) = (number(random), text(random));
             // Of several rows the first or the last stays, in the order of the plan.
             let one = format!("id = {}", random.below(40));
             let which = if or.is_empty() { condition(random) } else { one };
-            format!("UPDATE {or}t SET a = {a}, b = {b} WHERE {which}")
+            format!("UPDATE {or}t SET a = {a}, b = {b} WHERE {which}{returning}")
         }
         9 => format!("UPDATE t SET id = id + 100 WHERE id = {}", random.below(40)),
-        10 | 11 => format!("DELETE FROM t WHERE {}", condition(random)),
+        10 | 11 => format!("DELETE FROM t WHERE {}{returning}", condition(random)),
         12 if random.below(3) == 0 => {
             format!("SELECT count(*), max(id) FROM t WHERE id >= {}", compared(random))
         }
         12 => format!("SELECT count(*), sum(a), min(a), max(c) FROM t WHERE {}", condition(random)),
+        20 => format!("SELECT count(*), min(id) FROM t WHERE {} GROUP BY b", condition(random)),
         13 => format!("SELECT a, count(*), max(c) FROM t WHERE {} GROUP BY a", condition(random)),
         14 if random.below(2) == 0 => format!(
             "SELECT t.id, u.id FROM t LEFT JOIN t AS u ON u.a = t.id AND u.a < {}
@@ -184,12 +191,13 @@ const SCHEMAS: [&str; 3] = [
     "CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER, b TEXT COLLATE NOCASE, c REAL UNIQUE, d,
          CHECK(a <> 3))",
 ];
-const INDEXES: [&str; 5] = [
+const INDEXES: [&str; 6] = [
     "CREATE INDEX by_a ON t(a)",
     "CREATE INDEX by_b_a ON t(b, a DESC)",
     "CREATE UNIQUE INDEX by_a_b ON t(a, b)",
     "CREATE INDEX by_c ON t(c DESC)",
     "CREATE INDEX by_d ON t(d, b)",
+    "CREATE INDEX by_b_alone ON t(b COLLATE NOCASE)",
 ];
 
 fn run(seed: u64, steps: u32) {
@@ -199,7 +207,7 @@ fn run(seed: u64, steps: u32) {
     let mut depth = None;
     for step in 0..steps {
         if step % 20 == 0 {
-            both.run(INDEXES[random.below(5) as usize]);
+            both.run(INDEXES[random.below(6) as usize]);
         }
         match (random.below(24), depth) {
             (0, None) => {

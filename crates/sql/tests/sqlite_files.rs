@@ -129,3 +129,92 @@ fn a_damaged_file_changes_nothing() {
     assert!(refused >= 3, "{refused}");
     assert!(sql::import_sqlite(&open(), dir.path().join("missing"), |_| {}).is_err());
 }
+
+/// Columns of the names that SQLite has for row ids, and values that only a `STRICT` table keeps as they are.
+#[test]
+fn odd_names_and_strict_tables_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, back) = (dir.path().join("in.db"), dir.path().join("out.db"));
+    let tables = ["one", "two", "three", "strict"];
+    let sqlite = rusqlite::Connection::open(&file).unwrap();
+    sqlite
+        .execute_batch(
+            "CREATE TABLE one(rowid TEXT, a);
+             INSERT INTO one(_rowid_, rowid, a) VALUES(7, 'x', 1), (9, 'x', 2);
+             CREATE TABLE two(rowid, _rowid_ INTEGER, a); INSERT INTO two(oid, rowid, _rowid_) VALUES(5, 1, 1);
+             CREATE TABLE three(rowid, _rowid_, oid); INSERT INTO three VALUES(1, 1, 1), (1, 1, 1);
+             CREATE TABLE strict(k ANY, n ANY, PRIMARY KEY(k)) STRICT;
+             INSERT INTO strict VALUES('12', '012'), (12, 1.0), (x'3132', NULL);",
+        )
+        .unwrap();
+    drop(sqlite);
+    let sql = open();
+    sql::import_sqlite(&sql, &file, |_| {}).unwrap();
+    let connection = sql.connect().unwrap();
+    let all = |table: &str| {
+        let mut rows = connection.query(&format!("SELECT * FROM {table}"), &[]).unwrap();
+        rows.sort_by_key(|row| format!("{row:?}"));
+        rows
+    };
+    for table in tables {
+        assert_eq!(all(table), sqlite_rows(&file, table), "{table}");
+    }
+    let ids = connection.query("SELECT _rowid_ FROM one ORDER BY 1", &[]).unwrap();
+    assert_eq!(ids, [[Value::Integer(7)], [Value::Integer(9)]]);
+    let again = dir.path().join("again.db");
+    rusqlite::Connection::open(&again)
+        .unwrap()
+        .execute_batch("CREATE TABLE zero(a); CREATE TABLE ONE(a)")
+        .unwrap();
+    let error = sql::import_sqlite(&sql, &again, |_| {}).unwrap_err();
+    assert!(error.message().contains("a table one already"), "{error}");
+    assert_eq!(connection.tables().unwrap().len(), tables.len());
+    // Nobody can name the ids of its rows, there or here.
+    let error = sql::export_sqlite(&sql, &back, |_| {}).unwrap_err();
+    assert!(error.message().contains("table three"), "{error}");
+    connection.execute("DROP TABLE three", &[]).unwrap();
+    sql::export_sqlite(&sql, &back, |_| {}).unwrap();
+    for table in ["one", "two", "strict"] {
+        assert_eq!(sqlite_rows(&back, table), sqlite_rows(&file, table), "{table}");
+    }
+    let sqlite = rusqlite::Connection::open(&back).unwrap();
+    let ids: i64 = sqlite.query_row("SELECT sum(_rowid_) FROM one", [], |row| row.get(0)).unwrap();
+    assert_eq!(ids, 16);
+}
+
+/// A file that passes SQLite's check, and whose schema means harm: nothing of it runs while it is read, and what is
+/// kept of it runs confined.
+#[test]
+fn a_hostile_schema_does_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, other) = (dir.path().join("in.db"), dir.path().join("other.db"));
+    let sqlite = rusqlite::Connection::open(&file).unwrap();
+    sqlite
+        .execute_batch(
+            "CREATE TABLE \"quo\"\"ted; DROP TABLE x\"(\"a\"\"b\" TEXT DEFAULT 'it''s; --',
+                 CHECK(\"a\"\"b\" <> '--'));
+             INSERT INTO \"quo\"\"ted; DROP TABLE x\" VALUES('1');
+             CREATE TABLE trap(a, b DEFAULT (printf('%.*c', 100, 'x')), CHECK(length(b) < 200));
+             INSERT INTO trap(a) VALUES(1);
+             CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n;
+             CREATE TRIGGER fires AFTER INSERT ON trap BEGIN DELETE FROM trap; END;
+             CREATE VIRTUAL TABLE words USING fts5(word); INSERT INTO words VALUES('w');",
+        )
+        .unwrap();
+    drop(sqlite);
+    let sql = open();
+    let report = sql::import_sqlite(&sql, &file, |_| {}).unwrap();
+    for what in ["view endless", "trigger fires", "virtual table words"] {
+        assert!(report.left_out.iter().any(|found| found == what), "{report:?}");
+    }
+    let mut connection = sql.connect().unwrap();
+    connection.confine(sql::Confines::default(), || false).unwrap();
+    connection.execute("INSERT INTO \"quo\"\"ted; DROP TABLE x\" DEFAULT VALUES", &[]).unwrap();
+    let error = connection.execute("INSERT INTO \"quo\"\"ted; DROP TABLE x\" VALUES('--')", &[]).unwrap_err();
+    assert!(error.is_constraint(), "{error}");
+    connection.execute("INSERT INTO trap(a) VALUES(2)", &[]).unwrap();
+    let rows = connection.query("SELECT count(*), max(length(b)) FROM trap", &[]).unwrap();
+    assert_eq!(rows, [[Value::Integer(2), Value::Integer(100)]]);
+    sql::export_sqlite(&sql, &other, |_| {}).unwrap();
+    assert_eq!(sqlite_rows(&other, "\"quo\"\"ted; DROP TABLE x\"").len(), 2);
+}

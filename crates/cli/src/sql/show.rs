@@ -171,6 +171,9 @@ pub fn export_sqlite(sql: &Sql, file: &Path) -> Outcome {
     bar.finish_and_clear();
     let report = report.map_err(failure)?;
     eprintln!("exported {} tables, {} rows", report.tables, text::count(report.rows));
+    for left_out in &report.left_out {
+        eprintln!("left out: {left_out}");
+    }
     Ok(())
 }
 

@@ -8,13 +8,14 @@ mod scratch;
 
 pub(crate) use scratch::Scratch;
 
-use crate::catalog::{AUTO_INDEX, Catalog, SqlTable, TableNote};
+use crate::catalog::{AUTO_INDEX, Catalog, SqlTable};
+use crate::column::{ColumnNote, TableNote};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::lexer::{self, quote};
 use crate::session::MARKER;
 use pando::Transaction;
-use rows::{Column, DynamicTable, IndexDefinition};
+use rows::{Column, DynamicTable, IndexDefinition, KeyRange};
 
 /// A statement that changes schemas, of the main database.
 #[derive(Debug)]
@@ -166,6 +167,9 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
         Action::AlterTable => {
             let Some(table) = catalog.find(&ddl.name) else { return Ok(false) };
             let changes = alter(ddl, table, catalog)?;
+            if changes.iter().any(Alteration::leaves_rows_without) && has_rows(connection, table)? {
+                return Err(Error::new("Cannot add a column with non-constant default"));
+            }
             write(&mut |tx| {
                 changes.iter().try_fold(table.rows.clone(), |rows, change| change.apply(rows, tx)).map(drop)
             })?;
@@ -183,6 +187,14 @@ fn apply(connection: &Connection, ddl: &Ddl, catalog: &Catalog) -> Result<bool> 
         }
     }
     Ok(true)
+}
+
+fn has_rows(connection: &Connection, table: &SqlTable) -> Result<bool> {
+    let first = connection.session().write(|tx| {
+        let scan = table.rows.scan(tx, &KeyRange::all());
+        Ok(scan.and_then(|mut scan| scan.next_with(|_| ())))
+    })?;
+    Ok(first?.is_some())
 }
 
 fn index_exists(ddl: &Ddl) -> Error {
@@ -266,6 +278,14 @@ enum Alteration {
 }
 
 impl Alteration {
+    /// Whether it adds a column whose default rows from before would not have: one that is not the same for all.
+    fn leaves_rows_without(&self) -> bool {
+        let Alteration::AddColumn(column) = self else { return false };
+        let note: ColumnNote = serde_json::from_str(column.note_text()).unwrap_or_default();
+        let is_null = |default: String| default.trim().eq_ignore_ascii_case("NULL");
+        column.default_value().is_none() && note.default.is_some_and(|default| !is_null(default))
+    }
+
     fn apply(&self, rows: DynamicTable, tx: &mut Transaction) -> Result<DynamicTable> {
         Ok(match self {
             Alteration::Rename(name) => rows.rename(tx, name)?,
@@ -307,9 +327,9 @@ fn alter(ddl: &Ddl, table: &SqlTable, catalog: &Catalog) -> Result<Vec<Alteratio
         });
     }
     let note = TableNote { row_id: table.note.row_id, ..read.note };
-    let note = serde_json::to_string(&note).expect("a note is plain data");
-    if note != table.rows.schema().note() {
-        changes.push(Alteration::Note(note));
+    let as_text = |note: &TableNote| serde_json::to_string(note).expect("a note is plain data");
+    if as_text(&note) != as_text(&table.note) {
+        changes.push(Alteration::Note(as_text(&note)));
     }
     Ok(changes)
 }

@@ -2,8 +2,9 @@
 //! them.
 
 use crate::affinity::Affinity;
-use crate::catalog::{AUTO_INDEX, ColumnNote, HIDDEN_ROW_ID, SqlTable, TableNote};
+use crate::catalog::{AUTO_INDEX, HIDDEN_ROW_ID, SqlTable};
 use crate::change::coerce;
+use crate::column::{ColumnNote, TableNote};
 use crate::confine;
 use crate::error::{Error, Result};
 use crate::lexer::{self, Kind, Token, quote};

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | columns left out of `INSERT` | they are named in it, with their defaults behind the values |
 //! | `RETURNING` of `INSERT`, `UPDATE` | the rows that were written are read back by their keys |
+//! | `RETURNING` of `INSERT OR REPLACE` | each row is inserted, and read back before the next, which may replace it |
 //! | `RETURNING` of `DELETE` | the rows' keys are read; by these the rows, which are then deleted |
 //! | `ON CONFLICT` | each row is inserted; where another is in its way, that is updated by its key |
 //!
@@ -13,7 +14,7 @@
 mod numbers;
 mod steps;
 
-pub(crate) use steps::Steps;
+pub(crate) use steps::{Done, Steps};
 
 use crate::catalog::{Catalog, SqlTable};
 use crate::error::Result;
@@ -27,12 +28,22 @@ enum Verb {
     Delete,
 }
 
+/// What becomes of a row of an `INSERT` that breaks a constraint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Or {
+    /// The statement fails.
+    Fail,
+    Ignore,
+    Replace,
+}
+
 /// A statement that changes rows, in its parts. Ranges are of its text.
 #[derive(Debug)]
 pub(crate) struct Dml<'s> {
     sql: &'s str,
     tokens: Vec<Token<'s>>,
     verb: Verb,
+    or: Or,
     /// `WITH ...`, if there is one.
     with: Range<usize>,
     /// From the verb through the table's name and alias.
@@ -79,6 +90,12 @@ impl<'s> Dml<'s> {
             false => 0,
         };
         let verb = verb_of(&tokens[at])?;
+        let or = match tokens.get(at + 2) {
+            _ if tokens[at].is("REPLACE") => Or::Replace,
+            Some(word) if tokens[at + 1].is("OR") && word.is("REPLACE") => Or::Replace,
+            Some(word) if tokens[at + 1].is("OR") && word.is("IGNORE") => Or::Ignore,
+            _ => Or::Fail,
+        };
         let mut reader = Reader { tokens: &tokens, at: at + 1 };
         match verb {
             Verb::Insert => reader.skip_through("INTO")?,
@@ -118,7 +135,11 @@ impl<'s> Dml<'s> {
         }
         let returning = (end < tokens.len()).then(|| offset(end + 1)..sql.len());
         let with = 0..tokens[at].start;
-        Some(Dml { sql, verb, with, head, table, alias, columns, body, conflicts, returning, tokens })
+        Some(Dml { sql, verb, or, with, head, table, alias, columns, body, conflicts, returning, tokens })
+    }
+
+    pub fn is_insert(&self) -> bool {
+        self.verb == Verb::Insert
     }
 
     fn text(&self, range: Range<usize>) -> &'s str {

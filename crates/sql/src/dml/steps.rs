@@ -1,14 +1,17 @@
 //! A statement's steps: which they are, and running them.
 
 use super::numbers::Numbers;
-use super::{Dml, Verb, insert_source, with_defaults};
+use super::{Dml, Or, Verb, insert_source, with_defaults};
 use crate::catalog::{RowId, SqlTable};
 use crate::change::sqlite_value;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::failure::Failure;
 use crate::lexer::quote;
 use crate::session::{Conflict, Conflicts};
+use rows::Part;
 use rusqlite::types::{Value, ValueRef};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -30,7 +33,18 @@ enum Work {
     /// always say the same (`ORDER BY random() LIMIT 1`) is asked once.
     Delete { keys: String, delete: String },
     /// The rows to be inserted one by one.
-    Upsert { source: String, insert: Option<String>, columns: Vec<usize>, updates: Vec<Update> },
+    Upsert(Upsert),
+}
+
+#[derive(Debug)]
+struct Upsert {
+    source: String,
+    insert: String,
+    columns: Vec<usize>,
+    updates: Vec<Update>,
+    or: Or,
+    /// What replaces, where [`Or::Replace`] has something to say behind `ON CONFLICT`.
+    replace: String,
 }
 
 /// What is done to a row that is in the way.
@@ -40,6 +54,9 @@ struct Update {
     /// `None`: nothing.
     statement: Option<String>,
 }
+
+/// The values of a primary key.
+type Key = Vec<rows::Value<'static>>;
 
 /// What the steps did.
 #[derive(Debug, Default)]
@@ -53,10 +70,11 @@ impl Steps {
     pub(super) fn new(dml: &Dml<'_>, table: &Arc<SqlTable>, defaults: &[(String, String)]) -> Result<Self> {
         let numbers = Numbers::of(&dml.tokens)?;
         let own = |range: &Range<usize>| numbers.apply(dml, range.clone(), &[]);
-        let name = quote(table.name());
+        // Not one of the same name that goes before it.
+        let name = format!("main.{}", quote(table.name()));
         let alias = dml.alias.as_deref().map_or(String::new(), |alias| format!(" AS {}", quote(alias)));
         let first_key = numbers.count() + table.columns.len() + 1;
-        let key = key_condition(table, first_key);
+        let key = key_condition(table, first_key)?;
         let with = own(&dml.with);
         let read_back = dml
             .returning
@@ -64,15 +82,16 @@ impl Steps {
             .map(|shown| format!("{with} SELECT {} FROM {name}{alias} WHERE {key}", own(shown)));
         let work = match dml.verb {
             Verb::Delete => {
-                let table_name = dml.alias.as_deref().map_or(name.clone(), quote);
-                let names = key_names(table).into_iter().map(|key| format!("{table_name}.{key}"));
+                let table_name = quote(dml.alias.as_deref().unwrap_or(table.name()));
+                let names = key_names(table)?.into_iter().map(|key| format!("{table_name}.{key}"));
                 let names = names.collect::<Vec<_>>().join(", ");
                 let keys = format!("{with} SELECT {names} FROM {name}{alias} {}", own(&dml.body));
                 Work::Delete { keys, delete: format!("DELETE FROM {name} WHERE {key}") }
             }
             Verb::Update => Work::Once(format!("{with} {} {}", own(&dml.head), own(&dml.body))),
-            Verb::Insert if dml.conflicts.is_empty() => {
-                let text = match dml.columns.is_none() && !dml.is_default_values() {
+            Verb::Insert if dml.conflicts.is_empty() && !replaces_known_columns(dml, table) => {
+                let names_none = dml.columns.is_none() && (!dml.is_default_values() || defaults.is_empty());
+                let text = match names_none {
                     true => format!("{with} {} {}", own(&dml.head), own(&dml.body)),
                     false => numbers.renumber(&with_defaults(dml, defaults))?,
                 };
@@ -81,7 +100,7 @@ impl Steps {
             Verb::Insert => {
                 let (_, source) = insert_source(dml, defaults);
                 let source = numbers.renumber(&format!("{} {source}", dml.text(dml.with.clone())))?;
-                upsert(dml, table, &numbers, source, defaults, &key)?
+                Work::Upsert(upsert(dml, table, &numbers, source, defaults, &key)?)
             }
         };
         Ok(Steps { table: Arc::clone(table), parameters: numbers.names, work, returning: read_back })
@@ -104,9 +123,9 @@ impl Steps {
         let texts: Vec<&String> = match &self.work {
             Work::Once(text) => vec![text],
             Work::Delete { keys, delete } => vec![keys, delete],
-            Work::Upsert { source, insert, updates, .. } => {
-                let updates = updates.iter().filter_map(|update| update.statement.as_ref());
-                [source].into_iter().chain(insert).chain(updates).collect()
+            Work::Upsert(upsert) => {
+                let updates = upsert.updates.iter().filter_map(|update| update.statement.as_ref());
+                [&upsert.source, &upsert.insert].into_iter().chain(updates).collect()
             }
         };
         texts
@@ -130,23 +149,32 @@ impl Steps {
             watch.held_bytes = 0;
         });
         let ran = self.run_watched(connection, parameters);
-        let written = connection.session().watch(|watch| {
+        let done = ran.and_then(|done| self.read_back(connection, parameters, done));
+        connection.session().watch(|watch| {
             watch.conflicts = None;
-            watch.written.take()
+            watch.written = None;
         });
-        let mut done = ran?;
+        let mut done = done?;
         done.changes = connection.sqlite.total_changes() - before;
         if let Some(returning) = &self.returning {
-            let mut values = parameters.to_vec();
-            values.resize(parameters.len() + self.table.columns.len(), Value::Null);
-            let first_key = values.len();
-            for key in written.unwrap_or_default() {
-                connection.go_on()?;
-                values.truncate(first_key);
-                values.extend(key.iter().map(sqlite_value));
-                done.rows.extend(rows_of(connection, returning, &values)?);
-            }
             done.columns = column_names(connection, returning)?;
+        }
+        Ok(done)
+    }
+
+    /// Adds the rows that were written since this was asked last, as they are now; each once.
+    fn read_back(&self, connection: &Connection, parameters: &[Value], mut done: Done) -> Result<Done> {
+        let Some(returning) = &self.returning else { return Ok(done) };
+        let written = connection.session().watch(|watch| watch.written.as_mut().map(std::mem::take));
+        let keys = without_repeats(written.unwrap_or_default());
+        let mut values = parameters.to_vec();
+        values.resize(parameters.len() + self.table.columns.len(), Value::Null);
+        let first_key = values.len();
+        for key in keys {
+            connection.go_on()?;
+            values.truncate(first_key);
+            values.extend(key.iter().map(sqlite_value));
+            done.rows.extend(rows_of(connection, returning, &values)?);
         }
         Ok(done)
     }
@@ -158,17 +186,20 @@ impl Steps {
                 Ok(Done::default())
             }
             Work::Delete { keys, delete } => self.delete(connection, parameters, keys, delete),
-            Work::Upsert { source, insert, columns, updates } => {
-                let rows = rows_of(connection, source, parameters)?;
+            Work::Upsert(upsert) => {
+                let rows = rows_of(connection, &upsert.source, parameters)?;
+                let mut done = Done::default();
                 for row in rows {
                     connection.go_on()?;
-                    if row.len() != columns.len() {
-                        let (is, wanted) = (row.len(), columns.len());
+                    if row.len() != upsert.columns.len() {
+                        let (is, wanted) = (row.len(), upsert.columns.len());
                         return Err(Error::new(format!("{is} values for {wanted} columns")));
                     }
-                    self.upsert(connection, parameters, &row, (insert.as_deref(), columns, updates))?;
+                    self.upsert(connection, parameters, &row, upsert)?;
+                    // Before the next one, which may change it again.
+                    done = self.read_back(connection, parameters, done)?;
                 }
-                Ok(Done::default())
+                Ok(done)
             }
         }
     }
@@ -207,35 +238,37 @@ impl Steps {
         connection: &Connection,
         parameters: &[Value],
         row: &[Value],
-        (insert, columns, updates): (Option<&str>, &[usize], &[Update]),
+        upsert: &Upsert,
     ) -> Result<()> {
         connection.session().watch(|watch| watch.conflicts = Some(Conflicts::default()));
-        let inserted = insert.map_or(Ok(()), |insert| run_one(connection, insert, row));
+        let inserted = run_one(connection, &upsert.insert, row);
         let conflicts = connection.session().watch(|watch| watch.conflicts.take());
         inserted?;
         let conflicts = conflicts.unwrap_or_default();
-        if let Some(refused) = conflicts.refused {
-            return Err(refused.into());
-        }
-        let is_target = |found: &Conflict, target: &Vec<String>| {
-            let is_in = |column: &String| target.iter().any(|name| name.eq_ignore_ascii_case(column));
-            target.len() == found.columns.len() && found.columns.iter().all(is_in)
+        let otherwise = |failure: Failure| match upsert.or {
+            Or::Fail => Err(failure.into()),
+            Or::Ignore => Ok(()),
+            Or::Replace => run_one(connection, &upsert.replace, row),
         };
+        if let Some(refused) = conflicts.refused {
+            return otherwise(refused);
+        }
         // The first clause that is about a constraint broken; other constraints count only if there is none.
-        let matching = updates.iter().find_map(|update| {
-            let is_meant =
-                |found: &&Conflict| update.target.as_ref().is_none_or(|target| is_target(found, target));
+        let matching = upsert.updates.iter().find_map(|update| {
+            let is_meant = |found: &&Conflict| {
+                update.target.as_ref().is_none_or(|target| are_same(&found.columns, target))
+            };
             Some((update, conflicts.found.iter().find(is_meant)?))
         });
         let Some((update, found)) = matching else {
             let first = conflicts.found.into_iter().next();
-            return first.map_or(Ok(()), |found| Err(found.failure.into()));
+            return first.map_or(Ok(()), |found| otherwise(found.failure));
         };
         let Some(statement) = &update.statement else { return Ok(()) };
         let mut values = parameters.to_vec();
         let first = values.len();
         values.resize(first + self.table.columns.len(), Value::Null);
-        for (value, &column) in row.iter().zip(columns) {
+        for (value, &column) in row.iter().zip(&upsert.columns) {
             let stored = self.table.columns[column].affinity.apply(ValueRef::from(value));
             values[first + column] = stored.as_ref().map_or(Value::Null, sqlite_value);
         }
@@ -251,7 +284,7 @@ fn upsert(
     source: String,
     defaults: &[(String, String)],
     key: &str,
-) -> Result<Work> {
+) -> Result<Upsert> {
     let place = |name: &String| {
         let found = table.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
         found.ok_or_else(|| Error::new(format!("table {} has no column named {name}", table.name())))
@@ -265,8 +298,11 @@ fn upsert(
     };
     let names: Vec<_> = columns.iter().map(|&column| quote(&table.columns[column].name)).collect();
     let marks: Vec<_> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
-    let (names, marks, table_name) = (names.join(", "), marks.join(", "), quote(table.name()));
-    let insert = format!("INSERT OR IGNORE INTO {table_name}({names}) VALUES ({marks})");
+    let (names, marks) = (names.join(", "), marks.join(", "));
+    let table_name = format!("main.{}", quote(table.name()));
+    let insert_or = |or: &str| format!("INSERT OR {or} INTO {table_name}({names}) VALUES ({marks})");
+    // Without `ON CONFLICT` it is a statement that replaces.
+    let insert = insert_or(if dml.conflicts.is_empty() { "REPLACE" } else { "IGNORE" });
     let excluded: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
     let alias = dml.alias.as_deref().map_or(String::new(), |alias| format!(" AS {}", quote(alias)));
     let updates = dml.conflicts.iter().map(|clause| {
@@ -277,24 +313,72 @@ fn upsert(
             });
             format!("UPDATE {table_name}{alias} SET {set} WHERE {key}{condition}")
         });
-        Update { target: clause.target.clone(), statement }
+        Ok(Update { target: target_of(clause.target.as_deref(), table)?, statement })
     });
-    Ok(Work::Upsert { source, insert: Some(insert), columns, updates: updates.collect() })
+    let (updates, replace) = (updates.collect::<Result<_>>()?, insert_or("REPLACE"));
+    Ok(Upsert { source, insert, columns, updates, or: dml.or, replace })
+}
+
+/// The columns that an `ON CONFLICT` names, which must be unique together.
+fn target_of(named: Option<&[String]>, table: &SqlTable) -> Result<Option<Vec<String>>> {
+    let Some(named) = named else { return Ok(None) };
+    let schema = table.rows.schema();
+    let columns = |parts: &[Part]| parts.iter().map(|part| part.column().to_owned()).collect::<Vec<_>>();
+    // The id of a row, by another name than its column's.
+    let is_id = |name: &String| table.row_id_name().is_some_and(|id| name.eq_ignore_ascii_case(id));
+    let target = match (named, table.row_id) {
+        ([name], RowId::Column(_) | RowId::Hidden) if is_id(name) => columns(schema.key()),
+        _ => named.to_vec(),
+    };
+    let unique = schema.indexes().iter().filter(|index| index.is_unique());
+    let mut unique = unique.map(|index| columns(index.parts())).chain([columns(schema.key())]);
+    if unique.any(|unique| are_same(&unique, &target)) {
+        return Ok(Some(target));
+    }
+    Err(Error::new("ON CONFLICT clause does not match any PRIMARY KEY or UNIQUE constraint"))
+}
+
+/// Whether these are the same columns, in whatever order.
+fn are_same(columns: &[String], target: &[String]) -> bool {
+    let is_in = |column: &String| target.iter().any(|name| name.eq_ignore_ascii_case(column));
+    target.len() == columns.len() && columns.iter().all(is_in)
+}
+
+/// Whether it is an `INSERT OR REPLACE` of columns alone, and of no row's id.
+fn replaces_known_columns(dml: &Dml<'_>, table: &SqlTable) -> bool {
+    let is_column = |name: &String| table.columns.iter().any(|column| column.name.eq_ignore_ascii_case(name));
+    dml.or == Or::Replace && !dml.is_default_values() && dml.columns.iter().flatten().all(is_column)
+}
+
+/// The keys without those that come again: a row that `UPDATE ... FROM` found twice is one.
+fn without_repeats(keys: Vec<Key>) -> Vec<Key> {
+    let mut order: Vec<usize> = (0..keys.len()).collect();
+    order.sort_by(|&a, &b| keys[a].cmp(&keys[b]));
+    let repeats = order.windows(2).filter(|pair| keys[pair[0]] == keys[pair[1]]).map(|pair| pair[1]);
+    let repeats: HashSet<usize> = repeats.collect();
+    let numbered = keys.into_iter().enumerate();
+    numbered.filter(|(at, _)| !repeats.contains(at)).map(|(_, key)| key).collect()
 }
 
 /// That a row has the key whose values are parameters from `first` on.
-fn key_condition(table: &SqlTable, first: usize) -> String {
-    let names = key_names(table);
-    let parts = names.iter().enumerate().map(|(at, name)| format!("{name} = ?{}", first + at));
-    parts.collect::<Vec<_>>().join(" AND ")
+fn key_condition(table: &SqlTable, first: usize) -> Result<String> {
+    let names = key_names(table)?;
+    let collations = table.rows.schema().key().iter().map(|part| table.key_collation(part));
+    let parts = names.iter().zip(collations).enumerate();
+    let parts = parts.map(|(at, (name, collation))| format!("{name}{collation} = ?{}", first + at));
+    Ok(parts.collect::<Vec<_>>().join(" AND "))
 }
 
 /// The columns of the primary key, as statements name them.
-fn key_names(table: &SqlTable) -> Vec<String> {
-    match table.row_id {
-        RowId::Hidden => vec!["rowid".to_owned()],
+fn key_names(table: &SqlTable) -> Result<Vec<String>> {
+    let no_name = || {
+        let name = table.name();
+        Error::new(format!("RETURNING and ON CONFLICT: columns of {name} take all names of a row's id"))
+    };
+    Ok(match table.row_id {
+        RowId::Hidden => vec![table.row_id_name().ok_or_else(no_name)?.to_owned()],
         _ => table.rows.schema().key().iter().map(|part| quote(part.column())).collect(),
-    }
+    })
 }
 
 fn run_one(connection: &Connection, sql: &str, values: &[Value]) -> Result<()> {

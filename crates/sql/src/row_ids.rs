@@ -1,0 +1,58 @@
+//! Which ids rows get that are not given one: `catalog.rs` counts for all connections, from what is found here.
+
+use crate::catalog::RowId;
+use crate::change::integer;
+use crate::failure::{Failure, Outcome};
+use crate::table::PandoTable;
+use rows::{KeyRange, Read};
+use rusqlite::ffi;
+
+impl PandoTable {
+    /// An id that no row has been given.
+    pub(crate) fn next_row_id(&self) -> Outcome<i64> {
+        let claimed = self.table.claim_row_id(|| self.largest_row_id());
+        let full =
+            || Failure::new(ffi::SQLITE_FULL, format!("table {} is out of row ids", self.table.name()));
+        claimed.map_err(|error| self.told(error))?.ok_or_else(full)
+    }
+
+    /// Rows have come by another way than SQL: ids go on behind the largest of them.
+    #[cold]
+    pub(crate) fn pass_over_row_ids(&self) -> Outcome {
+        let largest = self.largest_row_id().map_err(|error| self.told(error))?;
+        if largest < i64::MAX {
+            self.note_row_id(largest)?;
+        }
+        Ok(())
+    }
+
+    /// A row has this id.
+    pub(crate) fn note_row_id(&self, id: i64) -> Outcome {
+        self.table.note_row_id(id, || self.largest_row_id()).map_err(|error| self.told(error))
+    }
+
+    /// An id that no row's is above, as was acknowledged last. Not as the transaction sees it: it would conflict with
+    /// whoever adds one. And not the largest that there is, except where the bound leaves no room: of a queue whose end
+    /// was deleted, that would be behind everything that is not merged away yet.
+    fn largest_row_id(&self) -> pando::Result<i64> {
+        let snapshot = self.tables.latest_snapshot()?;
+        match self.table.rows.last_key_bound(&snapshot) {
+            // Made or altered in this transaction: nobody else writes to it.
+            Err(error) if error.kind() == pando::ErrorKind::Missing => {
+                let last = self.session().write(|tx| Ok(self.last_row_id(tx)));
+                last.map_err(|failure| pando::Error::from(crate::Error::from(failure)))?
+            }
+            bound => match bound?.map_or(0, |key| integer(&key[0])) {
+                i64::MAX => self.last_row_id(&snapshot),
+                bound => Ok(bound),
+            },
+        }
+    }
+
+    /// The largest id of a row.
+    fn last_row_id(&self, reader: &impl Read) -> pando::Result<i64> {
+        let place = if let RowId::Column(place) = self.table.row_id { place } else { 0 };
+        let mut scan = self.table.rows.scan(reader, &KeyRange::all().backwards())?;
+        Ok(scan.next_with(|row| integer(&row[place]))?.unwrap_or(0))
+    }
+}
