@@ -29,7 +29,8 @@ impl Log {
     /// Makes sure that the next append of up to `payload_bytes` needs no more space.
     ///
     /// # Errors
-    /// Those of making a file, [`Full`](base::ErrorKind::Full) foremost. The log is as it was, and the call may be repeated.
+    /// Those of making a file, [`Full`](base::ErrorKind::Full) foremost. The log is as it was, and the call may be
+    /// repeated.
     #[inline]
     pub fn reserve(&self, payload_bytes: u64) -> Result<()> {
         if self.has_room(payload_bytes)? {
