@@ -76,6 +76,8 @@ fn exactly(kind: ColumnType, value: Value<'_>) -> Option<Value<'_>> {
         | (ColumnType::Float, Value::Float(_))
         | (ColumnType::Text, Value::Text(_))
         | (ColumnType::Bytes, Value::Bytes(_)) => Some(value),
+        // A float that is equal to an integer, and that no column would store as one.
+        (ColumnType::Int, Value::Float(number)) if *number == i64::MIN as f64 => Some(Value::Int(i64::MIN)),
         _ => coerce(kind, value).ok(),
     }
 }

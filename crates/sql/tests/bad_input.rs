@@ -257,10 +257,16 @@ fn odd_bounds_leave_nothing_out() {
         .execute_batch(
             "CREATE TABLE r(id INTEGER PRIMARY KEY, r REAL, s TEXT, i INTEGER);
              INSERT INTO r VALUES(1, 9007199254740992.0, 'a', 1), (2, 9007199254740994.0, 'z', 2),
-                 (3, -9007199254740992.0, NULL, NULL), (4, NULL, '', 4)",
+                 (3, -9007199254740992.0, NULL, NULL), (4, NULL, '', -9223372036854775808)",
         )
         .unwrap();
-    let bounds = ["9007199254740993", "-9007199254740993", "'9007199254740993'", "CAST(x'ff' AS TEXT)"];
+    let bounds = [
+        "9007199254740993",
+        "-9007199254740993",
+        "-9223372036854775808.0",
+        "'9007199254740993'",
+        "CAST(x'ff' AS TEXT)",
+    ];
     let all = || -> Vec<_> {
         let columns = ["r", "s", "i"];
         let conditions = columns.iter().flat_map(|column| {
