@@ -62,6 +62,8 @@ pub fn all() -> Vec<Entry> {
         canopydb::ENTRY,
         #[cfg(feature = "rocksdb")]
         rocksdb::ENTRY,
+        #[cfg(feature = "rocksdb")]
+        rocksdb::BUDGET_ENTRY,
         #[cfg(feature = "turso")]
         turso::ENTRY,
     ]
