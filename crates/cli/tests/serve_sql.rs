@@ -410,3 +410,27 @@ fn hostile_bodies_are_refused_in_words() {
     let many = "SELECT 1;".repeat(50_000);
     assert_eq!(lines(&mut client, &many).len(), 150_001);
 }
+
+/// What the server takes between two rows is not the client's time.
+#[test]
+fn an_answer_that_pauses_is_not_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start_with(dir.path(), &["--head-timeout", "1", "--sql-timeout", "60"]);
+    let count = |to: u64| {
+        format!(
+            "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {to})
+                SELECT count(*) FROM n)"
+        )
+    };
+    let ask = |sql: &str| {
+        server.ask("POST", "/v1/databases/default/sql", json!({ "sql": sql }).to_string().as_bytes())
+    };
+    let begun = Instant::now();
+    assert_eq!(ask(&format!("SELECT {}", count(1_000_000))).status, 200);
+    // A row that is sent at once, and one that takes some seconds.
+    let to = (1_000_000.0 * 5.0 / begun.elapsed().as_secs_f64()) as u64;
+    let reply = ask(&format!("SELECT hex(zeroblob(100000)) UNION ALL SELECT {}", count(to)));
+    assert!(begun.elapsed() > Duration::from_millis(2500), "it did not pause: {:?}", begun.elapsed());
+    let lines: Vec<&str> = reply.text().lines().collect();
+    assert_eq!((lines.len(), lines[2], lines[4]), (5, &format!("[{to}]")[..], "{\"done\":true}"));
+}

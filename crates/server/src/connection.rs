@@ -1,12 +1,15 @@
 //! One connection, from its first byte to its last.
 //!
 //! 1. Requests are served one after the other. At the server's end the one under way is answered, and no other.
-//! 2. A connection on which nothing happens is closed: no request begun, no byte written and no request being worked on
+//! 2. A connection on which nothing happens is closed: no request begun, no byte written and nothing being worked on
 //!    for as long as a head may take. That covers clients that never speak, that speak a byte at a time without coming
 //!    to the end of a head, and that do not take what they are sent. How long a body may pause is for `receive` to say.
 //! 3. Instead of a timer for each request there is one for each connection, which rings seldom and looks at counters.
 
 use crate::app::Service;
+use crate::body::Body;
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -29,7 +32,7 @@ const LOOKS: u32 = 4;
 struct Signs {
     /// Requests begun, and writes made.
     events: AtomicU64,
-    /// Whether a request is being worked on.
+    /// Whether a request is being worked on, or what is sent next for one.
     working: AtomicBool,
 }
 
@@ -62,7 +65,7 @@ pub async fn serve(
             let answer = answer.await;
             // Relaxed: as above.
             signs.working.store(false, Ordering::Relaxed);
-            answer
+            answer.map(|response| response.map(|body| Produced::of(body, signs)))
         }
     });
     let watched = Watched { stream, signs: Arc::clone(&signs) };
@@ -166,5 +169,46 @@ impl AsyncWrite for Watched {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream().poll_shutdown(context)
+    }
+}
+
+/// A response's body. While it has nothing to send it is the server that keeps the client waiting, not the other way
+/// round: it looks for the next record, say.
+struct Produced {
+    body: Body,
+    /// `None` of one that is there whole.
+    signs: Option<Arc<Signs>>,
+}
+
+impl Produced {
+    fn of(body: Body, signs: &Arc<Signs>) -> Self {
+        let signs = matches!(body, Body::Pieces(_)).then(|| Arc::clone(signs));
+        Produced { body, signs }
+    }
+}
+
+impl HttpBody for Produced {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.body).poll_frame(context);
+        if let Some(signs) = &this.signs {
+            // Relaxed: one thread alone looks at it.
+            signs.working.store(polled.is_pending(), Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
