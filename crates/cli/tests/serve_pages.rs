@@ -281,3 +281,30 @@ fn the_dashboard_shows_a_browser_what_the_server_does() {
     assert!(!dom.contains("<title>taken"), "and never run");
     assert!(dom.contains("Entries of entity"));
 }
+
+#[test]
+fn a_browser_is_asked_for_the_token_as_a_password() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pando = Command::new(env!("CARGO_BIN_EXE_pando"));
+    pando.args(["token", "create"]).arg(dir.path()).args(["--name", "a", "--scope", "read"]);
+    let token = String::from_utf8(pando.output().unwrap().stdout).unwrap();
+    let server = Server::start(dir.path());
+    let refused = server.ask("GET", "/", b"");
+    let challenges = refused.headers.iter().filter(|(name, _)| name == "www-authenticate");
+    let schemes: Vec<&str> = challenges.filter_map(|(_, value)| value.split(' ').next()).collect();
+    assert_eq!((refused.status, schemes), (401, vec!["Bearer", "Basic"]));
+    let password = base64(format!("whoever:{}", token.trim()).as_bytes());
+    let shown = server.ask_with("GET", "/", &[("authorization", &format!("Basic {password}"))], b"");
+    assert_eq!(shown.status, 200);
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let bits = three.iter().fold(0, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        let digit = |at: usize| char::from(DIGITS[(bits >> (18 - 6 * at)) as usize & 63]);
+        text.extend((0..4).map(|at| if at <= three.len() { digit(at) } else { '=' }));
+    }
+    text
+}

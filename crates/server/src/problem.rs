@@ -93,6 +93,9 @@ impl Problem {
         }
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            // What browsers know how to ask for: the token is the password, of whomever.
+            let basic = "Basic realm=\"Pando: a token as the password\", charset=\"UTF-8\"";
+            headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(basic));
         }
         response
     }
