@@ -1,22 +1,33 @@
 //! What pages of other sites can have a browser send here, and what is refused of it.
 //!
 //! 1. A browser says which page a request comes from, in `Origin`, where the request changes something; credentials
-//!    that it keeps would go with it. [`check_origin`]: such a page is this server's own, or nothing is done. It may
-//!    have other requests sent, but is not shown their answers.
-//! 2. A site whose name is made to lead to this machine (DNS rebinding) is, for the browser, the server itself, and is
+//!    that it keeps would go with it. [`check_origin`]: such a page is this server's own, or nothing is done.
+//! 2. Of other requests it says in `Sec-Fetch-Site` whether the page is of the same site, and in `Sec-Fetch-Mode`
+//!    whether somebody goes where a link leads. Anything else that another's page loads from here is refused: it is not
+//!    shown to it, but a value that is a script, say, would be run there.
+//! 3. A site whose name is made to lead to this machine (DNS rebinding) is, for the browser, the server itself, and is
 //!    shown everything. It has none of the credentials. Where none are asked for, because the server listens to this
 //!    machine alone, [`check_host`]: a request is for an address, or for a name that nobody can buy.
 
 use crate::problem::{Answer, Problem};
 use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
 use std::net::{Ipv4Addr, Ipv6Addr};
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// Refuses what a page of another site has a browser send.
 ///
 /// # Errors
-/// 403 for a request that changes something, or asks for work, whose `Origin` is not this server.
+/// 403 for a request that changes something, or asks for work, whose `Origin` is not this server, and for one that
+/// another site's page loads something with.
 pub fn check_origin(method: &Method, headers: &HeaderMap) -> Answer<()> {
+    if headers.get(FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none")
+        && headers.get(FETCH_MODE).is_none_or(|mode| mode != "navigate")
+    {
+        return Err(of_another());
+    }
     let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
     let host = headers.get(HOST).map_or(&b""[..], |host| host.as_bytes());
     let own = [&b"http://"[..], b"https://"].iter().any(|scheme| {
@@ -25,7 +36,12 @@ pub fn check_origin(method: &Method, headers: &HeaderMap) -> Answer<()> {
     if own || *method == Method::GET || *method == Method::HEAD {
         return Ok(());
     }
-    Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "a page of another site sent this"))
+    Err(of_another())
+}
+
+#[cold]
+fn of_another() -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "forbidden", "a page of another site sent this")
 }
 
 /// Refuses requests for names that may be anybody's. One without a `Host` is no browser's.
@@ -76,6 +92,21 @@ mod tests {
         assert!(!check(Method::PUT, "null"));
         assert!(check(Method::GET, "http://evil.example"));
         assert!(check_origin(&Method::POST, &HeaderMap::new()).is_ok());
+    }
+
+    #[test]
+    fn a_page_of_another_site_loads_nothing() {
+        let check = |site: &str, mode: &str| {
+            let named = [(FETCH_SITE, site), (FETCH_MODE, mode)];
+            let named = named.into_iter().filter(|(_, value)| !value.is_empty());
+            let headers = named.map(|(name, value)| (name, value.parse().unwrap())).collect();
+            check_origin(&Method::GET, &headers).is_ok()
+        };
+        assert!(check("same-origin", "cors") && check("none", "navigate") && check("", "no-cors"));
+        assert!(check("cross-site", "navigate"), "a link may lead here");
+        for mode in ["no-cors", "cors", "websocket", ""] {
+            assert!(!check("cross-site", mode) && !check("same-site", mode), "{mode}");
+        }
     }
 
     fn host(text: &str) -> axum::http::HeaderValue {
