@@ -149,3 +149,32 @@ fn an_entry_is_stored_as_it_was_but_for_what_was_changed() {
     assert_eq!(store("lines", "", "Stored."), ("610d0a620a".to_owned(), b"a\r\nb\n".to_vec()));
     assert_eq!(store("text", "!", "Stored."), ("a\nä".to_owned(), "a\nä!".as_bytes().to_vec()));
 }
+
+/// Who may not see the default database is shown what he may; a database that is dropped is looked at no more.
+#[test]
+fn the_dashboard_shows_a_database_that_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let token = |name: &str, rest: &[&str]| {
+        let mut pando = std::process::Command::new(env!("CARGO_BIN_EXE_pando"));
+        pando.args(["token", "create"]).arg(dir.path()).args(["--name", name, "--scope", "admin"]).args(rest);
+        format!("Bearer {}", String::from_utf8(pando.output().unwrap().stdout).unwrap().trim())
+    };
+    let (all, shop) = (token("all", &[]), token("shop", &["--database", "shop"]));
+    let server = Server::start(dir.path());
+    let ask =
+        |method: &str, path: &str| server.ask_with(method, path, &[("authorization", &all)], b"").status;
+    assert_eq!((ask("PUT", "/v1/databases/shop"), ask("PUT", "/v1/databases/shop/tables/fruit")), (201, 201));
+    let Some(mut browser) = Browser::open(dir.path(), &format!("http://{}/", server.address)) else {
+        eprintln!("skipped: there is no chromium to show the page");
+        return;
+    };
+    let title = "document.getElementById('tables-title')?.textContent";
+    browser.send_header("authorization", &shop);
+    browser.wait_for(&format!("{title} === 'Tables of shop' && document.body.dataset.ready"));
+    browser.send_header("authorization", &all);
+    browser.wait_for(&format!("{title} === 'Tables of default' && document.body.dataset.ready"));
+    browser.value("[...document.querySelectorAll('#databases tr.pick')].at(-1).click()");
+    browser.wait_for(&format!("{title} === 'Tables of shop'"));
+    assert_eq!(ask("DELETE", "/v1/databases/shop"), 204);
+    browser.wait_for(&format!("{title} === 'Tables of default'"));
+}

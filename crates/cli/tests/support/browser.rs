@@ -99,6 +99,14 @@ impl Browser {
         }
     }
 
+    /// Sends a header with every request from now on, and shows the page again.
+    pub fn send_header(&mut self, name: &str, value: &str) {
+        self.call("Network.enable", json!({})).expect("the browser runs");
+        let headers = json!({ "headers": { name: value } });
+        self.call("Network.setExtraHTTPHeaders", headers).expect("the browser runs");
+        self.call("Page.reload", json!({})).expect("the browser runs");
+    }
+
     /// As a phone's screen, so many pixels wide.
     pub fn set_width(&mut self, width: u32) {
         let size = json!({ "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": true });
