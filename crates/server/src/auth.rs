@@ -8,6 +8,8 @@
 //!    start then, unless it is told that this is meant.
 //! 4. The file is replaced whole, by a rename; a running server looks at it every second.
 
+use crate::databases::is_name;
+use crate::form::write_digits;
 use crate::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
 use axum::http::header::AUTHORIZATION;
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::{ErrorKind as IoErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -88,6 +91,12 @@ impl TokenFile {
         if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
             return Err(Error::invalid("a token's name has 1 to 100 bytes and no control characters"));
         }
+        if let Some(database) = database.as_ref().filter(|database| !is_name(database)) {
+            return Err(Error::invalid(format!("no database can be called {database:?}")));
+        }
+        let dir = self.dir();
+        fs::create_dir_all(dir).map_err(|error| self.failed("make the directory of", error))?;
+        let _turn = self.take_turn()?;
         let mut tokens = self.list()?;
         if tokens.iter().any(|token| token.name == name) {
             return Err(Error::new(ErrorKind::Exists, format!("there is a token {name:?}; revoke it first")));
@@ -107,6 +116,7 @@ impl TokenFile {
     /// # Errors
     /// `Missing` if there is none called `name`.
     pub fn revoke(&self, name: &str) -> Result<()> {
+        let _turn = self.take_turn()?;
         let mut tokens = self.list()?;
         let before = tokens.len();
         tokens.retain(|token| token.name != name);
@@ -116,11 +126,25 @@ impl TokenFile {
         self.store(&tokens)
     }
 
+    fn dir(&self) -> &Path {
+        self.path.parent().expect("it was joined to a directory")
+    }
+
+    /// Whoever changes the tokens does so alone: one who read them before a token was revoked would bring it back. The
+    /// turn is over when the file is dropped. `None`: there is no directory, and so no token.
+    fn take_turn(&self) -> Result<Option<fs::File>> {
+        let dir = match fs::File::open(self.dir()) {
+            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|error| self.failed("open the directory of", error))?,
+        };
+        dir.lock().map_err(|error| self.failed("lock the directory of", error))?;
+        Ok(Some(dir))
+    }
+
     /// A whole new file in the place of the old one, readable by its owner alone.
     fn store(&self, tokens: &[Token]) -> Result<()> {
         use std::os::unix::fs::OpenOptionsExt;
-        let dir = self.path.parent().expect("it was joined to a directory");
-        fs::create_dir_all(dir).map_err(|error| self.failed("make the directory of", error))?;
+        let dir = self.dir();
         let text = serde_json::to_vec_pretty(tokens).expect("tokens are plain data");
         let new = self.path.with_extension("new");
         let write = || {
@@ -166,8 +190,8 @@ pub enum Need<'r> {
 pub struct Gatekeeper {
     file: TokenFile,
     tokens: ArcSwap<Vec<Known>>,
-    /// The file as it was when it was read: its time and length.
-    seen: Mutex<Option<(SystemTime, u64)>>,
+    /// The file as it was when it was read: its time, length and number.
+    seen: Mutex<Option<(SystemTime, u64, u64)>>,
 }
 
 /// A token, ready to be compared.
@@ -196,7 +220,7 @@ impl Gatekeeper {
     /// Reads the file again if it has changed.
     pub fn refresh(&self) -> Result<()> {
         let meta = fs::metadata(&self.file.path).ok();
-        let stamp = meta.and_then(|meta| Some((meta.modified().ok()?, meta.len())));
+        let stamp = meta.and_then(|meta| Some((meta.modified().ok()?, meta.len(), meta.ino())));
         let mut seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         // A file that goes takes no guard away: all of its tokens are revoked, and nobody gets in.
         if stamp == *seen || (stamp.is_none() && seen.is_some()) {
@@ -337,7 +361,9 @@ pub fn random(bytes: &mut [u8]) -> Result<()> {
 
 /// Hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut digits = Vec::with_capacity(2 * bytes.len());
+    write_digits(bytes, &mut digits);
+    String::from_utf8(digits).expect("digits are ASCII")
 }
 
 #[cfg(test)]
@@ -383,6 +409,26 @@ mod tests {
         let bearer = headers(&format!("Bearer {token}"));
         assert_eq!(keeper.admit(&bearer, Need::Any).unwrap_err().status, StatusCode::UNAUTHORIZED);
         assert_eq!(file.revoke("only").unwrap_err().kind(), ErrorKind::Missing);
+    }
+
+    #[test]
+    fn changes_of_the_tokens_wait_for_one_another() {
+        let dir = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for n in 0..16 {
+                let file = TokenFile::of(dir.path());
+                scope.spawn(move || {
+                    file.create(&format!("kept {n}"), Scope::Read, None).unwrap();
+                    file.create(&format!("gone {n}"), Scope::Read, None).unwrap();
+                    file.revoke(&format!("gone {n}")).unwrap();
+                });
+            }
+        });
+        let tokens = TokenFile::of(dir.path()).list().unwrap();
+        assert_eq!(tokens.len(), 16);
+        assert!(tokens.iter().all(|token| token.name.starts_with("kept")));
+        let nowhere = TokenFile::of(dir.path()).create("a", Scope::Read, Some("a/b".into()));
+        assert_eq!(nowhere.unwrap_err().kind(), ErrorKind::Invalid);
     }
 
     #[test]

@@ -53,6 +53,15 @@ impl Form {
         }
     }
 
+    /// Writes one record up to the first byte of its value, of which it is known whether it is text, and answers what
+    /// stands behind the last: for values that are written piece by piece.
+    pub fn write_open(self, key: &[u8], is_text: bool, out: &mut Vec<u8>) -> &'static [u8] {
+        out.push(b'{');
+        write_bytes("key", key, out);
+        out.extend_from_slice(if is_text { b",\"value\":\"" } else { b",\"value_hex\":\"" });
+        b"\"}\n"
+    }
+
     /// Says that a key that was asked for is not there.
     pub fn write_absent(self, key: &[u8], out: &mut Vec<u8>) {
         out.push(b'{');
@@ -76,9 +85,31 @@ fn write_bytes(name: &str, bytes: &[u8], out: &mut Vec<u8>) {
             serde_json::to_writer(out, text).expect("a vector takes everything");
         }
         Err(_) => {
-            let _ = write!(out, "\"{name}_hex\":\"{}\"", hex(bytes));
+            let _ = write!(out, "\"{name}_hex\":\"");
+            write_digits(bytes, out);
+            out.push(b'"');
         }
     }
+}
+
+/// What stands between the quotes of a text of JSON: a piece of it, cut wherever.
+pub fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
+    for &byte in text {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            0..0x20 => {
+                let _ = write!(out, "\\u{byte:04x}");
+            }
+            _ => out.push(byte),
+        }
+    }
+}
+
+/// Bytes in hexadecimal digits.
+pub fn write_digits(bytes: &[u8], out: &mut Vec<u8>) {
+    let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
+    out.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
 }
 
 /// The bytes of the member `name` of an object, or of `name_hex`; `None` if it has neither.

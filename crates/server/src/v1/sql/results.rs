@@ -16,6 +16,7 @@
 //!
 //! Pieces are handed on when they are full, in the midst of a value if it is long: memory is a piece's, not a row's.
 
+use crate::form::{write_digits, write_escaped};
 use crate::pipe::{Stopped, Writer};
 use crate::problem::{Answer, Problem};
 use bytes::Bytes;
@@ -178,8 +179,7 @@ impl Results {
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
                 self.piece.extend_from_slice(b"{\"bytes\":\"");
                 for step in bytes.chunks(STEP_BYTES) {
-                    let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
-                    self.piece.extend(step.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
+                    write_digits(step, &mut self.piece);
                     self.hand_on()?;
                 }
                 self.piece.extend_from_slice(b"\"}");
@@ -192,16 +192,7 @@ impl Results {
     fn string(&mut self, text: &[u8]) -> Written {
         self.piece.push(b'"');
         for step in text.chunks(STEP_BYTES) {
-            for &byte in step {
-                match byte {
-                    b'"' | b'\\' => self.piece.extend_from_slice(&[b'\\', byte]),
-                    b'\n' => self.piece.extend_from_slice(b"\\n"),
-                    0..0x20 => {
-                        let _ = write!(self.piece, "\\u{byte:04x}");
-                    }
-                    _ => self.piece.push(byte),
-                }
-            }
+            write_escaped(step, &mut self.piece);
             self.hand_on()?;
         }
         self.piece.push(b'"');
