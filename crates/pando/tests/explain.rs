@@ -95,3 +95,25 @@ fn a_commit_says_what_it_waited_for() {
     assert!(buffered.steps.iter().any(|step| step.outcome == "1 blocks appended, 0 flushes"), "{buffered:?}");
     assert_eq!(db.get(&table, b"b").unwrap(), Some(b"2".to_vec()));
 }
+
+#[test]
+fn a_scan_is_explained_without_reading_long_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::create(dir.path()).unwrap();
+    let table = db.table("t").unwrap();
+    db.put(&table, b"a", b"short").unwrap();
+    db.put(&table, b"b", &vec![0xab; 3 << 20]).unwrap();
+    db.checkpoint().unwrap();
+    db.close().unwrap();
+    // It would be seen that it was read.
+    let data = dir.path().join("data");
+    let mut bytes = std::fs::read(&data).unwrap();
+    let within = bytes.windows(4096).position(|window| window.iter().all(|&byte| byte == 0xab)).unwrap();
+    bytes[within] ^= 1;
+    std::fs::write(&data, bytes).unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let table = db.table("t").unwrap();
+    assert_eq!(db.get(&table, b"b").unwrap_err().kind(), pando::ErrorKind::Corruption);
+    let told = db.explain_scan(&table, .., 10).unwrap();
+    assert_eq!(told.steps.iter().map(|step| step.bytes).sum::<u64>(), 1 + 5 + 1 + (3 << 20));
+}
