@@ -54,6 +54,11 @@ impl Conditions {
         self.is.is_some() || self.is_not.is_some()
     }
 
+    /// Whether they name tags: then the value is read for its own. `*` only asks whether there is one.
+    pub fn name_tags(&self) -> bool {
+        [&self.is, &self.is_not].iter().any(|tags| matches!(tags, Some(Tags::These(_))))
+    }
+
     /// Checks them against the value's tag; `None`: the key is absent.
     ///
     /// # Errors
@@ -71,7 +76,11 @@ impl Conditions {
         if !self.are_there() {
             return Ok(());
         }
-        self.check(current(tx, table, key)?.as_deref())
+        let current = match self.name_tags() {
+            true => tx.value_reader(table, key)?.map(tag_of_long).transpose()?,
+            false => tx.contains(table, key)?.then(String::new),
+        };
+        self.check(current.as_deref())
     }
 
     /// Whether a client that reads a value with this tag has it already.
@@ -102,11 +111,6 @@ impl Tags {
     }
 }
 
-/// The tag of what `key` holds.
-fn current(tx: &Transaction, table: &Table, key: &[u8]) -> Answer<Option<String>> {
-    tx.value_reader(table, key)?.map(tag_of_long).transpose()
-}
-
 /// The tag of a value that is read for it, piece by piece.
 pub fn tag_of_long(mut reader: ValueReader) -> Answer<String> {
     let (mut hash, mut piece) = (Sha256::new(), vec![0; 64 << 10]);
@@ -124,27 +128,38 @@ fn failed(detail: &str) -> Problem {
 
 fn tags(headers: &HeaderMap, name: HeaderName) -> Answer<Option<Tags>> {
     let wrong = || Problem::bad_request(format!("`{name}` is `*`, or tags in quotes with commas between"));
-    let mut listed = Vec::new();
+    let mut listed = None;
     for value in headers.get_all(&name) {
         let text = value.as_bytes().trim_ascii();
         if text == b"*" {
             return Ok(Some(Tags::Any));
         }
-        listed.extend(list(text).ok_or_else(wrong)?);
+        // A weak tag says that a value is as good as another, not that it is the same: who changes it wants the same
+        // (RFC 9110, 13.1.1), who reads it is content (13.1.2).
+        let tags = list(text).ok_or_else(wrong)?.into_iter().filter(|tag| !tag.is_weak || name != IF_MATCH);
+        listed.get_or_insert_with(Vec::new).extend(tags.map(|tag| tag.quoted));
     }
-    Ok(if listed.is_empty() { None } else { Some(Tags::These(listed)) })
+    Ok(listed.map(Tags::These))
 }
 
-/// The tags of one header, quotes included; `None` if it is not a list of them. What is between quotes may be any byte
-/// but a quote, a comma too; members of the list may be empty, but not all of them.
-fn list(text: &[u8]) -> Option<Vec<String>> {
+/// A tag of a list.
+struct Listed {
+    is_weak: bool,
+    /// Quotes included.
+    quoted: String,
+}
+
+/// The tags of one header; `None` if it is not a list of them. What is between quotes may be any byte but a quote, a
+/// comma too; members of the list may be empty, but not all of them.
+fn list(text: &[u8]) -> Option<Vec<Listed>> {
     let begun = |text: &[u8]| text.iter().position(|byte| !b", \t".contains(byte)).unwrap_or(text.len());
     let (mut tags, mut rest) = (Vec::new(), &text[begun(text)..]);
     while !rest.is_empty() {
-        // A weak tag stands for the same bytes here.
-        let quoted = rest.strip_prefix(b"W/").unwrap_or(rest).strip_prefix(b"\"")?;
+        let (is_weak, tag) = rest.strip_prefix(b"W/").map_or((false, rest), |tag| (true, tag));
+        let quoted = tag.strip_prefix(b"\"")?;
         let length = quoted.iter().position(|&byte| byte == b'"')?;
-        tags.push(format!("\"{}\"", String::from_utf8_lossy(&quoted[..length])));
+        let text = format!("\"{}\"", String::from_utf8_lossy(&quoted[..length]));
+        tags.push(Listed { is_weak, quoted: text });
         rest = quoted[length + 1..].trim_ascii_start();
         if rest.first().is_some_and(|byte| *byte != b',') {
             return None;
@@ -177,7 +192,11 @@ mod tests {
         assert_eq!(check(IF_NONE_MATCH, "*", Some(&tag)), Err(412));
         assert_eq!(check(IF_NONE_MATCH, &tag, Some(&tag)), Err(412));
         assert_eq!(check(IF_NONE_MATCH, &tag, Some("\"other\"")), Ok(()));
-        assert_eq!(check(IF_MATCH, &format!("\"a,b\" ,W/{tag}"), Some(&tag)), Ok(()));
+        assert_eq!(check(IF_MATCH, &format!("\"a,b\" ,{tag}"), Some(&tag)), Ok(()));
+        // A weak tag is as good for a reader, and none for a writer.
+        assert_eq!(check(IF_MATCH, &format!("W/{tag}"), Some(&tag)), Err(412));
+        assert_eq!(check(IF_MATCH, &format!("W/\"x\", {tag}"), Some(&tag)), Ok(()));
+        assert_eq!(check(IF_NONE_MATCH, &format!("W/{tag}"), Some(&tag)), Err(412));
         assert_eq!(check(IF_NONE_MATCH, ", \"a,b\",, \"c\",", Some(&tag)), Ok(()));
         for bad in ["bare", "", ",", "\"a\" \"b\"", "\"a", "W/", "\"", "*, \"a\""] {
             assert_eq!(check(IF_MATCH, bad, Some(&tag)), Err(400), "{bad}");
