@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 
 /// The database of `/v0`. It stays open.
 pub const DEFAULT_DATABASE: &str = "default";
@@ -37,6 +38,8 @@ pub struct Databases {
     budget: Arc<Budget>,
     durability: Durability,
     most_open: usize,
+    /// For writes that wait.
+    memory: Arc<Semaphore>,
     places: ArcSwap<HashMap<Box<str>, Arc<Place>>>,
     /// Counts uses, as a clock for what was used last.
     uses: AtomicU64,
@@ -85,7 +88,8 @@ impl Databases {
             }
         }
         let (places, uses) = (ArcSwap::default(), AtomicU64::new(0));
-        Ok(Databases { dir: dir.to_owned(), budget, durability, most_open, places, uses })
+        let (dir, memory) = (dir.to_owned(), Open::memory());
+        Ok(Databases { dir, budget, durability, most_open, memory, places, uses })
     }
 
     /// Moves the clock of [`Databases::close_idle`].
@@ -288,27 +292,37 @@ impl Databases {
     }
 
     fn install(&self, place: &Place, db: Database) -> Arc<Open> {
-        let open = Arc::new(Open::new(db));
+        let open = Arc::new(Open::new(db, Arc::clone(&self.memory)));
         place.open.store(Some(Arc::clone(&open)));
         self.note_use(place);
         open
     }
 }
 
-/// Closes what is open at `place`, whose gate the caller holds, if those who use it let go of it in time.
+/// Closes what is open at `place`, whose gate the caller holds, if those who use it let go of it in time. Until then
+/// whoever asks finds it: they would wait at the gate.
 fn close(place: &Place, patience: Duration) -> Result<bool> {
-    // The swap turns what is only borrowed from the place into counted handles: the count is all users.
-    let Some(open) = place.open.swap(None) else { return Ok(true) };
     let begun = Instant::now();
-    while Arc::strong_count(&open) > 1 || Arc::strong_count(&open.writer) > 1 {
-        if begun.elapsed() >= patience {
+    let is_used =
+        |open: &Arc<Open>, own: usize| Arc::strong_count(open) > own || Arc::strong_count(&open.writer) > 1;
+    loop {
+        let Some(open) = place.open.load_full() else { return Ok(true) };
+        // The place's and this one.
+        let seems_used = is_used(&open, 2);
+        drop(open);
+        // The swap turns what is only borrowed from the place into counted handles: the count is all users.
+        if !seems_used && let Some(open) = place.open.swap(None) {
+            if !is_used(&open, 1) {
+                open.db.close()?;
+                return Ok(true);
+            }
             place.open.store(Some(open));
+        }
+        if begun.elapsed() >= patience {
             return Ok(false);
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    open.db.close()?;
-    Ok(true)
 }
 
 fn remove(path: &Path) -> Result<()> {
@@ -355,6 +369,24 @@ mod tests {
         assert!(databases.open("a").is_err_and(|problem| problem.status == StatusCode::NOT_FOUND));
         assert_eq!(databases.names().unwrap(), ["b", "c", "d"]);
         databases.close_all().unwrap();
+    }
+
+    #[test]
+    fn whoever_asks_while_a_drop_waits_is_served() {
+        let dir = tempfile::tempdir().unwrap();
+        let databases = databases(dir.path(), 4);
+        let (used, _) = databases.create("a", None).unwrap();
+        std::thread::scope(|scope| {
+            let dropping = scope.spawn(|| databases.drop_database("a"));
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(300) {
+                assert!(databases.open("a").is_ok());
+            }
+            assert!(begun.elapsed() < DROP_PATIENCE / 2, "they waited for {:?}", begun.elapsed());
+            drop(used);
+            dropping.join().unwrap().unwrap();
+        });
+        assert!(databases.open("a").is_err_and(|problem| problem.status == StatusCode::NOT_FOUND));
     }
 
     #[test]

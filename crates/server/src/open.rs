@@ -1,11 +1,12 @@
 //! An open database, with what requests need at hand: its tables by name, its queue of single writes.
 
 use crate::problem::{Answer, Problem};
-use crate::writer::Writer;
+use crate::writer::{MOST_WAITING_BYTES, Writer};
 use arc_swap::ArcSwap;
 use pando::{Database, Result, Table, TableOptions};
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// A database that is open.
 #[derive(Debug)]
@@ -25,15 +26,26 @@ pub struct Open {
 const KEPT_TABLES: usize = 4096;
 
 impl Open {
-    /// Over an open database.
-    pub fn new(db: Database) -> Self {
+    /// Over an open database; `memory` is for the writes that wait, of all databases.
+    pub fn new(db: Database, memory: Arc<Semaphore>) -> Self {
         Open {
-            writer: Writer::new(db.clone()),
+            writer: Writer::new(db.clone(), memory),
             #[cfg(feature = "sql")]
             sql: sql::Sql::new(db.clone()),
             db,
             tables: ArcSwap::default(),
         }
+    }
+
+    /// Memory for the writes that wait.
+    pub fn memory() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(MOST_WAITING_BYTES))
+    }
+
+    /// Over a database that is the only one.
+    #[cfg(test)]
+    pub fn alone(db: Database) -> Self {
+        Open::new(db, Open::memory())
     }
 
     /// A handle that was used before. No lock, no allocation, no look into the database.

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use pando::{Database, Durability, Error, Table, Transaction, TransactionOptions};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Longer changes go to another thread in any case: copying them takes longer than handing them over.
 const AT_ONCE_BYTES: usize = 32 << 10;
@@ -28,6 +28,9 @@ const BATCH_BYTES: usize = 1 << 20;
 const BATCH_WRITES: usize = 4096;
 /// So many writes may wait. Beyond it clients are told to come back: waiting would only take memory.
 const MOST_WAITING: usize = 65_536;
+/// And of so many bytes, of all databases together. A client that goes away leaves its write in the queue, and what it
+/// was counted as while it was received is free for the next.
+pub const MOST_WAITING_BYTES: usize = 256 << 20;
 /// How often a commit that met a conflict, with a table that was dropped, is tried.
 const ATTEMPTS: u32 = 3;
 
@@ -47,6 +50,8 @@ struct Write {
     change: Change,
     asked: Instant,
     told: oneshot::Sender<Result<Committed, Error>>,
+    /// What it takes of the memory that there is for those that wait.
+    _memory: OwnedSemaphorePermit,
 }
 
 /// A write that was made.
@@ -70,12 +75,14 @@ struct Queue {
 pub struct Writer {
     db: Database,
     queue: Mutex<[Queue; 3]>,
+    /// A permit for each byte.
+    memory: Arc<Semaphore>,
 }
 
 impl Writer {
-    /// A queue for `db`.
-    pub fn new(db: Database) -> Arc<Self> {
-        Arc::new(Writer { db, queue: Mutex::default() })
+    /// A queue for `db`, within `memory`, which has [`MOST_WAITING_BYTES`] permits.
+    pub fn new(db: Database, memory: Arc<Semaphore>) -> Arc<Self> {
+        Arc::new(Writer { db, queue: Mutex::default(), memory })
     }
 
     /// Makes the change, and answers its commit once that is as durable as was asked for.
@@ -90,15 +97,18 @@ impl Writer {
             Ok(done) => return Ok(done?),
             Err(queued) => queued,
         };
+        let busy = || Problem::busy("too many writes wait to be committed");
+        let bytes = (key.len() + change.len()).clamp(1, MOST_WAITING_BYTES) as u32;
+        let memory = Arc::clone(&self.memory).try_acquire_many_owned(bytes).map_err(|_| busy())?;
         let asked = Instant::now();
         let (told, outcome) = oneshot::channel();
         let lane = durability as usize;
         let send = {
             let queue = &mut self.queues()[lane];
             if queue.waiting.len() >= MOST_WAITING {
-                return Err(Problem::busy("too many writes wait to be committed"));
+                return Err(busy());
             }
-            queue.waiting.push(Write { table, key, change, asked, told });
+            queue.waiting.push(Write { table, key, change, asked, told, _memory: memory });
             !std::mem::replace(&mut queue.attended, true)
         };
         if send {
@@ -244,5 +254,41 @@ impl Drop for Leaving<'_> {
             queue.attended = false;
             queue.waiting.clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn writes_that_nobody_waits_for_any_more_are_bounded() {
+        let db = Database::builder().in_memory().unwrap();
+        let table = db.table("t").unwrap();
+        let memory = Arc::new(Semaphore::new(MOST_WAITING_BYTES));
+        let writer = Writer::new(db.clone(), Arc::clone(&memory));
+        // A commit that takes its time.
+        writer.queues()[Durability::Sync as usize].attended = true;
+        let change = Change::Put(Bytes::from(vec![7; 1 << 20]));
+        // A client sends a value, and goes.
+        let send = |key: u32| {
+            let key = key.to_be_bytes().to_vec();
+            let write = pin!(writer.write(table.clone(), key, change.clone(), Durability::Sync));
+            match write.poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Err(problem)) => Some((problem.status.as_u16(), problem.retry_after_s)),
+                Poll::Ready(Ok(_)) => panic!("nobody commits"),
+                Poll::Pending => None,
+            }
+        };
+        let refused = (0..1000).find_map(|key| Some((key, send(key)?)));
+        assert_eq!(refused, Some((255, (503, Some(1)))));
+        // One is enough to be committed.
+        writer.queues()[Durability::Sync as usize].waiting.truncate(1);
+        writer.attend(Durability::Sync);
+        assert_eq!(db.snapshot().unwrap().get(&table, &[0; 4]).unwrap().unwrap().len(), 1 << 20);
+        assert_eq!(memory.available_permits(), MOST_WAITING_BYTES);
+        assert!(!writer.queues()[Durability::Sync as usize].attended);
     }
 }
