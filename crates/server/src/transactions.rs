@@ -101,7 +101,7 @@ impl Transactions {
         self: &Arc<Self>,
         database: &str,
         token: &str,
-        work: impl FnOnce(&Open, &mut Transaction) -> Answer<T> + Send + 'static,
+        work: impl FnOnce(&Arc<Open>, &mut Transaction) -> Answer<T> + Send + 'static,
     ) -> Answer<T> {
         let entry = self.find(database, token)?;
         hand_off(move || {
@@ -141,8 +141,16 @@ impl Transactions {
         let now = Instant::now();
         let mut given_up = Vec::new();
         self.held().retain(|_, entry| {
-            // One that is in use is not idle.
-            let Ok(inner) = entry.inner.try_lock() else { return true };
+            let inner = match entry.inner.try_lock() {
+                Ok(inner) => inner,
+                // One that is in use is not idle.
+                Err(TryLockError::WouldBlock) => return true,
+                // A request that ended badly left it, and nobody gets at it any more.
+                Err(TryLockError::Poisoned(_)) => {
+                    given_up.push(Arc::clone(entry));
+                    return false;
+                }
+            };
             let stays = now.duration_since(inner.used) < self.idle
                 && now.duration_since(inner.begun) < self.idle * LONGEST_IDLES;
             if !stays {
@@ -172,5 +180,31 @@ impl Entry {
                 Err(Problem::new(StatusCode::CONFLICT, "transaction-busy", detail))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pando::Database;
+
+    #[test]
+    fn one_whose_request_ended_badly_is_given_up() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let open = Arc::new(Open::alone(Database::builder().in_memory().unwrap()));
+        let transactions = Arc::new(Transactions::new(1, Duration::from_secs(30)));
+        let begin = || transactions.begin("d", Arc::clone(&open), open.db.transaction_options());
+        runtime.block_on(async {
+            let token = begin().await.unwrap();
+            assert_eq!(begin().await.unwrap_err().status, StatusCode::TOO_MANY_REQUESTS);
+            transactions.give_up_idle();
+            let failed: Answer<()> = transactions.run("d", &token, |_, _| panic!("a slip of ours")).await;
+            assert_eq!(failed.unwrap_err().status, StatusCode::INTERNAL_SERVER_ERROR);
+            let gone: Answer<()> = transactions.run("d", &token, |_, _| Ok(())).await;
+            assert_eq!(gone.unwrap_err().status, StatusCode::NOT_FOUND);
+            transactions.give_up_idle();
+            assert_eq!((transactions.count(), Arc::strong_count(&open)), (0, 1));
+            begin().await.unwrap();
+        });
     }
 }
