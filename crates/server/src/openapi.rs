@@ -6,7 +6,7 @@
 use crate::app::App;
 use crate::bodies::{body, table_name};
 use crate::body::Body;
-use crate::operations::{OPERATIONS, Operation};
+use crate::operations::{BUSY, OPERATIONS, Operation};
 use crate::problem::{Answer, Problem};
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
@@ -96,6 +96,10 @@ const ALWAYS: &[(u16, &str)] = &[
     (403, "The token does not reach so far, or a page of another site may have sent the request"),
 ];
 
+/// Paths that are answered at once, whatever is at work.
+const AT_ONCE: &[&str] =
+    &["/", "/docs", "/openapi.json", "/healthz", "/v0/status", "/v1/server", "/debug/slow"];
+
 fn describe(operation: &Operation) -> Value {
     let in_path = operation.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let in_path = in_path.map(|name| {
@@ -108,7 +112,8 @@ fn describe(operation: &Operation) -> Value {
     });
     let parameters: Vec<Value> =
         in_path.chain(operation.parameters.iter().map(|name| parameter(name))).collect();
-    let answers = ALWAYS.iter().chain(operation.answers);
+    let busy = (!AT_ONCE.contains(&operation.path)).then_some(&BUSY);
+    let answers = ALWAYS.iter().chain(busy).chain(operation.answers);
     let responses: Map<String, Value> = answers
         .map(|&(status, meaning)| (status.to_string(), response(operation, status, meaning)))
         .collect();

@@ -29,7 +29,9 @@ const fn operation(
 }
 
 const DONE: (u16, &str) = (204, "Done");
-const BUSY: (u16, &str) = (503, "As many are at it as are allowed; try again after `retry-after` seconds");
+/// Any operation that is not answered at once may be told so.
+pub const BUSY: (u16, &str) =
+    (503, "As many are at it as are allowed; try again after `retry-after` seconds");
 const MISSING: (u16, &str) = (404, "There is no such thing");
 const CONFLICT: (u16, &str) =
     (409, "Another transaction got in between, or the state forbids it; the detail names table and key");
@@ -115,21 +117,14 @@ pub const OPERATIONS: &[Operation] = &[
     ),
     operation("get", "/v1/server", "What the server does: counts since its start", &[], "", &[(200, "JSON")]),
     operation("head", "/v1/server", "Likewise, without a body", &[], "", &[(200, "It is there")]),
-    operation(
-        "get",
-        "/v0/entity",
-        "The value of a key of the default table",
-        &["id"],
-        "",
-        &[VALUE, MISSING, BUSY],
-    ),
+    operation("get", "/v0/entity", "The value of a key of the default table", &["id"], "", &[VALUE, MISSING]),
     operation(
         "put",
         "/v0/entity",
         "Set a key of the default table",
         &["id"],
         "value",
-        &[(201, "Stored"), TOO_LARGE, LATE, BUSY, FULL],
+        &[(201, "Stored"), TOO_LARGE, LATE, FULL],
     ),
     operation(
         "delete",
@@ -137,7 +132,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Remove a key of the default table",
         &["id"],
         "",
-        &[(202, "Removed, or absent"), BUSY, FULL],
+        &[(202, "Removed, or absent"), FULL],
     ),
     operation(
         "get",
@@ -145,7 +140,7 @@ pub const OPERATIONS: &[Operation] = &[
         "The records of [start, end), a chunk each: key, line feed, value",
         &["from", "end"],
         "",
-        &[(200, "The records"), BUSY],
+        &[(200, "The records")],
     ),
     operation("get", "/v0/status", "Whether it serves", &[], "", &[(200, "It does")]),
     operation("get", "/v1/databases", "All databases that the token may see", &[], "", &[(200, "JSON")]),
@@ -203,7 +198,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Merge what the log holds into the trees",
         &[],
         "",
-        &[DONE, MISSING, BUSY, FULL],
+        &[DONE, MISSING, FULL],
     ),
     operation(
         "post",
@@ -211,7 +206,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Make the files as small as they get",
         &[],
         "",
-        &[(200, "JSON"), MISSING, BUSY, FULL],
+        &[(200, "JSON"), MISSING, FULL],
     ),
     operation(
         "post",
@@ -219,7 +214,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Verify everything on the disk",
         &[],
         "",
-        &[(200, "JSON: `sound`, and what is not"), MISSING, BUSY],
+        &[(200, "JSON: `sound`, and what is not"), MISSING],
     ),
     operation(
         "post",
@@ -227,7 +222,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Make every commit durable",
         &[],
         "",
-        &[DONE, MISSING, BUSY],
+        &[DONE, MISSING],
     ),
     operation(
         "get",
@@ -235,7 +230,7 @@ pub const OPERATIONS: &[Operation] = &[
         "A hot backup, for `pando restore`",
         &[],
         "",
-        &[(200, "The backup"), MISSING, BUSY],
+        &[(200, "The backup"), MISSING],
     ),
     operation(
         "post",
@@ -259,7 +254,6 @@ pub const OPERATIONS: &[Operation] = &[
             LATE,
             (422, "They took longer than they may; nothing was changed"),
             (501, "The server was built without SQL"),
-            BUSY,
             FULL,
         ],
     ),
@@ -305,7 +299,6 @@ pub const OPERATIONS: &[Operation] = &[
             (200, "A document a line; with a limit, a cursor in the last line if there is more"),
             MISSING,
             CONFLICT,
-            BUSY,
         ],
     ),
     operation(
@@ -314,7 +307,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Documents of NDJSON, in one transaction",
         &["durability"],
         "records",
-        &[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, BUSY, FULL],
+        &[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL],
     ),
     operation(
         "get",
@@ -391,7 +384,6 @@ pub const OPERATIONS: &[Operation] = &[
             (200, "A record a line; with a limit, a cursor in the last line if there is more"),
             MISSING,
             CONFLICT,
-            BUSY,
         ],
     ),
     operation(
@@ -400,7 +392,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Records of NDJSON, in one transaction",
         &["durability"],
         "records",
-        &[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, BUSY, FULL],
+        &[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL],
     ),
     operation(
         "delete",
@@ -416,7 +408,7 @@ pub const OPERATIONS: &[Operation] = &[
         "The value of a key",
         &["if-match", "if-none-match", "transaction"],
         "",
-        &[VALUE, (304, "The client has it"), MISSING, CONFLICT, FAILED, BUSY],
+        &[VALUE, (304, "The client has it"), MISSING, CONFLICT, FAILED],
     ),
     operation(
         "head",
@@ -432,7 +424,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Set a key; with a condition, compare and swap",
         &["if-match", "if-none-match", "durability", "transaction"],
         "value",
-        &[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, BUSY, FULL],
+        &[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL],
     ),
     operation(
         "delete",
@@ -440,6 +432,6 @@ pub const OPERATIONS: &[Operation] = &[
         "Remove a key, present or not",
         &["if-match", "if-none-match", "durability", "transaction"],
         "",
-        &[DONE, MISSING, CONFLICT, FAILED, BUSY, FULL],
+        &[DONE, MISSING, CONFLICT, FAILED, FULL],
     ),
 ];
