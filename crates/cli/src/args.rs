@@ -18,8 +18,9 @@ Exit codes:
   4  another process has the database open
   5  conflicts that retries did not resolve
 
-`pando --url http://HOST:PORT/DATABASE get TABLE KEY` asks a server; so do put, delete, scan, tables, rename,
-ttl, stats, check, checkpoint, compact, import, export, backup and sql. PANDO_TOKEN is the token.
+`pando --url http://HOST:PORT/DATABASE get TABLE KEY` asks a server; so do put, delete, scan, tables, rename, layout,
+ttl, compression, stats, options, check, checkpoint, compact, import, export, backup, sql, and explain with get and
+scan. PANDO_TOKEN is the token.
 
 Data goes to standard output; errors, and progress at a terminal, to standard error.
 Only put, sql, serve, token, import, backup, restore, salvage, demo, kills, bench and profile create
@@ -56,8 +57,8 @@ pub enum Command {
     Rename(inspect::RenameArgs),
     /// Serve a directory of databases over HTTP, until SIGTERM or Ctrl-C
     Serve(serve::ServeArgs),
-    /// Give a table another layout, and wait until it is rewritten; to lsm for writes far larger than memory, to btree
-    /// for reads and scans
+    /// Give a table another layout, and wait until it is rewritten, unless a server does that; to lsm for writes far
+    /// larger than memory, to btree for reads and scans
     Layout(inspect::LayoutArgs),
     /// Have a table's entries live for a time, from their put on
     Ttl(inspect::TtlArgs),

@@ -4,7 +4,7 @@ use crate::failure::Outcome;
 use crate::open::WriteArgs;
 use crate::output::{self, Cell, FormatArgs};
 use crate::remote::Remote;
-use crate::{inspect, text};
+use crate::text;
 use clap::Args;
 use indicatif::ProgressBar;
 use pando::Compacted;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 #[derive(Args, Debug)]
 pub struct CompactArgs {
-    /// The database's directory
+    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
     dir: PathBuf,
     #[command(flatten)]
     write: WriteArgs,
@@ -24,7 +24,9 @@ pub struct CompactArgs {
 /// `pando compact`.
 pub fn run(args: &CompactArgs) -> Outcome {
     if let Some(remote) = Remote::of(&args.dir)? {
-        return inspect::write_numbers(&remote.ask_json("POST", "/compact")?, args.format);
+        let answer = remote.ask_json("POST", "/compact")?;
+        let number = |name: &str| answer.get(name).and_then(serde_json::Value::as_u64).unwrap_or_default();
+        return write(NAMES.map(number), args);
     }
     let db = args.write.builder().open(&args.dir)?;
     let bar = ProgressBar::new_spinner();
@@ -33,8 +35,7 @@ pub fn run(args: &CompactArgs) -> Outcome {
     bar.finish_and_clear();
     let done = done?;
     db.close()?;
-    let fields = fields(&done).map(|(name, value)| (name, Cell::Number(value)));
-    output::write_record(args.format.format(), &fields)
+    write(numbers(&done), args)
 }
 
 fn describe(now: &Compacted) -> String {
@@ -42,14 +43,29 @@ fn describe(now: &Compacted) -> String {
     format!("pass {}: {was} are {is}, {} in use", now.passes, text::size(now.data_used_bytes))
 }
 
+/// What is said of it.
+const NAMES: [&str; 6] = [
+    "data_file_bytes_before",
+    "data_file_bytes",
+    "data_used_bytes",
+    "log_file_bytes_before",
+    "log_file_bytes",
+    "checkpoints",
+];
+
 /// What it came to.
-fn fields(done: &Compacted) -> [(&'static str, u64); 6] {
+fn numbers(done: &Compacted) -> [u64; 6] {
     [
-        ("data_file_bytes_before", done.data_file_bytes_before),
-        ("data_file_bytes", done.data_file_bytes),
-        ("data_used_bytes", done.data_used_bytes),
-        ("log_file_bytes_before", done.log_file_bytes_before),
-        ("log_file_bytes", done.log_file_bytes),
-        ("checkpoints", done.checkpoints),
+        done.data_file_bytes_before,
+        done.data_file_bytes,
+        done.data_used_bytes,
+        done.log_file_bytes_before,
+        done.log_file_bytes,
+        done.checkpoints,
     ]
+}
+
+fn write(numbers: [u64; 6], args: &CompactArgs) -> Outcome {
+    let fields: Vec<_> = NAMES.into_iter().zip(numbers.map(Cell::Number)).collect();
+    output::write_record(args.format.format(), &fields)
 }

@@ -3,9 +3,11 @@
 use crate::failure::{Failure, Outcome};
 use crate::open::{self, DurabilityName, MemoryArgs};
 use crate::output::{self, Cell, FormatArgs, Rows};
+use crate::remote::{self, Remote};
 use clap::{Args, Subcommand};
-use pando::explain::Explanation;
+use pando::explain::{Explanation, Step, Touched};
 use pando::{Database, Span, Table, TransactionOptions};
+use serde_json::{Map, Value};
 use std::io::{self, BufRead};
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -20,7 +22,7 @@ Examples:
 A row is a step; rows that begin with a dash are the pages that the step above looked at. The first
 command finds no page in memory, as it has only just opened the database: `--repeat 2` looks again.")]
 pub struct ExplainArgs {
-    /// The database's directory
+    /// The database's directory, or its address at a server (for get and scan): http://HOST:PORT/DATABASE
     dir: PathBuf,
     #[command(subcommand)]
     operation: Operation,
@@ -85,6 +87,9 @@ struct Shown {
 
 /// `pando explain`.
 pub fn run(args: &ExplainArgs) -> Outcome {
+    if let Some(remote) = Remote::of(&args.dir)? {
+        return of_server(&remote, &args.operation);
+    }
     let reading = |shown: &Shown, table: &str| -> Outcome<(Database, Table)> {
         let db = shown.memory.builder().read_only(true).open(&args.dir)?;
         let table = open::table(&db.snapshot()?, table)?;
@@ -93,13 +98,13 @@ pub fn run(args: &ExplainArgs) -> Outcome {
     match &args.operation {
         Operation::Get { table, key, shown } => {
             let (db, table) = reading(shown, table)?;
-            shown.print(|| db.explain_get(&table, key.as_bytes()))
+            shown.print(|| Ok(db.explain_get(&table, key.as_bytes())?))
         }
         Operation::Scan { table, start, end, limit, shown } => {
             let (db, table) = reading(shown, table)?;
             let start = start.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(key.as_bytes()));
             let end = end.as_ref().map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_bytes()));
-            shown.print(|| db.explain_scan(&table, Span::between(start, end), *limit))
+            shown.print(|| Ok(db.explain_scan(&table, Span::between(start, end), *limit)?))
         }
         Operation::Put { table, key, value, durability, shown } => {
             let record = (key.clone().into_bytes(), value.clone().into_bytes());
@@ -107,6 +112,53 @@ pub fn run(args: &ExplainArgs) -> Outcome {
         }
         Operation::Commit { table, durability, shown } => commit(args, table, &lines()?, *durability, shown),
     }
+}
+
+/// The same of a server: what only reads.
+fn of_server(remote: &Remote, operation: &Operation) -> Outcome {
+    let (table, query, shown) = match operation {
+        Operation::Get { table, key, shown } => {
+            (table, format!("key={}", remote::escape(key.as_bytes())), shown)
+        }
+        Operation::Scan { table, start, end, limit, shown } => {
+            let mut query = format!("limit={limit}");
+            for (name, key) in [("start", start), ("end", end)] {
+                if let Some(key) = key {
+                    query.push_str(&format!("&{name}={}", remote::escape(key.as_bytes())));
+                }
+            }
+            (table, query, shown)
+        }
+        Operation::Put { .. } | Operation::Commit { .. } => {
+            let message = "a server explains `get` and `scan`: `put` and `commit` are for a directory";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+    };
+    let path = format!("{}/explain?{query}", Remote::table(table));
+    shown.print(|| Ok(told(&remote.ask_json("GET", &path)?)))
+}
+
+/// What a server told.
+fn told(answer: &Map<String, Value>) -> Explanation {
+    let number = |value: &Value, name: &str| value[name].as_u64().unwrap_or_default();
+    let word = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let listed = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let page = |page: &Value| Touched {
+        unit: number(page, "unit"),
+        level: number(page, "level") as u8,
+        entries: number(page, "entries"),
+        bytes: number(page, "bytes"),
+        was_resident: page["was_resident"] == Value::Bool(true),
+        ns: number(page, "ns"),
+    };
+    let step = |step: &Value| Step {
+        what: word(step, "what"),
+        outcome: word(step, "outcome"),
+        pages: listed(step.get("pages")).iter().map(page).collect(),
+        bytes: number(step, "bytes"),
+        ns: number(step, "ns"),
+    };
+    Explanation { steps: listed(answer.get("steps")).iter().map(step).collect() }
 }
 
 fn commit(
@@ -119,7 +171,7 @@ fn commit(
     let db = shown.memory.builder().open(&args.dir)?;
     let table = open::table(&db.snapshot()?, table)?;
     let options = TransactionOptions { durability: durability.into(), ..db.transaction_options() };
-    shown.print(|| db.explain_commit(&table, records, options))?;
+    shown.print(|| Ok(db.explain_commit(&table, records, options)?))?;
     Ok(db.close()?)
 }
 
@@ -136,7 +188,7 @@ fn lines() -> Outcome<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 impl Shown {
-    fn print(&self, explain: impl Fn() -> pando::Result<Explanation>) -> Outcome {
+    fn print(&self, explain: impl Fn() -> Outcome<Explanation>) -> Outcome {
         for _ in 1..self.repeat {
             explain()?;
         }

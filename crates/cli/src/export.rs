@@ -137,7 +137,8 @@ fn write_tree(cursor: &mut Cursor<'_>, root: &Path) -> Outcome {
     while cursor.advance()? {
         let (path, mut file) = new_file(root, cursor.key().unwrap_or_default())?;
         if let Some(value) = cursor.value_reader()? {
-            values::write_all(value, &mut file, refused(&path))?;
+            let bytes = value.len_bytes();
+            values::write_all(value, Some(bytes), &mut file, refused(&path))?;
         }
     }
     Ok(())

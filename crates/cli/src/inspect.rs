@@ -38,7 +38,7 @@ pub struct StatsArgs {
 
 #[derive(Args, Debug)]
 pub struct CheckpointArgs {
-    /// The database's directory
+    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
     dir: PathBuf,
     #[command(flatten)]
     write: WriteArgs,
@@ -46,7 +46,7 @@ pub struct CheckpointArgs {
 
 #[derive(Args, Debug)]
 pub struct RenameArgs {
-    /// The database's directory
+    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
     dir: PathBuf,
     /// The table's name
     table: String,
@@ -70,7 +70,7 @@ pub fn rename(args: &RenameArgs) -> Outcome {
 
 #[derive(Args, Debug)]
 pub struct LayoutArgs {
-    /// The database's directory
+    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
     dir: PathBuf,
     /// The table's name
     table: String,
@@ -81,8 +81,13 @@ pub struct LayoutArgs {
     write: WriteArgs,
 }
 
-/// `pando layout`: switches, and waits until the table is wholly in the new form.
+/// `pando layout`: switches, and waits until the table is wholly in the new form; a server goes on with that by itself.
 pub fn layout(args: &LayoutArgs) -> Outcome {
+    if let Some(remote) = Remote::of(&args.dir)? {
+        let change = serde_json::json!({ "layout": args.layout.name() }).to_string();
+        let path = Remote::table(&args.table);
+        return remote.ask("PATCH", &path, Some(&mut change.as_bytes())).map(drop);
+    }
     let db = args.write.builder().open(&args.dir)?;
     db.set_layout(&args.table, args.layout)?;
     let bar = ProgressBar::new_spinner();
@@ -233,7 +238,7 @@ const SHOWN: usize = 100;
 pub fn check(args: &InspectArgs) -> Outcome {
     let began = Instant::now();
     if let Some(remote) = Remote::of(&args.database.dir)? {
-        return check_remote(&remote, args);
+        return check_remote(&remote, args, began);
     }
     let db = args.database.open()?;
     // What the log holds is checked as it is replayed; the trees are read here.
@@ -253,39 +258,43 @@ pub fn check(args: &InspectArgs) -> Outcome {
     fields.push(("page_bytes_read", Cell::Number(pages * db.stats()?.page_bytes)));
     fields.push(("milliseconds", Cell::Number(began.elapsed().as_millis() as u64)));
     fields.push(("problems", Cell::Number(found.count)));
-    let shown: Vec<(String, String)> = found
-        .wrong
-        .iter()
-        .take(SHOWN)
-        .zip(1..)
-        .map(|(problem, number)| (format!("problem_{number}"), problem.to_string()))
-        .collect();
-    if args.format.format() != Format::Table {
-        fields.extend(shown.iter().map(|(name, text)| (name.as_str(), Cell::Bytes(text.as_bytes()))));
+    let problems: Vec<String> = found.wrong.iter().take(SHOWN).map(ToString::to_string).collect();
+    write_checked(fields, &problems, found.count, args.format.format())
+}
+
+fn check_remote(remote: &Remote, args: &InspectArgs, began: Instant) -> Outcome {
+    let found = remote.ask_json("POST", "/check")?;
+    let number = |name: &str| found.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let page_bytes = remote.ask_json("GET", "/stats")?.get("page_bytes").and_then(Value::as_u64);
+    let pages = number("leaf_pages") + number("inner_pages");
+    let mut fields: Vec<(&str, Cell<'_>)> =
+        check_fields(&CheckReport::default()).map(|(name, _)| (name, Cell::Number(number(name)))).to_vec();
+    fields.push(("page_bytes_read", Cell::Number(pages * page_bytes.unwrap_or_default())));
+    fields.push(("milliseconds", Cell::Number(began.elapsed().as_millis() as u64)));
+    fields.push(("problems", Cell::Number(number("problem_count"))));
+    let problems = found.get("problems").and_then(Value::as_array).into_iter().flatten();
+    let problems: Vec<String> = problems.filter_map(|problem| problem.as_str().map(str::to_owned)).collect();
+    write_checked(fields, &problems, number("problem_count"), args.format.format())
+}
+
+/// What a check found, and whether that is nothing wrong.
+fn write_checked(fields: Vec<(&str, Cell<'_>)>, problems: &[String], count: u64, format: Format) -> Outcome {
+    let names: Vec<String> = (1..=problems.len()).map(|number| format!("problem_{number}")).collect();
+    let mut fields: Vec<(&str, Cell<'_>)> = fields;
+    if format != Format::Table {
+        let named = names.iter().zip(problems);
+        fields.extend(named.map(|(name, text)| (&name[..], Cell::Bytes(text.as_bytes()))));
     }
-    output::write_record(args.format.format(), &fields)?;
-    if found.count == 0 {
+    output::write_record(format, &fields)?;
+    if count == 0 {
         return Ok(());
     }
-    for problem in found.wrong.iter().take(SHOWN) {
+    for problem in problems {
         eprintln!("problem: {problem}");
     }
     Err(Failure::Damaged(format!(
-        "{} problems; keep the directory as it is; restore from a copy, or run `pando salvage`",
-        found.count
+        "{count} problems; keep the directory as it is; restore from a copy, or run `pando salvage`"
     )))
-}
-
-fn check_remote(remote: &Remote, args: &InspectArgs) -> Outcome {
-    let found = remote.ask_json("POST", "/check")?;
-    write_numbers(&found, args.format)?;
-    if found.get("sound") == Some(&Value::Bool(true)) {
-        return Ok(());
-    }
-    for problem in found.get("problems").and_then(Value::as_array).into_iter().flatten() {
-        eprintln!("problem: {problem}");
-    }
-    Err(Failure::Damaged("the database is damaged; keep its directory as it is".to_owned()))
 }
 
 /// `pando checkpoint`.

@@ -3,15 +3,18 @@
 use crate::failure::{Failure, Outcome};
 use crate::open::MemoryArgs;
 use crate::output::{self, Cell, Format, FormatArgs, Rows};
+use crate::remote::Remote;
 use crate::text;
 use clap::Args;
-use pando::options::{Group, Setting, Value};
+use pando::options::Setting;
+use serde_json::Value;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
 pub struct OptionsArgs {
-    /// The database's directory [default: none, as a new database would have them here]
+    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE [default: none, as a new
+    /// database would have them here]
     dir: Option<PathBuf>,
     #[command(flatten)]
     memory: MemoryArgs,
@@ -22,8 +25,33 @@ pub struct OptionsArgs {
     format: FormatArgs,
 }
 
+/// An option as it is shown.
+struct Shown {
+    name: String,
+    group: String,
+    value: String,
+    unit: String,
+    default: String,
+    range: String,
+    origin: String,
+    cost: String,
+}
+
 /// `pando options`.
 pub fn run(args: &OptionsArgs) -> Outcome {
+    let remote = args.dir.as_deref().map(Remote::of).transpose()?.flatten();
+    let shown = match remote {
+        Some(remote) => of_server(&remote, args)?,
+        None => of_directory(args)?,
+    };
+    let write = match args.format.format() {
+        Format::Table => write_for_people(&shown),
+        format => write_rows(&shown, format),
+    };
+    write.map_err(Failure::stdout)
+}
+
+fn of_directory(args: &OptionsArgs) -> Outcome<Vec<Shown>> {
     let mut builder = args.memory.builder();
     if let Some(bytes) = args.page_size {
         builder = builder.page_bytes(bytes);
@@ -32,65 +60,87 @@ pub fn run(args: &OptionsArgs) -> Outcome {
         Some(dir) => Some(builder.clone().read_only(true).open(dir)?),
         None => None,
     };
-    let settings = builder.settings(db.as_ref())?;
-    let write = match args.format.format() {
-        Format::Table => write_for_people(&settings),
-        format => write_rows(&settings, format),
+    let shown = |Setting { spec, value, origin, .. }: &Setting| Shown {
+        name: spec.name.to_owned(),
+        group: spec.group.to_string(),
+        value: value.to_string(),
+        unit: spec.unit.to_string(),
+        default: spec.default.to_owned(),
+        range: spec.range_text(),
+        origin: origin.to_string(),
+        cost: spec.cost.to_owned(),
     };
-    write.map_err(Failure::stdout)
+    Ok(builder.settings(db.as_ref())?.iter().map(shown).collect())
+}
+
+/// Of a database that a server has open: with what that has set.
+fn of_server(remote: &Remote, args: &OptionsArgs) -> Outcome<Vec<Shown>> {
+    if args.memory.memory.is_some() || args.page_size.is_some() {
+        let message = "--memory and --page-size are for a directory: a server's databases are as they are";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let answer = remote.ask_json("GET", "/options")?;
+    let listed = answer.get("options").and_then(Value::as_array);
+    let shown = |option: &Value| {
+        let word = |name: &str| option[name].as_str().unwrap_or_default().to_owned();
+        Shown {
+            name: word("name"),
+            group: word("group"),
+            value: word("value"),
+            unit: word("unit"),
+            default: word("default"),
+            range: word("range"),
+            origin: word("origin"),
+            cost: word("cost"),
+        }
+    };
+    Ok(listed.into_iter().flatten().map(shown).collect())
 }
 
 /// By group; below each option what a wrong value costs.
-fn write_for_people(settings: &[Setting]) -> io::Result<()> {
+fn write_for_people(options: &[Shown]) -> io::Result<()> {
     let mut out = output::stdout();
-    let name_width = settings.iter().map(|setting| setting.spec.name.len()).max().unwrap_or(0);
-    let value_width = settings.iter().map(|setting| shown(setting).len()).max().unwrap_or(0);
-    let mut group: Option<Group> = None;
-    for setting in settings {
-        let spec = setting.spec;
-        if group != Some(spec.group) {
+    let name_width = options.iter().map(|option| option.name.len()).max().unwrap_or(0);
+    let value_width = options.iter().map(|option| option.for_people().len()).max().unwrap_or(0);
+    let mut group = None;
+    for option in options {
+        if group != Some(&option.group) {
             let gap = if group.is_some() { "\n" } else { "" };
-            writeln!(out, "{gap}{}", spec.group)?;
-            group = Some(spec.group);
+            writeln!(out, "{gap}{}", option.group)?;
+            group = Some(&option.group);
         }
-        let (value, origin) = (shown(setting), setting.origin);
-        writeln!(out, "  {:name_width$}  {value:value_width$}  {origin}", spec.name)?;
-        writeln!(out, "      default: {}", spec.default)?;
-        writeln!(out, "      range: {}", spec.range_text())?;
-        writeln!(out, "      {}", spec.cost)?;
+        let Shown { name, default, range, origin, cost, .. } = option;
+        writeln!(out, "  {name:name_width$}  {:value_width$}  {origin}", option.for_people())?;
+        writeln!(out, "      default: {default}")?;
+        writeln!(out, "      range: {range}")?;
+        writeln!(out, "      {cost}")?;
     }
     out.flush()
 }
 
-/// A value with its unit: `16,384 bytes`.
-fn shown(setting: &Setting) -> String {
-    match setting.value {
-        Value::Number(number) => format!("{} {}", text::count(number), setting.spec.unit),
-        value => value.to_string(),
+impl Shown {
+    fn number(&self) -> Option<u64> {
+        self.value.parse().ok()
+    }
+
+    /// A value with its unit: `16,384 bytes`.
+    fn for_people(&self) -> String {
+        match self.number() {
+            Some(number) => format!("{} {}", text::count(number), self.unit),
+            None => self.value.clone(),
+        }
     }
 }
 
-fn write_rows(settings: &[Setting], format: Format) -> io::Result<()> {
+fn write_rows(options: &[Shown], format: Format) -> io::Result<()> {
     let columns = ["option", "group", "value", "unit", "default", "range", "origin", "cost"];
     let mut rows = Rows::new(output::stdout(), format, &columns)?;
-    for Setting { spec, value, origin, .. } in settings {
-        let (word, group, unit) = (value.to_string(), spec.group.to_string(), spec.unit.to_string());
-        let (range, origin) = (spec.range_text(), origin.to_string());
-        let text = |text: &'static str| Cell::Bytes(text.as_bytes());
-        let value = match value {
-            Value::Number(number) => Cell::Number(*number),
-            _ => Cell::Bytes(word.as_bytes()),
-        };
-        rows.row(&[
-            text(spec.name),
-            Cell::Bytes(group.as_bytes()),
-            value,
-            Cell::Bytes(unit.as_bytes()),
-            text(spec.default),
-            Cell::Bytes(range.as_bytes()),
-            Cell::Bytes(origin.as_bytes()),
-            text(spec.cost),
-        ])?;
+    for option in options {
+        let Shown { name, group, value, unit, default, range, origin, cost } = option;
+        let value = option.number().map_or(Cell::Bytes(value.as_bytes()), Cell::Number);
+        let [name, group, unit, default, range, origin, cost] =
+            [name, group, unit, default, range, origin, cost].map(|word| Cell::Bytes(word.as_bytes()));
+        rows.row(&[name, group, value, unit, default, range, origin, cost])?;
     }
     rows.finish().map(drop)
 }

@@ -120,8 +120,14 @@ pub fn get(args: &GetArgs) -> Outcome {
     let snapshot = db.snapshot()?;
     let table = open::table(&snapshot, &args.table)?;
     let value = snapshot.value_reader(&table, &key)?.ok_or_else(|| absent(&args.table, &key))?;
+    let bytes = value.len_bytes();
+    show_value(value, Some(bytes))
+}
+
+/// A value on standard output, as it is.
+fn show_value(value: impl Read, bytes: Option<u64>) -> Outcome {
     let mut out = io::stdout().lock();
-    let last = values::write_all(value, &mut out, Failure::stdout)?;
+    let last = values::write_all(value, bytes, &mut out, Failure::stdout)?;
     // At a terminal the prompt begins on a line of its own; a pipe gets the value and nothing else.
     if out.is_terminal() && last != Some(b'\n') {
         out.write_all(b"\n").map_err(Failure::stdout)?;
@@ -136,9 +142,9 @@ fn get_remote(remote: &Remote, table: &str, key: &[u8]) -> Outcome {
         other => other,
     };
     let response = remote.ask("GET", &Remote::entry(table, key), None).map_err(absent_there)?;
-    let mut out = io::stdout().lock();
-    io::copy(&mut response.into_body().into_reader(), &mut out).map_err(Failure::stdout)?;
-    out.flush().map_err(Failure::stdout)
+    let bytes =
+        response.headers().get("content-length").and_then(|length| length.to_str().ok()?.parse().ok());
+    show_value(response.into_body().into_reader(), bytes)
 }
 
 /// `pando delete`.
@@ -194,12 +200,17 @@ impl ScanArgs {
             path.push_str(&format!("&end={}", remote::escape(end)));
         }
         path.push_str(&format!("&reverse={}&keys_only={}", self.reverse, self.keys_only));
-        if let Some(limit) = self.limit {
+        // No page is so short; but whether there is such a table is asked all the same.
+        if let Some(limit) = self.limit.map(|limit| limit.max(1)) {
             path.push_str(&format!("&limit={limit}"));
         }
         let columns: &[&str] = if self.keys_only { &["key"] } else { &["key", "value"] };
         let mut rows = Rows::new(output::stdout(), self.format.format(), columns).map_err(Failure::stdout)?;
+        let is_wanted = self.limit != Some(0);
         remote.each_record(&path, |key, value| {
+            if !is_wanted {
+                return Ok(());
+            }
             rows.row(&[Cell::Bytes(key), Cell::Bytes(value)][..columns.len()]).map_err(Failure::stdout)
         })?;
         rows.finish().map(drop).map_err(Failure::stdout)

@@ -14,14 +14,19 @@ use ureq::http::{Request, Response, header};
 use ureq::{Agent, Body, SendBody};
 
 /// The commands that a server can do.
-pub const COMMANDS: [&str; 14] = [
+pub const COMMANDS: [&str; 19] = [
     "put",
     "get",
     "delete",
     "scan",
     "tables",
     "rename",
+    "layout",
+    "ttl",
+    "compression",
     "stats",
+    "explain",
+    "options",
     "check",
     "checkpoint",
     "compact",
@@ -124,6 +129,9 @@ impl Remote {
             if let Some(layout) = options.layout {
                 wanted.insert("layout".to_owned(), layout.name().into());
             }
+            if let Some(ttl) = options.ttl {
+                wanted.insert("ttl_ms".to_owned(), (ttl.as_millis() as u64).into());
+            }
             if let Some(compression) = options.compression {
                 wanted.insert("compression".to_owned(), compression.name().into());
             }
@@ -169,17 +177,19 @@ fn refused(response: Response<Body>) -> Failure {
         read_all(response).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
     let word = |name| problem.get(name).and_then(Value::as_str);
     let detail = word("detail").map_or_else(|| status.to_string(), str::to_owned);
-    let kind = match status.as_u16() {
-        400 => ErrorKind::Invalid,
-        404 => ErrorKind::Missing,
-        409 if word("type")
-            .is_some_and(|kind| kind.ends_with(":exists") || kind.ends_with(":constraint")) =>
-        {
-            ErrorKind::Exists
-        }
-        409 if word("type").is_some_and(|kind| kind.ends_with(":mismatch")) => ErrorKind::Mismatch,
-        409 => ErrorKind::Conflict,
-        507 => ErrorKind::Full,
+    let what = word("type").and_then(|name| name.rsplit(':').next()).unwrap_or_default();
+    let kind = match (status.as_u16(), what) {
+        (400, _) => ErrorKind::Invalid,
+        (404, _) => ErrorKind::Missing,
+        (409, "exists" | "constraint") => ErrorKind::Exists,
+        (409, "mismatch") => ErrorKind::Mismatch,
+        (409, "snapshot-too-old") => ErrorKind::SnapshotTooOld,
+        (409, _) => ErrorKind::Conflict,
+        (500, "corruption") => ErrorKind::Corruption,
+        (500, "indeterminate") => ErrorKind::Indeterminate,
+        (503, "locked") => ErrorKind::Locked,
+        (503, "latched") => ErrorKind::Latched,
+        (507, _) => ErrorKind::Full,
         _ => return Failure::Failed(format!("{detail} ({})", status.as_u16())),
     };
     Failure::Engine(Error::new(kind, detail))

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
-use pando::{Error, ValueReader};
+use pando::Error;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -25,13 +25,14 @@ pub fn input(path: &Path) -> Outcome<Box<dyn Read>> {
     Ok(Box::new(progress(Some(bytes)).wrap_read(file)))
 }
 
-/// Writes all of a value, and answers its last byte.
+/// Writes all of a value, of so many bytes if that is known, and answers its last one.
 pub fn write_all(
-    mut from: ValueReader,
+    mut from: impl Read,
+    bytes: Option<u64>,
     out: &mut dyn Write,
     refused: impl Fn(io::Error) -> Failure,
 ) -> Outcome<Option<u8>> {
-    let bar = progress(Some(from.len_bytes()));
+    let bar = progress(bytes);
     let (mut piece, mut last) = (vec![0; 256 << 10], None);
     loop {
         let count = from.read(&mut piece).map_err(reading_failed)?;

@@ -88,6 +88,13 @@ fn a_server_says_what_a_directory_says() {
         (&["scan", "fruit", "--format", "ndjson", "--reverse", "--limit", "2"], 0),
         (&["scan", "fruit", "--prefix", "a", "--keys-only", "--json"], 0),
         (&["scan", "none"], 1),
+        (&["scan", "fruit", "--limit", "0"], 0),
+        (&["scan", "fruit", "--limit", "0", "--json"], 0),
+        (&["scan", "none", "--limit", "0"], 1),
+        (&["put", "live", "k", "v", "--ttl", "36h"], 0),
+        (&["put", "live", "k", "v", "--ttl", "1h"], 2),
+        (&["tables", "--json"], 0),
+        (&["ttl", "live", "30d"], 0),
         (&["tables", "--json"], 0),
         (&["delete", "fruit", "apple"], 0),
         (&["delete", "fruit", "apple"], 1),
@@ -95,6 +102,11 @@ fn a_server_says_what_a_directory_says() {
         (&["rename", "food", "long"], 1),
         (&["rename", "fruit", "food"], 1),
         (&["checkpoint"], 0),
+        (&["layout", "live", "lsm"], 0),
+        (&["layout", "none", "lsm"], 1),
+        (&["compression", "live", "lz4"], 0),
+        (&["compression", "long", "lz4"], 2),
+        (&["explain", "get", "none", "k"], 1),
         (&["scan", "food", "--format", "csv"], 0),
     ];
     for (words, code) in commands {
@@ -109,11 +121,59 @@ fn a_server_says_what_a_directory_says() {
         assert!(there.status.success(), "{words:?}: {}", String::from_utf8_lossy(&there.stderr));
         assert!(!there.stdout.is_empty());
     }
+    let there = |words: &[&str]| {
+        let output = pando(&[&["--url", &url[..]], words].concat());
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let tables = there(&["tables", "--json"]);
+    let live = "{\"table\":\"live\",\"layout\":\"lsm\",\"ttl\":\"30d\",\"compression\":\"lz4\"";
+    assert!(tables.contains(live), "{tables}");
+    assert!(there(&["explain", "get", "food", "lemon"]).contains("a value of 6 bytes"));
+    assert!(there(&["explain", "scan", "live", "--start", "a", "--limit", "7"]).contains("in all"));
+    let options = |text: &str| -> Vec<String> {
+        let listed: serde_json::Value = serde_json::from_str(text).unwrap();
+        listed.as_array().unwrap().iter().map(|option| option["option"].to_string()).collect()
+    };
+    let here = pando(&["options", local, "--json"]);
+    assert_eq!(options(&there(&["options", "--json"])), options(&String::from_utf8(here.stdout).unwrap()));
+    assert!(there(&["options"]).contains("memory_bytes"));
+    let names = |output: Output| -> Vec<String> {
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        said.as_array().map_or(&said, |rows| &rows[0]).as_object().unwrap().keys().cloned().collect()
+    };
+    for word in ["check", "compact"] {
+        let (there, here) = (pando(&["--url", &url, word, "--json"]), pando(&[word, local, "--json"]));
+        assert_eq!(names(there), names(here), "{word}");
+    }
+    for words in [&["explain", "put", "live", "k", "v"][..], &["options", "--memory", "64M"]] {
+        assert_eq!(pando(&[&["--url", &url[..]], words].concat()).status.code(), Some(2), "{words:?}");
+    }
     assert_eq!(pando(&["get", &url, "long", "none"]).status.code(), Some(1), "also in the directory's place");
     assert_eq!(pando(&["--url", &url, "salvage"]).status.code(), Some(2));
     assert_eq!(pando(&["--url", "https://h", "tables"]).status.code(), Some(2));
     drop(server);
     assert_eq!(pando(&["--url", &url, "tables"]).status.code(), Some(1), "nobody is there");
+}
+
+#[test]
+fn damage_that_a_server_finds_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = dir.path().join("served");
+    let server = Server::start(&served);
+    let url = format!("http://{}/shop", server.address);
+    assert!(pando(&["--url", &url, "put", "fruit", "apple", "red"]).status.success());
+    assert!(pando(&["--url", &url, "checkpoint"]).status.success());
+    server.kill();
+    let data = served.join("shop/data");
+    let mut bytes = std::fs::read(&data).unwrap();
+    bytes[..16 << 10].fill(0xee);
+    std::fs::write(&data, bytes).unwrap();
+    let server = Server::start(&served);
+    let url = format!("http://{}/shop", server.address);
+    let there = pando(&["--url", &url, "scan", "fruit"]);
+    let here = pando(&["scan", served.join("shop").to_str().unwrap(), "fruit"]);
+    assert_eq!((there.status.code(), here.status.code()), (Some(3), Some(3)), "{there:?} {here:?}");
 }
 
 #[cfg(feature = "sql")]
@@ -156,8 +216,16 @@ fn a_server_runs_the_sql_that_a_directory_runs() {
             "{words:?}"
         );
     }
-    for words in [&["SELECT 1", "--read-only"][..], &["--from-sqlite", "x"]] {
-        assert_eq!(pando(&[&["--url", &url[..], "sql"], words].concat()).status.code(), Some(2), "{words:?}");
+    for (words, code) in [
+        (&["SELECT 1", "--read-only"][..], 0),
+        (&["DELETE FROM fruit", "--read-only"], 1),
+        (&["--from-sqlite", "x"], 2),
+    ] {
+        assert_eq!(
+            pando(&[&["--url", &url[..], "sql"], words].concat()).status.code(),
+            Some(code),
+            "{words:?}"
+        );
     }
     assert_eq!(pando(&["sql", &url, "BEGIN"]).status.code(), Some(1));
     let script = dir.path().join("script");

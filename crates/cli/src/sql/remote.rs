@@ -2,7 +2,7 @@
 
 use super::SqlArgs;
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Cell, Format, Rows};
+use crate::output::{self, Cell, Rows};
 use crate::remote::Remote;
 use crate::text;
 use pando::ErrorKind;
@@ -13,8 +13,8 @@ use ureq::BodyReader;
 
 /// `pando sql http://...`.
 pub fn run(remote: &Remote, args: &SqlArgs) -> Outcome {
-    if args.read_only || args.from_sqlite.is_some() || args.to_sqlite.is_some() {
-        let message = "--read-only, --from-sqlite and --to-sqlite are for a directory, not for a server";
+    if args.from_sqlite.is_some() || args.to_sqlite.is_some() {
+        let message = "--from-sqlite and --to-sqlite are for a directory, not for a server";
         return Err(Failure::Usage(message.to_owned()));
     }
     let statements = match args.statements.is_empty() {
@@ -39,7 +39,7 @@ pub fn run(remote: &Remote, args: &SqlArgs) -> Outcome {
 
 fn timed(remote: &Remote, args: &SqlArgs, statement: &str) -> Outcome {
     let begun = Instant::now();
-    let done = run_one(remote, args.format.format(), statement);
+    let done = run_one(remote, args, statement);
     if args.timing {
         let count = done.as_ref().map_or(String::new(), |rows| format!(", {} rows", text::count(*rows)));
         eprintln!("{:.3} ms{count}", begun.elapsed().as_secs_f64() * 1e3);
@@ -66,8 +66,8 @@ impl Answer {
 }
 
 /// Answers how many rows there were, or were changed.
-fn run_one(remote: &Remote, format: Format, statement: &str) -> Outcome<u64> {
-    let asks = json!({ "sql": statement }).to_string();
+fn run_one(remote: &Remote, args: &SqlArgs, statement: &str) -> Outcome<u64> {
+    let asks = json!({ "sql": statement, "read_only": args.read_only }).to_string();
     let response =
         remote.ask("POST", "/sql", Some(&mut asks.as_bytes())).map_err(|failure| match failure {
             // As of a directory: a statement that is wrong is no wrong command line.
@@ -82,7 +82,8 @@ fn run_one(remote: &Remote, format: Format, statement: &str) -> Outcome<u64> {
         None => first["changes"].as_u64().unwrap_or_default(),
         Some(columns) => {
             let names: Vec<&str> = columns.iter().map(|name| name.as_str().unwrap_or_default()).collect();
-            let mut out = Rows::new(output::stdout(), format, &names).map_err(Failure::stdout)?;
+            let mut out =
+                Rows::new(output::stdout(), args.format.format(), &names).map_err(Failure::stdout)?;
             while let Value::Array(row) = answer.next()? {
                 write_row(&mut out, &row)?;
             }

@@ -48,7 +48,7 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
             Ok(json(StatusCode::OK, &described.await?))
         }
         Method::PUT => {
-            let options: Options = json_body(&app, body).await?;
+            let (options, _): (Options, _) = json_body(&app, body).await?;
             let shared = Arc::clone(&app);
             let (is_new, page_bytes) = hand_off(move || {
                 let pages = options.page_bytes.map(|bytes| bytes as usize);
@@ -78,6 +78,7 @@ pub async fn options(axum::extract::State(app): Shared, request: Request<Request
                 object!({
                     "name": setting.spec.name,
                     "value": setting.value.to_string(),
+                    "group": setting.spec.group.to_string(),
                     "unit": setting.spec.unit.to_string(),
                     "origin": setting.origin.to_string(),
                     "range": setting.spec.range_text(),
