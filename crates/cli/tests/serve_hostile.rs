@@ -320,6 +320,28 @@ fn bodies_without_an_end_take_no_memory() {
     }
 }
 
+/// A client that sends all of its body before it looks at the answer is told why it is refused.
+#[test]
+fn who_sends_a_body_in_vain_is_told_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &[]);
+    let body = vec![7; 20 << 20];
+    let mut client = server.connect();
+    let missing = "/v1/databases/default/tables/none/entries/k";
+    for (method, target, status) in [
+        ("PUT", missing, 404),
+        ("PUT", "/v0/entity", 400),
+        ("PUT", "/v0/nothing", 400),
+        ("POST", "/v0/entity?id=k", 405),
+        ("PUT", "/v0/entity?id=k", 201),
+    ] {
+        assert_eq!(client.ask(method, target, &[], &body).status, status, "{method} {target}");
+    }
+    let foreign = [("origin", "http://evil.example")];
+    assert_eq!(client.ask("PUT", "/v0/entity?id=k", &foreign, &body).status, 403);
+    assert_eq!(client.ask("GET", "/v0/entity?id=k", &[], b"").body, body);
+}
+
 /// Files that this process may have open.
 fn most_files() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();

@@ -302,7 +302,9 @@ fn many_records_come_in_order_and_in_pages() {
         json!({"key_hex": "ff00", "value_hex": "fe"}),
     ];
     assert_eq!(several, expected);
-    for bad in ["limit=x", "limit=-1", "reverse=2", "cursor=zz", "prefix=a&start=b", "start=%f"] {
+    for bad in
+        ["limit=x", "limit=-1", "reverse=2", "cursor=zz", "prefix=a&start=b", "start=%f", "key=a&cursor=zz"]
+    {
         assert_eq!(client.ask("GET", &format!("{ENTRIES}?{bad}"), &[], b"").status, 400, "{bad}");
     }
     assert_eq!(

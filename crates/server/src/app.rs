@@ -4,12 +4,13 @@ use crate::auth::{Gatekeeper, random};
 use crate::body::Body;
 use crate::config::Config;
 use crate::databases::{DEFAULT_DATABASE, Databases};
+use crate::long_record::{CHUNK_BYTES, counted};
 use crate::need::{kind, need};
 use crate::observe::{Kind, Observed};
 use crate::open::Open;
 use crate::operations::methods_of;
 use crate::problem::{Answer, Problem};
-use crate::receive::{Reception, RequestBody, check_head};
+use crate::receive::{Reception, check_head, is_to_be_heard, lend, throw_away};
 use crate::sites::{check_host, check_origin};
 use crate::slow::{Asked, Phases, Slow, SlowRequests};
 use crate::trace::{self, Ids, Line, REQUEST_ID};
@@ -17,7 +18,7 @@ use crate::transactions::Transactions;
 use crate::{dashboard, debug, fast, health, openapi, v0, v1};
 use arc_swap::ArcSwap;
 use axum::Router;
-use axum::http::header::ALLOW;
+use axum::http::header::{ALLOW, EXPECT};
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use pando::options::Value;
 use pando::{Budget, Database, Error, Result, Table};
@@ -28,6 +29,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_service::Service as _;
+
+/// The memory of chunks that are read whole, of all streams: at least the longest one.
+const CHUNKS_KIB: usize = 128 << 10;
+const _: () = assert!(CHUNKS_KIB as u64 * 1024 > CHUNK_BYTES + (1 << 20), "and its key");
+
+/// The memory of values that were read whole, until their clients have taken them.
+const ANSWERS_KIB: usize = 256 << 10;
+/// A shorter one is not counted.
+const FREE_ANSWER_BYTES: usize = 64 << 10;
 
 /// What all requests share.
 #[derive(Debug)]
@@ -57,10 +67,19 @@ pub struct App {
     /// Places of connections: those that are taken are connections.
     pub places: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    chunks: Arc<Semaphore>,
+    answers: Arc<Semaphore>,
     #[cfg(feature = "sql")]
     statements: Arc<Semaphore>,
     ids: Ids,
     ending: AtomicBool,
+}
+
+/// The right to stream.
+#[derive(Debug)]
+pub struct StreamPermit {
+    _place: OwnedSemaphorePermit,
+    chunks: Arc<Semaphore>,
 }
 
 /// Answers requests. Cheap to clone: each connection has one.
@@ -95,6 +114,8 @@ impl App {
             ending: AtomicBool::new(false),
             reception: Reception::new(&config.limits),
             streams: Arc::new(Semaphore::new(config.limits.streams)),
+            chunks: Arc::new(Semaphore::new(CHUNKS_KIB)),
+            answers: Arc::new(Semaphore::new(ANSWERS_KIB)),
             #[cfg(feature = "sql")]
             statements: Arc::new(Semaphore::new(config.limits.statements)),
             entity: ArcSwap::from_pointee(entity),
@@ -126,14 +147,14 @@ impl App {
         self.ending.load(Ordering::SeqCst)
     }
 
-    /// What is looked after every second, where one may wait.
+    /// What is looked after every second, where one may wait: first what is quick, and what somebody waits for.
     pub fn look_after(&self) {
-        self.databases.tick();
-        self.databases.close_idle();
-        self.transactions.give_up_idle();
         if let Err(error) = self.keeper.refresh() {
             tracing::error!(%error, "the tokens could not be read again; those of before stay");
         }
+        self.transactions.give_up_idle();
+        self.databases.tick();
+        self.databases.close_idle();
     }
 
     /// Whether the request may be looked at at all.
@@ -146,10 +167,39 @@ impl App {
         self.keeper.admit(request.headers(), need(request.method(), request.uri().path()))
     }
 
+    /// A value as the body of an answer. One that is not short is counted until the last of it was sent.
+    #[inline]
+    pub fn body_of(&self, value: Vec<u8>) -> Answer<Body> {
+        if value.len() <= FREE_ANSWER_BYTES {
+            return Ok(Body::whole(value));
+        }
+        let busy =
+            |_| Problem::busy("answers that clients have not taken yet are all the memory there is for them");
+        let kib = value.len().div_ceil(1024).min(ANSWERS_KIB) as u32;
+        let memory = Arc::clone(&self.answers).try_acquire_many_owned(kib).map_err(busy)?;
+        Ok(Body::whole(counted(value, memory)))
+    }
+
     /// The right to stream, for as long as it is kept.
-    pub fn stream_permit(&self) -> Answer<OwnedSemaphorePermit> {
+    pub fn stream_permit(&self) -> Answer<StreamPermit> {
         let busy = |_| Problem::busy("as many long values and ranges are on their way as are allowed");
-        Arc::clone(&self.streams).try_acquire_owned().map_err(busy)
+        let place = Arc::clone(&self.streams).try_acquire_owned().map_err(busy)?;
+        Ok(StreamPermit { _place: place, chunks: Arc::clone(&self.chunks) })
+    }
+}
+
+impl StreamPermit {
+    /// One of `places`.
+    #[cfg(test)]
+    pub fn of(places: &Arc<Semaphore>) -> Self {
+        let place = Arc::clone(places).try_acquire_owned().unwrap();
+        StreamPermit { _place: place, chunks: Arc::new(Semaphore::new(CHUNKS_KIB)) }
+    }
+
+    /// The memory of a chunk that cannot be sent piece by piece, as soon as there is so much.
+    pub fn memory(&self, bytes: u64) -> impl Future<Output = OwnedSemaphorePermit> + Send + use<> {
+        let (chunks, kib) = (Arc::clone(&self.chunks), bytes.div_ceil(1024) as u32);
+        async move { chunks.acquire_many_owned(kib).await.expect("it is never closed") }
     }
 }
 
@@ -186,35 +236,54 @@ impl Service {
         check_head(request, self.app.config.limits.body_bytes).err().map(|problem| problem.response())
     }
 
-    /// The response to a request. Ready at once if memory can tell.
+    /// The response to a request. Ready at once if memory can tell. A client that is still sending a body which nobody
+    /// takes is heard first, for a while: it may not look at an answer before.
     pub fn answer<B>(
         &self,
         request: Request<B>,
     ) -> impl Future<Output = std::result::Result<Response<Body>, Infallible>> + use<B>
     where
-        B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        B: http_body::Body<Data = bytes::Bytes> + Unpin + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let begun = Instant::now();
+        let limit_bytes = self.app.config.limits.body_bytes;
         let ready = match self.app.admit(&request) {
             Ok(()) => fast::answer(&self.app, &request).or_else(|| self.refusal(&request)),
             Err(problem) => Some(problem.response()),
         };
         let noted = Noted::of(&self.app, &request, begun, ready.is_some());
         let later = match ready {
-            Some(response) => Err(noted.end(&self.app, response)),
+            Some(response) => {
+                let left = is_to_be_heard(response.status()).then(|| left_of(request)).flatten();
+                Err((noted.end(&self.app, response), left))
+            }
             None => Ok((self.router.clone(), Arc::clone(&self.app), request, noted)),
         };
         async move {
-            match later {
-                Err(response) => Ok(response),
+            let (response, left) = match later {
+                Err(answered) => answered,
                 Ok((mut router, app, request, noted)) => {
-                    let Ok(response) = router.call(request.map(RequestBody::new)).await;
-                    Ok(noted.end(&app, response.map(Body::from)))
+                    let (parts, body) = request.into_parts();
+                    let (body, left) = lend(body, &parts.headers);
+                    let Ok(response) = router.call(Request::from_parts(parts, body)).await;
+                    let left = left.take().filter(|_| is_to_be_heard(response.status()));
+                    (noted.end(&app, response.map(Body::from)), left)
                 }
+            };
+            if let Some(body) = left {
+                throw_away(body, limit_bytes).await;
             }
+            Ok(response)
         }
     }
+}
+
+/// The body of a request that is answered without it, unless its client waits to be asked for it.
+#[cold]
+fn left_of<B: http_body::Body>(request: Request<B>) -> Option<B> {
+    let asks_first = request.headers().contains_key(EXPECT);
+    (!asks_first && !request.body().is_end_stream()).then(|| request.into_body())
 }
 
 /// What is said and counted of a request at its end.
@@ -285,5 +354,23 @@ fn memory_bytes() -> usize {
     match memory.map(|setting| setting.value) {
         Some(Value::Number(bytes)) => bytes as usize,
         _ => 256 << 20,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_that_nobody_takes_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let app = App::new(Config::new(dir.path())).unwrap();
+        let held: Vec<Body> = (0..1000).map_while(|_| app.body_of(vec![7; 1 << 20]).ok()).collect();
+        assert_eq!(held.len(), 256);
+        let refused = app.body_of(vec![7; FREE_ANSWER_BYTES + 1]).unwrap_err();
+        assert_eq!((refused.status, refused.retry_after_s), (StatusCode::SERVICE_UNAVAILABLE, Some(1)));
+        assert!(app.body_of(vec![7; FREE_ANSWER_BYTES]).is_ok(), "a short one is not counted");
+        drop(held);
+        assert!(app.body_of(vec![7; 1 << 20]).is_ok());
     }
 }

@@ -24,7 +24,7 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Body>> {
             return None;
         }
         return match resident(&app.default, &app.entity.load(), &id)? {
-            Some(value) => Some(found(Body::whole(value))),
+            Some(value) => Some(app.body_of(value).map_or_else(|busy| busy.response(), found)),
             None => Some(absent()),
         };
     }
@@ -38,7 +38,10 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Body>> {
         resident(open, &table, &entry.key)
     });
     match value?? {
-        Some(value) => v1::whole(value, &Conditions::default(), false).ok(),
+        Some(value) => {
+            let answer = v1::whole(app, value, &Conditions::default(), false);
+            Some(answer.unwrap_or_else(|busy| busy.response()))
+        }
         None => Some(absent()),
     }
 }

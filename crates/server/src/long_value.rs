@@ -1,5 +1,6 @@
 //! Values of more than 1 MiB: written as they are received, read as they are sent, with the memory of a few pieces.
 
+use crate::app::StreamPermit;
 use crate::handoff::hand_off;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
@@ -12,7 +13,7 @@ use std::io::Read;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// Pieces on the way from the socket to the data file.
@@ -78,7 +79,9 @@ pub async fn put(
 pub struct LongValue {
     state: State,
     left_bytes: u64,
-    _permit: OwnedSemaphorePermit,
+    /// Neither closed nor dropped while it is read.
+    open: Arc<Open>,
+    _permit: StreamPermit,
 }
 
 enum State {
@@ -88,14 +91,18 @@ enum State {
 }
 
 impl LongValue {
-    /// All of `reader`, which stands at its beginning.
-    pub fn new(reader: ValueReader, permit: OwnedSemaphorePermit) -> Self {
+    /// All of `reader`, which stands at its beginning, of a value in `open`.
+    pub fn new(reader: ValueReader, open: Arc<Open>, permit: StreamPermit) -> Self {
         let left_bytes = reader.len_bytes();
-        LongValue { state: State::Ready(Box::new(reader)), left_bytes, _permit: permit }
+        LongValue { state: State::Ready(Box::new(reader)), left_bytes, open, _permit: permit }
     }
 }
 
-fn read_piece(mut reader: Box<ValueReader>, bytes: usize) -> (Box<ValueReader>, std::io::Result<Bytes>) {
+fn read_piece(
+    mut reader: Box<ValueReader>,
+    bytes: usize,
+    _open: &Open,
+) -> (Box<ValueReader>, std::io::Result<Bytes>) {
     let mut piece = vec![0; bytes];
     let read = reader.read_exact(&mut piece).map(|()| Bytes::from(piece));
     (reader, read)
@@ -116,8 +123,9 @@ impl Body for LongValue {
                 State::Ready(_) if this.left_bytes == 0 => return Poll::Ready(None),
                 State::Ready(reader) => {
                     let bytes = this.left_bytes.min(PIECE_BYTES as u64) as usize;
-                    this.state =
-                        State::Reading(tokio::task::spawn_blocking(move || read_piece(reader, bytes)));
+                    let open = Arc::clone(&this.open);
+                    let read = move || read_piece(reader, bytes, &open);
+                    this.state = State::Reading(tokio::task::spawn_blocking(read));
                 }
                 State::Reading(mut task) => {
                     let Poll::Ready(done) = Pin::new(&mut task).poll(context) else {

@@ -7,14 +7,19 @@
 //!    over all clients; when it is taken, the client is told to come back.
 //! 3. A longer one is handed on as it comes: [`Received::Long`].
 //! 4. A client that sends nothing for a while is given up.
+//! 5. A body is lent to whoever answers: where a request is refused with a part of it still to come, that is thrown
+//!    away first, as in 1.
 
 use crate::config::Limits;
 use crate::problem::{Answer, Problem};
 use axum::http::header::{EXPECT, TRANSFER_ENCODING};
-use axum::http::{HeaderValue, Request};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
 use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -47,11 +52,14 @@ pub fn check_head<B: http_body::Body>(request: &Request<B>, limit_bytes: u64) ->
     Ok(())
 }
 
+/// The memory that a body is counted as, until this is dropped; a short one is not counted.
+pub type Counted = Option<OwnedSemaphorePermit>;
+
 /// What came.
 #[derive(Debug)]
 pub enum Received {
     /// All of it, and the memory that it is counted as.
-    Whole(Bytes, Option<OwnedSemaphorePermit>),
+    Whole(Bytes, Counted),
     /// More than is gathered: its beginning, and the rest to come.
     Long(Bytes, Incoming),
 }
@@ -82,7 +90,7 @@ impl Reception {
     /// Receives a body, up to `limit_bytes` and to the server's own limit.
     pub async fn receive(&self, body: RequestBody, limit_bytes: u64) -> Answer<Received> {
         let limit_bytes = limit_bytes.min(self.limits.body_bytes);
-        let hint = http_body::Body::size_hint(&body);
+        let hint = body.size_hint();
         let mut incoming =
             Incoming { body, received_bytes: 0, limit_bytes, patience: self.limits.body_timeout };
         if hint.lower() > limit_bytes {
@@ -94,7 +102,7 @@ impl Reception {
         if hint.lower() > WHOLE_BYTES as u64 {
             return Ok(Received::Long(Bytes::new(), incoming));
         }
-        let mut counted: Option<OwnedSemaphorePermit> = None;
+        let mut counted: Counted = None;
         let Some(first) = incoming.next().await? else { return Ok(Received::Whole(Bytes::new(), None)) };
         // As a rule all of a short body comes at once.
         if hint.exact() == Some(first.len() as u64) && first.len() <= FREE_BYTES {
@@ -113,11 +121,12 @@ impl Reception {
         }
     }
 
-    /// Receives a body that is to be in memory whole: of JSON, say.
-    pub async fn receive_whole(&self, body: RequestBody, limit_bytes: usize) -> Answer<Bytes> {
+    /// Receives a body that is to be in memory whole: of JSON, say. With it what it is counted as, to be kept as long
+    /// as what is made of it.
+    pub async fn receive_whole(&self, body: RequestBody, limit_bytes: usize) -> Answer<(Bytes, Counted)> {
         debug_assert!(limit_bytes <= WHOLE_BYTES);
         match self.receive(body, limit_bytes as u64).await? {
-            Received::Whole(bytes, _) => Ok(bytes),
+            Received::Whole(bytes, counted) => Ok((bytes, counted)),
             Received::Long(_, mut rest) => {
                 rest.discard().await;
                 Err(Problem::too_large(limit_bytes as u64))
@@ -125,7 +134,7 @@ impl Reception {
         }
     }
 
-    fn count(&self, counted: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Answer<()> {
+    fn count(&self, counted: &mut Counted, bytes: usize) -> Answer<()> {
         let have = counted.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let wanted = bytes.saturating_sub(FREE_BYTES).div_ceil(STEP_BYTES);
         if wanted <= have {
@@ -152,7 +161,7 @@ impl Incoming {
                     return Err(Problem::bad_request(format!("the body could not be received: {error}")));
                 }
                 Err(_) => {
-                    let (status, kind) = (axum::http::StatusCode::REQUEST_TIMEOUT, "timeout");
+                    let (status, kind) = (StatusCode::REQUEST_TIMEOUT, "timeout");
                     return Err(Problem::new(status, kind, "nothing of the body came for too long"));
                 }
             };
@@ -169,20 +178,107 @@ impl Incoming {
 
     /// How much is thrown away, in bytes.
     fn most_discarded(&self) -> u64 {
-        self.limit_bytes.max(WHOLE_BYTES as u64).saturating_mul(2)
+        most_discarded(self.limit_bytes)
     }
 
     /// Throws away what still comes, for a while and up to about the limit once more.
     pub async fn discard(&mut self) {
-        let (mut discarded, most) = (0, self.most_discarded());
-        let all = async {
-            while let Some(Ok(frame)) = self.body.frame().await {
-                discarded += frame.data_ref().map_or(0, Bytes::len) as u64;
-                if discarded > most {
-                    break;
-                }
+        let most = self.most_discarded();
+        discard(&mut self.body, most).await;
+    }
+}
+
+fn most_discarded(limit_bytes: u64) -> u64 {
+    limit_bytes.max(WHOLE_BYTES as u64).saturating_mul(2)
+}
+
+async fn discard<B: Body<Data = Bytes> + Unpin>(body: &mut B, most: u64) {
+    let mut discarded = 0;
+    let all = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            discarded += frame.data_ref().map_or(0, Bytes::len) as u64;
+            if discarded > most {
+                break;
             }
-        };
-        let _ = timeout(DISCARD_FOR, all).await;
+        }
+    };
+    let _ = timeout(DISCARD_FOR, all).await;
+}
+
+/// Whether a client that is still sending is to be heard to its end before it is told this, as it may not look before.
+/// 408 and 413 have seen to that themselves.
+pub fn is_to_be_heard(status: StatusCode) -> bool {
+    let is_refusal = status.is_client_error() || status.is_server_error();
+    is_refusal && ![StatusCode::REQUEST_TIMEOUT, StatusCode::PAYLOAD_TOO_LARGE].contains(&status)
+}
+
+/// Throws a body away, up to twice the limit, unless it says that it is longer.
+pub async fn throw_away<B: Body<Data = Bytes> + Unpin>(mut body: B, limit_bytes: u64) {
+    let most = most_discarded(limit_bytes);
+    if body.size_hint().lower() <= most {
+        discard(&mut body, most).await;
+    }
+}
+
+/// A body that is lent to whoever answers: what he leaves of it comes back.
+struct Lent<B: Body + Unpin> {
+    body: Option<B>,
+    back: Arc<Mutex<Option<B>>>,
+}
+
+/// What was left of it.
+pub struct Left<B>(Option<Arc<Mutex<Option<B>>>>);
+
+/// Lends a body. That of a client which asked whether to send at all does not come back.
+pub fn lend<B>(body: B, headers: &HeaderMap) -> (RequestBody, Left<B>)
+where
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if body.is_end_stream() || headers.contains_key(EXPECT) {
+        return (RequestBody::new(body), Left(None));
+    }
+    let back = Arc::new(Mutex::new(None));
+    (RequestBody::new(Lent { body: Some(body), back: Arc::clone(&back) }), Left(Some(back)))
+}
+
+impl<B> Left<B> {
+    /// The body, if it was left before its end.
+    pub fn take(self) -> Option<B> {
+        self.0?.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<B: Body + Unpin> Body for Lent<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let this = self.get_mut();
+        let Some(body) = &mut this.body else { return Poll::Ready(None) };
+        let polled = Pin::new(body).poll_frame(context);
+        // Nothing more comes of one that has failed.
+        if let Poll::Ready(None | Some(Err(_))) = polled {
+            this.body = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(B::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), B::size_hint)
+    }
+}
+
+impl<B: Body + Unpin> Drop for Lent<B> {
+    fn drop(&mut self) {
+        let left = self.body.take().filter(|body| !body.is_end_stream());
+        *self.back.lock().unwrap_or_else(PoisonError::into_inner) = left;
     }
 }

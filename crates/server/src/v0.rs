@@ -15,13 +15,14 @@ use crate::body::Body;
 use crate::fast::{absent, found};
 use crate::form::Form;
 use crate::handoff::hand_off;
+use crate::long_value::{self, LongValue};
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::{Received, RequestBody};
-use crate::records::{Records, RecordsBody, Which};
+use crate::records::{Batches, Records, RecordsBody, Which, read_all};
 use crate::v1::conditions::Conditions;
 use crate::writer::{Change, Committed};
-use crate::{long_value, slow, target};
+use crate::{slow, target};
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::extract::State;
@@ -29,7 +30,6 @@ use axum::http::{Method, Request, Response, StatusCode, Uri};
 use axum::response::IntoResponse;
 use axum::routing::any;
 use pando::{ErrorKind, Layout, Span, Table, TableOptions};
-use std::io::Read;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -86,9 +86,9 @@ fn required(uri: &Uri, name: &str) -> Answer<Vec<u8>> {
 
 /// Runs `work` on the table; if that turns out to be gone, on the one that it makes then.
 fn on_table<T>(
-    open: &Open,
+    open: &Arc<Open>,
     entity: &ArcSwap<Table>,
-    work: impl Fn(&Open, &Table) -> pando::Result<T>,
+    work: impl Fn(&Arc<Open>, &Table) -> pando::Result<T>,
 ) -> pando::Result<T> {
     match work(open, &entity.load()) {
         Err(error) if error.kind() == ErrorKind::Missing => {
@@ -102,22 +102,17 @@ fn on_table<T>(
 
 async fn get(app: Arc<App>, uri: &Uri) -> Answer {
     let key = required(uri, "id")?;
-    let permits = Arc::clone(&app);
+    let shared = Arc::clone(&app);
     let reader = hand_off(move || {
-        let read = |open: &Open, table: &Table| open.db.snapshot()?.value_reader(table, &key);
+        let read = |open: &Arc<Open>, table: &Table| open.db.snapshot()?.value_reader(table, &key);
         Ok(on_table(&app.default, &app.entity, read)?)
     });
     let Some(reader) = reader.await? else { return Ok(absent()) };
     if reader.len_bytes() > WHOLE_BYTES {
-        let body = long_value::LongValue::new(reader, permits.stream_permit()?);
+        let body = LongValue::new(reader, Arc::clone(&shared.default), shared.stream_permit()?);
         return Ok(found(axum::body::Body::new(body).into()));
     }
-    let value = hand_off(move || {
-        let (mut reader, mut value) = (reader, Vec::new());
-        reader.read_to_end(&mut value).map_err(|error| Problem::internal(error.to_string()))?;
-        Ok(value)
-    });
-    Ok(found(Body::whole(value.await?)))
+    Ok(found(shared.body_of(hand_off(move || Ok(read_all(reader)?)).await?)?))
 }
 
 async fn put(app: Arc<App>, request: Request<RequestBody>) -> Answer {
@@ -129,7 +124,13 @@ async fn put(app: Arc<App>, request: Request<RequestBody>) -> Answer {
         Received::Whole(value, _counted) => Some(change(&app, key, Change::Put(value)).await?),
         Received::Long(begin, rest) => {
             let _permit = app.stream_permit()?;
-            let table = Table::clone(&app.entity.load());
+            let (shared, id) = (Arc::clone(&app), key.clone());
+            // It may be gone; later it would be too late to make it again.
+            let there = move |open: &Arc<Open>, table: &Table| {
+                open.db.snapshot()?.contains(table, &id)?;
+                Ok(table.clone())
+            };
+            let table = hand_off(move || Ok(on_table(&shared.default, &shared.entity, there)?)).await?;
             long_value::put(
                 Arc::clone(&app.default),
                 table,
@@ -184,15 +185,16 @@ async fn range(app: Arc<App>, uri: &Uri) -> Answer {
     let begun = hand_off(move || {
         let span =
             Span::between(Bound::Included(&start), end.as_deref().map_or(Bound::Unbounded, Bound::Excluded));
-        let begin = |open: &Open, table: &Table| {
+        let begin = |open: &Arc<Open>, table: &Table| {
             let which = Which::Forwards(span.clone());
-            let mut records = Records::new(open.db.snapshot()?, table.clone(), which, Form::Lines, None);
+            let mut records = Records::new(open, table.clone(), which, Form::Lines, None)?;
             let first = records.next_batch()?;
             Ok((records, first))
         };
-        Ok(on_table(&app.default, &app.entity, begin)?)
+        let (records, first) = on_table(&app.default, &app.entity, begin)?;
+        Ok((records, first, permit))
     });
-    let (records, first) = begun.await?;
+    let (records, first, permit) = begun.await?;
     Ok(found(axum::body::Body::new(RecordsBody::new(records, first, permit)).into()))
 }
 

@@ -58,16 +58,21 @@ pub async fn run(axum::extract::State(app): Shared, request: Request<RequestBody
     }
     let name = place::database(uri.path()).unwrap_or_default();
     let durability = durability(&app, &uri)?;
-    let batch: Batch = super::json_body(&app, body).await?;
+    let (batch, counted): (Batch, _) = super::json_body(&app, body).await?;
     let operations: Vec<Operation> =
         batch.operations.iter().enumerate().map(|(at, step)| understand(at, step)).collect::<Answer<_>>()?;
     if let Some(token) = transaction_of(&headers)? {
         let count = operations.len();
-        app.transactions.run(name, &token, move |_, tx| all_or_nothing(tx, &operations)).await?;
+        let run = move |tx: &mut Transaction| {
+            let _counted = counted;
+            all_or_nothing(tx, &operations)
+        };
+        app.transactions.run(name, &token, move |_, tx| run(tx)).await?;
         return Ok(json(StatusCode::OK, &object!({ "operations": count })));
     }
     let open = database(&app, name).await?;
     let (count, number) = hand_off(move || {
+        let _counted = counted;
         let work = |tx: &mut Transaction| perform_all(tx, &operations).map(|()| operations.len());
         commit(&open.db, durability, work)
     })

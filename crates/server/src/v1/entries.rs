@@ -8,15 +8,15 @@ use crate::body::Body;
 use crate::fast::{absent, found};
 use crate::handoff::hand_off;
 use crate::long_value::{self, LongValue};
+use crate::open::Open;
 use crate::problem::{Answer, Problem};
-use crate::receive::{Received, RequestBody};
+use crate::receive::{Counted, Received, RequestBody};
+use crate::records::read_all;
 use crate::slow;
 use crate::writer::{Change, Committed};
 use axum::http::header::{CONTENT_LENGTH, ETAG};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use bytes::Bytes;
-use pando::{Table, Transaction, ValueReader};
-use std::io::Read;
+use pando::{Durability, Table, Transaction, ValueReader};
 use std::sync::Arc;
 
 /// Values up to here are answered from memory, with their ETag.
@@ -64,35 +64,33 @@ enum Found {
 }
 
 fn read(find: impl Fn() -> Answer<Option<ValueReader>>, conditions: &Conditions) -> Answer<Option<Found>> {
-    let Some(mut reader) = find()? else { return Ok(None) };
-    if reader.len_bytes() > WHOLE_BYTES {
-        let again = if conditions.are_there() { find()? } else { None };
-        return Ok(Some(Found::Long(reader, again.map(tag_of_long).transpose()?)));
+    let Some(reader) = find()? else { return Ok(None) };
+    if reader.len_bytes() <= WHOLE_BYTES {
+        return Ok(Some(Found::Whole(read_all(reader)?)));
     }
-    let mut value = Vec::with_capacity(reader.len_bytes() as usize);
-    reader.read_to_end(&mut value).map_err(|error| Problem::internal(error.to_string()))?;
-    Ok(Some(Found::Whole(value)))
+    let again = if conditions.name_tags() { find()? } else { None };
+    Ok(Some(Found::Long(reader, again.map(tag_of_long).transpose()?)))
 }
 
 async fn get(app: Arc<App>, asked: Asked, head_alone: bool) -> Answer {
     let Asked { database, table: name, key, transaction, conditions } = asked;
     let when = conditions.clone();
-    let value = match transaction {
+    let (value, open) = match transaction {
         Some(token) => {
-            let read = move |tx: &mut Transaction| {
+            let read = move |open: &Arc<Open>, tx: &mut Transaction| {
                 let table = table_in(tx, &name)?;
-                read(|| Ok(tx.value_reader(&table, &key)?), &when)
+                Ok((read(|| Ok(tx.value_reader(&table, &key)?), &when)?, Arc::clone(open)))
             };
-            app.transactions.run(&database, &token, move |_, tx| read(tx)).await?
+            app.transactions.run(&database, &token, read).await?
         }
         None => {
             let (open, table) = table(&app, &database, &name).await?;
             let read = move || {
-                let find = || {
+                let find = |table: &Table| {
                     let snapshot = open.db.snapshot()?;
-                    read(|| Ok(snapshot.value_reader(&table, &key)?), &when)
+                    read(|| Ok(snapshot.value_reader(table, &key)?), &when)
                 };
-                on_table(&open, &table, find)
+                Ok((on_table(&open, table, find)?, open))
             };
             hand_off(read).await?
         }
@@ -102,15 +100,17 @@ async fn get(app: Arc<App>, asked: Asked, head_alone: bool) -> Answer {
             conditions.check(None)?;
             Ok(absent())
         }
-        Some(Found::Whole(value)) => whole(value, &conditions, head_alone),
-        Some(Found::Long(_, Some(tag))) if conditions.has_this_already(&tag)? => Ok(not_modified()),
+        Some(Found::Whole(value)) => whole(&app, value, &conditions, head_alone),
+        Some(Found::Long(_, tag)) if conditions.has_this_already(tag.as_deref().unwrap_or_default())? => {
+            Ok(not_modified())
+        }
         Some(Found::Long(reader, _)) if head_alone => {
             let mut response = found(Body::empty());
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(reader.len_bytes()));
             Ok(response)
         }
         Some(Found::Long(reader, _)) => {
-            Ok(found(axum::body::Body::new(LongValue::new(reader, app.stream_permit()?)).into()))
+            Ok(found(axum::body::Body::new(LongValue::new(reader, open, app.stream_permit()?)).into()))
         }
     }
 }
@@ -123,14 +123,14 @@ fn not_modified() -> Response<Body> {
 }
 
 /// 200 with a value that is in memory, or 304 where the client has it.
-pub fn whole(value: Vec<u8>, conditions: &Conditions, head_alone: bool) -> Answer {
+pub fn whole(app: &App, value: Vec<u8>, conditions: &Conditions, head_alone: bool) -> Answer {
     let tag = etag(&value);
     let header = etag_header(&tag);
     let mut response = if conditions.has_this_already(&tag)? {
         not_modified()
     } else {
         let length = HeaderValue::from(value.len());
-        let mut response = found(if head_alone { Body::empty() } else { Body::whole(value) });
+        let mut response = found(if head_alone { Body::empty() } else { app.body_of(value)? });
         if head_alone {
             response.headers_mut().insert(CONTENT_LENGTH, length);
         }
@@ -154,37 +154,38 @@ async fn put(app: Arc<App>, asked: Asked, uri: &Uri, body: RequestBody) -> Answe
         None => Some(table(&app, &database, &name).await?),
     };
     let received = app.reception.receive(body, u64::MAX).await?;
-    let (value, _counted) = match (received, place) {
+    match (received, place) {
         (Received::Whole(value, counted), None) => {
             let token = transaction.unwrap_or_default();
             let tag = etag(&value);
             let put = move |tx: &mut Transaction| {
+                let _counted = counted;
                 let table = table_in(tx, &name)?;
                 conditions.check_in(tx, &table, &key)?;
                 Ok(tx.put(&table, &key, &value)?)
             };
             app.transactions.run(&database, &token, move |_, tx| put(tx)).await?;
-            drop(counted);
-            return Ok(stored(None, &tag));
+            Ok(stored(None, &tag))
         }
         (Received::Long(_, mut rest), None) => {
             rest.discard().await;
             let detail = "a value of more than 1 MiB is put outside of an interactive transaction";
-            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail));
+            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail))
         }
         (Received::Long(begin, rest), Some((open, table))) => {
             let _permit = app.stream_permit()?;
             let number = long_value::put(open, table, key, begin, rest, durability, conditions).await?;
-            return Ok(done(Some(number)));
+            Ok(done(Some(number)))
         }
-        (Received::Whole(value, counted), Some(place)) => ((value, place), counted),
-    };
-    let (value, (open, table)) = value;
-    let tag = etag(&value);
-    let committed = change(open, table, key, Change::Put(value), durability, conditions).await?;
-    let mut response = stored(Some(committed.number), &tag);
-    slow::say(&mut response, committed.phases);
-    Ok(response)
+        (Received::Whole(value, counted), Some((open, table))) => {
+            let tag = etag(&value);
+            let asked = Asks { key, change: Change::Put(value), durability, conditions, counted };
+            let committed = change(open, table, asked).await?;
+            let mut response = stored(Some(committed.number), &tag);
+            slow::say(&mut response, committed.phases);
+            Ok(response)
+        }
+    }
 }
 
 fn stored(commit: Option<u64>, tag: &str) -> Response<Body> {
@@ -206,35 +207,48 @@ async fn delete(app: Arc<App>, asked: Asked, uri: &Uri) -> Answer {
         return Ok(done(None));
     }
     let (open, table) = table(&app, &database, &name).await?;
-    let committed = change(open, table, key, Change::Delete, durability, conditions).await?;
+    let asked = Asks { key, change: Change::Delete, durability, conditions, counted: None };
+    let committed = change(open, table, asked).await?;
     let mut response = done(Some(committed.number));
     slow::say(&mut response, committed.phases);
     Ok(response)
 }
 
-/// One write: with others in one commit, or by itself if it depends on what is there.
-async fn change(
-    open: Arc<crate::open::Open>,
-    table: Table,
+/// A write that is asked for.
+struct Asks {
     key: Vec<u8>,
     change: Change,
-    durability: pando::Durability,
+    durability: Durability,
     conditions: Conditions,
-) -> Answer<Committed> {
+    counted: Counted,
+}
+
+/// Makes it: with others in one commit, or by itself if it depends on what is there.
+async fn change(open: Arc<Open>, table: Table, asked: Asks) -> Answer<Committed> {
+    let Asks { key, change, durability, conditions, counted } = asked;
     if !conditions.are_there() {
-        let written = open.writer.write(table.clone(), key, change, durability).await;
-        return on_table(&open, &table, || written);
+        return match open.writer.write(table.clone(), key.clone(), change.clone(), durability).await {
+            Err(problem) if problem.status == StatusCode::NOT_FOUND => {
+                open.forget(table.name());
+                let shared = Arc::clone(&open);
+                let table = hand_off(move || shared.table(table.name())).await?;
+                open.writer.write(table, key, change, durability).await
+            }
+            written => written,
+        };
     }
     hand_off(move || {
-        let work = |tx: &mut Transaction| {
-            conditions.check_in(tx, &table, &key)?;
+        let _counted = counted;
+        let swap = |tx: &mut Transaction, table: &Table| {
+            conditions.check_in(tx, table, &key)?;
             match &change {
-                Change::Put(value) => tx.put(&table, &key, &Bytes::clone(value))?,
-                Change::Delete => tx.delete(&table, &key)?,
+                Change::Put(value) => tx.put(table, &key, value)?,
+                Change::Delete => tx.delete(table, &key)?,
             }
             Ok(())
         };
-        let ((), number) = on_table(&open, &table, || commit(&open.db, durability, work))?;
+        let swap = |table: &Table| commit(&open.db, durability, |tx| swap(tx, table));
+        let ((), number) = on_table(&open, table, swap)?;
         Ok(Committed { number, phases: None })
     })
     .await

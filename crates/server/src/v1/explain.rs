@@ -25,11 +25,13 @@ pub async fn run(axum::extract::State(app): Shared, request: Request<RequestBody
     let (span, limit) = (span(&uri)?, limit(uri.query())?);
     let name = place::table(uri.path())?.into_owned();
     let (open, table) = table(&app, place::database(uri.path()).unwrap_or_default(), &name).await?;
+    let permit = app.stream_permit()?;
     let told = hand_off(move || {
-        on_table(&open, &table, || {
-            Ok(match key {
-                Some(key) => open.db.explain_get(&table, &key)?,
-                None => open.db.explain_scan(&table, span, limit)?,
+        let _permit = permit;
+        on_table(&open, table, |table| {
+            Ok(match &key {
+                Some(key) => open.db.explain_get(table, key)?,
+                None => open.db.explain_scan(table, span.clone(), limit)?,
             })
         })
     });

@@ -1,7 +1,7 @@
 //! What an operator does to a database: checkpoint, compact, check, sync, backup.
 
 use super::{Shared, database, done, json, place, split, streamed};
-use crate::app::App;
+use crate::app::{App, StreamPermit};
 use crate::handoff::hand_off;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 /// Problems of a check that are listed; the count is of all.
 const LISTED: usize = 100;
@@ -41,8 +41,10 @@ pub async fn compact(axum::extract::State(app): Shared, request: Request<Request
     let report = object!({
         "data_file_bytes_before": compacted.data_file_bytes_before,
         "data_file_bytes": compacted.data_file_bytes,
+        "data_used_bytes": compacted.data_used_bytes,
         "log_file_bytes_before": compacted.log_file_bytes_before,
         "log_file_bytes": compacted.log_file_bytes,
+        "checkpoints": compacted.checkpoints,
     });
     Ok(json(StatusCode::OK, &report))
 }
@@ -58,10 +60,16 @@ pub async fn check(axum::extract::State(app): Shared, request: Request<RequestBo
         "problem_count": found.count,
         "problems": problems,
         "tables": report.tables,
+        "lsm_tables": report.lsm_tables,
+        "runs": report.runs,
         "records_in_pages": report.records,
+        "record_bytes": report.record_bytes,
+        "saved_bytes": report.saved_bytes,
         "leaf_pages": report.leaves,
         "inner_pages": report.inner_pages,
         "large_values": report.large_values,
+        "free_in_pages_bytes": report.free_in_pages_bytes,
+        "orphan_units": report.orphan_units,
     });
     Ok(json(StatusCode::OK, &answer))
 }
@@ -76,8 +84,13 @@ async fn run<T: Send + 'static>(
         return Err(Problem::method_not_allowed());
     }
     let open = database(&app, place::database(uri.path()).unwrap_or_default()).await?;
-    let _permit = app.stream_permit()?;
-    hand_off(move || work(&open.db)).await
+    let permit = app.stream_permit()?;
+    hand_off(move || {
+        // Kept to the end of the work, which does not end with the client.
+        let _permit = permit;
+        work(&open.db)
+    })
+    .await
 }
 
 /// GET: a hot backup, as `pando backup` writes it to a stream and `pando restore` reads it.
@@ -99,12 +112,13 @@ pub async fn backup(axum::extract::State(app): Shared, request: Request<RequestB
     Ok(response)
 }
 
-type Piece = io::Result<Bytes>;
+/// `None`: all of it was sent. A channel that ends without that was left in the middle.
+type Piece = io::Result<Option<Bytes>>;
 
 fn take(open: &Open, mut sink: Sink) {
     let taken = open.db.backup(BackupOptions::default(), &mut sink);
     let ended = match taken {
-        Ok(_) => sink.flush(),
+        Ok(_) => sink.flush().and_then(|()| sink.send(None)),
         Err(error) => Err(io::Error::other(error)),
     };
     if let Err(error) = ended {
@@ -117,6 +131,12 @@ fn take(open: &Open, mut sink: Sink) {
 struct Sink {
     pieces: mpsc::Sender<Piece>,
     piece: Vec<u8>,
+}
+
+impl Sink {
+    fn send(&self, piece: Option<Bytes>) -> io::Result<()> {
+        self.pieces.blocking_send(Ok(piece)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
 }
 
 impl Write for Sink {
@@ -133,13 +153,13 @@ impl Write for Sink {
             return Ok(());
         }
         let piece = Bytes::from(std::mem::take(&mut self.piece));
-        self.pieces.blocking_send(Ok(piece)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        self.send(Some(piece))
     }
 }
 
 struct BackupBody {
     coming: mpsc::Receiver<Piece>,
-    _permit: OwnedSemaphorePermit,
+    _permit: StreamPermit,
 }
 
 impl HttpBody for BackupBody {
@@ -150,6 +170,36 @@ impl HttpBody for BackupBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        self.coming.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+        let broken_off = || Err(io::Error::other("taking the backup ended badly"));
+        self.coming.poll_recv(context).map(|piece| match piece.unwrap_or_else(broken_off) {
+            Ok(Some(piece)) => Some(Ok(Frame::data(piece))),
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+    use tokio::sync::Semaphore;
+
+    #[test]
+    fn a_backup_that_is_left_in_the_middle_is_broken_off() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let received = |pieces: Vec<Option<&'static [u8; 1]>>| {
+            let (sender, coming) = mpsc::channel(PIECES_WAITING);
+            let permit = StreamPermit::of(&Arc::new(Semaphore::new(1)));
+            pieces
+                .into_iter()
+                .for_each(|piece| sender.try_send(Ok(piece.map(|piece| Bytes::from_static(piece)))).unwrap());
+            drop(sender);
+            runtime
+                .block_on(BackupBody { coming, _permit: permit }.collect())
+                .map(|all| all.to_bytes().to_vec())
+        };
+        assert_eq!(received(vec![Some(b"a"), Some(b"b"), None]).unwrap(), b"ab");
+        assert!(received(vec![Some(b"a")]).is_err(), "whoever wrote it is gone");
     }
 }

@@ -27,7 +27,7 @@ use crate::body::Body;
 use crate::handoff::hand_off;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
-use crate::receive::RequestBody;
+use crate::receive::{Counted, RequestBody};
 use crate::target;
 use axum::Router;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
@@ -97,13 +97,16 @@ async fn table(app: &Arc<App>, database_name: &str, name: &str) -> Answer<(Arc<O
     hand_off(move || open.table(&name).map(|table| (open, table))).await
 }
 
-/// Runs `work`, and forgets the handle of a table that turns out to be gone.
-fn on_table<T>(open: &Open, table: &Table, work: impl FnOnce() -> Answer<T>) -> Answer<T> {
-    work().inspect_err(|problem| {
-        if problem.status == StatusCode::NOT_FOUND {
+/// Runs `work` on a table; if the handle turns out to be no good any more, as the table was dropped, renamed or given a
+/// TTL, on what there is of that name now.
+fn on_table<T>(open: &Open, table: Table, mut work: impl FnMut(&Table) -> Answer<T>) -> Answer<T> {
+    match work(&table) {
+        Err(problem) if problem.status == StatusCode::NOT_FOUND => {
             open.forget(table.name());
+            work(&open.table(table.name())?)
         }
-    })
+        done => done,
+    }
 }
 
 /// Runs `work` in a transaction of `durability`, again after a conflict, and commits it; answers the commit's number
@@ -162,9 +165,9 @@ fn no_part_of_transactions(headers: &HeaderMap, what: &str) -> Answer<()> {
     }
 }
 
-/// The body, as JSON of a certain shape; an empty one is an empty object.
-async fn json_body<T: serde::de::DeserializeOwned>(app: &App, body: RequestBody) -> Answer<T> {
-    let bytes = app.reception.receive_whole(body, JSON_BYTES).await?;
+/// The body, as JSON of a certain shape, and what it is counted as; an empty one is an empty object.
+async fn json_body<T: serde::de::DeserializeOwned>(app: &App, body: RequestBody) -> Answer<(T, Counted)> {
+    let (bytes, counted) = app.reception.receive_whole(body, JSON_BYTES).await?;
     let text = match bytes.trim_ascii() {
         b"" => &b"{}"[..],
         text => text,
@@ -173,8 +176,11 @@ async fn json_body<T: serde::de::DeserializeOwned>(app: &App, body: RequestBody)
     if !text.starts_with(b"{") {
         return Err(Problem::bad_request("the body is not the JSON that belongs here: an object"));
     }
-    serde_json::from_slice(text)
-        .map_err(|error| Problem::bad_request(format!("the body is not the JSON that belongs here: {error}")))
+    let shaped = serde_json::from_slice(text);
+    let wrong = |error: serde_json::Error| {
+        Problem::bad_request(format!("the body is not the JSON that belongs here: {error}"))
+    };
+    Ok((shaped.map_err(wrong)?, counted))
 }
 
 /// A response of JSON.
@@ -210,4 +216,26 @@ type Parts = (Uri, HeaderMap);
 fn split(request: Request<RequestBody>) -> (axum::http::Method, Parts, RequestBody) {
     let (parts, body) = request.into_parts();
     (parts.method, (parts.uri, parts.headers), body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_that_is_no_good_any_more_is_looked_up_again() {
+        let open = Open::alone(Database::builder().in_memory().unwrap());
+        let old = open.db.table("t").unwrap();
+        open.know(&old);
+        let get = |table: Table| on_table(&open, table, |table| Ok(open.db.snapshot()?.get(table, b"k")?));
+        assert_eq!(get(old.clone()).unwrap(), None);
+        // Somebody drops it, and makes another; whoever had looked it up before keeps the old handle.
+        open.db.drop_table("t").unwrap();
+        open.db.put(&open.db.table("t").unwrap(), b"k", b"v").unwrap();
+        open.know(&old);
+        assert_eq!(get(old.clone()).unwrap(), Some(b"v".to_vec()));
+        assert_ne!(open.known_table("t").unwrap().id(), old.id());
+        open.db.drop_table("t").unwrap();
+        assert_eq!(get(old).unwrap_err().status, StatusCode::NOT_FOUND);
+    }
 }

@@ -17,11 +17,11 @@ use crate::handoff::hand_off;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::{Incoming, Received, RequestBody};
-use crate::records::{Records, RecordsBody, Which};
+use crate::records::{Batch, Batches, Nothing, Part, Records, RecordsBody, Which};
 use crate::target::{names, parameter, raw_parameter, raw_parameters};
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use bytes::Bytes;
-use pando::{Durability, Span, Table, Transaction, TransactionOptions};
+use pando::{Cursor, Durability, Span, Table, Transaction, TransactionOptions};
 use serde_json::{Map, Value, json as object};
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -30,8 +30,11 @@ use tokio::sync::mpsc;
 
 /// Keys in one request, at most.
 const MOST_KEYS: usize = 1000;
-/// Records that a transaction answers at once, at most, and unless it is asked for fewer.
+/// Records that a transaction answers at once: unless it is asked for fewer or more, and at most.
+const USUAL_IN_TRANSACTION: u64 = 1000;
 const MOST_IN_TRANSACTION: u64 = 10_000;
+/// Bytes, likewise; long values, which are read as they are sent, come on top.
+const AT_ONCE_BYTES: usize = 4 << 20;
 /// What DELETE may say.
 const DELETE_PARAMETERS: [&str; 4] = ["start", "end", "prefix", "durability"];
 /// The longest line of an import.
@@ -108,13 +111,15 @@ fn which(uri: &Uri) -> Answer<Which> {
     if keys.len() > MOST_KEYS {
         return Err(Problem::bad_request(format!("{MOST_KEYS} keys at most are asked for at once")));
     }
-    if !keys.is_empty() {
-        return Ok(Which::Keys(keys));
-    }
     let (span, backwards) = (span(uri)?, flag(uri, "reverse")?);
     let cursor = raw_parameter(uri.query(), "cursor");
     let cursor = cursor.map(|digits| from_hex(digits).ok_or_else(|| Problem::bad_request("no such cursor")));
-    let rest = match cursor.transpose()? {
+    let cursor = cursor.transpose()?;
+    // What is not needed is looked at, too, lest it is taken to be heard.
+    if !keys.is_empty() {
+        return Ok(Which::Keys(keys));
+    }
+    let rest = match cursor {
         None => span,
         Some(last) if backwards => {
             let end = span.end().map_or(&last[..], |end| end.min(&last[..]));
@@ -134,59 +139,79 @@ async fn get(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
     let form = Form::Ndjson { keys_only: flag(uri, "keys_only")? };
     let database = place::database(uri.path()).unwrap_or_default().to_owned();
     let name = place::table(uri.path())?.into_owned();
+    let permit = app.stream_permit()?;
     if let Some(token) = transaction_of(headers)? {
-        let limit = limit.unwrap_or(1000).min(MOST_IN_TRANSACTION);
-        let read = move |tx: &mut Transaction| in_transaction(tx, &table_in(tx, &name)?, which, form, limit);
-        let lines = app.transactions.run(&database, &token, move |_, tx| read(tx)).await?;
-        return Ok(streamed(NDJSON, axum::body::Body::from(lines)));
+        let limit = limit.unwrap_or(USUAL_IN_TRANSACTION).min(MOST_IN_TRANSACTION);
+        let read = move |open: &Arc<Open>, tx: &mut Transaction| {
+            let table = table_in(tx, &name)?;
+            let parts = match which {
+                Which::Keys(keys) => keys_in_transaction(open, tx, &table, keys, form)?,
+                Which::Forwards(span) => in_transaction(open, tx.cursor(&table, span)?, false, form, limit)?,
+                Which::Backwards(span) => in_transaction(open, tx.cursor(&table, span)?, true, form, limit)?,
+            };
+            Ok((parts, permit))
+        };
+        let (parts, permit) = app.transactions.run(&database, &token, read).await?;
+        return Ok(streamed(NDJSON, axum::body::Body::new(RecordsBody::new(Nothing, parts, permit))));
     }
     let (open, table) = table(&app, &database, &name).await?;
-    let permit = app.stream_permit()?;
     let begun = hand_off(move || {
-        on_table(&open, &table, || {
-            let mut records = Records::new(open.db.snapshot()?, table.clone(), which, form, limit);
+        let (records, first) = on_table(&open, table, |table| {
+            let mut records = Records::new(&open, table.clone(), which.clone(), form, limit)?;
             let first = records.next_batch()?;
             Ok((records, first))
-        })
+        })?;
+        Ok((records, first, permit))
     });
-    let (records, first) = begun.await?;
+    let (records, first, permit) = begun.await?;
     Ok(streamed(NDJSON, axum::body::Body::new(RecordsBody::new(records, first, permit))))
 }
 
-/// What a transaction sees, own writes included: in memory, so there is a bound on bytes as well.
-fn in_transaction(tx: &Transaction, table: &Table, which: Which, form: Form, limit: u64) -> Answer<Vec<u8>> {
-    let mut lines = Vec::new();
-    let (span, backwards) = match which {
-        Which::Keys(keys) => {
-            for key in keys {
-                match tx.get(table, &key)? {
-                    Some(value) => form.write(&key, Some(&value), &mut lines),
-                    None => form.write_absent(&key, &mut lines),
-                }
-            }
-            return Ok(lines);
-        }
-        Which::Forwards(span) => (span, false),
-        Which::Backwards(span) => (span, true),
-    };
-    let mut cursor = tx.cursor(table, span)?;
-    let mut last = Vec::new();
+/// What a transaction sees of a span, own writes included: no more than there is memory for, and a long value last,
+/// which is read as it is sent.
+fn in_transaction(
+    open: &Arc<Open>,
+    mut cursor: Cursor<'_>,
+    backwards: bool,
+    form: Form,
+    limit: u64,
+) -> Answer<VecDeque<Part>> {
+    let mut batch = Batch::default();
     for count in 0.. {
         if !(if backwards { cursor.retreat()? } else { cursor.advance()? }) {
             break;
         }
-        if count == limit || lines.len() > LINE_BYTES {
-            form.write_cursor(&last, &mut lines);
+        if count == limit || batch.bytes() > AT_ONCE_BYTES || batch.has_long() {
+            batch.write_cursor(form);
             break;
         }
-        if form.has_values() {
-            cursor.value()?;
-        }
-        let key = cursor.key().unwrap_or_default();
-        form.write(key, cursor.current().map(|(_, value)| value), &mut lines);
-        last = key.to_vec();
+        batch.add(form, &mut cursor, open)?;
     }
-    Ok(lines)
+    Ok(batch.into_parts(form))
+}
+
+/// What a transaction sees of some keys.
+fn keys_in_transaction(
+    open: &Arc<Open>,
+    tx: &Transaction,
+    table: &Table,
+    keys: VecDeque<Vec<u8>>,
+    form: Form,
+) -> Answer<VecDeque<Part>> {
+    let (mut parts, mut batch, mut bytes) = (VecDeque::new(), Batch::default(), 0);
+    for key in keys {
+        batch.add_found(form, &key, tx.value_reader(table, &key)?, open)?;
+        if bytes + batch.bytes() > AT_ONCE_BYTES {
+            let detail = format!("a transaction answers {AT_ONCE_BYTES} bytes at once: ask for fewer keys");
+            return Err(Problem::bad_request(detail));
+        }
+        if batch.has_long() {
+            bytes += batch.bytes();
+            parts.append(&mut std::mem::take(&mut batch).into_parts(form));
+        }
+    }
+    parts.append(&mut batch.into_parts(form));
+    Ok(parts)
 }
 
 async fn delete(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
@@ -204,8 +229,9 @@ async fn delete(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
     }
     let (open, table) = table(&app, &database, &name).await?;
     let ((), number) = hand_off(move || {
-        let work = |tx: &mut Transaction| Ok(tx.delete_range(&table, span.clone())?);
-        on_table(&open, &table, || commit(&open.db, durability, work))
+        on_table(&open, table, |table| {
+            commit(&open.db, durability, |tx| Ok(tx.delete_range(table, span.clone())?))
+        })
     })
     .await?;
     Ok(done(Some(number)))
@@ -214,10 +240,16 @@ async fn delete(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
 async fn import(app: Arc<App>, uri: &Uri, body: RequestBody) -> Answer {
     let durability = durability(&app, uri)?;
     let name = place::table(uri.path())?.into_owned();
-    let (open, table) = table(&app, place::database(uri.path()).unwrap_or_default(), &name).await?;
-    let known = Arc::clone(&open);
-    let store =
-        move |tx: &mut Transaction, line: &[u8]| on_table(&known, &table, || store_record(tx, &table, line));
+    // Before the body, so that nobody sends megabytes to a table that is not there.
+    let (open, _) = table(&app, place::database(uri.path()).unwrap_or_default(), &name).await?;
+    let mut found = None;
+    let store = move |tx: &mut Transaction, line: &[u8]| {
+        let table = match &mut found {
+            Some(table) => table,
+            none => none.insert(table_in(tx, &name)?),
+        };
+        store_record(tx, table, line)
+    };
     import_lines(&app, open, durability, body, store).await
 }
 

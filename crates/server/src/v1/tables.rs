@@ -1,6 +1,8 @@
 //! Tables: made, listed, renamed, dropped.
 
-use super::{Shared, database, done, json, json_body, no_part_of_transactions, place, split, table};
+use super::{
+    Shared, database, done, json, json_body, no_part_of_transactions, on_table, place, split, table,
+};
 use crate::handoff::hand_off;
 use crate::problem::{Answer, Problem};
 use crate::receive::RequestBody;
@@ -125,11 +127,11 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
         Method::GET => {
             let (open, table) = table(&app, in_database, &name).await?;
             let described =
-                hand_off(move || super::on_table(&open, &table, || describe(&open.db.snapshot()?, &table)));
+                hand_off(move || on_table(&open, table, |table| describe(&open.db.snapshot()?, table)));
             Ok(json(StatusCode::OK, &described.await?))
         }
         Method::PUT => {
-            let options: Options = json_body(&app, body).await?;
+            let (options, _): (Options, _) = json_body(&app, body).await?;
             let layout = options.layout.as_deref().map(layout_of).transpose()?;
             let compression = options.compression.as_deref().map(compression_of).transpose()?;
             let open = database(&app, in_database).await?;
@@ -139,7 +141,7 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
             Ok(json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &described))
         }
         Method::PATCH => {
-            let change: Change = json_body(&app, body).await?;
+            let (change, _): (Change, _) = json_body(&app, body).await?;
             let open = database(&app, in_database).await?;
             let layout = change.layout.as_deref().map(layout_of).transpose()?;
             let compression = change.compression.as_deref().map(compression_of).transpose()?;

@@ -23,7 +23,7 @@ pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody
         return Err(Problem::method_not_allowed());
     }
     let name = place::database(uri.path()).unwrap_or_default();
-    let begin: Begin = json_body(&app, body).await?;
+    let (begin, _): (Begin, _) = json_body(&app, body).await?;
     let open = database(&app, name).await?;
     let mut options =
         TransactionOptions { durability: app.config.durability, ..open.db.transaction_options() };

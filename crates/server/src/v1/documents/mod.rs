@@ -201,9 +201,12 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
     match method {
         Method::GET => get(app, asked, conditions).await,
         Method::PUT => {
-            let object: Map<String, Json> = super::json_body(&app, body).await?;
+            let (object, counted): (Map<String, Json>, _) = super::json_body(&app, body).await?;
             let place = asked.clone();
-            let work = move |tx: &mut Transaction| put(tx, &asked_key(tx, &place)?, &object, &conditions);
+            let work = move |tx: &mut Transaction| {
+                let _counted = &counted;
+                put(tx, &asked_key(tx, &place)?, &object, &conditions)
+            };
             let (tag, number) = change(&app, &uri, asked, work).await?;
             let mut response = done(number);
             response.headers_mut().insert(ETAG, etag_header(&tag));

@@ -6,13 +6,13 @@ use crate::app::App;
 use crate::auth::hex;
 use crate::form::from_hex;
 use crate::handoff::hand_off;
+use crate::open::Open;
 use crate::problem::{Answer, Problem};
-use crate::records::{Batches, RecordsBody};
+use crate::records::{Batches, Part, RecordsBody};
 use crate::target::raw_parameter;
 use crate::v1::ranges::{flag, limit};
 use crate::v1::{NDJSON, database, streamed};
 use axum::http::Uri;
-use bytes::Bytes;
 use pando::{Snapshot, Transaction};
 use rows::{Column, DynamicTable, KeyRange, Position, Read, Value};
 use std::collections::VecDeque;
@@ -141,16 +141,21 @@ fn cursor_line(at: &Position) -> String {
 }
 
 /// Documents of a snapshot, as a body has them.
-struct InSnapshot(Snapshot, Documents);
+struct InSnapshot {
+    snapshot: Snapshot,
+    documents: Documents,
+    /// Neither closed nor dropped meanwhile.
+    _open: Arc<Open>,
+}
 
 impl Batches for InSnapshot {
-    fn next_batch(&mut self) -> pando::Result<VecDeque<Bytes>> {
-        let lines = self.1.next_lines(&self.0)?;
-        Ok(if lines.is_empty() { VecDeque::new() } else { VecDeque::from([Bytes::from(lines)]) })
+    fn next_batch(&mut self) -> pando::Result<VecDeque<Part>> {
+        let lines = self.documents.next_lines(&self.snapshot)?;
+        Ok(if lines.is_empty() { VecDeque::new() } else { VecDeque::from([Part::Bytes(lines.into())]) })
     }
 
     fn is_over(&self) -> bool {
-        self.1.over
+        self.documents.over
     }
 }
 
@@ -176,10 +181,10 @@ pub(super) async fn scan(app: Arc<App>, asked: Asked, which: Which) -> Answer {
     let begun = hand_off(move || {
         let snapshot = open.db.snapshot()?;
         let documents = Documents::new(asked.open(&snapshot)?, &which, which.limit.unwrap_or(u64::MAX))?;
-        let mut reading = InSnapshot(snapshot, documents);
+        let mut reading = InSnapshot { snapshot, documents, _open: open };
         let first = reading.next_batch()?;
-        Ok((reading, first))
+        Ok((reading, first, permit))
     });
-    let (reading, first) = begun.await?;
+    let (reading, first, permit) = begun.await?;
     Ok(streamed(NDJSON, axum::body::Body::new(RecordsBody::new(reading, first, permit))))
 }
