@@ -8,11 +8,30 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: profile::Allocator<System> = profile::Allocator::new(System);
 
+/// The processor's time that a thread takes, where the kernel tells; else what passes, which is more on a busy machine.
+struct OwnTime(Instant, Option<Duration>);
+
+impl OwnTime {
+    fn start() -> Self {
+        OwnTime(Instant::now(), OwnTime::so_far())
+    }
+
+    fn so_far() -> Option<Duration> {
+        let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        told.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+    }
+
+    fn taken(&self) -> Duration {
+        OwnTime::so_far().zip(self.1).map_or(self.0.elapsed(), |(now, then)| now - then)
+    }
+}
+
+/// Takes so much of the processor's time.
 #[inline(never)]
 fn burn(time: Duration) -> u64 {
-    let (began, mut sum) = (Instant::now(), 0);
-    while began.elapsed() < time {
-        sum = (0..10_000_u64).fold(sum, |sum, n| black_box(sum ^ n.wrapping_mul(sum | 1)));
+    let (own, mut sum) = (OwnTime::start(), 0);
+    while own.taken() < time {
+        sum = (0..1_000_000_u64).fold(sum, |sum, n| black_box(sum ^ n.wrapping_mul(sum | 1)));
     }
     black_box(sum)
 }
@@ -80,26 +99,31 @@ fn allocations() {
 
 fn locks() {
     let mutex = base::sync::Mutex::new(());
-    let recording = Recording::start(Kind::Lock).unwrap();
-    std::thread::scope(|scope| {
-        let held = base::sync::lock(&mutex);
-        scope.spawn(|| wait_for(&mutex));
-        std::thread::sleep(Duration::from_millis(50));
-        drop(held);
-    });
-    let profile = recording.stop();
-    assert!(profile.total() > 10_000_000, "{}", profile.folded());
+    let waited = || {
+        let recording = Recording::start(Kind::Lock).unwrap();
+        std::thread::scope(|scope| {
+            let held = base::sync::lock(&mutex);
+            scope.spawn(|| wait_for(&mutex));
+            std::thread::sleep(Duration::from_millis(50));
+            drop(held);
+        });
+        recording.stop()
+    };
+    // On a busy machine the thread may come too late to wait for long.
+    let profile = std::iter::repeat_with(waited).take(20).find(|profile| profile.total() > 10_000_000);
+    let profile = profile.expect("a wait of 50 ms is seen");
     assert!(share(&profile, &["live::wait_for"]) > 0.9, "{}", profile.folded());
 }
 
 /// Signals between any two instructions of threads that allocate, unwind, start and end.
 fn hurried() {
     let recording = Recording::start(Kind::Cpu).unwrap();
-    let until = Instant::now() + Duration::from_millis(300);
+    let (began, least) = (Instant::now(), Duration::from_millis(300));
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                while Instant::now() < until {
+                let own = OwnTime::start();
+                while began.elapsed() < least || own.taken() < least / 10 {
                     let caught =
                         std::panic::catch_unwind(|| std::panic::resume_unwind(Box::new(allocate(1))));
                     assert!(caught.is_err());
