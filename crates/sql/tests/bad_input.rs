@@ -189,7 +189,7 @@ fn an_index_is_built_beside_writers() {
             &[],
         )
         .unwrap();
-    let is_over = AtomicBool::new(false);
+    let (is_over, has_begun) = (AtomicBool::new(false), AtomicBool::new(false));
     let written = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let connection = sql.connect().unwrap();
@@ -202,14 +202,18 @@ fn an_index_is_built_beside_writers() {
                     Err(error) => assert!(error.is_conflict(), "{error}"),
                 }
                 written += 1;
+                has_begun.store(true, Ordering::SeqCst);
             }
             written
         });
+        while !has_begun.load(Ordering::SeqCst) && !writer.is_finished() {
+            std::thread::yield_now();
+        }
         first.execute("CREATE INDEX by_c ON t(c)", &[]).unwrap();
         is_over.store(true, Ordering::SeqCst);
         writer.join().unwrap()
     });
-    assert!(written > 0, "nobody wrote meanwhile");
+    assert!(written > 0, "nobody wrote beside it");
     state(&sql);
     let plan = first.query("EXPLAIN QUERY PLAN SELECT id FROM t WHERE c > 11990", &[]).unwrap();
     assert!(format!("{plan:?}").contains("by_c"), "{plan:?}");

@@ -1,6 +1,7 @@
 //! Scans that read ahead, decode late and leave out what nobody asks for: the same rows as if they did not.
 
 use sql::{Connection, Sql, Value};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const MANY: &str = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1999)
      INSERT INTO t(id, a) SELECT i, -i FROM n";
@@ -173,12 +174,18 @@ fn a_count_can_be_interrupted() {
     let connection = filled().connect().unwrap();
     let handle = connection.interrupt_handle();
     let mut statement = connection.prepare("SELECT count(*) FROM t, t AS u, t AS v").unwrap();
+    let is_over = AtomicBool::new(false);
     let stopped = std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(std::time::Duration::from_millis(30));
-            handle.interrupt();
+            // Again and again: what comes before the statement has begun is of no effect.
+            while !is_over.load(Ordering::SeqCst) {
+                std::thread::sleep(std::time::Duration::from_millis(30));
+                handle.interrupt();
+            }
         });
-        statement.query(&[]).unwrap().next().map(drop).unwrap_err()
+        let stopped = statement.query(&[]).and_then(|mut rows| rows.next().map(drop));
+        is_over.store(true, Ordering::SeqCst);
+        stopped.unwrap_err()
     });
     assert!(stopped.is_interrupted(), "{stopped}");
     drop(statement);
