@@ -237,15 +237,18 @@ mod tests {
         let (writer, reader) = pipe(soon());
         let watch = writer.watch();
         let writing = thread::spawn(move || (0..).find(|_| writer.write(Bytes::from_static(b"x")).is_err()));
+        while reader.0.state().pieces.len() < KEPT {
+            thread::sleep(Duration::from_millis(1));
+        }
         thread::sleep(Duration::from_millis(20));
         assert!(!writing.is_finished() && !watch.is_over(), "it waits");
         drop(reader);
         assert_eq!(writing.join().unwrap(), Some(KEPT));
         assert!(watch.is_over());
-        let (writer, reader) = pipe(Instant::now() + Duration::from_millis(50));
         let begun = Instant::now();
+        let (writer, reader) = pipe(begun + Duration::from_millis(50));
         while writer.write(Bytes::from_static(b"x")).is_ok() {}
-        assert!(begun.elapsed() >= Duration::from_millis(45) && writer.watch().is_over());
+        assert!(begun.elapsed() >= Duration::from_millis(50) && writer.watch().is_over());
         assert!(!reader.is_over());
     }
 
