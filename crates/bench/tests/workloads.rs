@@ -161,7 +161,7 @@ fn a_long_run_crosses_checkpoints() {
         "write-throughput",
         "--long",
         "--n",
-        "20k",
+        "100k",
         "--threads",
         "2",
         "--durability",
@@ -169,7 +169,7 @@ fn a_long_run_crosses_checkpoints() {
         "--batch-size",
         "10",
     ]);
-    assert_eq!(rows[0]["ops"], 20_000);
+    assert_eq!(rows[0]["ops"], 100_000);
     assert!(number(&rows[0], "checkpoints") >= 1.0);
 }
 
@@ -234,8 +234,13 @@ fn range_delete_reads_little() {
 fn baseline_measures_the_machine() {
     let rows = rows(&["baseline", "--n", "1000", "-i", "3"]);
     assert_eq!(rows.len(), 4);
-    assert!(number(&rows[0], "max_ns") * 3.0 >= number(&rows[0], "ns_per_op"), "{}", rows[0]);
-    assert!(number(&rows[0], "p50_ns") > 1000.0, "a write and a sync take over a microsecond");
+    let all_ns = number(&rows[0], "ns_per_op") * number(&rows[0], "ops");
+    assert!(
+        number(&rows[0], "max_ns") <= all_ns * 1.01,
+        "one of three takes no longer than all: {}",
+        rows[0]
+    );
+    assert!(number(&rows[0], "p50_ns") > 100.0, "a write and a sync are system calls");
 }
 
 #[test]

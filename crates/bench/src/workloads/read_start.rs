@@ -17,7 +17,7 @@ use crate::{Outcome, ensure};
 use base::seams::Random;
 use pando::{Database, Snapshot, Table};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 pub(super) const NAME: &str = "read-start";
@@ -76,15 +76,21 @@ impl Job<'_> {
             Company::Writer => (format!("{name}, a writer"), 0),
         };
         let live: Vec<Snapshot> = (0..readers).map(|_| self.db.snapshot()).collect::<Result<_, _>>()?;
-        let stop = AtomicBool::new(matches!(company, Company::Readers(_)));
+        let is_quiet = matches!(company, Company::Readers(_));
+        let (stop, commits) = (AtomicBool::new(is_quiet), AtomicU64::new(0));
         let mut meter = Meter::start(Some(self.db))?;
-        let (timed, commits) = thread::scope(|scope| {
-            let writer = scope.spawn(|| self.write_until(&stop));
+        let (timed, written) = thread::scope(|scope| {
+            let writer = scope.spawn(|| self.write_until(&stop, &commits));
+            // It is at work when the others begin.
+            while !is_quiet && commits.load(Ordering::SeqCst) == 0 && !writer.is_finished() {
+                thread::yield_now();
+            }
             let timed = together(threads, |thread| self.begin_and_end(thread, threads, get));
             stop.store(true, Ordering::SeqCst);
             (timed, writer.join().expect("the writer panicked"))
         });
-        let ((seconds, counts), commits) = (timed?, commits?);
+        written?;
+        let (seconds, counts) = timed?;
         let mut usage = meter.lap()?;
         usage.seconds = seconds;
         drop(live);
@@ -94,7 +100,7 @@ impl Job<'_> {
         if let Some(allocations) = allocations {
             row = row.with("allocations_per_begin", allocations as f64 / begins as f64);
         }
-        Ok(row.with("commits", commits))
+        Ok(row.with("commits", commits.into_inner()))
     }
 
     /// One thread's share; answers how many it began and what it allocated for them.
@@ -118,18 +124,17 @@ impl Job<'_> {
         Ok((begins, after.zip(before).map(|(after, before)| after.since(before).allocations)))
     }
 
-    /// Puts documents again, as they are, one a transaction; answers how many.
-    fn write_until(&self, stop: &AtomicBool) -> Outcome<u64> {
+    /// Puts documents again, as they are, one a transaction, and counts them.
+    fn write_until(&self, stop: &AtomicBool, commits: &AtomicU64) -> Outcome<()> {
         let mut random = Random::seeded(!self.seed);
         let (mut key, mut value) = (Vec::new(), Vec::new());
-        let mut commits = 0;
         while !stop.load(Ordering::SeqCst) {
             let i = random.below(self.n);
             self.records.key(i, &mut key);
             self.records.value(i, &mut value);
             self.db.put(self.table, &key, &value)?;
-            commits += 1;
+            commits.fetch_add(1, Ordering::SeqCst);
         }
-        Ok(commits)
+        Ok(())
     }
 }
