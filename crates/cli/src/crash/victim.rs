@@ -42,10 +42,11 @@ impl Victim {
         Ok(Victim { child, acknowledged, reader: Some(reader) })
     }
 
-    /// Waits until the child has acknowledged so many commits, at most for `patience`.
+    /// Waits until the child has acknowledged so many commits, at most for `patience`, and while it lives.
     pub fn wait_for(&self, commits: u64, patience: Duration) {
         let begun = Instant::now();
-        while self.acknowledged.load(Ordering::SeqCst) < commits && begun.elapsed() < patience {
+        let lives = || self.reader.as_ref().is_some_and(|reader| !reader.is_finished());
+        while self.acknowledged.load(Ordering::SeqCst) < commits && lives() && begun.elapsed() < patience {
             thread::sleep(Duration::from_millis(1));
         }
     }
