@@ -84,7 +84,10 @@ fn a_directory_that_cannot_be_written_is_read() {
     let dir = home.path().join("db");
     unclean(&dir);
     let program = home.path().join("pando");
-    fs::copy(env!("CARGO_BIN_EXE_pando"), &program).unwrap();
+    // By a process of its own: while this one has the copy open to write, children that other tests start have it too,
+    // and what is open so cannot be run.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_pando")).arg(&program).status();
+    assert!(copied.is_ok_and(|status| status.success()), "cp copies the command");
     fs::set_permissions(home.path(), Permissions::from_mode(0o755)).unwrap();
     for with_lock in [true, false] {
         if !with_lock {

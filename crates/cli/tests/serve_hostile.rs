@@ -112,7 +112,7 @@ fn a_body_over_the_limit_is_not_asked_for() {
         client.send(head.as_bytes()).unwrap();
         let begun = Instant::now();
         let status = client.reply_head().unwrap().status;
-        assert!(begun.elapsed() < Duration::from_secs(5), "{length}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(20), "{length}: {:?}", begun.elapsed());
         (status, client)
     };
     // The first is the size of nothing that there is; the last of what is.
@@ -245,13 +245,13 @@ fn readers_that_never_read_are_given_up() {
     let dir = tempfile::tempdir().unwrap();
     let bounds = [
         "--head-timeout",
-        "1",
+        "2",
         "--max-streams",
         "1",
         "--max-sql",
         "1",
         "--sql-timeout",
-        "1",
+        "2",
         "--memory",
         "32M",
     ];
@@ -355,8 +355,9 @@ fn many_idle_connections_hold_nobody_up() {
     let dir = tempfile::tempdir().unwrap();
     let server = started(dir.path(), &[]);
     let before = server.resident_bytes();
-    // The server needs as many: it raises its own limit to the hard one, which is this process's too.
-    let count = (most_files() / 2).min(10_000);
+    // The server needs as many: it raises its own limit to the hard one, which is this process's too. Where that is no
+    // higher it keeps half of it for other things, and the last of these is to be the client that is served.
+    let count = (most_files() / 2).saturating_sub(50).clamp(1, 10_000);
     let idle: Vec<TcpStream> = (0..count).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     let mut client = server.connect();
     let mut took: Vec<Duration> = (0..1000)
@@ -385,7 +386,7 @@ fn beyond_the_bound_connections_wait_for_their_turn() {
     third.stream.get_ref().set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     assert!(third.reply_head().is_err(), "it is not served yet");
     drop(first);
-    third.stream.get_ref().set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    third.stream.get_ref().set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert_eq!(third.reply(false).unwrap().status, 200);
     drop(second);
 }

@@ -148,10 +148,10 @@ fn slow_requests_are_kept_and_explained() {
     let server = Server::start_with(dir.path(), &["--slow", "40"]);
     let mut client = server.connect();
     assert_eq!(client.ask("PUT", "/v0/entity?id=k", &[], b"v").status, 201);
-    // A body that takes its time.
-    client.send(b"PUT /v0/entity?id=late HTTP/1.1\r\nhost: test\r\ncontent-length: 2\r\n\r\nv").unwrap();
+    // A body that takes its time, from when it was asked for.
+    client.begin_put("/v0/entity?id=late", 2);
     std::thread::sleep(Duration::from_millis(60));
-    client.send(b"v").unwrap();
+    client.send(b"vv").unwrap();
     assert_eq!(client.reply(false).unwrap().status, 201);
     let slow: Value = serde_json::from_slice(&client.ask("GET", "/debug/slow", &[], b"").body).unwrap();
     assert_eq!(slow["threshold_us"], 40_000);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn entity(id: &[u8]) -> String {
     format!("/v0/entity?id={}", escape(id))
@@ -247,11 +247,16 @@ fn what_was_acknowledged_survives_an_end_in_order() {
 fn a_request_under_way_is_answered_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path());
-    let mut client = server.connect();
-    client.send(b"PUT /v0/entity?id=late HTTP/1.1\r\nhost: test\r\ncontent-length: 4\r\n\r\nla").unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    let (mut client, address) = (server.connect(), server.address);
+    client.begin_put("/v0/entity?id=late", 4);
+    client.send(b"la").unwrap();
     let ended = std::thread::spawn(move || server.terminate());
-    std::thread::sleep(Duration::from_millis(100));
+    // It has been told once nobody else is let in.
+    let begun = Instant::now();
+    while std::net::TcpStream::connect(address).is_ok() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     client.send(b"te").unwrap();
     assert_eq!(client.reply(false).unwrap().status, 201);
     assert_eq!(ended.join().unwrap().code(), Some(0));
@@ -363,7 +368,12 @@ fn what_was_acknowledged_survives_a_kill_under_load() {
                     scope.spawn(move || write(address, thread, state, stop))
                 })
                 .collect();
+            // At any moment, but not before anything was stored.
+            let begun = Instant::now();
             std::thread::sleep(Duration::from_millis(150 + 60 * (round as u64 % 8)));
+            while state.lock().unwrap().len() < 40 && begun.elapsed() < Duration::from_secs(20) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             server.kill();
             stop.store(true, Ordering::SeqCst);
             acknowledged += writers.into_iter().map(|writer| writer.join().unwrap()).sum::<u64>();

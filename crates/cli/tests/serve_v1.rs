@@ -6,7 +6,7 @@ mod http;
 use http::{Client, Reply, Server, escape};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn value(reply: &Reply) -> Value {
     serde_json::from_slice(&reply.body).unwrap_or_else(|_| panic!("no JSON: {reply:?}"))
@@ -15,6 +15,15 @@ fn value(reply: &Reply) -> Value {
 fn lines(reply: &Reply) -> Vec<Value> {
     assert_eq!(reply.status, 200, "{reply:?}");
     reply.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What the server looks after every second comes about.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// A server with the database `d` and the table `t`.
@@ -446,16 +455,16 @@ fn an_interactive_transaction_sees_its_own_writes_and_conflicts_by_name() {
 #[test]
 fn transactions_are_bounded_in_number_and_time() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start_with(dir.path(), &["--max-transactions", "2", "--transaction-idle", "1"]);
+    let server = Server::start_with(dir.path(), &["--max-transactions", "2", "--transaction-idle", "3"]);
     let mut client = server.connect();
     assert_eq!(client.ask("PUT", "/v1/databases/d", &[], b"").status, 201);
     let held = begin(&mut client, b"");
     begin(&mut client, b"");
-    let refused = client.ask("POST", "/v1/databases/d/transactions", &[], b"");
+    let mut ask = || client.ask("POST", "/v1/databases/d/transactions", &[], b"");
+    let refused = ask();
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
-    std::thread::sleep(Duration::from_millis(2500));
+    wait_until("there is room", || ask().status == 201);
     assert_eq!(end(&mut client, &held).status, 404, "nobody used it");
-    begin(&mut client, b"");
 }
 
 #[test]
@@ -506,10 +515,11 @@ fn databases_beyond_the_bound_are_closed_and_opened_again() {
         let got = client.ask("GET", &format!("/v1/databases/d{n}/tables/t/entries/k"), &[], b"");
         assert_eq!(got.text(), n.to_string());
     }
-    let open = value(&client.ask("GET", "/v1/databases", &[], b""));
-    let open =
-        open["databases"].as_array().unwrap().iter().filter(|database| database["open"] == true).count();
-    assert!(open <= 4, "{open} are open");
+    wait_until("few are open", || {
+        let listed = value(&client.ask("GET", "/v1/databases", &[], b""));
+        let listed = listed["databases"].as_array().unwrap();
+        listed.iter().filter(|database| database["open"] == true).count() <= 3
+    });
 }
 
 #[test]
@@ -555,8 +565,8 @@ fn a_token_opens_what_it_is_for_and_nothing_else() {
     // A running server takes notice of new tokens, and of revoked ones.
     let reader = pando(&["create", "--name", "reader", "--scope", "read", "--database", "a"]);
     let writer = pando(&["create", "--name", "writer", "--scope", "write", "--database", "a"]);
-    std::thread::sleep(Duration::from_millis(1500));
     let key = "/v1/databases/a/tables/t/entries/k";
+    wait_until("the writer is known", || ask(&writer, "GET", key) != 401);
     assert_eq!((ask(&reader, "GET", key), ask(&writer, "GET", key)), (404, 404));
     assert_eq!((ask(&reader, "PUT", key), ask(&writer, "PUT", key)), (403, 204));
     assert_eq!((ask(&reader, "GET", key), ask(&writer, "GET", key)), (200, 200));
@@ -571,8 +581,8 @@ fn a_token_opens_what_it_is_for_and_nothing_else() {
         server.ask_with("GET", "/v1/databases", &[("authorization", &format!("Bearer {reader}"))], b"");
     assert_eq!(value(&list)["databases"].as_array().unwrap().len(), 1, "it sees what it may read");
     pando(&["revoke", "writer"]);
-    std::thread::sleep(Duration::from_millis(1500));
-    assert_eq!((ask(&writer, "GET", key), ask(&reader, "GET", key)), (401, 200));
+    wait_until("the writer is refused", || ask(&writer, "GET", key) == 401);
+    assert_eq!(ask(&reader, "GET", key), 200);
     assert!(pando(&["list"]).contains("reader"));
 }
 
