@@ -42,6 +42,8 @@ pub(crate) struct Gathered {
     pub gap: Gap,
     /// Tables that were used, each once. Few: searched linearly. In a cell, for the same reason as the reads.
     pub tables: RefCell<Vec<(Table, Admitted)>>,
+    /// Handles on tables that are so in this transaction alone, and when each was made: [`WriteSet::moment`].
+    pub made: RefCell<Vec<(u64, Table)>>,
     /// The commit record.
     pub record: Vec<u8>,
     /// A value with its date in front.
@@ -55,8 +57,16 @@ impl Gathered {
         EMPTIED.try_with(|kept| kept.try_borrow_mut().ok()?.pop()).ok().flatten().unwrap_or_default()
     }
 
-    /// Empties it and keeps it.
+    #[cold]
+    fn undo_made(&mut self) {
+        self.made.get_mut().drain(..).for_each(|(_, table)| table.undo());
+    }
+
+    /// Empties it and keeps it; what was made is undone.
     pub fn keep(mut self: Box<Self>) {
+        if !self.made.get_mut().is_empty() {
+            self.undo_made();
+        }
         self.writes.clear();
         self.reads.clear();
         self.gap.clear();

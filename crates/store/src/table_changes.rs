@@ -30,7 +30,7 @@ impl Transaction {
 
     /// A handle on a table that this transaction alone has so.
     fn handle(&self, name: &str, row: TableRow) -> Table {
-        let mut made = self.made.borrow_mut();
+        let mut made = self.gathered().made.borrow_mut();
         if let Some((_, known)) =
             made.iter().rev().find(|(_, known)| known.row() == row && known.name() == name)
         {
@@ -43,7 +43,7 @@ impl Transaction {
 
     /// What was made since `savepoint` is undone.
     pub(crate) fn undo_made_since(&mut self, savepoint: Savepoint) {
-        self.made.get_mut().retain(|(moment, table)| {
+        self.gathered().made.borrow_mut().retain(|(moment, table)| {
             let is_undone = savepoint.is_before(*moment);
             if is_undone {
                 table.undo();

@@ -20,7 +20,6 @@ use crate::view::Purpose;
 use crate::write_set::{Own, Savepoint, WriteSet};
 use base::budget::Charge;
 use base::{Result, TableId};
-use std::cell::RefCell;
 use std::sync::Arc;
 use txn::{Durability, Isolation, RangeToken};
 
@@ -49,8 +48,6 @@ pub struct Transaction {
     range: Option<RangeToken>,
     /// The tables to which it gave a TTL, with what they had when it began.
     pub(crate) ttls_before: Vec<(TableId, Ttl)>,
-    /// Handles on tables that are so in this transaction alone, and when each was made: [`WriteSet::moment`].
-    pub(crate) made: RefCell<Vec<(u64, Table)>>,
 }
 
 impl Transaction {
@@ -61,9 +58,8 @@ impl Transaction {
         store.latch.check()?;
         let snapshot = Snapshot::begin(store, Purpose::Write)?;
         let (gathered, paid_bytes) = (Some(Gathered::take()), FREE_TRANSACTION_BYTES);
-        let (charge, spills, range) = (None, None, None);
-        let (ttls_before, made) = (Vec::new(), RefCell::default());
-        Ok(Transaction { snapshot, gathered, options, paid_bytes, charge, spills, range, ttls_before, made })
+        let (charge, spills, range, ttls_before) = (None, None, None, Vec::new());
+        Ok(Transaction { snapshot, gathered, options, paid_bytes, charge, spills, range, ttls_before })
     }
 
     /// The store.
@@ -145,7 +141,7 @@ impl Transaction {
         }
         // What the commit is validated against stays readable for as long as the view does.
         let _call = self.snapshot.call()?.aside();
-        let Gathered { writes, reads, tables, record, dated: _, gap: _ } =
+        let Gathered { writes, reads, tables, made, record, dated: _, gap: _ } =
             &mut **self.gathered.as_mut().expect("taken by drop alone");
         let mut request = Request {
             begin: self.snapshot.ts(),
@@ -160,13 +156,15 @@ impl Transaction {
             ttls_before: &self.ttls_before,
         };
         let applied = self.snapshot.store().apply(&mut request)?;
-        // They are everybody's now.
-        self.made.get_mut().clear();
+        if !made.get_mut().is_empty() {
+            // They are everybody's now.
+            made.get_mut().clear();
+        }
         Ok(applied)
     }
 
     #[inline]
-    fn gathered(&self) -> &Gathered {
+    pub(crate) fn gathered(&self) -> &Gathered {
         self.gathered.as_ref().expect("taken by drop alone")
     }
 
@@ -239,7 +237,6 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.made.get_mut().iter().for_each(|(_, table)| table.undo());
         self.gathered.take().expect("taken here alone").keep();
     }
 }
