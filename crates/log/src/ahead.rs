@@ -54,7 +54,7 @@ impl Log {
     /// # Errors
     /// As [`Log::reserve`].
     pub fn prepare_next(&self) -> Result<bool> {
-        self.prepare_in_time(&|_| ())
+        self.prepare_in_time(&|_| false)
     }
 
     /// Makes the next segment ready if the current one is long or more than half full, so that no append has to; says
@@ -63,12 +63,12 @@ impl Log {
     /// ready always: a flush may take longer than filling one. Where flushes have become many, and the current segment
     /// was made for few, goes on in one that makes them cheap.
     ///
-    /// `pause` is called, with how long the disk should be left to others, as long as there is time for that, and may
-    /// return sooner.
+    /// `pause` is called, with how long the disk should be left to others, as long as there is time for that, and says
+    /// whether it did so: otherwise the rest comes in fewer, longer pieces until it does.
     ///
     /// # Errors
     /// As [`Log::reserve`].
-    pub fn prepare_in_time(&self, pause: &dyn Fn(Duration)) -> Result<bool> {
+    pub fn prepare_in_time(&self, pause: &dyn Fn(Duration) -> bool) -> Result<bool> {
         let flushes = self.flush.flushes.load(Ordering::SeqCst);
         let (is_due, is_flushed_dearly, ended) = {
             let mut appender = lock(&self.appender);
@@ -106,7 +106,7 @@ impl Log {
     /// Makes a segment ready that has room for `payload_bytes`, in the place of those that are ready, unless the
     /// current one or one of those has it.
     pub(crate) fn prepare(&self, payload_bytes: usize) -> Result<bool> {
-        self.make(&self.hurry(), payload_bytes, false, &|_| ())
+        self.make(&self.hurry(), payload_bytes, false, &|_| false)
     }
 
     /// The right to make segments. Whoever has it makes no pauses while others wait here.
@@ -123,7 +123,7 @@ impl Log {
         _making: &MutexGuard<'_, ()>,
         payload_bytes: usize,
         ahead: bool,
-        pause: &dyn Fn(Duration),
+        pause: &dyn Fn(Duration) -> bool,
     ) -> Result<bool> {
         let (draft, want_bytes) = {
             let appender = lock(&self.appender);
@@ -143,9 +143,8 @@ impl Log {
             stock.begin(draft, want_bytes, room)?
         };
         let ready = begun.finish(&|zeros| {
-            if self.has_time(draft.previous, zeros) {
-                pause((zeros.flush * PAUSE_FACTOR).min(LONGEST_PAUSE));
-            }
+            let time = (zeros.flush * PAUSE_FACTOR).min(LONGEST_PAUSE);
+            self.has_time(draft.previous, zeros) && pause(time)
         })?;
         let mut stock = lock(&self.stock);
         let mut appender = lock(&self.appender);
@@ -187,6 +186,32 @@ fn is_ahead(zeros: Zeros, filled_bytes: u64, of_bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Options;
+    use base::DatabaseId;
+    use io::MemDir;
+    use std::cell::{Cell, RefCell};
+    use std::sync::Arc;
+    use std::thread;
+
+    #[test]
+    fn whoever_needs_the_segment_ends_the_pauses() {
+        let options =
+            Options { first_segment_bytes: 2 << 20, max_segment_bytes: 4 << 20, flush_worth_bytes: 1 << 40 };
+        let log = Arc::new(Log::create(Arc::new(MemDir::new()), DatabaseId(1), options).unwrap());
+        let (pauses, needing) = (Cell::new(0), RefCell::new(None));
+        let pause = |_| {
+            pauses.set(pauses.get() + 1);
+            let shared = log.clone();
+            needing.borrow_mut().get_or_insert_with(|| thread::spawn(move || shared.reserve(3 << 20)));
+            while log.wanted.load(Ordering::SeqCst) == 0 {
+                thread::yield_now();
+            }
+            true
+        };
+        assert!(log.prepare_in_time(&pause).unwrap());
+        needing.into_inner().expect("there was a pause").join().unwrap().unwrap();
+        assert_eq!(pauses.get(), 1);
+    }
 
     #[test]
     fn zeros_pause_while_they_are_twice_as_far_as_the_log() {

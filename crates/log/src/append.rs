@@ -62,7 +62,7 @@ pub(crate) struct Appender {
     /// the first append. The sync that should have made it durable may have failed, and a page cache that forgot it
     /// would leave a hole before what is appended now.
     pub reopened: Option<[u8; BLOCK_HEADER_BYTES]>,
-    /// Flushes led until [`Log::prepare_next`] looked last, and how often in a row it found new ones.
+    /// Flushes led until [`Log::prepare_in_time`] looked last, and how often in a row it found new ones.
     pub flushes: u64,
     pub flushed_looks: u32,
     /// Blocks are put together here where files cannot be mapped.

@@ -46,7 +46,7 @@ impl Log {
         let _making = lock(&self.making);
         let draft = self.draft_after(&lock(&self.appender).segment.header);
         let begun = lock(&self.stock).begin(draft, bytes, Room::Written)?;
-        let ready = begun.finish(&|_| ())?;
+        let ready = begun.finish(&|_| false)?;
         let mut stock = lock(&self.stock);
         let mut appender = lock(&self.appender);
         if appender.stop.is_some() || appender.segment.header.number != draft.previous {

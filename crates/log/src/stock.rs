@@ -29,10 +29,11 @@ const BLOCK_BYTES: u64 = 4096;
 /// Zeros are written in pieces of this size. Larger ones would fill the page cache with large folios, and a store of
 /// a few bytes through a mapping then dirties a whole one: each flush of a small commit wrote 0.85 MiB on ext4.
 const ZEROS_BYTES: u64 = BLOCK_BYTES;
-/// So many zeros at most wait for the disk at a time. A commit's flush waits behind them: behind the 64 MiB of a whole
-/// segment it took 60 ms, behind 4 MiB up to 5.
+/// So many zeros at most wait for the disk at a time, while there is time. A commit's flush waits behind them: behind
+/// the 64 MiB of a whole segment it took 60 ms, behind 4 MiB up to 5.
 const FLUSH_BYTES: u64 = 256 << 10;
-const _: () = assert!(FLUSH_BYTES.is_multiple_of(ZEROS_BYTES), "a flush is due behind a whole piece");
+/// So many in a hurry: where a flush takes milliseconds whatever it writes, few are better than short ones.
+const HURRIED_FLUSH_BYTES: u64 = 4 << 20;
 
 /// A file that no live position needs.
 #[derive(Debug)]
@@ -103,7 +104,7 @@ impl Stock {
 
     /// Makes a segment ready at once: [`begin`](Stock::begin) and [`Making::finish`].
     pub fn ready(&mut self, draft: SegmentHeader, want_bytes: u64, room: Room) -> Result<Segment> {
-        self.begin(draft, want_bytes, room)?.finish(&|_| ())
+        self.begin(draft, want_bytes, room)?.finish(&|_| false)
     }
 
     /// Begins a segment that has at least `want_bytes` and is otherwise as `draft` says; number and length are filled
@@ -190,16 +191,16 @@ pub(crate) struct Zeros {
 }
 
 impl Making {
-    /// Makes the segment ready; `pause` is called whenever some of its zeros, not the last ones, are on the disk. After
-    /// an error nothing refers to whatever was made.
-    pub fn finish(self, pause: &dyn Fn(Zeros)) -> Result<Segment> {
+    /// Makes the segment ready; `pause` is called whenever some of its zeros, not the last ones, are on the disk, and
+    /// says whether there was time for one. After an error nothing refers to whatever was made.
+    pub fn finish(self, pause: &dyn Fn(Zeros) -> bool) -> Result<Segment> {
         self.fill(pause).inspect_err(|_| {
             // Best effort: a file left behind is found by the next scan and becomes a spare.
             let _ = self.dir.remove(&self.name);
         })
     }
 
-    fn fill(&self, pause: &dyn Fn(Zeros)) -> Result<Segment> {
+    fn fill(&self, pause: &dyn Fn(Zeros) -> bool) -> Result<Segment> {
         let Making { dir, name, header, missing } = self;
         let file = if missing.is_some() { dir.create(name)? } else { dir.open(name)? };
         let mut room = Room::Written;
@@ -238,21 +239,19 @@ pub(crate) fn segment_bytes_for(payload_bytes: usize, at_least: u64) -> u64 {
 }
 
 /// Writes zeros all over a new file, and syncs them but for the last ones.
-fn write_zeros(file: &dyn File, len_bytes: u64, pause: &dyn Fn(Zeros)) -> Result<()> {
+fn write_zeros(file: &dyn File, len_bytes: u64, pause: &dyn Fn(Zeros) -> bool) -> Result<()> {
     let zeros = vec![0; len_bytes.min(ZEROS_BYTES) as usize];
-    let mut offset = 0;
+    let (mut offset, mut flush_at) = (0, FLUSH_BYTES);
     while offset < len_bytes {
         let piece = (len_bytes - offset).min(ZEROS_BYTES);
         file.write_at(&zeros[..piece as usize], offset)?;
         offset += piece;
-        if offset.is_multiple_of(FLUSH_BYTES) && offset < len_bytes {
+        if offset >= flush_at && offset < len_bytes {
             let began = Stopwatch::start();
             file.sync()?;
-            pause(Zeros {
-                done_bytes: offset,
-                of_bytes: len_bytes,
-                flush: Duration::from_nanos(began.elapsed_ns()),
-            });
+            let flush = Duration::from_nanos(began.elapsed_ns());
+            let has_time = pause(Zeros { done_bytes: offset, of_bytes: len_bytes, flush });
+            flush_at = offset + if has_time { FLUSH_BYTES } else { HURRIED_FLUSH_BYTES };
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use common::*;
 use io::{Dir, File, LogMap, MemDir};
 use log::{Log, Options};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A directory whose syncs take a while, and whose removals do what they are told first.
 #[derive(Debug)]
@@ -129,12 +129,12 @@ fn an_expected_record_is_appended_without_a_sync() {
 
 #[test]
 fn a_long_segment_goes_to_the_disk_in_pieces() {
-    for (kib, syncs) in [(256, 2), (260, 3), (1024, 5)] {
+    for (kib, syncs) in [(256, 2), (260, 3), (4352, 3), (4356, 4)] {
         let file_syncs = Arc::new(AtomicU64::new(0));
         let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), file_syncs.clone(), || {}));
         let options = Options { first_segment_bytes: kib << 10, max_segment_bytes: kib << 10, ..SMALL };
         Log::create(dir, DATABASE, options).unwrap();
-        assert_eq!(file_syncs.load(Ordering::SeqCst), syncs, "one for each 256 KiB, and one for the header");
+        assert_eq!(file_syncs.load(Ordering::SeqCst), syncs, "256 KiB, then 4 MiB at a time, and the header");
     }
 }
 
@@ -152,6 +152,7 @@ fn zeros_leave_the_disk_to_others_while_there_is_time() {
         let paused = AtomicU64::new(0);
         let pause = |_| {
             paused.fetch_add(1, Ordering::SeqCst);
+            true
         };
         assert!(log.prepare_in_time(&pause).unwrap());
         assert_eq!(paused.load(Ordering::SeqCst), pauses, "{appended_mib} MiB appended");
@@ -178,6 +179,7 @@ fn nobody_waits_for_the_zeros_of_a_segment_that_nobody_needs_yet() {
         });
         assert!(comes(&done), "somebody waits for a segment that is being made");
         pauses.fetch_add(1, Ordering::SeqCst);
+        true
     };
     assert!(log.prepare_in_time(&pause).unwrap());
     assert_eq!(pauses.load(Ordering::SeqCst), 15);
@@ -190,8 +192,15 @@ fn a_segment_that_is_being_made_is_dropped_with_the_spares() {
     let log = Arc::new(Log::create(Arc::new(MemDir::new()), DATABASE, options).unwrap());
     let dropping = std::cell::RefCell::new(None);
     let pause = |_| {
-        let log = log.clone();
-        dropping.borrow_mut().get_or_insert_with(|| std::thread::spawn(move || log.drop_spares()));
+        let shared = log.clone();
+        let mut dropping = dropping.borrow_mut();
+        let dropping = dropping.get_or_insert_with(|| std::thread::spawn(move || shared.drop_spares()));
+        // It would be done by then if it did not wait for what is being made.
+        let since = Instant::now();
+        while !dropping.is_finished() && since.elapsed() < Duration::from_millis(50) {
+            std::thread::yield_now();
+        }
+        true
     };
     assert!(log.prepare_in_time(&pause).unwrap());
     dropping.into_inner().expect("there were pauses").join().unwrap().unwrap();

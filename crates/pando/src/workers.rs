@@ -356,9 +356,11 @@ fn ready_log(store: &Store, signals: &Signals) {
     let _ = match signals.expected_bytes.swap(0, Ordering::SeqCst) {
         0 => store.prepare_log(&|time| {
             // A sync that is due is not to come late, and closing not to wait.
-            if !signals.stopping() && !signals.lazy_waits.load(Ordering::SeqCst) {
+            let has_time = !signals.stopping() && !signals.lazy_waits.load(Ordering::SeqCst);
+            if has_time {
                 thread::sleep(time);
             }
+            has_time
         }),
         bytes => store.expect_record(bytes),
     };

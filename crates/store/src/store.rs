@@ -206,8 +206,9 @@ impl Store {
     }
 
     /// Readies the log's next segment if it will be needed soon, so that no commit has to. Answers whether it did.
-    /// `pause` is called while there is time, for as long as the disk should be left to others at most.
-    pub fn prepare_log(&self, pause: &dyn Fn(Duration)) -> Result<bool> {
+    /// `pause` is called while there is time, for as long as the disk should be left to others at most, and says
+    /// whether it waited.
+    pub fn prepare_log(&self, pause: &dyn Fn(Duration) -> bool) -> Result<bool> {
         self.log.prepare_in_time(pause)
     }
 
