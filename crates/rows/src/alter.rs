@@ -187,7 +187,7 @@ impl DynamicTable {
     /// That the handle is of the newest version, as the transaction sees it.
     pub(crate) fn current(&self, tx: &Transaction) -> Result<()> {
         // Its version may be another schema's, if it was made by a transaction that came to nothing.
-        tx.contains(&self.inner.data, b"").map_err(|error| self.told(error, None))?;
+        self.check_handle(tx)?;
         match catalog::find(tx, self.name())? {
             Some(found) if (found.id, found.version) == (self.schema().id, self.schema().version) => Ok(()),
             _ => {

@@ -188,7 +188,7 @@ impl BatchScan {
         // has asked it.
         let is_unsure = self.index.is_some() && !self.is_checked;
         if is_unsure && self.keys_only {
-            self.check(reader)?;
+            self.table.check_handle(reader)?;
         }
         if self.is_point {
             self.get(reader, batch)?;
@@ -197,16 +197,10 @@ impl BatchScan {
             self.fill_range(reader, most, batch)?;
         }
         if is_unsure && !self.keys_only && batch.is_empty() {
-            self.check(reader)?;
+            self.table.check_handle(reader)?;
         }
         self.is_checked = true;
         Ok(())
-    }
-
-    /// That the handle is not out of date.
-    fn check(&self, reader: &impl Read) -> Result<()> {
-        let checked = reader.get_with(self.table.data(), b"", |_| ());
-        checked.map(drop).map_err(|error| self.table.told(error, None))
     }
 
     /// Reads the one row there can be.

@@ -320,7 +320,7 @@ impl<R: Row> Table<R> {
     fn renewed(&self, reader: &impl Read) -> Result<DynamicTable> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*newest
-            && reader.get_with(known.data(), b"", |_| ()).is_ok()
+            && known.check_handle(reader).is_ok()
         {
             return Ok(known.clone());
         }
