@@ -126,10 +126,13 @@ impl Batch {
             Some(reader) => {
                 let value = if form.has_values() { read_all(reader)? } else { Vec::new() };
                 form.write(key, Some(&value), &mut self.bytes);
+                self.cuts.push(self.bytes.len());
             }
-            None => form.write_absent(key, &mut self.bytes),
+            None => {
+                form.write_absent(key, &mut self.bytes);
+                self.cuts.push(self.bytes.len());
+            }
         }
-        self.cuts.push(self.bytes.len());
         Ok(())
     }
 
