@@ -122,7 +122,7 @@ fn count(root: &Path) -> io::Result<Figures> {
     let guard = guard.to_string_lossy();
 
     let runs = (0..ALONE).map(|_| sums(&checked(&mut Command::new(&*guard))?));
-    let counted = least(&runs.collect::<io::Result<Vec<_>>>()?);
+    let counted = least(&runs.collect::<io::Result<Vec<_>>>()?)?;
     let profile = scratch.join("callgrind.out");
     let to = format!("--callgrind-out-file={}", profile.display());
     let plain = ["--tool=callgrind", "--compress-strings=no", "--compress-pos=no", &to];
@@ -163,15 +163,19 @@ fn sums(printed: &str) -> io::Result<Sums> {
     printed.lines().map(sum_of).collect()
 }
 
-/// The least of each sum.
-fn least(runs: &[Sums]) -> Sums {
+/// The least of each sum, of runs that counted the same.
+fn least(runs: &[Sums]) -> io::Result<Sums> {
+    let names = |run: &Sums| run.iter().map(|(op, name, _)| (op.clone(), name.clone())).collect::<Vec<_>>();
     let mut least = runs[0].clone();
     for run in &runs[1..] {
+        if names(run) != names(&least) {
+            return Err(io::Error::other("two runs of pando-guard counted different things"));
+        }
         for (known, (_, _, sum)) in least.iter_mut().zip(run) {
             known.2 = known.2.min(*sum);
         }
     }
-    least
+    Ok(least)
 }
 
 /// Runs `command`; answers what it printed.
@@ -311,7 +315,8 @@ mod tests {
     fn of_several_runs_the_least_counts() {
         let runs = ["put log_bytes 169\nput flushes 1\n", "put log_bytes 168\nput flushes 2\n"];
         let runs: Vec<Sums> = runs.iter().map(|printed| sums(printed).unwrap()).collect();
-        assert_eq!(least(&runs), sums("put log_bytes 168\nput flushes 1\n").unwrap());
+        assert_eq!(least(&runs).unwrap(), sums("put log_bytes 168\nput flushes 1\n").unwrap());
+        assert!(least(&[runs[0].clone(), sums("put flushes 1\n").unwrap()]).is_err());
         assert!(sums("put log_bytes").is_err() && sums("put log_bytes many").is_err());
     }
 
