@@ -9,9 +9,9 @@
 //!    need not be rewritten.
 //! 2. A release joins the gap if the cell borders on it, and takes along the freed cells that then border on it
 //!    too, as long as they are at the front of the list. Otherwise the cell becomes the front of the list.
-//! 3. If both fail though the free bytes suffice, the cells are moved together (`compact`) and the
-//!    free bytes become one gap. This is an allocator failure and is counted as such. It needs removals or
-//!    growing values: inserts alone free nothing.
+//! 3. If both fail though the free bytes suffice, the [front gap](crate::slots) joins the gap. If that is not enough,
+//!    the cells are moved together (`compact`) and the free bytes become one gap. This is an allocator failure and is
+//!    counted as such. It needs removals or growing values: inserts alone free nothing.
 
 use crate::header::{SLOT_BYTES, field};
 use crate::{EditCounters, NoRoom, Page, PageMut};
@@ -149,6 +149,12 @@ impl PageMut<'_> {
         if self.as_page().free_bytes() < len + SLOT_BYTES {
             return Err(NoRoom);
         }
+        if field::front_gap(self.bytes) > 0 {
+            counters.bytes_moved += self.close_front_gap();
+            if let Some(offset) = self.allocate(len, SLOT_BYTES) {
+                return Ok(offset);
+            }
+        }
         counters.allocator_failures += 1;
         self.compact(counters);
         Ok(self.allocate(len, SLOT_BYTES).expect("after a compaction all free bytes are in the gap"))
@@ -167,6 +173,7 @@ impl PageMut<'_> {
         let end = self.bytes.len() as u32;
         self.bytes[field::PREFIX..].fill(0);
         field::set_count(self.bytes, 0);
+        field::set_front_gap(self.bytes, 0);
         field::set_cells_start(self.bytes, end);
         field::set_prefix_offset(self.bytes, field::PREFIX as u32);
         field::set_prefix_len(self.bytes, 0);

@@ -83,7 +83,7 @@ pub fn stored_bytes(stored: &[u8]) -> Option<usize> {
 
 /// Computes, stores and returns the checksum of a stored form, compressed or not, that is to lie at `unit`.
 pub fn seal(stored: &mut [u8], database: DatabaseId, unit: u64) -> u64 {
-    PageMut::edit(stored).seal(database, unit)
+    PageMut::edit(stored).seal_stored(database, unit)
 }
 
 impl<'a> Page<'a> {

@@ -254,34 +254,6 @@ impl<'a> PageMut<'a> {
         Ok(())
     }
 
-    /// Returns the bytes moved.
-    #[inline]
-    fn insert_slot(&mut self, at: usize, slot: Slot) -> u64 {
-        let count = self.as_page().count();
-        let start = HEADER_BYTES + SLOT_BYTES * at;
-        let end = HEADER_BYTES + SLOT_BYTES * count;
-        self.bytes.copy_within(start..end, start + SLOT_BYTES);
-        self.bytes[start..start + SLOT_BYTES].copy_from_slice(&slot.encode());
-        field::set_count(self.bytes, (count + 1) as u16);
-        (end - start) as u64
-    }
-
-    /// Returns the bytes moved.
-    fn remove_slot(&mut self, at: usize) -> u64 {
-        let count = self.as_page().count();
-        let start = HEADER_BYTES + SLOT_BYTES * at;
-        let end = HEADER_BYTES + SLOT_BYTES * count;
-        self.bytes.copy_within(start + SLOT_BYTES..end, start);
-        field::set_count(self.bytes, (count - 1) as u16);
-        (end - start - SLOT_BYTES) as u64
-    }
-
-    #[inline]
-    pub(crate) fn set_slot(&mut self, at: usize, slot: Slot) {
-        let start = HEADER_BYTES + SLOT_BYTES * at;
-        self.bytes[start..start + SLOT_BYTES].copy_from_slice(&slot.encode());
-    }
-
     #[inline]
     pub(crate) fn add_large(&mut self, change: i32) {
         if change != 0 {
@@ -394,10 +366,11 @@ impl<'a> PageMut<'a> {
         field::set_birth(self.bytes, birth.0);
     }
 
-    /// Fills the gap between slots and cells with zeros.
+    /// Fills the gap between slots and cells with zeros. There is no other one then.
     pub(crate) fn clear_gap(&mut self) {
+        self.close_front_gap();
         let end = field::cells_start(self.bytes) as usize;
-        let begin = HEADER_BYTES + SLOT_BYTES * self.as_page().count();
+        let begin = end - self.as_page().gap_bytes();
         self.bytes[begin..end].fill(0);
     }
 
@@ -414,6 +387,12 @@ impl<'a> PageMut<'a> {
     /// Computes, stores and returns the checksum of the page as it is to lie at `unit`. The last step before
     /// writing.
     pub fn seal(&mut self, database: DatabaseId, unit: u64) -> u64 {
+        self.close_front_gap();
+        self.seal_stored(database, unit)
+    }
+
+    /// [`PageMut::seal`] of bytes that are not edited any more, compressed or not.
+    pub(crate) fn seal_stored(&mut self, database: DatabaseId, unit: u64) -> u64 {
         let sum = checksum::extent(database, unit, &self.bytes[size_of::<u64>()..]);
         field::set_checksum(self.bytes, sum);
         sum

@@ -19,10 +19,11 @@
 //! | 34-35 | large count | entries that are, or lead to, large values |
 //! | 36-39 | free bytes | in the free list; the gap is not counted |
 //! | 40-41 | deletes | leaf entries that say that their key is deleted |
-//! | 42-43 | block | of a [compressed](crate::compressed) page the length of its block; of any other 0 |
+//! | 42-43 | block | of a [compressed](crate::compressed) page the length of its block; of any other on the disk 0 |
+//! |       | front gap | of a page that is edited: bytes between header and [slots](crate::slots) |
 //! | 44-47 | table | its id and 1; 0: of no table, as the records of an unfinished transaction are |
 //! | 48-63 | prefix | a prefix of at most 16 bytes, then zeros |
-//! | 64-.. | slots | 8 bytes each: suffix length u16, cell offset u16, head u32 |
+//! | 64-.. | slots | behind the front gap; 8 bytes each: suffix length u16, cell offset u16, head u32 |
 //!
 //! A leaf cell is `value length u16 · suffix · value`. The top two bits of the length say what the value is: 00 the
 //! value itself; 10 the 32 bytes of a [`LargeRef`](crate::LargeRef); 01 nothing, the key is deleted (the length is
@@ -122,6 +123,7 @@ pub(crate) mod field {
     number!(free_bytes, set_free_bytes, u32, 36);
     number!(deletes, set_deletes, u16, 40);
     number!(block_bytes, set_block_bytes, u16, 42);
+    number!(front_gap, set_front_gap, u16, 42);
     number!(table, set_table, u32, 44);
     /// Where a short prefix lies, up to the end of the header.
     pub const PREFIX: usize = 48;

@@ -12,8 +12,8 @@
 //!
 //! Reading order: [`header`] (the byte table), [`view`] (reading a page), [`search`] (finding a key in it),
 //! [`verify`] (what must hold before anything else is called), [`alloc`] (where the free bytes are), [`edit`]
-//! (insert, replace, remove), [`split`] (split, merge, borrow), [`large`] (values and references to large ones),
-//! [`compressed`] (the form of a page that is stored in less).
+//! (insert, replace, remove), [`slots`] (how slots move then), [`split`] (split, merge, borrow), [`large`] (values and
+//! references to large ones), [`compressed`] (the form of a page that is stored in less).
 //!
 //! # Rules
 //! 1. Every key of a page begins with the page's prefix. Whoever inserts a key that does not shortens it first.
@@ -31,6 +31,7 @@ pub mod edit;
 pub mod header;
 pub mod large;
 pub mod search;
+pub mod slots;
 pub mod split;
 pub mod verify;
 pub mod view;

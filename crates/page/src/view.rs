@@ -1,6 +1,6 @@
 //! Reading a page: plain slices into its bytes, no allocation, no check that [`Page::verify`] has made already.
 
-use crate::header::{DELETED_BIT, HEADER_BYTES, Kind, LARGE_BIT, SLOT_BYTES, Slot, cell_bytes, field};
+use crate::header::{DELETED_BIT, Kind, LARGE_BIT, Slot, cell_bytes, field};
 use crate::{LargeRef, Value};
 use base::{CheckpointNo, PagePtr, TableId, checksum};
 
@@ -94,16 +94,6 @@ impl<'a> Page<'a> {
     pub fn prefix(self) -> &'a [u8] {
         let start = field::prefix_offset(self.bytes) as usize;
         &self.bytes[start..start + usize::from(field::prefix_len(self.bytes))]
-    }
-
-    #[inline]
-    pub(crate) fn slots(self) -> &'a [[u8; SLOT_BYTES]] {
-        self.bytes[HEADER_BYTES..HEADER_BYTES + SLOT_BYTES * self.count()].as_chunks().0
-    }
-
-    #[inline]
-    pub(crate) fn slot(self, i: usize) -> Slot {
-        Slot::decode(self.slots()[i])
     }
 
     /// Entry `i`'s key without the prefix. Empty for entry 0 of an inner page, which has no key.
@@ -220,16 +210,11 @@ impl<'a> Page<'a> {
         self.bytes.len() - self.free_bytes()
     }
 
-    /// Bytes in the gap and in freed cells. An entry takes 8 of them for its slot and, rounded up to 4, its cell.
+    /// Bytes in the gaps and in freed cells. An entry takes 8 of them for its slot and, rounded up to 4, its cell.
     #[inline]
     pub fn free_bytes(self) -> usize {
-        self.gap_bytes() + field::free_bytes(self.bytes) as usize
-    }
-
-    /// The contiguous free bytes between slots and cells.
-    #[inline]
-    pub(crate) fn gap_bytes(self) -> usize {
-        field::cells_start(self.bytes) as usize - HEADER_BYTES - SLOT_BYTES * self.count()
+        let front_gap = usize::from(field::front_gap(self.bytes));
+        front_gap + self.gap_bytes() + field::free_bytes(self.bytes) as usize
     }
 
     /// The wrapping sum of `base::checksum::record` over a leaf's records, where a large value counts as its

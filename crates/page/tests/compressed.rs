@@ -57,6 +57,21 @@ fn decompress(stored: &mut [u8], page_bytes: usize) -> base::Result<Vec<u8>> {
 }
 
 #[test]
+fn a_page_whose_slots_moved_comes_back() {
+    let mut bytes = vec![0; 8192];
+    let mut page = PageMut::init(&mut bytes, Kind::Leaf, 0, CheckpointNo(5));
+    let keys = (0..200u16).rev().map(u16::to_be_bytes);
+    keys.clone()
+        .for_each(|key| page.insert(0, &key, Value::Inline(b"value"), &mut EditCounters::default()).unwrap());
+    let (mut stored, compressed) = compressed(&mut bytes);
+    assert_eq!(compressed.units, 1);
+    let whole = decompress(&mut stored, 8192).unwrap();
+    let page = Page::trusted(&whole);
+    let found: Vec<_> = (0..page.count()).map(|i| [page.prefix(), page.suffix(i)].concat()).collect();
+    assert!(found.iter().eq(keys.rev().map(Vec::from).collect::<Vec<_>>().iter()), "{found:?}");
+}
+
+#[test]
 fn every_page_comes_back() {
     let mut random = Random::seeded(1);
     for page_bytes in [8192, 16384, 32768, 65536] {

@@ -26,6 +26,8 @@ struct Row {
     bounds: Vec<Vec<u8>>,
     model: BTreeMap<Vec<u8>, Item>,
     counters: EditCounters,
+    /// In bytes, before the slots of a page that is edited.
+    widest_front_gap: u16,
 }
 
 impl Row {
@@ -37,6 +39,7 @@ impl Row {
             bounds: vec![Vec::new()],
             model: BTreeMap::new(),
             counters: EditCounters::default(),
+            widest_front_gap: 0,
         };
         let mut first = row.fresh();
         if kind == Kind::Inner {
@@ -178,12 +181,19 @@ impl Row {
         self.check(which + 1);
     }
 
+    /// What the page is on the disk. Sealing closes the front gap, which the next edits are to find.
     fn check(&mut self, which: usize) {
         let unit = which as u64;
-        let sum = PageMut::edit(&mut self.pages[which]).seal(DATABASE, unit);
+        let edited = Page::trusted(&self.pages[which]);
+        let mut sealed = self.pages[which].clone();
+        let sum = PageMut::edit(&mut sealed).seal(DATABASE, unit);
         let ptr = PagePtr::new(unit, (self.page_bytes / 4096) as u64, sum);
-        let page = Page::verify(&self.pages[which], ptr, DATABASE).unwrap();
+        let page = Page::verify(&sealed, ptr, DATABASE).unwrap();
         assert_eq!(page.used_bytes() + page.free_bytes(), self.page_bytes);
+        assert_eq!(page.free_bytes(), edited.free_bytes());
+        let front_gap = |bytes: &[u8]| u16::from_le_bytes([bytes[42], bytes[43]]);
+        assert_eq!(front_gap(&sealed), 0);
+        self.widest_front_gap = self.widest_front_gap.max(front_gap(&self.pages[which]));
     }
 
     fn check_all(&mut self) {
@@ -305,6 +315,7 @@ fn drive(kind: Kind, page_bytes: usize, seed: u64, steps: u64) {
     let counters = row.counters;
     assert!(counters.splits > 0 && counters.merges > 0 && counters.borrows > 0, "{counters:?}");
     assert_eq!(counters.compactions, counters.allocator_failures);
+    assert!(page_bytes < 16384 || row.widest_front_gap > 0, "the slots moved at both ends");
 }
 
 #[test]
