@@ -223,6 +223,23 @@ impl IndexDefinition {
         IndexDefinition::new(name, parts.split(',').map(Part::of))
     }
 
+    /// An index in words: its name, `=`, and its parts as [`IndexDefinition::of`] has them.
+    ///
+    /// ```
+    /// use rows::IndexDefinition;
+    /// assert_eq!(IndexDefinition::parse("by_town=town desc")?, IndexDefinition::of("by_town", "town desc"));
+    /// assert!(IndexDefinition::parse("town").is_err());
+    /// # pando::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` without a `=`.
+    pub fn parse(words: &str) -> Result<Self> {
+        let wrong = || Error::invalid(format!("{words:?}: say NAME=COLUMNS, as by_town=town"));
+        let (name, parts) = words.split_once('=').ok_or_else(wrong)?;
+        Ok(IndexDefinition::of(name.trim(), parts))
+    }
+
     /// The same with one row at most for each value; rows with a null in it do not count, as in SQL.
     #[must_use]
     pub fn unique(self) -> Self {

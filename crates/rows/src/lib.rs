@@ -47,9 +47,11 @@
 //! the transaction goes on; an error has a [`Cause`]. A handle of an older version answers [`Cause::SchemaChanged`]
 //! (kind `Missing`), and a transaction that has used one conflicts with the change at commit, under every isolation.
 //!
+//! [`Import`] puts rows of CSV or NDJSON into a table, all or none; [`RowWriter`] writes them down.
+//!
 //! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
 //! `spot.rs`, `table.rs`, `columns.rs`, `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`, `check.rs`;
-//! `field.rs`, `typed.rs`; `text.rs`.
+//! `field.rs`, `typed.rs`; `text.rs`, `files/`.
 #![deny(missing_docs, unsafe_code)]
 
 // What the macro writes calls the crate by its name, here too.
@@ -65,6 +67,7 @@ mod codec;
 mod columns;
 mod definition;
 mod field;
+mod files;
 mod json;
 mod key;
 mod read;
@@ -87,6 +90,7 @@ pub use definition::{Collation, Column, Definition, IndexDefinition, Part};
 pub use field::{Field, Key, KeyPart, Timestamp};
 #[doc(hidden)]
 pub use field::{field_from, wrong_count};
+pub use files::{Import, ImportError, ImportFailure, Imported, Kept, RowFormat, RowReader, RowWriter};
 pub use read::Read;
 pub use rows_derive::Row;
 pub use scan::{KeyRange, Position, Scan};

@@ -1,0 +1,32 @@
+//! Rows of typed tables as files have them: CSV with a header, or NDJSON, an object a line.
+//!
+//! `reader.rs` reads rows, `import.rs` puts them into a table, `writer.rs` writes them down. Values are as `text.rs`
+//! has them, so that what was written is read back as the same rows.
+
+mod import;
+mod reader;
+mod writer;
+
+pub use import::{Import, ImportError, ImportFailure, Imported, Kept};
+pub use reader::RowReader;
+pub use writer::RowWriter;
+
+use std::fmt;
+
+/// How rows are written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFormat {
+    /// RFC 4180, with a header; values as text.
+    Csv,
+    /// An object a line, values as JSON.
+    Ndjson,
+}
+
+impl fmt::Display for RowFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RowFormat::Csv => "CSV",
+            RowFormat::Ndjson => "NDJSON",
+        })
+    }
+}

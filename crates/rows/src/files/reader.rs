@@ -1,0 +1,210 @@
+//! Rows of an input, one after the other.
+//!
+//! 1. The columns that the input names must be the table's. One that it lacks is null or its default, if it may be.
+//! 2. Each field is read as a value of its column's type: see [`ColumnType::parse`](crate::ColumnType::parse).
+//! 3. What is wrong is told with its line and column.
+//! 4. One record is in memory at a time, and a bound on it holds before it is there.
+
+use super::{ImportError, RowFormat};
+use crate::definition::Column;
+use crate::table::{DynamicRow, DynamicTable};
+use crate::value::Value;
+use std::io::{self, BufRead, BufReader, Read};
+
+/// Reads rows of a table from CSV or NDJSON.
+pub struct RowReader<R> {
+    source: Source<R>,
+    line: u64,
+    most_record_bytes: u64,
+}
+
+enum Source<R> {
+    Csv { reader: Box<csv::Reader<Metered<R>>>, record: csv::ByteRecord, places: Vec<usize> },
+    Ndjson { reader: BufReader<Metered<R>>, text: Vec<u8> },
+}
+
+type Outcome<T> = Result<T, ImportError>;
+
+impl<R: Read> RowReader<R> {
+    /// Rows of `input`, each as long as it likes.
+    pub fn new(input: R, format: RowFormat) -> Self {
+        RowReader::bounded(input, format, u64::MAX)
+    }
+
+    /// Rows of `input`. One that takes more than about so many bytes there is refused, and is not held.
+    pub fn bounded(input: R, format: RowFormat, most_record_bytes: u64) -> Self {
+        let input = Metered { inner: input, left: most_record_bytes, is_spent: false };
+        let source = match format {
+            RowFormat::Csv => Source::Csv {
+                reader: Box::new(csv::Reader::from_reader(input)),
+                record: csv::ByteRecord::new(),
+                places: Vec::new(),
+            },
+            RowFormat::Ndjson => Source::Ndjson { reader: BufReader::new(input), text: Vec::new() },
+        };
+        RowReader { source, line: 0, most_record_bytes }
+    }
+
+    fn format(&self) -> RowFormat {
+        match &self.source {
+            Source::Csv { .. } => RowFormat::Csv,
+            Source::Ndjson { .. } => RowFormat::Ndjson,
+        }
+    }
+
+    /// The line on which the row that was read last begins.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// That line, for people.
+    pub(super) fn place(&self) -> String {
+        format!("{} line {}", self.format(), self.line)
+    }
+
+    /// Finds the columns of a CSV header in the table: before the first row.
+    pub(super) fn match_columns(&mut self, table: &DynamicTable) -> Outcome<()> {
+        let Source::Csv { reader, .. } = &mut self.source else { return Ok(()) };
+        self.line = 1;
+        let header = reader.headers().cloned();
+        let header = header.map_err(|error| self.csv_failure(error))?;
+        let mut found = Vec::new();
+        for name in &header {
+            let place = table.schema().place(name);
+            let place =
+                place.ok_or_else(|| ImportError::Wrong(format!("CSV line 1: {}", unknown(table, name))))?;
+            if found.contains(&place) {
+                return Err(ImportError::Wrong(format!("CSV line 1: column {name:?} is there twice")));
+            }
+            found.push(place);
+        }
+        if let Source::Csv { places, .. } = &mut self.source {
+            *places = found;
+        }
+        Ok(())
+    }
+
+    /// The next row; `None` at the end.
+    pub(super) fn next(&mut self, table: &DynamicTable) -> Outcome<Option<DynamicRow>> {
+        let mut row: Vec<Option<Value<'static>>> = vec![None; table.schema().columns().count()];
+        let found = match self.format() {
+            RowFormat::Csv => self.next_csv(table, &mut row)?,
+            RowFormat::Ndjson => self.next_ndjson(table, &mut row)?,
+        };
+        if !found {
+            return Ok(None);
+        }
+        let filled = row.into_iter().zip(table.schema().columns()).map(|(value, column)| match value {
+            Some(value) => Ok(value),
+            None => absent(column).ok_or_else(|| self.wrong(column.name(), "is missing, and has no default")),
+        });
+        filled.collect::<Outcome<_>>().map(Some)
+    }
+
+    fn next_csv(&mut self, table: &DynamicTable, row: &mut [Option<Value<'static>>]) -> Outcome<bool> {
+        let Source::Csv { reader, record, .. } = &mut self.source else { return Ok(false) };
+        reader.get_mut().left = self.most_record_bytes;
+        match reader.read_byte_record(record) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) => return Err(self.csv_failure(error)),
+        }
+        self.line = record.position().map_or(self.line + 1, csv::Position::line);
+        let Source::Csv { record, places, .. } = &self.source else { return Ok(false) };
+        let columns: Vec<&Column> = table.schema().columns().collect();
+        for (&place, field) in places.iter().zip(record) {
+            let column = columns[place];
+            let text = std::str::from_utf8(field).map_err(|_| self.wrong(column.name(), "not UTF-8"))?;
+            let value = column.column_type().parse(text);
+            row[place] = Some(value.map_err(|message| self.wrong(column.name(), message))?);
+        }
+        Ok(true)
+    }
+
+    fn next_ndjson(&mut self, table: &DynamicTable, row: &mut [Option<Value<'static>>]) -> Outcome<bool> {
+        let Source::Ndjson { reader, text } = &mut self.source else { return Ok(false) };
+        loop {
+            text.clear();
+            reader.get_mut().left = self.most_record_bytes;
+            match reader.read_until(b'\n', text) {
+                Ok(0) => return Ok(false),
+                Ok(_) => {}
+                Err(cause) => return Err(self.unreadable(cause)),
+            }
+            self.line += 1;
+            if !text.trim_ascii().is_empty() {
+                break;
+            }
+        }
+        let Source::Ndjson { text, .. } = &self.source else { return Ok(false) };
+        let wrong = |error: serde_json::Error| ImportError::Wrong(format!("{}: {error}", self.place()));
+        let object: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(text).map_err(wrong)?;
+        let columns: Vec<&Column> = table.schema().columns().collect();
+        for (name, json) in &object {
+            let place = table.schema().place(name);
+            let nowhere = || ImportError::Wrong(format!("{}: {}", self.place(), unknown(table, name)));
+            let place = place.ok_or_else(nowhere)?;
+            let value = columns[place].column_type().parse_json(json);
+            row[place] = Some(value.map_err(|message| self.wrong(name, message))?);
+        }
+        Ok(true)
+    }
+
+    fn wrong(&self, column: &str, message: impl std::fmt::Display) -> ImportError {
+        ImportError::Wrong(format!("{}, column {column:?}: {message}", self.place()))
+    }
+
+    fn csv_failure(&self, error: csv::Error) -> ImportError {
+        let message = error.to_string();
+        match error.into_kind() {
+            csv::ErrorKind::Io(cause) => self.unreadable(cause),
+            _ => ImportError::Wrong(message),
+        }
+    }
+
+    /// What a read said: the bound, or the input.
+    fn unreadable(&self, cause: io::Error) -> ImportError {
+        let is_spent = match &self.source {
+            Source::Csv { reader, .. } => reader.get_ref().is_spent,
+            Source::Ndjson { reader, .. } => reader.get_ref().is_spent,
+        };
+        if !is_spent {
+            return ImportError::Unreadable(self.format(), cause);
+        }
+        let (format, after, most) = (self.format(), self.line, self.most_record_bytes);
+        ImportError::Wrong(format!("{format}, behind line {after}: a record is longer than {most} bytes"))
+    }
+}
+
+/// An input of which no more is read for one record than may be.
+struct Metered<R> {
+    inner: R,
+    /// What may still be read for the record.
+    left: u64,
+    /// It was not enough.
+    is_spent: bool,
+}
+
+impl<R: Read> Read for Metered<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            self.is_spent = true;
+            return Err(io::Error::other("a record is too long"));
+        }
+        let most = out.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let bytes = self.inner.read(&mut out[..most])?;
+        self.left -= bytes as u64;
+        Ok(bytes)
+    }
+}
+
+/// What a column has that the input lacks.
+fn absent(column: &Column) -> Option<Value<'static>> {
+    column.default_value().cloned().or(column.is_nullable().then_some(Value::Null))
+}
+
+fn unknown(table: &DynamicTable, name: &str) -> String {
+    let known: Vec<_> = table.schema().columns().map(Column::name).collect();
+    format!("column {name:?} is none of table {:?}, which has {}", table.name(), known.join(", "))
+}
