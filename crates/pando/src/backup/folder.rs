@@ -18,6 +18,8 @@ const PARTIAL: &str = ".partial";
 const PREFIX: &str = "backup-";
 const FULL: &str = "-full";
 const INCREMENTAL: &str = "-incremental";
+/// No file's name is longer.
+const MOST_NAME_BYTES: usize = 255;
 
 /// A folder of backups.
 #[derive(Clone, Debug)]
@@ -74,6 +76,38 @@ impl BackupInfo {
     /// `Missing`, `Foreign` and `Corruption`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         Self::of_file(&*open_file(path.as_ref())?)
+    }
+
+    /// The same in few bytes, for whoever takes the difference elsewhere: a server, say.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let backups = pando::Backups::create(dir.path())?;
+    /// db.backup_to(&backups, pando::BackupOptions::default())?;
+    /// let newest = backups.newest()?.unwrap();
+    /// let sent = pando::BackupInfo::from_bytes(&newest.to_bytes())?;
+    /// db.backup_to(&backups, pando::BackupOptions::default().since(&sent))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn to_bytes(&self) -> Vec<u8> {
+        [&self.header.encode()[..], &self.totals.encode(), self.name.as_bytes()].concat()
+    }
+
+    /// Reads what [`BackupInfo::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// `Invalid` if it is something else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let wrong = || Error::invalid("that names no backup");
+        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or_else(wrong)?;
+        let (totals, name) = rest.split_at_checked(END_BYTES).ok_or_else(wrong)?;
+        let name =
+            str::from_utf8(name).ok().filter(|name| name.len() <= MOST_NAME_BYTES).ok_or_else(wrong)?;
+        let header = Header::decode(header).map_err(|error| wrong().caused_by(error))?;
+        Ok(BackupInfo { name: name.to_owned(), header, totals: Totals::decode(totals)? })
     }
 
     pub(super) fn as_base(&self) -> Base {

@@ -1,7 +1,7 @@
 //! A backup that was taken elsewhere, added to a folder: a server's, say, which came over the network.
 
 use super::channel::{InFile, Sink};
-use super::folder::{Addition, Backups};
+use super::folder::{Addition, BackupInfo, Backups};
 use super::reader::{Next, Reader};
 use super::take::BackupReport;
 use base::{Error, ErrorKind, Result};
@@ -33,14 +33,42 @@ impl Backups {
     /// `Corruption` and `Foreign` if it is not what was sent; `Invalid` if it is the difference to another one; the
     /// folder is as it was then.
     pub fn receive(&self, stream: &mut dyn Read) -> Result<BackupReport> {
-        let addition = self.begin(true)?;
+        self.receive_as(stream, None)
+    }
+
+    /// Likewise the difference to `base`.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// let backups = pando::Backups::create(dir.path())?;
+    /// db.backup_to(&backups, pando::BackupOptions::default())?;
+    /// let (newest, mut stream) = (backups.newest()?.unwrap(), Vec::new());
+    /// db.backup(pando::BackupOptions::default().since(&newest), &mut stream)?;
+    /// let report = backups.receive_since(&mut &stream[..], &newest)?;
+    /// assert!(!report.is_full && backups.chain(None)?.len() == 2);
+    /// assert!(backups.receive(&mut &stream[..]).is_err(), "it is no full one");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Backups::receive`]; `Invalid` if it is a full one, or the difference to another.
+    pub fn receive_since(&self, stream: &mut dyn Read, base: &BackupInfo) -> Result<BackupReport> {
+        self.receive_as(stream, Some(base))
+    }
+
+    fn receive_as(&self, stream: &mut dyn Read, base: Option<&BackupInfo>) -> Result<BackupReport> {
+        let addition = self.begin(base.is_none())?;
         copy(stream, &addition)?;
         let mut source = InFile::new(addition.file());
         let nothing = || Error::new(ErrorKind::Foreign, "nothing came: that is no backup");
         let mut reader = Reader::begin(&mut source)?.ok_or_else(nothing)?;
         let header = *reader.header();
-        if header.base.is_some() {
-            return Err(Error::invalid("this is the difference to another backup, not a full one"));
+        if header.base != base.map(BackupInfo::as_base) {
+            let wanted = base.map_or("not a full one", |_| "or a full one, not the one that was asked for");
+            return Err(Error::invalid(format!("this is the difference to another backup, {wanted}")));
         }
         let totals = loop {
             if let Next::End(totals) = reader.next()? {
@@ -53,7 +81,7 @@ impl Backups {
         }
         Ok(BackupReport {
             name: Some(addition.publish()?),
-            is_full: true,
+            is_full: base.is_none(),
             commit: header.commit.0,
             checkpoint: header.checkpoint.0,
             log_commits: totals.commits,
