@@ -3,9 +3,11 @@
 use crate::failure::{Failure, Outcome};
 use crate::open::Existing;
 use crate::output::{self, Cell, Format, FormatArgs, Rows};
+use crate::remote::Remote;
 use crate::text;
 use clap::Args;
-use pando::{Advice, Layout, Operations};
+use pando::{Advice, Costs, Operations};
+use serde::Deserialize;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -14,24 +16,90 @@ pub struct AdviseArgs {
     #[command(flatten)]
     database: Existing,
     /// Look-ups that each table is asked for: counts do not outlive a process, so say what yours are, if only in
-    /// proportion
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    reads: u64,
+    /// proportion. A server knows what it was asked for, unless one of these says otherwise
+    #[arg(long, value_name = "N")]
+    reads: Option<u64>,
     /// Records that cursors pass in each table
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    scanned: u64,
+    #[arg(long, value_name = "N")]
+    scanned: Option<u64>,
     /// Puts and deletes that each table takes
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    writes: u64,
+    #[arg(long, value_name = "N")]
+    writes: Option<u64>,
     #[command(flatten)]
     format: FormatArgs,
 }
 
+/// What is said of a table, here or by a server.
+#[derive(Debug, Deserialize)]
+struct Told {
+    table: String,
+    layout: String,
+    advised: Option<String>,
+    records: u64,
+    record_bytes: u64,
+    runs: u64,
+    get_pages: u64,
+    space_amplification: f64,
+    btree: ToldCosts,
+    lsm: ToldCosts,
+    even_gets_per_write: Option<f64>,
+    switch_bytes: u64,
+    switch_seconds: f64,
+}
+
+/// What operations cost in a layout.
+#[derive(Debug, Deserialize)]
+struct ToldCosts {
+    get_ns: f64,
+    move_ns: f64,
+    write_ns: f64,
+    write_amplification: f64,
+}
+
+/// The answer of a server.
+#[derive(Debug, Deserialize)]
+struct Answer {
+    tables: Vec<Told>,
+}
+
+impl From<&Advice> for Told {
+    fn from(of: &Advice) -> Self {
+        Told {
+            table: of.table.clone(),
+            layout: of.layout.to_string(),
+            advised: of.advised.map(|advised| advised.to_string()),
+            records: of.records,
+            record_bytes: of.record_bytes,
+            runs: of.runs,
+            get_pages: of.get_pages,
+            space_amplification: of.space_amplification,
+            btree: of.btree.into(),
+            lsm: of.lsm.into(),
+            even_gets_per_write: of.even_gets_per_write,
+            switch_bytes: of.switch_bytes,
+            switch_seconds: of.switch_seconds,
+        }
+    }
+}
+
+impl From<Costs> for ToldCosts {
+    fn from(of: Costs) -> Self {
+        let Costs { get_ns, move_ns, write_ns, write_amplification, .. } = of;
+        ToldCosts { get_ns, move_ns, write_ns, write_amplification }
+    }
+}
+
 /// `pando advise`.
 pub fn run(args: &AdviseArgs) -> Outcome {
-    let db = args.database.open()?;
-    let assumed = Operations { gets: args.reads, moves: args.scanned, writes: args.writes };
-    let advice = db.advise(Some(assumed))?;
+    let advice = match Remote::of(&args.database.dir)? {
+        Some(remote) => ask(&remote, args)?,
+        None => {
+            let db = args.database.open()?;
+            let [gets, moves, writes] =
+                [args.reads, args.scanned, args.writes].map(Option::unwrap_or_default);
+            db.advise(Some(Operations { gets, moves, writes }))?.iter().map(Told::from).collect()
+        }
+    };
     let write = match args.format.format() {
         Format::Table => for_people(&advice),
         format => rows(&advice, format),
@@ -39,17 +107,27 @@ pub fn run(args: &AdviseArgs) -> Outcome {
     write.map_err(Failure::stdout)
 }
 
-fn for_people(advice: &[Advice]) -> io::Result<()> {
+fn ask(remote: &Remote, args: &AdviseArgs) -> Outcome<Vec<Told>> {
+    let words = [("reads", args.reads), ("scanned", args.scanned), ("writes", args.writes)];
+    let words = words.iter().filter_map(|(name, number)| Some(format!("{name}={}", (*number)?)));
+    let query = words.collect::<Vec<_>>().join("&");
+    let answer = remote.ask_json("GET", &format!("/advise?{query}"))?;
+    let answer: Answer = serde_json::from_value(answer.into())
+        .map_err(|error| Failure::Failed(format!("the server's answer: {error}")))?;
+    Ok(answer.tables)
+}
+
+fn for_people(advice: &[Told]) -> io::Result<()> {
     let mut out = output::stdout();
     for of in advice {
         writeln!(out, "{}: {}", text::show(of.table.as_bytes()), verdict(of))?;
         let (records, bytes, runs) = (text::count(of.records), text::size(of.record_bytes), of.runs);
-        let (layout, pages, space) = (of.layout, of.get_pages, of.space_amplification);
+        let (layout, pages, space) = (&of.layout, of.get_pages, of.space_amplification);
         writeln!(
             out,
             "  {layout} now: {records} records, {bytes}, {runs} runs; {pages} pages a get, {space:.2}x space"
         )?;
-        for (layout, costs) in [(Layout::BTree, of.btree), (Layout::Lsm, of.lsm)] {
+        for (layout, costs) in [("btree", &of.btree), ("lsm", &of.lsm)] {
             writeln!(
                 out,
                 "  as {layout}: a get {}, a scanned record {}, a write {} ({:.1} times its bytes)",
@@ -72,10 +150,10 @@ fn for_people(advice: &[Advice]) -> io::Result<()> {
     out.flush()
 }
 
-fn verdict(of: &Advice) -> String {
-    match of.advised {
+fn verdict(of: &Told) -> String {
+    match &of.advised {
         None => "say how it is used: --reads, --scanned, --writes".to_owned(),
-        Some(advised) if advised == of.layout => format!("{advised} is right"),
+        Some(advised) if *advised == of.layout => format!("{advised} is right"),
         Some(advised) => format!("{advised} would be cheaper: pando layout DIR TABLE {advised}"),
     }
 }
@@ -84,7 +162,7 @@ fn nanoseconds(ns: f64) -> String {
     if ns < 10_000.0 { format!("{ns:.0} ns") } else { format!("{:.0} us", ns / 1e3) }
 }
 
-fn rows(advice: &[Advice], format: Format) -> io::Result<()> {
+fn rows(advice: &[Told], format: Format) -> io::Result<()> {
     let columns = [
         "table",
         "layout",
@@ -106,10 +184,10 @@ fn rows(advice: &[Advice], format: Format) -> io::Result<()> {
     ];
     let mut rows = Rows::new(output::stdout(), format, &columns)?;
     for of in advice {
-        let advised = of.advised.map_or(Cell::Null, |advised| Cell::Bytes(advised.name().as_bytes()));
+        let advised = of.advised.as_ref().map_or(Cell::Null, |advised| Cell::Bytes(advised.as_bytes()));
         let cells = [
             Cell::Bytes(of.table.as_bytes()),
-            Cell::Bytes(of.layout.name().as_bytes()),
+            Cell::Bytes(of.layout.as_bytes()),
             advised,
             Cell::Number(of.records),
             Cell::Number(of.record_bytes),

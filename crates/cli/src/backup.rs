@@ -91,14 +91,19 @@ pub fn run(args: &BackupArgs) -> Outcome {
     write_report(&report, args.format.format())
 }
 
-/// The same of a server, which makes full backups as fast as they are taken.
+/// The same of a server, which is told what there is already.
 fn from_server(remote: &Remote, args: &BackupArgs) -> Outcome {
-    if args.incremental || args.since.is_some() || args.rate.is_some() {
-        let message = "a server makes full backups: --incremental, --since and --rate are for a directory";
-        return Err(Failure::Usage(message.to_owned()));
+    let mut since = args.since.as_ref().map(BackupInfo::read).transpose()?;
+    if args.incremental {
+        since = Backups::create(&args.target)?.newest()?;
     }
+    let words = [
+        since.as_ref().map(|since| format!("since={}", text::to_hex(&since.to_bytes()))),
+        args.rate.map(|bytes| format!("rate={bytes}")),
+    ];
+    let query = words.into_iter().flatten().collect::<Vec<_>>().join("&");
     let bar = progress();
-    let answer = remote.ask("GET", "/backup", None)?;
+    let answer = remote.ask("GET", &format!("/backup?{query}"), None)?;
     let mut stream = bar.wrap_read(answer.into_body().into_reader());
     if args.target == Path::new("-") {
         let refused = |cause| Failure::system("pass the backup on", cause);
@@ -106,7 +111,11 @@ fn from_server(remote: &Remote, args: &BackupArgs) -> Outcome {
         bar.finish_and_clear();
         return Ok(());
     }
-    let report = Backups::create(&args.target)?.receive(&mut stream)?;
+    let backups = Backups::create(&args.target)?;
+    let report = match &since {
+        Some(since) => backups.receive_since(&mut stream, since)?,
+        None => backups.receive(&mut stream)?,
+    };
     bar.finish_and_clear();
     write_report(&report, args.format.format())
 }

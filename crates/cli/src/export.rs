@@ -8,8 +8,7 @@ use crate::output::{self, Cell, Format, Rows};
 use crate::remote::Remote;
 use crate::{export_typed, text, tree, values};
 use clap::Args;
-use pando::{Cursor, Snapshot, Span};
-use rows::DynamicTable;
+use pando::{Cursor, Span};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -18,10 +17,10 @@ use std::path::{Path, PathBuf};
 pub struct ExportArgs {
     #[command(flatten)]
     database: Existing,
-    table: String,
+    pub table: String,
     /// A new file, `-` for standard output, or for `tree` a new or empty directory
     #[arg(default_value = "-")]
-    target: PathBuf,
+    pub target: PathBuf,
     /// How the records are written down [default: by the name of TARGET, else ndjson]
     #[arg(long, value_enum)]
     format: Option<RecordFormat>,
@@ -43,7 +42,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
     let db = args.database.open()?;
     let snapshot = db.snapshot()?;
     if args.typed {
-        return typed(args, &snapshot, format);
+        return export_typed::from_snapshot(&snapshot, args, format);
     }
     let table = open::table(&snapshot, &args.table)?;
     let mut cursor = snapshot.cursor(&table, Span::all())?;
@@ -67,8 +66,7 @@ pub fn run(args: &ExportArgs) -> Outcome {
 /// The same from a server, which reads one snapshot.
 fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outcome {
     if args.typed {
-        let message = "typed tables are exported where the directory is: a server knows tables of bytes";
-        return Err(Failure::Usage(message.to_owned()));
+        return export_typed::from_server(remote, args, format);
     }
     let to_stdout = args.target == Path::new("-");
     let rows = match format {
@@ -102,20 +100,6 @@ fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outc
 
 fn no_tree_on_stdout() -> Failure {
     Failure::Usage("a tree is written to a directory: name one".to_owned())
-}
-
-fn typed(args: &ExportArgs, snapshot: &Snapshot, format: RecordFormat) -> Outcome {
-    if format == RecordFormat::Tree {
-        return Err(Failure::Usage("a typed table is exported as csv or ndjson".to_owned()));
-    }
-    let table = DynamicTable::expect(snapshot, &args.table)?;
-    let as_csv = format == RecordFormat::Csv;
-    if args.target == Path::new("-") {
-        return export_typed::write(snapshot, &table, as_csv, output::stdout(), Failure::stdout);
-    }
-    let refused = |cause| Failure::system(format_args!("write {}", args.target.display()), cause);
-    let file = File::create_new(&args.target).map_err(refused)?;
-    export_typed::write(snapshot, &table, as_csv, BufWriter::new(file), refused)
 }
 
 fn write_rows(
@@ -163,7 +147,8 @@ fn new_file(root: &Path, key: &[u8]) -> Outcome<(PathBuf, File)> {
     Ok((path, file))
 }
 
-fn refused(path: &Path) -> impl Fn(std::io::Error) -> Failure + use<> {
+/// What a file that cannot be written means.
+pub fn refused(path: &Path) -> impl Fn(std::io::Error) -> Failure + use<> {
     let what = format!("write {}", path.display());
     move |cause| Failure::system(&what, cause)
 }

@@ -1,44 +1,65 @@
-//! `export --typed`: the rows of a typed table as CSV or NDJSON, in the order of the primary key, through one snapshot.
-//! `import --typed` of the result makes the same rows.
+//! `export --typed`: the rows of a typed table as CSV or NDJSON, in the order of the primary key, through one snapshot,
+//! here or of a server. `import --typed` of the result makes the same rows.
 
+use crate::export::{ExportArgs, refused};
 use crate::failure::{Failure, Outcome};
+use crate::import::RecordFormat;
+use crate::output;
+use crate::remote::Remote;
 use pando::Snapshot;
-use rows::{Column, ColumnType, DynamicTable, KeyRange};
-use std::io::{self, Write};
+use rows::{DynamicTable, KeyRange, RowFormat, RowWriter};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
 
-/// Writes all rows of `table`.
-pub fn write(
-    snapshot: &Snapshot,
-    table: &DynamicTable,
-    as_csv: bool,
-    out: impl Write,
-    refused: impl Fn(io::Error) -> Failure,
-) -> Outcome {
-    let columns: Vec<(&str, ColumnType)> =
-        table.schema().columns().map(|column: &Column| (column.name(), column.column_type())).collect();
+/// What is read of a server's answer at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Where rows go, and what it means if they cannot.
+type Target = (Box<dyn Write>, Box<dyn Fn(io::Error) -> Failure>);
+
+/// All rows of a table here.
+pub fn from_snapshot(snapshot: &Snapshot, args: &ExportArgs, format: RecordFormat) -> Outcome {
+    let format = row_format(format)?;
+    let table = DynamicTable::expect(snapshot, &args.table)?;
+    let (out, refused) = target(&args.target)?;
+    let mut out = RowWriter::new(&table, format, out);
+    out.header().map_err(&refused)?;
     let mut scan = table.scan(snapshot, &KeyRange::all())?;
-    if as_csv {
-        let mut out = csv::Writer::from_writer(out);
-        let failed = |error: csv::Error| match error.into_kind() {
-            csv::ErrorKind::Io(cause) => refused(cause),
-            other => Failure::Failed(format!("{other:?}")),
-        };
-        out.write_record(columns.iter().map(|(name, _)| name)).map_err(failed)?;
-        while let Some(texts) = scan.next_with(|row| {
-            row.iter().zip(&columns).map(|(value, (_, kind))| value.to_text(*kind)).collect::<Vec<_>>()
-        })? {
-            out.write_record(&texts).map_err(failed)?;
-        }
-        return out.flush().map_err(&refused);
-    }
-    let mut out = out;
-    while let Some(line) = scan.next_with(|row| {
-        let fields = row.iter().zip(&columns).map(|(value, (name, kind))| {
-            format!("{}:{}", serde_json::Value::from(*name), value.to_json(*kind))
-        });
-        format!("{{{}}}\n", fields.collect::<Vec<_>>().join(","))
-    })? {
-        out.write_all(line.as_bytes()).map_err(&refused)?;
+    while let Some(written) = scan.next_with(|row| out.row(&row))? {
+        written.map_err(&refused)?;
     }
     out.flush().map_err(&refused)
+}
+
+/// All rows of a table of a server, which writes them down in the same way.
+pub fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outcome {
+    let word = row_format(format)?.to_string().to_lowercase();
+    // Asked before anything is created: a table mistyped creates no file.
+    let answer = remote.ask("GET", &format!("{}?format={word}", Remote::documents(&args.table)), None)?;
+    let (mut out, refused) = target(&args.target)?;
+    let (mut answer, mut piece) = (answer.into_body().into_reader(), vec![0; PIECE_BYTES]);
+    loop {
+        let broken_off = |cause| Failure::system("read the server's answer", cause);
+        match answer.read(&mut piece).map_err(broken_off)? {
+            0 => return out.flush().map_err(&refused),
+            bytes => out.write_all(&piece[..bytes]).map_err(&refused)?,
+        }
+    }
+}
+
+fn row_format(format: RecordFormat) -> Outcome<RowFormat> {
+    match format {
+        RecordFormat::Csv => Ok(RowFormat::Csv),
+        RecordFormat::Ndjson => Ok(RowFormat::Ndjson),
+        RecordFormat::Tree => Err(Failure::Usage("a typed table is exported as csv or ndjson".to_owned())),
+    }
+}
+
+fn target(path: &Path) -> Outcome<Target> {
+    if path == Path::new("-") {
+        return Ok((Box::new(output::stdout()), Box::new(Failure::stdout)));
+    }
+    let file = File::create_new(path).map_err(refused(path))?;
+    Ok((Box::new(BufWriter::new(file)), Box::new(refused(path))))
 }

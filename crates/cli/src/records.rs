@@ -10,6 +10,7 @@ use pando::Span;
 use std::io::{self, IsTerminal, Read, Write};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use ureq::http::header::IF_MATCH;
 
 #[derive(Args, Debug)]
 pub struct PutArgs {
@@ -152,7 +153,7 @@ pub fn delete(args: &DeleteArgs) -> Outcome {
     let key = bytes(&args.key, args.hex)?;
     if let Some(remote) = Remote::of(&args.dir)? {
         // Only a key that is there: so it says whether there was one.
-        let deleted = remote.ask_if("DELETE", &Remote::entry(&args.table, &key), Some("*"), None);
+        let deleted = remote.ask_with("DELETE", &Remote::entry(&args.table, &key), &[(IF_MATCH, "*")], None);
         return match deleted {
             Err(Failure::Failed(message)) if message.ends_with("(412)") => Err(absent(&args.table, &key)),
             done => done.map(drop),

@@ -10,11 +10,11 @@ use pando::{Error, ErrorKind};
 use serde_json::{Map, Value, json};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use ureq::http::{Request, Response, header};
+use ureq::http::{HeaderName, Request, Response, header};
 use ureq::{Agent, Body, SendBody};
 
 /// The commands that a server can do.
-pub const COMMANDS: [&str; 19] = [
+pub const COMMANDS: [&str; 20] = [
     "put",
     "get",
     "delete",
@@ -27,6 +27,7 @@ pub const COMMANDS: [&str; 19] = [
     "stats",
     "explain",
     "options",
+    "advise",
     "check",
     "checkpoint",
     "compact",
@@ -34,6 +35,17 @@ pub const COMMANDS: [&str; 19] = [
     "export",
     "backup",
     "sql",
+];
+
+/// What a server cannot do for somebody, and what is to be done instead.
+const ELSEWHERE: [(&str, &str); 4] = [
+    (
+        "restore",
+        "restore into a new directory below the one that is served, DIR/NAME: the server opens it as NAME",
+    ),
+    ("salvage", "end the server, or copy the directory, and salvage where it is"),
+    ("token", "tokens are made where the directory is; a running server takes notice"),
+    ("profile", "a server profiles itself: GET /debug/profile?kind=cpu&seconds=5, or its dashboard"),
 ];
 
 /// The longest answer that is taken into memory.
@@ -74,6 +86,11 @@ impl Remote {
         format!("/tables/{}", escape(name.as_bytes()))
     }
 
+    /// The path of a typed table.
+    pub fn documents(name: &str) -> String {
+        format!("/documents/{}", escape(name.as_bytes()))
+    }
+
     /// The path of a key.
     pub fn entry(table: &str, key: &[u8]) -> String {
         format!("{}/entries/{}", Remote::table(table), escape(key))
@@ -81,23 +98,24 @@ impl Remote {
 
     /// Asks, and answers what came if it is no refusal.
     pub fn ask(&self, method: &str, path: &str, body: Option<&mut dyn Read>) -> Outcome<Response<Body>> {
-        self.ask_if(method, path, None, body)
+        self.ask_with(method, path, &[], body)
     }
 
-    /// Likewise; `if_match` makes it depend on the value that there is.
-    pub fn ask_if(
+    /// Likewise; with `if-match` it depends on the value that there is, and with `expect` the server is asked whether
+    /// to send the body at all.
+    pub fn ask_with(
         &self,
         method: &str,
         path: &str,
-        if_match: Option<&str>,
+        headers: &[(HeaderName, &str)],
         body: Option<&mut dyn Read>,
     ) -> Outcome<Response<Body>> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        if let Some(tag) = if_match {
-            request = request.header(header::IF_MATCH, tag);
+        for (name, value) in headers {
+            request = request.header(name, *value);
         }
         let wrong = |error: ureq::http::Error| Failure::Usage(format!("{}: {error}", self.base));
         let mut nothing = std::io::empty();
@@ -112,18 +130,24 @@ impl Remote {
 
     /// Asks, and answers the object that came.
     pub fn ask_json(&self, method: &str, path: &str) -> Outcome<Map<String, Value>> {
-        let response = self.ask(method, path, None)?;
+        Remote::object(self.ask(method, path, None)?)
+    }
+
+    /// The object of an answer.
+    pub fn object(response: Response<Body>) -> Outcome<Map<String, Value>> {
         let text = read_all(response)?;
         serde_json::from_slice(&text)
             .map_err(|error| Failure::Failed(format!("the server's answer: {error}")))
     }
 
+    /// Makes the database, if it is missing; if not, it is what is asked for, or it fails.
+    pub fn make_database(&self, create: CreateArgs) -> Outcome {
+        let wanted = create.page_size.map_or(json!({}), |bytes| json!({ "page_bytes": bytes }));
+        self.ask("PUT", "", Some(&mut wanted.to_string().as_bytes())).map(drop)
+    }
+
     /// Makes the database and the table, if they are missing; if not, they are what is asked for, or it fails.
     pub fn make_table(&self, name: &str, options: TableArgs, create: CreateArgs) -> Outcome {
-        let make_database = || {
-            let wanted = create.page_size.map_or(json!({}), |bytes| json!({ "page_bytes": bytes }));
-            self.ask("PUT", "", Some(&mut wanted.to_string().as_bytes())).map(drop)
-        };
         let make_table = || {
             let mut wanted = Map::new();
             if let Some(layout) = options.layout {
@@ -139,13 +163,13 @@ impl Remote {
             self.ask("PUT", &Remote::table(name), Some(&mut wanted.as_bytes())).map(drop)
         };
         if create.page_size.is_some() {
-            make_database()?;
+            self.make_database(create)?;
         }
         match make_table() {
             Err(Failure::Engine(error)) if error.kind() == ErrorKind::Missing => {}
             made => return made,
         }
-        make_database()?;
+        self.make_database(create)?;
         make_table()
     }
 
@@ -179,6 +203,8 @@ fn refused(response: Response<Body>) -> Failure {
     let detail = word("detail").map_or_else(|| status.to_string(), str::to_owned);
     let what = word("type").and_then(|name| name.rsplit(':').next()).unwrap_or_default();
     let kind = match (status.as_u16(), what) {
+        // As of a directory: the command line is right, what it names is not.
+        (_, "import") => return Failure::Failed(detail),
         (400, _) => ErrorKind::Invalid,
         (404, _) => ErrorKind::Missing,
         (409, "exists" | "constraint") => ErrorKind::Exists,
@@ -223,19 +249,36 @@ pub fn escape(bytes: &[u8]) -> String {
     escaped
 }
 
+/// What to say of a command that is not for servers.
+fn not_for_servers(command: &str) -> Failure {
+    Failure::Usage(match ELSEWHERE.iter().find(|(name, _)| *name == command) {
+        Some((_, instead)) => format!("`{command}` is for a directory, not for a server: {instead}"),
+        None => {
+            let known = COMMANDS.join(", ");
+            format!("with --url, the command is one of {known}, not {command:?}")
+        }
+    })
+}
+
 /// `pando --url ADDRESS get TABLE KEY` is `pando get ADDRESS TABLE KEY`: the address stands where the directory would.
 pub fn expand(mut words: Vec<std::ffi::OsString>) -> Outcome<Vec<std::ffi::OsString>> {
     let Some(flag) = words.get(1).and_then(|word| word.to_str()).map(str::to_owned) else { return Ok(words) };
     let address = match flag.strip_prefix("--url=") {
         Some(address) => address.into(),
         None if flag == "--url" && words.len() > 2 => words.remove(2),
+        // What is profiled may well ask a server.
+        None if flag != "profile" && ELSEWHERE.iter().any(|(name, _)| *name == flag) => {
+            let is_address = |word: &std::ffi::OsString| {
+                word.to_str().is_some_and(|word| word.starts_with("http://") || word.starts_with("https://"))
+            };
+            return if words.iter().any(is_address) { Err(not_for_servers(&flag)) } else { Ok(words) };
+        }
         None => return Ok(words),
     };
     words.remove(1);
     let command = words.get(1).and_then(|word| word.to_str()).unwrap_or_default();
     if !COMMANDS.contains(&command) {
-        let known = COMMANDS.join(", ");
-        return Err(Failure::Usage(format!("with --url, the command is one of {known}, not {command:?}")));
+        return Err(not_for_servers(command));
     }
     words.insert(2, address);
     Ok(words)
@@ -257,6 +300,12 @@ mod tests {
         assert_eq!(expanded("pando get d t k"), Some(words("pando get d t k")));
         assert_eq!(expanded("pando --url http://h salvage x"), None);
         assert_eq!(expanded("pando"), Some(words("pando")));
+        let refused = |line: &str| expand(words(line)).unwrap_err().message();
+        assert!(refused("pando --url http://h restore x").contains("below the one that is served"));
+        assert!(refused("pando restore x http://h/shop").contains("below the one that is served"));
+        assert!(refused("pando --url http://h demo").contains("the command is one of"));
+        assert_eq!(expanded("pando restore x y"), Some(words("pando restore x y")));
+        assert!(expanded("pando profile -- pando get http://h t k").is_some());
     }
 
     #[test]

@@ -47,6 +47,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "64M", env = "PANDO_MAX_BODY",
           value_parser = text::parse_size)]
     max_body: usize,
+    /// The longest import, which is one transaction: records or rows of NDJSON or CSV
+    #[arg(long, value_name = "SIZE", default_value = "16G", env = "PANDO_MAX_IMPORT",
+          value_parser = text::parse_size)]
+    max_import: usize,
     /// The longest head of a request: its line and its headers
     #[arg(long, value_name = "SIZE", default_value = "64K", env = "PANDO_MAX_HEAD",
           value_parser = text::parse_size)]
@@ -207,6 +211,7 @@ pub fn run(args: ServeArgs) -> Outcome {
     config.profile_window = (args.profile_window > 0).then(|| Duration::from_secs(args.profile_window));
     let limits = &mut config.limits;
     limits.body_bytes = args.max_body as u64;
+    limits.import_bytes = args.max_import as u64;
     limits.head_bytes = args.max_head.max(LEAST_HEAD_BYTES);
     limits.connections = args.max_connections as usize;
     limits.open_databases = args.max_open as usize;

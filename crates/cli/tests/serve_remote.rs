@@ -42,6 +42,17 @@ fn what_is_imported_into_a_server_comes_out_again() {
     let exported = there(&["export", "lines"]);
     assert_eq!(exported.lines().count(), 500);
     assert!(exported.starts_with("{\"key\":\"k000\",\"value\":\"500\"}\n"), "{}", &exported[..60]);
+    // All or nothing, as one transaction.
+    there(&["import", "bulk", &at("lines.ndjson"), "--bulk"]);
+    assert_eq!(there(&["export", "bulk"]), exported);
+    let long = format!("{{\"key\":\"l\",\"value\":\"{}\"}}\n", "x".repeat(600 << 10));
+    for (last, code) in [("{\"key\":7}\n", 1), (&long[..], 1)] {
+        let lines: String = (0..50_000).map(|n| format!("{{\"key\":\"n{n}\",\"value\":\"\"}}\n")).collect();
+        std::fs::write(at("bad.ndjson"), lines + last).unwrap();
+        let output = pando(&["--url", &url, "import", "bulk", &at("bad.ndjson"), "--bulk"]);
+        assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(there(&["export", "bulk"]), exported, "nothing of it is there");
+    }
     there(&["export", "lines", &at("lines.csv")]);
     assert!(std::fs::read_to_string(at("lines.csv")).unwrap().starts_with("key,value\nk000,500\n"));
     // A backup of the server is one of a directory.
@@ -55,7 +66,6 @@ fn what_is_imported_into_a_server_comes_out_again() {
     assert!(pando(&["restore", &at("stream"), &at("again")]).status.success());
     for (words, code) in [
         (&["import", "t", &tree[..], "--bulk"][..], 2),
-        (&["backup", "x", "--incremental"], 2),
         (&["export", "none"], 1),
         (&["import", "lines", &at("lines.ndjson"), "--layout", "lsm"], 2),
         (&["import", "lines", &at("lines.ndjson"), "--page-size", "4K"], 2),

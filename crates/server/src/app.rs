@@ -5,7 +5,7 @@ use crate::body::Body;
 use crate::config::Config;
 use crate::databases::{DEFAULT_DATABASE, Databases};
 use crate::long_record::{CHUNK_BYTES, counted};
-use crate::need::{kind, need};
+use crate::need::{is_import, kind, need};
 use crate::observe::{Kind, Observed};
 use crate::open::Open;
 use crate::operations::methods_of;
@@ -233,7 +233,10 @@ impl Service {
 
     /// The response to a request whose body is not to be received.
     fn refusal<B: http_body::Body>(&self, request: &Request<B>) -> Option<Response<Body>> {
-        check_head(request, self.app.config.limits.body_bytes).err().map(|problem| problem.response())
+        let limits = &self.app.config.limits;
+        let is_import = is_import(request.method(), request.uri().path());
+        let limit_bytes = if is_import { limits.import_bytes } else { limits.body_bytes };
+        check_head(request, limit_bytes).err().map(|problem| problem.response())
     }
 
     /// The response to a request. Ready at once if memory can tell. A client that is still sending a body which nobody

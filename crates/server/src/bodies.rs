@@ -24,6 +24,9 @@ pub fn body(name: &str) -> Value {
         "value" => of("application/octet-stream", false, json!({})),
         "document" => of("application/json", true, json!({ "type": "object" })),
         "records" => of("application/x-ndjson", false, json!({})),
+        "rows" => json!({ "required": false, "content": {
+            "application/x-ndjson": { "schema": {} }, "text/csv": { "schema": { "type": "string" } },
+        } }),
         "database" => json_of(json!({ "page_bytes": { "enum": [4096, 8192, 16384, 32768, 65536, null] } })),
         "table" => json_of(json!({
             "layout": { "enum": ["btree", "lsm", null] }, "ttl_ms": ttl(),

@@ -29,6 +29,8 @@ pub struct Config {
 pub struct Limits {
     /// The longest body of a request, and so the longest value.
     pub body_bytes: u64,
+    /// The longest body of an import, which is one transaction: what it may take of the disk.
+    pub import_bytes: u64,
     /// The memory of bodies that are being received, all together.
     pub receiving_bytes: usize,
     /// The longest head of a request: its line and its headers.
@@ -80,6 +82,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             body_bytes: 64 << 20,
+            import_bytes: 16 << 30,
             receiving_bytes: 64 << 20,
             head_bytes: 64 << 10,
             connections: 16_384,

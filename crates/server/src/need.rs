@@ -4,7 +4,7 @@
 //! | path | read | write | admin |
 //! |---|---|---|---|
 //! | `/v0/...`, entries | GET, HEAD | PUT, POST, DELETE | |
-//! | a database | GET, its options, stats, readers | | PUT, DELETE, checkpoint, compact, check, sync, backup |
+//! | a database | GET, its options, stats, readers, advise | | PUT, DELETE, checkpoint, compact, check, sync, backup |
 //! | tables, explain | GET | PUT | PATCH, DELETE |
 //! | documents | GET | PUT, POST, DELETE | |
 //! | batch, transactions | | all | |
@@ -69,11 +69,21 @@ pub fn kind(method: &Method, path: &str) -> Kind {
     }
 }
 
+/// Whether it is an import, whose body may be longer than others'.
+#[inline]
+pub fn is_import(method: &Method, path: &str) -> bool {
+    if *method != Method::POST || place::database(path).is_none() {
+        return false;
+    }
+    let parts: Vec<&str> = path.split('/').skip(4).take(4).collect();
+    matches!(parts[..], ["documents", _] | ["tables", _, "entries"])
+}
+
 fn in_database(method: &Method, path: &str, read_or: impl Fn(Scope) -> Scope) -> Scope {
     let mut parts = path.split('/').skip(4);
     match (parts.next(), parts.next(), parts.next()) {
         (None | Some(""), ..) => read_or(Scope::Admin),
-        (Some("options" | "stats" | "readers" | "sql"), ..) => Scope::Read,
+        (Some("options" | "stats" | "readers" | "advise" | "sql"), ..) => Scope::Read,
         (Some("batch" | "transactions"), ..) => Scope::Write,
         (Some("documents"), ..) => read_or(Scope::Write),
         (Some("tables"), _, Some("entries")) => read_or(Scope::Write),
@@ -105,6 +115,7 @@ mod tests {
             (Method::PUT, db.to_owned(), Scope::Admin),
             (Method::DELETE, db.to_owned(), Scope::Admin),
             (Method::GET, format!("{db}/stats"), Scope::Read),
+            (Method::GET, format!("{db}/advise"), Scope::Read),
             (Method::GET, format!("{db}/backup"), Scope::Admin),
             (Method::POST, format!("{db}/compact"), Scope::Admin),
             (Method::POST, format!("{db}/sql"), Scope::Read),

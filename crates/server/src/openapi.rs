@@ -8,6 +8,7 @@ use crate::bodies::{body, table_name};
 use crate::body::Body;
 use crate::operations::{BUSY, OPERATIONS, Operation};
 use crate::problem::{Answer, Problem};
+use crate::v1::LEAST_RATE_BYTES;
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Method, Response};
@@ -154,7 +155,9 @@ fn response(operation: &Operation, status: u16, meaning: &str) -> Value {
     let absent_key = status == 404 && operation.method == "get";
     match (status, operation.path) {
         (200, path) if path.ends_with("/documents/{table}") && operation.method == "get" => {
-            of("application/x-ndjson", json!({}))
+            json!({ "description": meaning, "content": {
+                "application/x-ndjson": {}, "text/csv": { "schema": { "type": "string" } },
+            } })
         }
         (200, path) if path.contains("/documents") => of("application/json", json!({ "type": "object" })),
         (404, path) if path.contains("/documents") => {
@@ -227,6 +230,14 @@ fn parameter(name: &str) -> Value {
             let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX });
             query("limit", false, "At most so many", number)
         }
+        "reads" | "scanned" | "writes" => {
+            let meaning = match name {
+                "reads" => "As if each table were asked for so many look-ups; else from what was counted",
+                "scanned" => "Likewise, as if cursors passed so many records",
+                _ => "Likewise, as if it took so many puts and deletes",
+            };
+            query(name, false, meaning, json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }))
+        }
         "explained" => {
             let number = json!({ "type": "integer", "minimum": 1, "maximum": 100_000 });
             query("limit", false, "At most so many records of a scan", number)
@@ -268,6 +279,8 @@ fn parameter(name: &str) -> Value {
             let words = json!({ "type": "string", "enum": ["ndjson", "json", "csv"] });
             query("format", false, "How rows are written; unless it is said, as NDJSON", words)
         }
+        "since" | "rate" => of_backup(name),
+        "lines" | "insert" | "schema" | "made" | "unique" | "chunk" => of_rows(name),
         "form" => query("form", false, "As what", json!({ "type": "string", "enum": ["svg", "folded"] })),
         "if-match" => {
             header("if-match", "Only if the value has one of these tags; `*`: if there is one", tags())
@@ -276,6 +289,55 @@ fn parameter(name: &str) -> Value {
             header("if-none-match", "Only if the value has none of these tags; `*`: if there is none", tags())
         }
         other => unreachable!("no parameter {other} is described"),
+    }
+}
+
+fn query(name: &str, meaning: &str, schema: Value) -> Value {
+    json!({ "name": name, "in": "query", "required": false, "description": meaning, "schema": schema })
+}
+
+/// Parameters of backups.
+fn of_backup(name: &str) -> Value {
+    match name {
+        "since" => {
+            let digits = json!({ "type": "string", "pattern": "^([0-9a-f]{2})+$" });
+            query(
+                "since",
+                "Only what changed since this backup: what `BackupInfo::to_bytes` says of it",
+                digits,
+            )
+        }
+        _ => {
+            let bytes = json!({ "type": "integer", "minimum": LEAST_RATE_BYTES, "maximum": u64::MAX });
+            query("rate", "At most so many bytes a second", bytes)
+        }
+    }
+}
+
+/// Parameters of rows that are read or written as files have them.
+fn of_rows(name: &str) -> Value {
+    let indexes =
+        || json!({ "type": "array", "items": { "type": "string", "examples": ["by_town=town desc"] } });
+    match name {
+        "lines" => {
+            let words = json!({ "type": "string", "enum": ["ndjson", "csv"] });
+            query("format", "How rows are written down; CSV has a header, and no pages", words)
+        }
+        "insert" => query(
+            "insert",
+            "A row whose key is there is a failure, instead of taken over",
+            json!({ "type": "boolean" }),
+        ),
+        "schema" => {
+            let words = json!({ "type": "string", "examples": ["id int key, name text null"] });
+            query("schema", "Make the table: its columns", words)
+        }
+        "made" => query("index", "Of a table that is made: an index, its name and columns", indexes()),
+        "unique" => query("unique", "Likewise, a unique one", indexes()),
+        _ => {
+            let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX });
+            query("chunk", "Commit every so many rows; those before a failure stay", number)
+        }
     }
 }
 

@@ -193,6 +193,14 @@ pub const OPERATIONS: &[Operation] = &[
         &[(200, "JSON"), MISSING],
     ),
     operation(
+        "get",
+        "/v1/databases/{database}/advise",
+        "The layout that each table wants, what operations cost in either, and what a switch would",
+        &["reads", "scanned", "writes"],
+        "",
+        &[(200, "JSON"), MISSING],
+    ),
+    operation(
         "post",
         "/v1/databases/{database}/checkpoint",
         "Merge what the log holds into the trees",
@@ -227,10 +235,10 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/backup",
-        "A hot backup, for `pando restore`",
-        &[],
+        "A hot backup, for `pando restore`: everything, or what changed since another",
+        &["since", "rate"],
         "",
-        &[(200, "The backup"), MISSING],
+        &[(200, "The backup"), MISSING, CONFLICT],
     ),
     operation(
         "post",
@@ -292,8 +300,8 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/documents/{table}",
-        "Documents as NDJSON: a range of the primary key, or of an index",
-        &["index", "first", "behind", "beginning", "reverse", "limit", "cursor", "transaction"],
+        "Documents as NDJSON or CSV: a range of the primary key, or of an index",
+        &["index", "first", "behind", "beginning", "reverse", "limit", "cursor", "lines", "transaction"],
         "",
         &[
             (200, "A document a line; with a limit, a cursor in the last line if there is more"),
@@ -304,9 +312,9 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "post",
         "/v1/databases/{database}/documents/{table}",
-        "Documents of NDJSON, in one transaction",
-        &["durability"],
-        "records",
+        "Documents of NDJSON or CSV, in one transaction, with the making of the table if it has a schema",
+        &["lines", "insert", "schema", "made", "unique", "chunk", "durability"],
+        "rows",
         &[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL],
     ),
     operation(

@@ -89,7 +89,15 @@ impl Reception {
 
     /// Receives a body, up to `limit_bytes` and to the server's own limit.
     pub async fn receive(&self, body: RequestBody, limit_bytes: u64) -> Answer<Received> {
-        let limit_bytes = limit_bytes.min(self.limits.body_bytes);
+        self.receive_up_to(body, limit_bytes.min(self.limits.body_bytes)).await
+    }
+
+    /// Receives what is to be imported, which has a limit of its own.
+    pub async fn receive_import(&self, body: RequestBody) -> Answer<Received> {
+        self.receive_up_to(body, self.limits.import_bytes).await
+    }
+
+    async fn receive_up_to(&self, body: RequestBody, limit_bytes: u64) -> Answer<Received> {
         let hint = body.size_hint();
         let mut incoming =
             Incoming { body, received_bytes: 0, limit_bytes, patience: self.limits.body_timeout };

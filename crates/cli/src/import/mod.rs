@@ -93,10 +93,6 @@ pub fn run(args: &ImportArgs) -> Outcome {
                 "--bulk is for tables of bytes; typed tables have --chunk".to_owned(),
             ));
         }
-        if Remote::of(&args.dir)?.is_some() {
-            let message = "typed tables are imported where the directory is: a server knows tables of bytes";
-            return Err(Failure::Usage(message.to_owned()));
-        }
         return typed::run(args);
     }
     // The input is opened first: a name mistyped creates no database.
@@ -130,16 +126,14 @@ impl ImportArgs {
 
     /// To a server.
     fn send(&self, remote: &Remote, items: Items) -> Outcome<Loaded> {
-        if self.bulk {
-            let message =
-                "--bulk is for a directory: to a server a request is a transaction, which has a bound";
-            return Err(Failure::Usage(message.to_owned()));
-        }
         remote.make_table(&self.table, self.options, self.create)?;
         let durability = self.create.write.durability.name();
         let bar = progress();
-        let target = Target::Server(server::ServerTable { remote, name: &self.table, durability });
-        let loaded = self.loader(target, &bar).run(items, self);
+        let table = server::ServerTable { remote, name: &self.table, durability };
+        let loaded = match self.bulk {
+            true => table.write_all(items, &bar),
+            false => self.loader(Target::Server(table), &bar).run(items, self),
+        };
         bar.finish_and_clear();
         loaded
     }

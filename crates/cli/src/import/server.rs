@@ -1,15 +1,16 @@
-//! `import` into a server: a batch is a request, and so one transaction.
+//! `import` into a server: a batch is a request, and so one transaction; with `--bulk` everything is.
 //!
 //! A long value goes by itself, piece by piece: its transaction is its own. What stands before it is sent before it, so
 //! that the last of several records of the same key stays here too.
 
-use super::{Item, Loaded};
+use super::{Item, Items, Loaded};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Cell, Format, Rows};
 use crate::remote::Remote;
 use crate::{text, tree};
+use indicatif::ProgressBar;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 
 /// Longer values are not among the lines of a batch, which the server takes up to 4 MiB each: in JSON a byte may
 /// become six.
@@ -67,15 +68,73 @@ impl ServerTable<'_> {
         Ok(loaded)
     }
 
+    /// Sends all of `items` as one request, as they are read: all or nothing.
+    pub fn write_all(&self, items: Items, bar: &ProgressBar) -> Outcome<Loaded> {
+        let loaded = Loaded { commits: 1, ..Loaded::default() };
+        let mut lines = Lines { items, line: Vec::new(), sent: 0, loaded, failure: None, bar };
+        let answer = self.remote.ask("POST", &self.path(), Some(&mut lines));
+        match lines.failure {
+            Some(failure) => Err(failure),
+            None => answer.map(|_| lines.loaded),
+        }
+    }
+
+    fn path(&self) -> String {
+        format!("{}/entries?durability={}", Remote::table(self.name), self.durability)
+    }
+
     fn send(&self, lines: &mut Vec<u8>, loaded: &mut Loaded) -> Outcome {
         if lines.is_empty() {
             return Ok(());
         }
-        let path = format!("{}/entries?durability={}", Remote::table(self.name), self.durability);
-        self.remote.ask("POST", &path, Some(&mut &lines[..]))?;
+        self.remote.ask("POST", &self.path(), Some(&mut &lines[..]))?;
         loaded.commits += 1;
         lines.clear();
         Ok(())
+    }
+}
+
+/// Records as a body, a line at a time. One that cannot be read ends it before its end, and so stores nothing.
+struct Lines<'a> {
+    items: Items,
+    line: Vec<u8>,
+    /// Bytes of the line.
+    sent: usize,
+    loaded: Loaded,
+    failure: Option<Failure>,
+    bar: &'a ProgressBar,
+}
+
+impl Lines<'_> {
+    fn next_line(&mut self, item: Item) -> Outcome {
+        let Item::Record(key, value) = item else { unreachable!("a tree is not loaded in bulk") };
+        if value.len() as u64 > LONG_BYTES {
+            let key = text::show(&key);
+            let message = format!("key {key}: a value of more than 512 KiB goes by itself: leave --bulk out");
+            return Err(Failure::Failed(message));
+        }
+        self.line.clear();
+        self.sent = 0;
+        add_line(&key, &value, &mut self.line)?;
+        self.loaded.records += 1;
+        self.loaded.bytes += (key.len() + value.len()) as u64;
+        self.bar.set_position(self.loaded.records);
+        Ok(())
+    }
+}
+
+impl Read for Lines<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.sent == self.line.len() {
+            let Some(item) = self.items.next() else { return Ok(0) };
+            if let Err(failure) = item.and_then(|item| self.next_line(item)) {
+                self.failure = Some(failure);
+                return Err(io::Error::other("a record could not be read"));
+            }
+        }
+        let bytes = (&self.line[self.sent..]).read(out)?;
+        self.sent += bytes;
+        Ok(bytes)
     }
 }
 

@@ -2,14 +2,16 @@
 
 use super::{Shared, database, done, json, place, split, streamed};
 use crate::app::{App, StreamPermit};
+use crate::form::from_hex;
 use crate::handoff::hand_off;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::RequestBody;
-use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
+use crate::target::raw_parameter;
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame};
-use pando::{BackupOptions, Database};
+use pando::{BackupInfo, BackupOptions, Database};
 use serde_json::{Value, json as object};
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -19,6 +21,8 @@ use tokio::sync::mpsc;
 
 /// Problems of a check that are listed; the count is of all.
 const LISTED: usize = 100;
+/// The slowest backup, in bytes a second: it keeps what it has not copied yet, and a thread.
+pub const LEAST_RATE_BYTES: u64 = 64 << 10;
 /// What of a backup waits to be sent.
 const PIECES_WAITING: usize = 4;
 const PIECE_BYTES: usize = 256 << 10;
@@ -93,18 +97,27 @@ async fn run<T: Send + 'static>(
     .await
 }
 
-/// GET: a hot backup, as `pando backup` writes it to a stream and `pando restore` reads it.
+/// GET: a hot backup, as `pando backup` writes it to a stream and `pando restore` reads it. `?since=...` is the
+/// difference to another, `?rate=N` how fast it may be taken.
 pub async fn backup(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
     let (method, (uri, _), _) = split(request);
     if method != Method::GET {
         return Err(Problem::method_not_allowed());
     }
     let name = place::database(uri.path()).unwrap_or_default();
+    let (since, rate_bytes) = (since(&uri)?, rate_bytes(&uri)?);
     let open = database(&app, name).await?;
     let permit = app.stream_permit()?;
-    let (pieces, coming) = mpsc::channel(PIECES_WAITING);
-    tokio::task::spawn_blocking(move || take(&open, Sink { pieces, piece: Vec::new() }));
-    let body = axum::body::Body::new(BackupBody { coming, _permit: permit });
+    let (pieces, mut coming) = mpsc::channel(PIECES_WAITING);
+    tokio::task::spawn_blocking(move || {
+        take(&open, since.as_ref(), rate_bytes, Sink { pieces, piece: Vec::new() });
+    });
+    // What is wrong from the start is an answer of its own: a base of another database, say.
+    let first = match coming.recv().await {
+        Some(Err(error)) => return Err(problem(error)),
+        first => first,
+    };
+    let body = axum::body::Body::new(BackupBody { first, coming, _permit: permit });
     let mut response: Response<_> = streamed("application/octet-stream", body);
     let file = format!("attachment; filename=\"{name}.pando-backup\"");
     let file = HeaderValue::from_str(&file).map_err(|_| Problem::bad_request("no such database"))?;
@@ -115,8 +128,41 @@ pub async fn backup(axum::extract::State(app): Shared, request: Request<RequestB
 /// `None`: all of it was sent. A channel that ends without that was left in the middle.
 type Piece = io::Result<Option<Bytes>>;
 
-fn take(open: &Open, mut sink: Sink) {
-    let taken = open.db.backup(BackupOptions::default(), &mut sink);
+/// The backup to which the difference is asked for.
+fn since(uri: &Uri) -> Answer<Option<BackupInfo>> {
+    let Some(digits) = raw_parameter(uri.query(), "since") else { return Ok(None) };
+    let no_digits =
+        || Problem::bad_request("`since` is what `BackupInfo::to_bytes` says, in hexadecimal digits");
+    Ok(Some(BackupInfo::from_bytes(&from_hex(digits).ok_or_else(no_digits)?)?))
+}
+
+fn rate_bytes(uri: &Uri) -> Answer<Option<u64>> {
+    let wrong =
+        || Problem::bad_request(format!("`rate` is a number of bytes a second, {LEAST_RATE_BYTES} or more"));
+    let rate = raw_parameter(uri.query(), "rate").map(|digits| digits.parse().map_err(|_| wrong()));
+    match rate.transpose()? {
+        Some(bytes) if bytes < LEAST_RATE_BYTES => Err(wrong()),
+        rate => Ok(rate),
+    }
+}
+
+/// Why taking it failed, as the library said it.
+fn problem(error: io::Error) -> Problem {
+    match error.downcast::<pando::Error>() {
+        Ok(error) => error.into(),
+        Err(error) => Problem::internal(error.to_string()),
+    }
+}
+
+fn take(open: &Open, since: Option<&BackupInfo>, rate_bytes: Option<u64>, mut sink: Sink) {
+    let mut options = BackupOptions::default();
+    if let Some(since) = since {
+        options = options.since(since);
+    }
+    if let Some(bytes) = rate_bytes {
+        options = options.rate_bytes(bytes);
+    }
+    let taken = open.db.backup(options, &mut sink);
     let ended = match taken {
         Ok(_) => sink.flush().and_then(|()| sink.send(None)),
         Err(error) => Err(io::Error::other(error)),
@@ -158,6 +204,8 @@ impl Write for Sink {
 }
 
 struct BackupBody {
+    /// What came already.
+    first: Option<Piece>,
     coming: mpsc::Receiver<Piece>,
     _permit: StreamPermit,
 }
@@ -171,7 +219,11 @@ impl HttpBody for BackupBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let broken_off = || Err(io::Error::other("taking the backup ended badly"));
-        self.coming.poll_recv(context).map(|piece| match piece.unwrap_or_else(broken_off) {
+        let next = match self.first.take() {
+            Some(first) => Poll::Ready(Some(first)),
+            None => self.coming.poll_recv(context),
+        };
+        next.map(|piece| match piece.unwrap_or_else(broken_off) {
             Ok(Some(piece)) => Some(Ok(Frame::data(piece))),
             Ok(None) => None,
             Err(error) => Some(Err(error)),
@@ -196,7 +248,7 @@ mod tests {
                 .for_each(|piece| sender.try_send(Ok(piece.map(|piece| Bytes::from_static(piece)))).unwrap());
             drop(sender);
             runtime
-                .block_on(BackupBody { coming, _permit: permit }.collect())
+                .block_on(BackupBody { first: None, coming, _permit: permit }.collect())
                 .map(|all| all.to_bytes().to_vec())
         };
         assert_eq!(received(vec![Some(b"a"), Some(b"b"), None]).unwrap(), b"ab");

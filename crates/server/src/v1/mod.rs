@@ -1,11 +1,13 @@
 //! `/v1`: many databases, their tables, records as resources, batches, interactive transactions, maintenance.
 //!
-//! [`place`]: what a path names; `entries`: single records; `ranges`: many, and imports; `batch`; `transaction`;
-//! `documents`; `tables`; `database`; `maintenance`; `explain`; `sql`. What they share is here.
+//! [`place`]: what a path names; `entries`: single records; `ranges`: many; `upload`: imports; `batch`;
+//! `transaction`; `documents`; `tables`; `database`; `maintenance`; `explain`; `advise`; `sql`. What they share is
+//! here.
 //!
 //! Every handler looks its database and table up with one look into a map where they are known, and hands everything
 //! else to threads that may wait.
 
+mod advise;
 mod batch;
 pub mod conditions;
 mod database;
@@ -19,8 +21,10 @@ mod ranges;
 mod sql;
 mod tables;
 mod transaction;
+mod upload;
 
 pub use entries::whole;
+pub use maintenance::LEAST_RATE_BYTES;
 
 use crate::app::App;
 use crate::body::Body;
@@ -58,6 +62,7 @@ pub fn routes() -> Router<Arc<App>> {
         .route(&one("/options"), any(database::options))
         .route(&one("/stats"), any(database::stats))
         .route(&one("/readers"), any(database::readers))
+        .route(&one("/advise"), any(advise::run))
         .route(&one("/checkpoint"), any(maintenance::checkpoint))
         .route(&one("/compact"), any(maintenance::compact))
         .route(&one("/check"), any(maintenance::check))

@@ -7,26 +7,25 @@
 //! * DELETE with `start`, `end` or `prefix`: the range, unread.
 
 use super::entries::table_in;
+use super::upload::import_lines;
 use super::{
-    NDJSON, Shared, commit, done, durability, json, no_part_of_transactions, on_table, place, split,
-    streamed, table, transaction_of,
+    NDJSON, Shared, commit, done, durability, no_part_of_transactions, on_table, place, split, streamed,
+    table, transaction_of,
 };
 use crate::app::App;
 use crate::form::{Form, bytes_of, from_hex};
 use crate::handoff::hand_off;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
-use crate::receive::{Incoming, Received, RequestBody};
+use crate::receive::RequestBody;
 use crate::records::{Batch, Batches, Nothing, Part, Records, RecordsBody, Which};
 use crate::target::{names, parameter, raw_parameter, raw_parameters};
-use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
-use bytes::Bytes;
-use pando::{Cursor, Durability, Span, Table, Transaction, TransactionOptions};
-use serde_json::{Map, Value, json as object};
+use axum::http::{HeaderMap, Method, Request, Uri};
+use pando::{Cursor, Span, Table, Transaction};
+use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
-use tokio::sync::mpsc;
 
 /// Keys in one request, at most.
 const MOST_KEYS: usize = 1000;
@@ -37,8 +36,6 @@ const MOST_IN_TRANSACTION: u64 = 10_000;
 const AT_ONCE_BYTES: usize = 4 << 20;
 /// What DELETE may say.
 const DELETE_PARAMETERS: [&str; 4] = ["start", "end", "prefix", "durability"];
-/// The longest line of an import.
-const LINE_BYTES: usize = 4 << 20;
 
 /// Every method.
 pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
@@ -251,97 +248,6 @@ async fn import(app: Arc<App>, uri: &Uri, body: RequestBody) -> Answer {
         store_record(tx, table, line)
     };
     import_lines(&app, open, durability, body, store).await
-}
-
-/// Runs `store` on every line of a body that is not empty, in one transaction.
-pub(super) async fn import_lines(
-    app: &Arc<App>,
-    open: Arc<Open>,
-    durability: Durability,
-    body: RequestBody,
-    store: impl FnMut(&mut Transaction, &[u8]) -> Answer<()> + Send + 'static,
-) -> Answer {
-    let _permit = app.stream_permit()?;
-    let (begin, rest, _counted) = match app.reception.receive(body, u64::MAX).await? {
-        Received::Whole(bytes, counted) => (bytes, None, counted),
-        Received::Long(begin, rest) => (begin, Some(rest), None),
-    };
-    let (pieces, coming) = mpsc::channel(8);
-    let storing = tokio::spawn(hand_off(move || {
-        let options = TransactionOptions { durability, ..open.db.transaction_options() };
-        let mut tx = open.db.begin_with(options)?;
-        let records = store_lines(&mut tx, coming, store)?;
-        Ok((records, tx.commit()?))
-    }));
-    let sent = send(pieces, begin, rest).await;
-    let stored = storing.await.unwrap_or_else(|_| Err(Problem::internal("the import ended badly")));
-    sent?;
-    let (records, number) = stored?;
-    Ok(json(StatusCode::OK, &object!({ "records": records, "commit": number })))
-}
-
-/// Passes the body on; an empty piece says that it has ended as it should.
-async fn send(pieces: mpsc::Sender<Bytes>, begin: Bytes, mut rest: Option<Incoming>) -> Answer<()> {
-    let mut next = Some(begin);
-    while let Some(bytes) = next {
-        if !bytes.is_empty() && pieces.send(bytes).await.is_err() {
-            // Storing has failed, and says why.
-            if let Some(rest) = &mut rest {
-                rest.discard().await;
-            }
-            return Ok(());
-        }
-        next = match &mut rest {
-            Some(rest) => rest.next().await?,
-            None => None,
-        };
-    }
-    let _ = pieces.send(Bytes::new()).await;
-    Ok(())
-}
-
-/// Stores what each line says. Answers how many there were.
-fn store_lines(
-    tx: &mut Transaction,
-    mut coming: mpsc::Receiver<Bytes>,
-    mut store: impl FnMut(&mut Transaction, &[u8]) -> Answer<()>,
-) -> Answer<u64> {
-    let (mut line, mut records, mut number) = (Vec::new(), 0, 0);
-    let mut store_line = |tx: &mut Transaction, line: &[u8], number: u64| {
-        store(tx, line).map_err(|mut problem| {
-            problem.detail = format!("line {number}: {}; nothing was stored", problem.detail);
-            problem
-        })
-    };
-    loop {
-        let piece = coming.blocking_recv();
-        let piece = piece.ok_or_else(|| Problem::bad_request("the body did not come to its end"))?;
-        if piece.is_empty() {
-            if !line.trim_ascii().is_empty() {
-                store_line(tx, &line, number + 1)?;
-                records += 1;
-            }
-            return Ok(records);
-        }
-        for part in piece.split_inclusive(|&byte| byte == b'\n') {
-            line.extend_from_slice(part);
-            if line.len() > LINE_BYTES {
-                let detail = format!(
-                    "line {} is longer than {LINE_BYTES} bytes; put its record by itself",
-                    number + 1
-                );
-                return Err(Problem::bad_request(detail));
-            }
-            if part.ends_with(b"\n") {
-                number += 1;
-                if !line.trim_ascii().is_empty() {
-                    store_line(tx, &line, number)?;
-                    records += 1;
-                }
-                line.clear();
-            }
-        }
-    }
 }
 
 fn store_record(tx: &mut Transaction, table: &Table, line: &[u8]) -> Answer<()> {

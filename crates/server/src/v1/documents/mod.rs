@@ -1,20 +1,20 @@
 //! Typed documents: rows of typed tables as JSON objects.
 //!
 //! * `/documents`: GET lists the tables, with columns, keys and indexes.
-//! * `/documents/{table}`: GET with `index`, `start`, `end`, `prefix`, `reverse`, `limit`, `cursor`: a range of the
-//!   primary key or of an index; POST: a line of NDJSON a row, all of them in one transaction.
+//! * `/documents/{table}`: GET with `index`, `start`, `end`, `prefix`, `reverse`, `limit`, `cursor`, `format`: a range
+//!   of the primary key or of an index; POST: rows of NDJSON or CSV, all of them in one transaction.
 //! * `/documents/{table}/{key}`: GET, PUT, DELETE of one row.
 //!
 //! Values are written as `rows` writes them, as JSON in documents and as text in addresses; the parts of a key stand
 //! behind one another with slashes between. A table is looked up in each request's own snapshot or transaction, so that
 //! no handle is ever out of date.
 //!
-//! Ranges are read in `range`; single documents, and imports, are here.
+//! Ranges are read in `range`, many rows stored in `import`; single documents are here.
 
+mod import;
 mod range;
 
 use super::conditions::{Conditions, etag, etag_header};
-use super::ranges::import_lines;
 use super::{
     Shared, commit, database, done, durability, json, no_part_of_transactions, place, split, transaction_of,
 };
@@ -320,22 +320,7 @@ pub async fn many(axum::extract::State(app): Shared, request: Request<RequestBod
         Method::GET => scan(app, asked, Which::of(&uri)?).await,
         Method::POST => {
             no_part_of_transactions(&headers, "an import, which is a transaction of its own, is")?;
-            let durability = durability(&app, &uri)?;
-            let open = database(&app, &asked.database).await?;
-            // Before the body, so that nobody sends megabytes, or nothing, to a table that is not there.
-            let (looked, place) = (Arc::clone(&open), asked.clone());
-            hand_off(move || place.open(&looked.db.snapshot()?)).await?;
-            let mut table = None;
-            let store = move |tx: &mut Transaction, line: &[u8]| {
-                let table = match &mut table {
-                    Some(table) => table,
-                    none => none.insert(asked.open(tx)?),
-                };
-                let wrong = |error: serde_json::Error| Problem::bad_request(error.to_string());
-                let object: Map<String, Json> = serde_json::from_slice(line).map_err(wrong)?;
-                Ok(table.upsert(tx, &read(table, &object, None)?)?)
-            };
-            import_lines(&app, open, durability, body, store).await
+            import::run(&app, asked, &uri, &headers, body).await
         }
         _ => Err(Problem::method_not_allowed()),
     }

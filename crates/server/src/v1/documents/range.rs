@@ -1,7 +1,8 @@
-//! A range of documents, by the primary key or an index: in a snapshot as many as there are, a batch at a time; in a
-//! transaction no more than memory is there for. Where there is more the last line is a cursor.
+//! A range of documents, by the primary key or an index, as NDJSON or CSV: in a snapshot as many as there are, a batch
+//! at a time; in a transaction no more than memory is there for. Where there is more the last line is a cursor, which
+//! CSV cannot have.
 
-use super::{Asked, text_of, values_of, write};
+use super::{Asked, text_of, values_of};
 use crate::app::App;
 use crate::auth::hex;
 use crate::form::from_hex;
@@ -14,7 +15,7 @@ use crate::v1::ranges::{flag, limit};
 use crate::v1::{NDJSON, database, streamed};
 use axum::http::Uri;
 use pando::{Snapshot, Transaction};
-use rows::{Column, DynamicTable, KeyRange, Position, Read, Value};
+use rows::{DynamicTable, KeyRange, Position, Read, RowFormat, RowWriter, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -35,6 +36,17 @@ pub(super) struct Which {
     backwards: bool,
     limit: Option<u64>,
     cursor: Option<Vec<u8>>,
+    format: RowFormat,
+}
+
+/// How rows are written down, if the query says it.
+pub(super) fn format(uri: &Uri) -> Answer<Option<RowFormat>> {
+    match raw_parameter(uri.query(), "format") {
+        None => Ok(None),
+        Some("ndjson") => Ok(Some(RowFormat::Ndjson)),
+        Some("csv") => Ok(Some(RowFormat::Csv)),
+        Some(_) => Err(Problem::bad_request("`format` is ndjson or csv")),
+    }
 }
 
 impl Which {
@@ -49,7 +61,12 @@ impl Which {
         let cursor = cursor.map(|digits| from_hex(digits).ok_or_else(no_cursor)).transpose()?;
         let index = word("index").map(|name| text_of(&name)).transpose()?;
         let (backwards, limit) = (flag(uri, "reverse")?, limit(uri)?);
-        Ok(Which { index, start, end, prefix, backwards, limit, cursor })
+        let format = format(uri)?.unwrap_or(RowFormat::Ndjson);
+        // There is no line in which to say that there is more.
+        if format == RowFormat::Csv && (limit.is_some() || cursor.is_some()) {
+            return Err(Problem::bad_request("CSV has no pages: `limit` and `cursor` are for NDJSON"));
+        }
+        Ok(Which { index, start, end, prefix, backwards, limit, cursor, format })
     }
 }
 
@@ -65,6 +82,9 @@ struct Documents {
     /// How many there may still be.
     left: u64,
     over: bool,
+    format: RowFormat,
+    /// Before the first.
+    is_new: bool,
 }
 
 impl Documents {
@@ -88,16 +108,15 @@ impl Documents {
         };
         let (index, backwards) = (which.index.clone(), which.backwards);
         let at = which.cursor.clone().map(Position::from_bytes);
-        Ok(Documents { index, low, high, backwards, at, left, over: false, table })
+        let format = which.format;
+        Ok(Documents { index, low, high, backwards, at, left, over: false, format, is_new: true, table })
     }
 
     /// The lines of the next batch; none at the end.
     fn next_lines(&mut self, reader: &impl Read) -> pando::Result<Vec<u8>> {
-        let mut lines = Vec::new();
         if self.over {
-            return Ok(lines);
+            return Ok(Vec::new());
         }
-        let columns: Vec<&Column> = self.table.schema().columns().collect();
         let mut range = KeyRange::between(
             self.low.as_ref().map(|low| &low[..]),
             self.high.as_ref().map(|high| &high[..]),
@@ -113,28 +132,41 @@ impl Documents {
             Some(index) => self.table.scan_index(reader, index, &range)?,
             None => self.table.scan(reader, &range)?,
         };
-        while lines.len() < BATCH_BYTES {
+        let (mut lines, mut cursor) = (Vec::new(), None);
+        let mut out = RowWriter::new(&self.table, self.format, &mut lines);
+        if std::mem::take(&mut self.is_new) {
+            out.header().expect(ALWAYS);
+        }
+        while !self.over && out.get_ref().len() < BATCH_BYTES {
             if self.left == 0 {
                 // There may be more, and this is how to go on.
-                if let (Some(at), true) = (&at, scan.next_with(|_| ())?.is_some()) {
-                    lines.extend_from_slice(cursor_line(at).as_bytes());
+                let more = scan.next_with(|_| ())?.is_some();
+                cursor = at.take().filter(|_| more);
+                self.over = true;
+                break;
+            }
+            match scan.next_with(|row| out.row(&row).expect(ALWAYS))? {
+                Some(()) => {
+                    self.left -= 1;
+                    at = scan.position();
                 }
-                self.over = true;
-                return Ok(lines);
+                None => self.over = true,
             }
-            let found = scan.next_with(|row| write(&columns, &row, &mut lines))?;
-            if found.is_none() {
-                self.over = true;
-                return Ok(lines);
-            }
-            lines.push(b'\n');
-            self.left -= 1;
-            at = scan.position();
         }
-        self.at = at;
+        out.flush().expect(ALWAYS);
+        drop(out);
+        if let Some(at) = cursor {
+            lines.extend_from_slice(cursor_line(&at).as_bytes());
+        }
+        if !self.over {
+            self.at = at;
+        }
         Ok(lines)
     }
 }
+
+/// Why writing rows cannot fail.
+const ALWAYS: &str = "a vector takes everything";
 
 fn cursor_line(at: &Position) -> String {
     format!("{{\"cursor\":\"{}\"}}\n", hex(at.as_bytes()))
@@ -161,7 +193,15 @@ impl Batches for InSnapshot {
 
 /// Those that are asked for, as lines of NDJSON.
 pub(super) async fn scan(app: Arc<App>, asked: Asked, which: Which) -> Answer {
+    let content_type = match which.format {
+        RowFormat::Csv => "text/csv; charset=utf-8",
+        RowFormat::Ndjson => NDJSON,
+    };
     if let Some(token) = asked.transaction.clone() {
+        if which.format == RowFormat::Csv {
+            let detail = "a transaction answers a page at a time, and CSV has none: ask for NDJSON";
+            return Err(Problem::bad_request(detail));
+        }
         let limit = which.limit.unwrap_or(USUAL_IN_TRANSACTION).min(MOST_IN_TRANSACTION);
         let database = asked.database.clone();
         let look = move |tx: &Transaction| {
@@ -174,7 +214,7 @@ pub(super) async fn scan(app: Arc<App>, asked: Asked, which: Which) -> Answer {
             Ok(lines)
         };
         let lines = app.transactions.run(&database, &token, move |_, tx| look(tx)).await?;
-        return Ok(streamed(NDJSON, axum::body::Body::from(lines)));
+        return Ok(streamed(content_type, axum::body::Body::from(lines)));
     }
     let open = database(&app, &asked.database).await?;
     let permit = app.stream_permit()?;
@@ -186,5 +226,5 @@ pub(super) async fn scan(app: Arc<App>, asked: Asked, which: Which) -> Answer {
         Ok((reading, first, permit))
     });
     let (reading, first, permit) = begun.await?;
-    Ok(streamed(NDJSON, axum::body::Body::new(RecordsBody::new(reading, first, permit))))
+    Ok(streamed(content_type, axum::body::Body::new(RecordsBody::new(reading, first, permit))))
 }

@@ -1,0 +1,139 @@
+//! Many documents at once: rows of NDJSON or CSV into a typed table, all of them or none, as `pando import --typed`
+//! does it in a directory.
+//!
+//! * `format`: `ndjson` or `csv`; unless it is said, as `Content-Type` says.
+//! * `insert=true`: a row whose primary key is there is a failure; else it takes the other's place.
+//! * `schema`, and `index` and `unique`, as often as there are such: the table is made, in the same transaction.
+//! * `chunk=N`: every N rows are a transaction; those before a failure stay, and the problem says so.
+
+use super::{Asked, text_of};
+use crate::app::App;
+use crate::open::Open;
+use crate::problem::{Answer, Problem};
+use crate::receive::RequestBody;
+use crate::target::{names, raw_parameter, raw_parameters};
+use crate::v1::ranges::flag;
+use crate::v1::upload::{RECORD_BYTES, Stored, Upload, import as receive};
+use crate::v1::{database, durability};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use pando::{Durability, TransactionOptions};
+use rows::{Definition, Import, ImportError, ImportFailure, IndexDefinition, RowFormat, RowReader};
+use std::sync::Arc;
+
+/// What an import may say. Another word is a mistake: `inset=true` would replace what was to be kept.
+const PARAMETERS: [&str; 7] = ["format", "insert", "schema", "index", "unique", "chunk", "durability"];
+
+/// How rows are imported, as the request says it.
+struct Said {
+    format: RowFormat,
+    definition: Option<Definition>,
+    upsert: bool,
+    chunk_rows: Option<u64>,
+    durability: Durability,
+}
+
+impl Said {
+    fn of(app: &App, asked: &Asked, uri: &Uri, headers: &HeaderMap) -> Answer<Self> {
+        if let Some(other) = names(uri.query()).find(|name| !PARAMETERS.contains(name)) {
+            let known = PARAMETERS.join(", ");
+            return Err(Problem::bad_request(format!("{other:?} is none of {known}; nothing was stored")));
+        }
+        Ok(Said {
+            format: format(uri, headers)?,
+            definition: definition(&asked.table, uri)?,
+            upsert: !flag(uri, "insert")?,
+            chunk_rows: chunk_rows(uri)?,
+            durability: durability(app, uri)?,
+        })
+    }
+
+    fn import(&self, open: &Open, table: &str, upload: Upload) -> Answer<Stored> {
+        let import = Import {
+            table,
+            definition: self.definition.as_ref(),
+            upsert: self.upsert,
+            chunk_rows: self.chunk_rows,
+            options: TransactionOptions { durability: self.durability, ..open.db.transaction_options() },
+        };
+        let mut input = RowReader::bounded(upload, self.format, RECORD_BYTES as u64);
+        let imported = import.run(&open.db, &mut input, |_| {}).map_err(problem)?;
+        Ok(Stored { records: imported.rows, commit: imported.commit })
+    }
+}
+
+/// How rows are written down: as the query says, else the header.
+fn format(uri: &Uri, headers: &HeaderMap) -> Answer<RowFormat> {
+    let is_csv = || {
+        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/csv"))
+    };
+    match super::range::format(uri)? {
+        Some(format) => Ok(format),
+        None if is_csv() => Ok(RowFormat::Csv),
+        None => Ok(RowFormat::Ndjson),
+    }
+}
+
+fn definition(table: &str, uri: &Uri) -> Answer<Option<Definition>> {
+    let all = |name| raw_parameters(uri.query(), name).map(text_of).collect::<Answer<Vec<String>>>();
+    let (indexes, unique) = (all("index")?, all("unique")?);
+    let Some(schema) = raw_parameter(uri.query(), "schema") else {
+        return match indexes.len() + unique.len() {
+            0 => Ok(None),
+            _ => Err(Problem::bad_request(
+                "`index` and `unique` are of a table that is made: say its `schema`",
+            )),
+        };
+    };
+    let mut definition = Definition::parse(table, &text_of(schema)?)?;
+    for index in indexes {
+        definition = definition.index(IndexDefinition::parse(&index)?);
+    }
+    for index in unique {
+        definition = definition.index(IndexDefinition::parse(&index)?.unique());
+    }
+    Ok(Some(definition))
+}
+
+fn chunk_rows(uri: &Uri) -> Answer<Option<u64>> {
+    let wrong = || Problem::bad_request("`chunk` is a whole number, 1 or more");
+    let rows = raw_parameter(uri.query(), "chunk").map(|digits| digits.parse().map_err(|_| wrong()));
+    match rows.transpose()? {
+        Some(0) => Err(wrong()),
+        rows => Ok(rows),
+    }
+}
+
+/// Why an import failed. Its type says that the rows are wrong, or that some stay.
+fn problem(failure: ImportFailure) -> Problem {
+    let (detail, kept) = (failure.to_string(), failure.kept);
+    let is_engine = matches!(failure.error, ImportError::Engine(_));
+    let mut problem = match failure.error {
+        ImportError::Engine(error) | ImportError::Refused(error) => Problem::from(error),
+        ImportError::Wrong(_) | ImportError::Unreadable(..) => Problem::bad_request(""),
+    };
+    if kept.is_some() || (problem.status == StatusCode::BAD_REQUEST && !is_engine) {
+        problem.kind = "import";
+    }
+    problem.detail = detail;
+    problem
+}
+
+/// POST.
+pub(super) async fn run(
+    app: &Arc<App>,
+    asked: Asked,
+    uri: &Uri,
+    headers: &HeaderMap,
+    body: RequestBody,
+) -> Answer {
+    let said = Said::of(app, &asked, uri, headers)?;
+    let open = database(app, &asked.database).await?;
+    // Before the body, so that nobody sends megabytes, or nothing, to a table that is not there.
+    if said.definition.is_none() {
+        let (looked, place) = (Arc::clone(&open), asked.clone());
+        crate::handoff::hand_off(move || place.open(&looked.db.snapshot()?)).await?;
+    }
+    receive(app, body, move |upload| said.import(&open, &asked.table, upload)).await
+}
