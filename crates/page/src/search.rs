@@ -21,7 +21,7 @@ impl<'a> Page<'a> {
     /// entry 0 has no key and precedes everything. O(log count).
     #[inline]
     pub fn search(self, key: &[u8]) -> Result<usize, usize> {
-        self.locate(self.strip_prefix(key)?, &mut 0)
+        self.locate(self.strip_prefix(key)?, &mut 0, |_| ())
     }
 
     /// [`Page::search`] for a caller that is about to edit: counts the comparisons that had to look into a cell, and
@@ -38,7 +38,7 @@ impl<'a> Page<'a> {
                 return Err(count);
             }
         }
-        self.locate(suffix, &mut counters.key_decodes)
+        self.locate(suffix, &mut counters.key_decodes, |_| ())
     }
 
     /// Has the processor fetch where the next cell will probably be written: far from all that a search looks at.
@@ -52,7 +52,14 @@ impl<'a> Page<'a> {
     /// The child of an inner page that covers `key`: the last one whose key is not greater.
     #[inline]
     pub fn child_for(self, key: &[u8]) -> usize {
-        match self.search(key) {
+        self.child_near(key, |_| ())
+    }
+
+    /// [`Page::child_for`], which tells `near` a little earlier about where that child will be, if it has to guess: in
+    /// time for a prefetch of what is known of it.
+    #[inline]
+    pub fn child_near(self, key: &[u8], near: impl FnOnce(usize)) -> usize {
+        match self.strip_prefix(key).and_then(|suffix| self.locate(suffix, &mut 0, near)) {
             Ok(i) => i,
             Err(i) => i - 1,
         }
@@ -77,12 +84,12 @@ impl<'a> Page<'a> {
 
     /// Steps 2 and 3.
     #[inline]
-    fn locate(self, suffix: &[u8], decodes: &mut u64) -> Result<usize, usize> {
+    fn locate(self, suffix: &[u8], decodes: &mut u64, near: impl FnOnce(usize)) -> Result<usize, usize> {
         let slots = self.slots();
         let head = head_of(suffix);
         let least = Slot::new(head, 0, 0).0;
         let first = self.kind().first_keyed().min(slots.len());
-        let low = first + lower_bound(&slots[first..], least);
+        let low = first + lower_bound(&slots[first..], least, near);
         let same = |slot: &[u8; SLOT_BYTES]| Slot::decode(*slot).head() == head;
         let equal = match &slots[low..] {
             [one, ..] if !same(one) => return Err(low),
@@ -131,7 +138,7 @@ const LINE_SLOTS: usize = 64 / SLOT_BYTES;
 /// integers do, and then a cache line or two is looked at where halving the whole touches one for each step. A
 /// wrong guess costs two looks, and says on which side of it the search has to go on.
 #[inline]
-fn lower_bound(slots: &[[u8; SLOT_BYTES]], least: u64) -> usize {
+fn lower_bound(slots: &[[u8; SLOT_BYTES]], least: u64, near: impl FnOnce(usize)) -> usize {
     let less = |at: usize| Slot::decode(slots[at]).0 < least;
     let (mut from, mut to) = (0, slots.len());
     if slots.len() > 4 * REACH {
@@ -142,6 +149,7 @@ fn lower_bound(slots: &[[u8; SLOT_BYTES]], least: u64) -> usize {
         let guess = (share * (slots.len() - 1) as u64 / span) as usize;
         let (low, high) = (guess.saturating_sub(REACH), (guess + REACH).min(slots.len()));
         slots[low..high].iter().step_by(LINE_SLOTS).for_each(|line| prefetch(line));
+        near(guess);
         if low > 0 && !less(low - 1) {
             to = low - 1;
         } else if high < slots.len() && less(high) {
@@ -178,7 +186,7 @@ mod tests {
                 for head in heads.iter().flat_map(around).chain([0, u32::MAX]) {
                     let least = Slot::new(head, 0, 0).0;
                     let expected = slots.partition_point(|&slot| Slot::decode(slot).0 < least);
-                    assert_eq!(lower_bound(&slots, least), expected, "{head} among {count}");
+                    assert_eq!(lower_bound(&slots, least, |_| ()), expected, "{head} among {count}");
                 }
             }
         }

@@ -26,6 +26,8 @@ pub(crate) struct Meta {
     pub(crate) checksum: AtomicU64,
     pub(crate) pins: AtomicU32,
     pub(crate) visited: AtomicBool,
+    /// The block of hints that a linked inner page has; 0: none.
+    pub(crate) hints: AtomicU32,
 }
 
 /// Memory of some frames, in an `Arc` always.
@@ -64,6 +66,7 @@ impl Chunk {
             checksum: AtomicU64::new(0),
             pins: AtomicU32::new(0),
             visited: AtomicBool::new(false),
+            hints: AtomicU32::new(0),
         };
         let metas = (0..frames).map(|_| meta()).collect();
         Some(Arc::new(Chunk { memory, layout, page_bytes, metas, _charge: charge }))
@@ -77,13 +80,10 @@ impl Chunk {
         unsafe { self.memory.add(index * self.page_bytes) }
     }
 
-    /// Has the processor fetch the page's header and its first slots together: a search would wait for the header
-    /// before it asks for a slot.
+    /// [`fetch_front`] of frame `index`.
     #[inline]
     pub(crate) fn fetch_front(&self, index: usize) {
-        const LINE_BYTES: usize = 64;
-        let front = self.frame(index).as_ptr();
-        (0..FETCHED_LINES).for_each(|line| prefetch(front.wrapping_add(line * LINE_BYTES)));
+        fetch_front(self.frame(index).as_ptr());
     }
 
     /// # Safety
@@ -114,32 +114,55 @@ impl Drop for Chunk {
     }
 }
 
+/// Has the processor fetch the header of the page at `front` and its first slots together: a search would wait for the
+/// header before it asks for a slot.
+#[inline]
+fn fetch_front(front: *const u8) {
+    const LINE_BYTES: usize = 64;
+    (0..FETCHED_LINES).for_each(|line| prefetch(front.wrapping_add(line * LINE_BYTES)));
+}
+
 /// Where a chunk is found by the numbers of its frames: empty, or owner of one reference.
 #[derive(Debug)]
-pub(crate) struct Place(AtomicPtr<Chunk>);
+pub(crate) struct Place {
+    chunk: AtomicPtr<Chunk>,
+    /// Where the chunk's frames begin or began: for prefetches alone, by whoever may not look at the chunk.
+    frames: AtomicPtr<u8>,
+}
 
 impl Place {
     pub(crate) fn empty() -> Place {
-        Place(AtomicPtr::new(std::ptr::null_mut()))
+        let (chunk, frames) = (std::ptr::null_mut(), std::ptr::null_mut());
+        Place { chunk: AtomicPtr::new(chunk), frames: AtomicPtr::new(frames) }
     }
 
     #[inline]
     pub(crate) fn get(&self) -> Option<&Chunk> {
         // SAFETY: null, or from `Arc::into_raw` in `set`, which this place owns until `clear`; and whoever is here
         // may be, by (6), or holds the pool's lock. Acquire, for the Release in `set`.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+        unsafe { self.chunk.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Has the processor fetch the front of the page that begins so many bytes into the chunk. Possible at any time,
+    /// for any chunk.
+    #[inline]
+    pub(crate) fn fetch_front(&self, offset_bytes: usize) {
+        // Relaxed: a prefetch may go anywhere.
+        fetch_front(self.frames.load(Ordering::Relaxed).wrapping_add(offset_bytes));
     }
 
     /// Called under the pool's lock, on an empty place.
     pub(crate) fn set(&self, chunk: Arc<Chunk>) {
+        // Relaxed: for prefetches.
+        self.frames.store(chunk.memory.as_ptr(), Ordering::Relaxed);
         // Release, for the Acquire in `get`: after what the chunk holds.
-        let before = self.0.swap(Arc::into_raw(chunk).cast_mut(), Ordering::Release);
+        let before = self.chunk.swap(Arc::into_raw(chunk).cast_mut(), Ordering::Release);
         assert!(before.is_null(), "a place holds one chunk");
     }
 
     /// Lets go of the chunk. Called under the pool's lock, when (6) allows it.
     pub(crate) fn clear(&self) {
-        let chunk = self.0.swap(std::ptr::null_mut(), Ordering::SeqCst);
+        let chunk = self.chunk.swap(std::ptr::null_mut(), Ordering::SeqCst);
         if !chunk.is_null() {
             // SAFETY: from `Arc::into_raw` in `set`, and taken out once, by the swap.
             drop(unsafe { Arc::from_raw(chunk) });

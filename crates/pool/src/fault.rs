@@ -344,7 +344,7 @@ impl Load<'_> {
         {
             inner.policy.remove(stale);
         }
-        let (pin, number) = self.misses.frames.link(vacant, self.ptr);
+        let (pin, number) = self.misses.frames.link(vacant, self.ptr, &mut inner.limbo);
         if let Some(number) = number
             && inner.policy.insert(number, self.ptr.checksum() ^ self.ptr.unit())
         {

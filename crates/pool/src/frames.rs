@@ -24,6 +24,7 @@
 //!    by (2) nobody does so any more for this one. A pin has a reference of its own and needs no place.
 
 use crate::chunk::{Chunk, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Meta, Place};
+use crate::hints::{Blocks, FreeBlocks, Hint, Hints};
 use crate::ledger::Ledger;
 use crate::table::{MAX_FRAMES, Table};
 use base::PagePtr;
@@ -98,6 +99,12 @@ impl Pin {
         unsafe { self.chunk.bytes(self.index) }
     }
 
+    /// Where its page is.
+    #[inline]
+    pub(crate) fn frame(&self) -> (&Chunk, usize) {
+        (&self.chunk, self.index)
+    }
+
     fn new(chunk: &Chunk, index: usize) -> Pin {
         chunk.metas[index].pins.fetch_add(1, Ordering::SeqCst);
         Pin { chunk: chunk.another(), index }
@@ -131,7 +138,13 @@ pub(crate) struct Resident<'g> {
     index: usize,
 }
 
-impl Resident<'_> {
+impl<'g> Resident<'g> {
+    /// Where its page is.
+    #[inline]
+    pub(crate) fn frame(self) -> (&'g Chunk, usize) {
+        (self.chunk, self.index)
+    }
+
     pub(crate) fn pin(self) -> Pin {
         Pin::new(self.chunk, self.index)
     }
@@ -148,6 +161,7 @@ pub(crate) struct Frames {
     /// Allocated with the first chunk.
     chunks: OnceLock<Box<[Place]>>,
     table: Table,
+    blocks: Blocks,
     ledger: Arc<Ledger>,
 }
 
@@ -166,6 +180,7 @@ impl Frames {
             max_chunks,
             chunks: OnceLock::new(),
             table: Table::new(),
+            blocks: Blocks::new(page_bytes),
             ledger,
         }
     }
@@ -179,13 +194,13 @@ impl Frames {
 
     /// Whoever holds what `ptr` names, if it is linked just now.
     #[inline]
-    fn find(&self, ptr: PagePtr) -> Option<(&Chunk, usize)> {
-        let (chunk, index, meta) = self.table.find(ptr.unit(), |number| {
+    fn find(&self, ptr: PagePtr, hint: Hint<'_>) -> Option<(&Chunk, usize)> {
+        let (number, chunk, index, meta) = self.table.find(ptr.unit(), |number| {
             let (chunk, index) = self.locate(number);
             chunk.fetch_front(index);
             let meta = &chunk.metas[index];
             // Relaxed, and below: written before the link that was just found.
-            (meta.unit.load(Ordering::Relaxed) == ptr.unit()).then_some((chunk, index, meta))
+            (meta.unit.load(Ordering::Relaxed) == ptr.unit()).then_some((number, chunk, index, meta))
         })?;
         if meta.checksum.load(Ordering::Relaxed) != ptr.checksum() {
             return None;
@@ -195,7 +210,24 @@ impl Frames {
         if !meta.visited.load(Ordering::Relaxed) {
             meta.visited.store(true, Ordering::Relaxed);
         }
+        hint.note(number);
         Some((chunk, index))
+    }
+
+    /// The hints for the children of the page in frame `index` of `chunk`.
+    #[inline]
+    pub(crate) fn hints(&self, chunk: &Chunk, index: usize) -> Hints<'_> {
+        // Relaxed: the hints of another page would do no harm.
+        Hints::new(self.blocks.words(chunk.metas[index].hints.load(Ordering::Relaxed)), self)
+    }
+
+    /// Has the processor fetch the front of the page in frame `number`, if there is such a frame.
+    #[inline]
+    pub(crate) fn fetch_front(&self, number: u32) {
+        let number = number as usize;
+        if let Some(place) = self.chunks.get().and_then(|chunks| chunks.get(number >> self.chunk_shift)) {
+            place.fetch_front((number & self.chunk_mask) * self.page_bytes);
+        }
     }
 
     /// The page, as long as the epoch lasts; or the guard back. The caller has made sure that the guard is of the
@@ -205,8 +237,9 @@ impl Frames {
         &'g self,
         guard: &'g mut EpochGuard<'e>,
         ptr: PagePtr,
+        hint: Hint<'_>,
     ) -> Result<Resident<'g>, &'g mut EpochGuard<'e>> {
-        match self.find(ptr) {
+        match self.find(ptr, hint) {
             // SAFETY: found in the table inside the epoch of `guard`, which cannot be left while it is borrowed
             // for 'g.
             Some((chunk, index)) => Ok(Resident { bytes: unsafe { chunk.bytes(index) }, chunk, index }),
@@ -216,16 +249,20 @@ impl Frames {
 
     /// A pin on the page, if it is linked. Called under the pool's lock.
     pub(crate) fn pin(&self, ptr: PagePtr) -> Option<Pin> {
-        self.find(ptr).map(|(chunk, index)| Pin::new(chunk, index))
+        self.find(ptr, Hint::default()).map(|(chunk, index)| Pin::new(chunk, index))
     }
 
     /// Makes the frame, whose bytes are written, the one that readers of `ptr` find. An overdrawn frame is not
     /// linked. Called under the pool's lock, after [`Frames::unlink_unit`] for the same unit.
-    pub(crate) fn link(&self, vacant: Vacant, ptr: PagePtr) -> (Pin, Option<u32>) {
+    pub(crate) fn link(&self, mut vacant: Vacant, ptr: PagePtr, limbo: &mut Limbo) -> (Pin, Option<u32>) {
+        let has_children = Page::trusted(vacant.bytes()).level() > 0;
         let (meta, number) = (&vacant.chunk.metas[vacant.index], vacant.number);
         meta.unit.store(ptr.unit(), Ordering::SeqCst);
         meta.checksum.store(ptr.checksum(), Ordering::SeqCst);
         meta.visited.store(false, Ordering::SeqCst);
+        if has_children && number.is_some() {
+            meta.hints.store(self.blocks.take(&mut limbo.blocks, &self.ledger), Ordering::SeqCst);
+        }
         let pin = vacant.pin();
         if let Some(number) = number {
             self.table.insert(ptr.unit(), number);
@@ -243,6 +280,8 @@ impl Frames {
     /// Sends a linked frame to limbo. Called under the pool's lock.
     pub(crate) fn unlink(&self, number: u32, limbo: &mut Limbo) {
         self.table.remove(self.unit_of(number), number, |number| self.unit_of(number));
+        let (chunk, index) = self.locate(number);
+        limbo.blocks.give_back(chunk.metas[index].hints.swap(0, Ordering::SeqCst));
         limbo.fresh.push(number);
     }
 
@@ -328,6 +367,8 @@ pub(crate) struct Limbo {
     holes: Vec<usize>,
     /// Chunks that are being given back, each with the frames that readers may still look at.
     leaving: Vec<(usize, usize)>,
+    /// Blocks of hints that no linked page has.
+    blocks: FreeBlocks,
 }
 
 impl Limbo {

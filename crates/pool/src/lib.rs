@@ -8,15 +8,16 @@
 //!                                       └─► free list, else grow by a chunk, else evict (S3-FIFO)
 //! ```
 //! Reading order: [`pool`] (hits, faults, admission), `table` (unit to frame, without locks), `frames` (pins, and when
-//! a frame may be written again), `chunk` (the memory of frames), `policy` (which page goes), `ledger` (what may be
-//! allocated), `growth` (how far it grows), [`stored`] (a page from the file), [`memory`] (many pages at once, for who
-//! edits them).
+//! a frame may be written again), `hints` (where a child was found last), `chunk` (the memory of frames), `policy`
+//! (which page goes), `ledger` (what may be allocated), `growth` (how far it grows), [`stored`] (a page from the file),
+//! [`memory`] (many pages at once, for who edits them).
 #![deny(missing_docs)]
 
 mod chunk;
 mod fault;
 mod frames;
 mod growth;
+mod hints;
 mod ledger;
 pub mod memory;
 mod policy;
@@ -25,4 +26,5 @@ pub mod stored;
 mod table;
 
 pub use frames::Pin;
+pub use hints::{Hint, Hints};
 pub use pool::{PageRef, Pool, PoolStats};

@@ -2,6 +2,7 @@
 
 use crate::fault::{Begun, Misses};
 use crate::frames::{Frames, Pin, Resident};
+use crate::hints::{Hint, Hints};
 use crate::ledger::{Ledger, OVERDRAFT_PAGES};
 use crate::stored::read_page;
 use base::budget::{Account, Given, Need};
@@ -142,9 +143,30 @@ impl Pool {
     /// [`ErrorKind::Full`] if no frame can be had, and those of the file. None is cached.
     #[inline]
     pub fn read<'g>(&'g self, guard: &'g mut EpochGuard<'_>, ptr: PagePtr) -> Result<PageRef<'g>> {
+        self.read_hinted(guard, ptr, Hint::default())
+    }
+
+    /// The hints for the children of `inner`, for [`Pool::read_hinted`].
+    #[inline]
+    pub fn hints(&self, inner: &PageRef<'_>) -> Hints<'_> {
+        let (chunk, index) = match &inner.0 {
+            Held::InEpoch(resident) => resident.frame(),
+            Held::Pinned(pin) => pin.frame(),
+        };
+        self.misses.frames().hints(chunk, index)
+    }
+
+    /// [`Pool::read`] of the child that `hint` is for, which is put right where it was wrong.
+    #[inline]
+    pub fn read_hinted<'g>(
+        &'g self,
+        guard: &'g mut EpochGuard<'_>,
+        ptr: PagePtr,
+        hint: Hint<'_>,
+    ) -> Result<PageRef<'g>> {
         // What is returned may be looked at because this epoch is one that eviction waits for.
         assert!(guard.belongs_to(self.misses.slots()), "the guard is of another database");
-        match self.misses.frames().read(guard, ptr) {
+        match self.misses.frames().read(guard, ptr, hint) {
             Ok(resident) => Ok(PageRef(Held::InEpoch(resident))),
             Err(guard) if !guard.may_wait() => Err(would_wait()),
             Err(guard) => guard.outside(|| self.fault(ptr)).map(|pin| PageRef(Held::Pinned(pin))),

@@ -3,9 +3,11 @@
 
 mod common;
 
+use base::budget::Need;
 use base::seams::Random;
-use base::{ErrorKind, PagePtr, checksum};
+use base::{CheckpointNo, ErrorKind, PagePtr, checksum};
 use common::{DATABASE, Fixture, content};
+use page::{EditCounters, Kind, PageMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
@@ -208,4 +210,52 @@ fn pages_at_scattered_places_are_all_found() {
         });
         assert_eq!(fixture.pool.stats().faults, places.len() as u64, "seed {seed}");
     }
+}
+
+/// Writes a page over `children` behind all of them.
+fn write_parent(fixture: &Fixture, n: u64, children: &[PagePtr]) -> PagePtr {
+    let units = (fixture.page_bytes / 4096) as u64;
+    let mut bytes = vec![0; fixture.page_bytes];
+    let mut inner = PageMut::init(&mut bytes, Kind::Inner, 1, CheckpointNo(1));
+    for (at, &child) in children.iter().enumerate() {
+        let key = if at == 0 { vec![] } else { (at as u64).to_be_bytes().to_vec() };
+        inner.insert_child(at, &key, child, &mut EditCounters::default()).unwrap();
+    }
+    let checksum = inner.seal(DATABASE, n * units);
+    let ptr = PagePtr::new(n * units, units, checksum);
+    fixture.file.write_at(&bytes, ptr.offset_bytes()).unwrap();
+    ptr
+}
+
+#[test]
+fn a_child_is_the_right_one_whatever_its_hint_says() {
+    // 30 parents of 4 children each, through a pool that holds a fifth of them: frames and hints change hands.
+    let fixture = Fixture::new(4096, 1 << 18);
+    let children = fixture.write_all(120);
+    let over = |(i, four): (usize, &[PagePtr])| write_parent(&fixture, 200 + i as u64, four);
+    let parents: Vec<PagePtr> = children.chunks(4).enumerate().map(over).collect();
+    let mut random = Random::seeded(5);
+    fixture.with_reader(|reader| {
+        for step in 0..5000 {
+            let (which, at) = (random.below(30) as usize, random.below(4) as usize);
+            let mut guard = reader.enter();
+            let parent = fixture.pool.read(&mut guard, parents[which]).unwrap();
+            let hints = fixture.pool.hints(&parent);
+            hints.near(at);
+            let (hint, ptr) = (hints.of_child(at), parent.page().child(at));
+            let child = fixture.pool.read_hinted(&mut guard, ptr, hint).unwrap();
+            assert_eq!(content(child.page()), (4 * which as u64 + at as u64 + 1, 0));
+            // Nor do children that no page has.
+            let wrong = fixture.pool.hints(&child).of_child(at);
+            drop(child);
+            drop(fixture.pool.read_hinted(&mut guard, parents[which], wrong).unwrap());
+            drop(guard);
+            if step % 100 == 0 {
+                fixture.pool.forget(parents[random.below(30) as usize].unit());
+                fixture.pool.give(1 << 16, Need::Must);
+            }
+        }
+    });
+    assert!(fixture.pool.stats().evictions > 100, "{:?}", fixture.pool.stats());
+    assert_eq!(fixture.budget.held().total(), fixture.pool.stats().bytes);
 }

@@ -77,8 +77,8 @@ impl BitsPerKey {
 #[inline]
 pub fn may_hold(filter: &Run, pool: &Pool, guard: &mut EpochGuard<'_>, probe: Probe<'_>) -> Result<bool> {
     let Some((root, level)) = filter.top() else { return Ok(true) };
-    let ptr = descend(pool, guard, root, level, probe.key)?;
-    let leaf = pool.read(guard, ptr)?;
+    let (ptr, hint) = descend(pool, guard, root, level, probe.key)?;
+    let leaf = pool.read_hinted(guard, ptr, hint)?;
     expect_leaf(leaf.page(), ptr, false)?;
     let at = match leaf.page().search(probe.key) {
         Ok(at) => at,

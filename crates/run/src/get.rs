@@ -7,7 +7,7 @@ use crate::descriptor::{Run, expect_leaf, expect_level};
 use base::slots::EpochGuard;
 use base::{PagePtr, Result};
 use page::Value;
-use pool::{PageRef, Pin, Pool};
+use pool::{Hint, PageRef, Pin, Pool};
 
 /// A record that [`Run::get`] found, inside the pool for as long as the epoch lasts.
 pub struct Leaf<'g> {
@@ -65,8 +65,8 @@ impl Run {
     #[inline]
     pub fn spot(&self, pool: &Pool, guard: &mut EpochGuard<'_>, key: &[u8]) -> Result<Option<Spot>> {
         let Some((root, level)) = self.top() else { return Ok(None) };
-        let ptr = descend(pool, guard, root, level, key)?;
-        let leaf = pool.read(guard, ptr)?;
+        let (ptr, hint) = descend(pool, guard, root, level, key)?;
+        let leaf = pool.read_hinted(guard, ptr, hint)?;
         expect_leaf(leaf.page(), ptr, self.deletes)?;
         let index = leaf.page().search(key).ok();
         Ok(index.map(|index| Spot { leaf: ptr, index: index as u32 }))
@@ -100,26 +100,30 @@ pub(crate) fn find<'g>(
     deletes: bool,
     key: &[u8],
 ) -> Result<Option<Leaf<'g>>> {
-    let ptr = descend(pool, guard, root, level, key)?;
-    let leaf = pool.read(guard, ptr)?;
+    let (ptr, hint) = descend(pool, guard, root, level, key)?;
+    let leaf = pool.read_hinted(guard, ptr, hint)?;
     expect_leaf(leaf.page(), ptr, deletes)?;
     Ok(leaf.page().search(key).ok().map(|index| Leaf { page: leaf, index }))
 }
 
-/// The leaf in which `key` lies, if anywhere, below the page of `level` at `ptr`.
+/// The leaf in which `key` lies, if anywhere, below the page of `level` at `ptr`; and the pool's hint for it.
 #[inline]
-pub(crate) fn descend(
-    pool: &Pool,
+pub(crate) fn descend<'p>(
+    pool: &'p Pool,
     guard: &mut EpochGuard<'_>,
     mut ptr: PagePtr,
     level: u8,
     key: &[u8],
-) -> Result<PagePtr> {
+) -> Result<(PagePtr, Hint<'p>)> {
+    let mut hint = Hint::default();
     for level in (1..=level).rev() {
-        let inner = pool.read(guard, ptr)?;
+        let inner = pool.read_hinted(guard, ptr, hint)?;
         let page = inner.page();
         expect_level(page, ptr, level)?;
-        ptr = page.child(page.child_for(key));
+        let hints = pool.hints(&inner);
+        let at = page.child_near(key, |guess| hints.near(guess));
+        hint = hints.of_child(at);
+        ptr = page.child(at);
     }
-    Ok(ptr)
+    Ok((ptr, hint))
 }
