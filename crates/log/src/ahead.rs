@@ -134,12 +134,14 @@ impl Log {
             }
             let last = appender.next.back().filter(|_| ahead).unwrap_or(&appender.segment).header;
             let doubled = (last.len_bytes * 2).min(self.longest_segment_bytes());
-            (self.draft_after(&last), segment_bytes_for(payload_bytes, doubled))
+            // A spare of half the length, from when there was less data, is better than a new file.
+            let of_at_least = |bytes| segment_bytes_for(payload_bytes, bytes);
+            (self.draft_after(&last), of_at_least(doubled / 2)..=of_at_least(doubled))
         };
         let begun = {
             let flushes = self.flush.flushes.load(Ordering::SeqCst);
             let mut stock = lock(&self.stock);
-            let room = stock.room_for(want_bytes, flushes, self.options.flush_worth_bytes);
+            let room = stock.room_for(*want_bytes.end(), flushes, self.options.flush_worth_bytes);
             stock.begin(draft, want_bytes, room)?
         };
         let ready = begun.finish(&|zeros| {

@@ -185,7 +185,7 @@ impl Log {
     /// before it any more. Their files are kept to be used again, a few, or removed. What [`Log::hold`] keeps stays
     /// for a later call.
     pub fn drop_before(&self, position: Position) -> Result<()> {
-        let (dir, surplus) = {
+        let surplus = {
             let mut stock = lock(&self.stock);
             let needed = position.segment.min(stock.first_held());
             let mut appender = lock(&self.appender);
@@ -193,9 +193,33 @@ impl Log {
             for header in appender.older.drain(..count) {
                 stock.put_ended(&header);
             }
-            (Arc::clone(stock.dir()), stock.take_surplus(self.longest_segment_bytes()))
+            if count > 0 {
+                stock.end_cycle();
+            }
+            stock.take_surplus(self.longest_segment_bytes())
         };
-        // Without a lock: to remove a file may take a tenth of a second, in which appends and new segments go on.
+        self.remove_surplus(surplus)
+    }
+
+    /// Keeps few files for later segments again when none was begun for forty calls: some ten seconds, for whoever
+    /// calls it each 250 ms.
+    ///
+    /// # Errors
+    /// Those of removing a file.
+    pub fn rest(&self) -> Result<()> {
+        let surplus = {
+            let mut stock = lock(&self.stock);
+            if stock.rest() { stock.take_surplus(self.longest_segment_bytes()) } else { Vec::new() }
+        };
+        self.remove_surplus(surplus)
+    }
+
+    /// Without a lock: to remove a file may take a tenth of a second, in which appends and new segments go on.
+    fn remove_surplus(&self, surplus: Vec<Spare>) -> Result<()> {
+        if surplus.is_empty() {
+            return Ok(());
+        }
+        let dir = Arc::clone(lock(&self.stock).dir());
         remove(&dir, surplus).map_err(|(error, left)| {
             let mut stock = lock(&self.stock);
             left.into_iter().for_each(|spare| stock.put(spare));

@@ -45,7 +45,7 @@ impl Log {
         // Held to the end, as above; meanwhile appends may go on in a segment that is ready.
         let _making = lock(&self.making);
         let draft = self.draft_after(&lock(&self.appender).segment.header);
-        let begun = lock(&self.stock).begin(draft, bytes, Room::Written)?;
+        let begun = lock(&self.stock).begin(draft, bytes..=bytes, Room::Written)?;
         let ready = begun.finish(&|_| false)?;
         let mut stock = lock(&self.stock);
         let mut appender = lock(&self.appender);

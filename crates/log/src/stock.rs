@@ -19,11 +19,14 @@ use crate::segment::Segment;
 use base::seams::Stopwatch;
 use base::{Error, Result};
 use io::{Dir, File};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Spare files kept at most: one for the next segment, one for the one after it.
-const MAX_SPARES: usize = 2;
+/// Spare files kept at rest: one for the next segment, one for the one after it.
+const RESTING_SPARES: usize = 2;
+/// At rest is a log that has begun no segment for so many calls of [`Stock::rest`].
+const RESTING_CALLS: u32 = 40;
 /// Files are whole numbers of these: what file systems allocate by.
 const BLOCK_BYTES: u64 = 4096;
 /// Zeros are written in pieces of this size. Larger ones would fill the page cache with large folios, and a store of
@@ -56,6 +59,12 @@ pub(crate) struct Stock {
     flushes: u64,
     /// Numbers of segments that ended before their files had been written over: no spares.
     given_up: Vec<u64>,
+    /// Segments begun since the last [`Stock::end_cycle`] whose files were to be written over.
+    written: usize,
+    /// Spare files kept at most.
+    keep: usize,
+    /// What `next_number` was at the last [`Stock::rest`], and how many calls it had been that already.
+    rested: (u64, u32),
 }
 
 /// How a new file gets its room.
@@ -70,7 +79,17 @@ pub(crate) enum Room {
 impl Stock {
     /// A stock over `dir` in which no file has number `next_number` or a later one.
     pub fn new(dir: Arc<dyn Dir>, next_number: u64, spares: Vec<Spare>) -> Stock {
-        Stock { dir, next_number, spares, held: Vec::new(), flushes: 0, given_up: Vec::new() }
+        Stock {
+            dir,
+            next_number,
+            spares,
+            held: Vec::new(),
+            flushes: 0,
+            given_up: Vec::new(),
+            written: 0,
+            keep: RESTING_SPARES,
+            rested: (next_number, 0),
+        }
     }
 
     /// The directory of the log.
@@ -104,21 +123,30 @@ impl Stock {
 
     /// Makes a segment ready at once: [`begin`](Stock::begin) and [`Making::finish`].
     pub fn ready(&mut self, draft: SegmentHeader, want_bytes: u64, room: Room) -> Result<Segment> {
-        self.begin(draft, want_bytes, room)?.finish(&|_| false)
+        self.begin(draft, want_bytes..=want_bytes, room)?.finish(&|_| false)
     }
 
-    /// Begins a segment that has at least `want_bytes` and is otherwise as `draft` says; number and length are filled
-    /// in. A new file will get its room as `room` says.
-    pub fn begin(&mut self, draft: SegmentHeader, want_bytes: u64, room: Room) -> Result<Making> {
+    /// Begins a segment that is otherwise as `draft` says; number and length are filled in. It is the longest spare, if
+    /// that has at least the first of `want_bytes`, or a new file, which has the last, and will get its room as `room`
+    /// says.
+    pub fn begin(
+        &mut self,
+        draft: SegmentHeader,
+        want_bytes: RangeInclusive<u64>,
+        room: Room,
+    ) -> Result<Making> {
         let number = self.next_number;
         let name = segment_name(number);
-        let spare = self.spares.iter().position(|s| (want_bytes..=MAX_SEGMENT_BYTES).contains(&s.len_bytes));
-        let len_bytes = spare.map_or(want_bytes, |index| self.spares[index].len_bytes);
-        if let Some(index) = spare {
+        let usable = *want_bytes.start()..=MAX_SEGMENT_BYTES;
+        let lengths = self.spares.iter().map(|spare| spare.len_bytes).enumerate();
+        let spare = lengths.filter(|(_, len)| usable.contains(len)).max_by_key(|(_, len)| *len);
+        let len_bytes = spare.map_or(*want_bytes.end(), |(_, len)| len);
+        if let Some((index, _)) = spare {
             self.dir.rename(&self.spares[index].name, &name)?;
             self.spares.swap_remove(index);
         }
         self.next_number += 1;
+        self.written += usize::from(room == Room::Written);
         let missing = if spare.is_some() { None } else { Some(room) };
         let header = SegmentHeader { number, len_bytes, ..draft };
         Ok(Making { dir: Arc::clone(&self.dir), name, header, missing })
@@ -147,6 +175,28 @@ impl Stock {
         self.spares.push(spare);
     }
 
+    /// Notes that a checkpoint lets go of segments. As many as were begun since the last one did will be wanted until
+    /// the next one does: their files take no more room as spares than they took as segments, and to write new ones
+    /// over with zeros would double what the log costs the disk. Of allocated files two do: new ones cost nothing,
+    /// while what is stored into an old one's mapping may first be read.
+    pub fn end_cycle(&mut self) {
+        let wanted = std::mem::take(&mut self.written);
+        self.keep = wanted.max(self.keep / 2).max(RESTING_SPARES);
+    }
+
+    /// Called at even intervals: keeps few spares again when no segment was begun for a while. Answers whether it does
+    /// so now.
+    pub fn rest(&mut self) -> bool {
+        let (number, calls) = self.rested;
+        let calls = if number == self.next_number { calls.saturating_add(1) } else { 0 };
+        self.rested = (self.next_number, calls);
+        let begins = calls == RESTING_CALLS;
+        if begins {
+            self.keep = RESTING_SPARES;
+        }
+        begins
+    }
+
     /// Keeps the few longest spares of at most `max_bytes` and removes the rest.
     pub fn trim(&mut self, max_bytes: u64) -> Result<()> {
         let surplus = self.take_surplus(max_bytes);
@@ -161,7 +211,7 @@ impl Stock {
         let worth = |spare: &Spare| if spare.len_bytes > max_bytes { 0 } else { spare.len_bytes };
         self.spares.sort_by_key(worth);
         let worthless = self.spares.partition_point(|spare| worth(spare) == 0);
-        let count = worthless.max(self.spares.len().saturating_sub(MAX_SPARES));
+        let count = worthless.max(self.spares.len().saturating_sub(self.keep));
         self.spares.drain(..count).collect()
     }
 

@@ -395,7 +395,7 @@ fn appends_and_new_segments_go_on_while_files_are_removed() {
         assert!(comes(&DONE), "nothing goes on while a file is removed");
     };
     let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), removal));
-    let log = Log::create(dir, DATABASE, SMALL).unwrap();
+    let log = Log::create(dir, DATABASE, Options { flush_worth_bytes: 0, ..SMALL }).unwrap();
     while log.stats().segments < 8 {
         log.append(&payload(1, 1000)).unwrap();
     }

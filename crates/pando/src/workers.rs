@@ -3,7 +3,8 @@
 //! * *checkpoint* merges sealed memtables when it is told that there are some, and runs of LSM tables in between, a
 //!   slice at a time;
 //! * *log* readies the next segment before it is needed and syncs `Lazy` commits within their interval. It is also the
-//!   store's clock: four times a second it says what time it is, and looks after readers that have been open long.
+//!   store's clock: four times a second it says what time it is, and looks after readers that have been open long and
+//!   after files that the log needs no more, now that nobody writes.
 //!
 //! Each sleeps until rung; an idle database uses no processor but for the clock's few microseconds a second. While
 //! readers hold back what a checkpoint replaced, the first looks twice a second whether they have ended. Both are
@@ -137,6 +138,7 @@ impl Signals {
         *last = Instant::now();
         store.tick(self.started.elapsed());
         store.look_after_readers();
+        store.rest_log();
         let notices = store.take_notices();
         if let ReaderWatch(Some(watch)) = &self.watch {
             notices.iter().for_each(|reader| watch(reader));
