@@ -8,8 +8,9 @@
 //! since 4.14): looking is one load of a line that never changes. Elsewhere, and on older kernels, process ids are
 //! compared.
 
-use base::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
+// The standard library's under loom, too: a mapped page and a static cannot hold loom's.
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The process that something belongs to.
 ///
