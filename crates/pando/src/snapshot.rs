@@ -150,9 +150,9 @@ impl Snapshot {
         self.inner.approximate_len(table)
     }
 
-    /// A key that no record of the table is behind: its last, or one that was deleted and is not forgotten yet. For
-    /// numbers that go on: a cursor that goes back from the end passes over all that was deleted there, this looks once
-    /// into each layer, O(log n).
+    /// A key that no record of the table is behind: its last, one that was deleted and is not forgotten yet, or one
+    /// that somebody has added since. For numbers that go on: a cursor that goes back from the end passes over all
+    /// such keys, this looks once into each layer, O(log n).
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

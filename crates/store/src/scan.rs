@@ -12,7 +12,7 @@ use crate::ttl::Reading;
 use crate::value_reader::{Located, ValueReader};
 use crate::write_set::WriteSet;
 use base::slots::{Aside, Reader};
-use base::{PagePtr, Result, TableId};
+use base::{CommitTs, PagePtr, Result, TableId};
 use memtable::Memtable;
 use page::Value;
 use std::fmt;
@@ -107,7 +107,13 @@ impl<'a> Cursor<'a> {
         reading: Reading,
         span: Span,
     ) -> Result<Self> {
-        Self::new(snapshot, Vec::new(), None, table, reading, span)
+        Self::new(snapshot, snapshot.ts(), Vec::new(), None, table, reading, span)
+    }
+
+    /// For bounds alone: of each memtable every key, whenever it came. A cursor as of a time passes over those that
+    /// came later, and there may be any number of them.
+    fn over_keys(snapshot: &'a Snapshot, table: TableId, reading: Reading) -> Result<Self> {
+        Self::new(snapshot, CommitTs::MAX, Vec::new(), None, table, reading, Span::all())
     }
 
     pub(crate) fn over_transaction(
@@ -125,14 +131,16 @@ impl<'a> Cursor<'a> {
         let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
         let spilled = spills.into_iter().flat_map(|spills| spills.of(table));
         own.extend(spilled.map(|spilled| DeltaLayer::new(&spilled.delta, pool, reader).into()));
-        let mut cursor = Self::new(snapshot, own, track, table, reading, span)?;
+        let mut cursor = Self::new(snapshot, snapshot.ts(), own, track, table, reading, span)?;
         cursor.own = Some((writes, table));
         Ok(cursor)
     }
 
-    /// Layers that have nothing of the table are left out: a table that rests in its run costs what the run costs.
+    /// Layers that have nothing of the table are left out: a table that rests in its run costs what the run costs. Of
+    /// memtables what was committed until `at`, the snapshot's time or later.
     fn new(
         snapshot: &'a Snapshot,
+        at: CommitTs,
         mut uppers: Vec<Upper<'a>>,
         track: Option<Track<'a>>,
         table: TableId,
@@ -144,7 +152,7 @@ impl<'a> Cursor<'a> {
         let (view, call) = unsafe { snapshot.keep_view()? };
         let (pool, reader, ts) = (&snapshot.store().pool, snapshot.reader(), snapshot.ts());
         let layer = |memtable: &'a Memtable| {
-            (memtable.newest(table).0 > 0).then(|| MemtableLayer::new(memtable, table, ts).into())
+            (memtable.newest(table).0 > 0).then(|| MemtableLayer::new(memtable, table, at).into())
         };
         uppers.extend(layer(&view.open.memtable));
         for sealed in &view.sealed {
@@ -296,18 +304,27 @@ impl<'a> Cursor<'a> {
         self.arrive_backward(on, fresh)
     }
 
-    /// A key that no record of the table is behind, whatever the span is.
-    pub(crate) fn last_key_bound(mut self) -> Result<Option<Vec<u8>>> {
-        self.snapshot.check_held()?;
-        self.steps.taken += 1;
-        Ok(self.merged.last_key_of_any()?.map(<[u8]>::to_vec))
+    /// A key that no record of the table is behind, in the snapshot or later. One seek in each layer.
+    pub(crate) fn last_key_bound(
+        snapshot: &'a Snapshot,
+        table: TableId,
+        reading: Reading,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut cursor = Self::over_keys(snapshot, table, reading)?;
+        cursor.steps.taken += 1;
+        Ok(cursor.merged.last_key_of_any()?.map(<[u8]>::to_vec))
     }
 
-    /// A key before which, from `from` on, no record of the table is, whatever the span is; `None`: there is none.
-    pub(crate) fn next_key_bound(mut self, from: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.snapshot.check_held()?;
-        self.steps.taken += 1;
-        Ok(self.merged.first_key_of_any(from)?.map(<[u8]>::to_vec))
+    /// A key before which, from `from` on, no record of the table is, likewise; `None`: there is none.
+    pub(crate) fn next_key_bound(
+        snapshot: &'a Snapshot,
+        table: TableId,
+        reading: Reading,
+        from: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        let mut cursor = Self::over_keys(snapshot, table, reading)?;
+        cursor.steps.taken += 1;
+        Ok(cursor.merged.first_key_of_any(from)?.map(<[u8]>::to_vec))
     }
 
     /// To the first record at or after `key`, within the span.

@@ -428,10 +428,11 @@ impl Snapshot {
         Ok(lowest.records + stacked + attached + in_memory)
     }
 
-    /// A key that no record of the table is behind: the last that there is, or one that was deleted and that no merge
-    /// has dropped yet. However many were deleted, that is one look into each layer, O(log n).
+    /// A key that no record of the table is behind: the last that there is, one that came since, or one that was
+    /// deleted and that no merge has dropped yet. However many these are, that is one look into each layer, O(log n).
     pub fn last_key_bound(&self, table: &Table) -> Result<Option<Vec<u8>>> {
-        self.cursor(table, Span::all())?.last_key_bound()
+        let reading = table.check(self)?;
+        Cursor::last_key_bound(self, table.id(), reading)
     }
 
     /// A second snapshot of the same moment, for another thread. Possible at any time, because this one holds the

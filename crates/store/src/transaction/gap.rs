@@ -2,14 +2,14 @@
 //!
 //! 1. A snapshot does not change, so what was once found empty of it stays so, for all of the transaction.
 //! 2. After some inserts in a row whose keys ascended and were not there, the stretch from the last of them to the next
-//!    key of any layer is found out, by one seek in each. Rows that come in order then cost a comparison each.
+//!    key of any layer, a later commit's too, is found out, by one seek in each. Rows that come in order then cost a
+//!    comparison each.
 //! 3. Where stretches turn out to be short the next one is looked for later, twice as late each time: what is lost is a
 //!    small part of what the look-ups cost.
 
 use super::Transaction;
 use crate::gathered::Admitted;
 use crate::scan::Cursor;
-use crate::span::Span;
 use base::{Result, TableId};
 
 /// Look-ups in vain, in a row, before the first stretch is found out, and at most.
@@ -110,9 +110,47 @@ impl Transaction {
     fn find_gap(&mut self, of: Admitted, key: &[u8]) -> Result<()> {
         // Behind the key: it may be there as one that was deleted.
         let behind = [key, &[0]].concat();
-        let cursor = Cursor::over_snapshot(&self.snapshot, of.id, of.reading, Span::all())?;
-        let high = cursor.next_key_bound(&behind)?;
+        let high = Cursor::next_key_bound(&self.snapshot, of.id, of.reading, &behind)?;
         self.gap_mut().learn(high);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Span, Store, Table, TransactionOptions, WantedLayout};
+    use std::sync::Arc;
+    use txn::{Durability, Isolation};
+
+    fn begin(store: &Arc<Store>) -> Transaction {
+        let options =
+            TransactionOptions { isolation: Isolation::Serializable, durability: Durability::Buffered };
+        Transaction::begin(store, options).unwrap()
+    }
+
+    fn commit(store: &Arc<Store>, write: impl FnOnce(&mut Transaction)) {
+        let mut tx = begin(store);
+        write(&mut tx);
+        store.acknowledge(tx.apply().unwrap()).unwrap();
+    }
+
+    /// Were those passed over, each stretch would cost as much as there are of them.
+    #[test]
+    fn a_stretch_ends_at_a_key_that_came_later() {
+        let store = crate::open_or_create(Arc::new(io::MemDir::new()), &Options::default()).unwrap();
+        let mut table = None;
+        commit(&store, |tx| table = Some(tx.create_table("t", WantedLayout::BTree).unwrap()));
+        let table: Table = table.expect("made above");
+        let mut tx = begin(&store);
+        commit(&store, |other| other.insert(&table, b"m", b"").unwrap());
+        for key in [b"a", b"b", b"c"] {
+            tx.insert(&table, key, b"").unwrap();
+        }
+        let gap = tx.gap_mut();
+        assert!(gap.is_known && gap.high.as_deref() == Some(b"m"), "{gap:?}");
+        tx.insert(&table, b"z", b"").unwrap();
+        assert_eq!(tx.snapshot.last_key_bound(&table).unwrap().as_deref(), Some(&b"m"[..]));
+        assert!(tx.snapshot.cursor(&table, Span::all()).unwrap().next().unwrap().is_none());
     }
 }
