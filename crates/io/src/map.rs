@@ -21,7 +21,7 @@
 use crate::LogMap;
 use crate::file::place_in_map;
 use base::sync::{Mutex, lock};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
@@ -72,6 +72,22 @@ impl LogMap for SharedMap {
         // a live slice, and no slice of the mapping exists, so the two do not overlap.
         unsafe { copy_nonoverlapping(bytes.as_ptr(), start.0.as_ptr().add(at), bytes.len()) };
     }
+
+    fn release(&self, offset: u64, bytes: u64) {
+        let page = rustix::param::page_size();
+        let end = offset.saturating_add(bytes).min(self.len as u64) as usize / page * page;
+        let at = (offset.min(self.len as u64) as usize).next_multiple_of(page);
+        if at >= end {
+            return;
+        }
+        // Not under the lock, which stores would wait for.
+        let start = lock(&self.start).0;
+        // SAFETY: `at..end` is within the mapping, which lives as long as `self`. Of a shared mapping of a file this
+        // takes away the entries of the page table: what was stored is in the page cache, and the next store, also one
+        // at the same time, maps the same page again.
+        let released = unsafe { madvise(start.as_ptr().add(at).cast(), end - at, Advice::LinuxDontNeed) };
+        debug_assert!(released.is_ok(), "madvise of pages that are mapped: {released:?}");
+    }
 }
 
 impl Drop for SharedMap {
@@ -80,5 +96,45 @@ impl Drop for SharedMap {
         // SAFETY: `start` and `len` are those of the mapping that `new` made, and it is not used after this.
         let unmapped = unsafe { munmap(start, self.len) };
         debug_assert!(unmapped.is_ok(), "munmap of a whole mapping: {unmapped:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const PAGES: usize = 40;
+
+    /// How many KiB of the mapping at `start` are in this process's page table.
+    fn resident_kib(start: usize) -> u64 {
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut lines = maps.lines().skip_while(|line| !line.starts_with(&format!("{start:x}-")));
+        let rss = lines.find_map(|line| line.strip_prefix("Rss:")).expect("each mapping says so");
+        rss.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_released_stays_in_the_file() {
+        let path = std::env::temp_dir().join(format!("pando-release-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        let page = rustix::param::page_size();
+        file.set_len((PAGES * page) as u64).unwrap();
+        let map = SharedMap::new(&file, (PAGES * page) as u64).unwrap();
+        let start = lock(&map.start).0.as_ptr() as usize;
+        let mut expected = vec![7; PAGES * page];
+        map.write(0, &expected);
+        assert_eq!(resident_kib(start), (PAGES * page / 1024) as u64);
+        // All but the first page and the last two, which it holds in part or not at all.
+        map.release(1, ((PAGES - 1) * page - 2) as u64);
+        assert_eq!(resident_kib(start), (3 * page / 1024) as u64);
+        map.release(5, 3);
+        let again = page * 3 - 1..page * 3 + 5;
+        expected[again.clone()].fill(9);
+        map.write(again.start as u64, &expected[again]);
+        map.release(0, u64::MAX);
+        assert_eq!(resident_kib(start), 0);
+        assert!(fs::read(&path).unwrap() == expected, "what was stored, before and after");
+        fs::remove_file(&path).unwrap();
     }
 }

@@ -14,10 +14,14 @@ use base::sync::lock;
 use base::{Error, ErrorKind, Lsn, Result};
 use io::{File, LogMap};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A log is flushed often if it was between so many looks in a row.
 const OFTEN_LOOKS: u32 = 3;
+
+/// From this many bytes on, releasing what is mapped costs less than its flush saves.
+const RELEASE_BYTES: u64 = 64 << 10;
 
 /// Why nothing more is appended.
 #[derive(Debug)]
@@ -38,6 +42,13 @@ impl Stop {
                 .caused_by(cause.to_string()),
         }
     }
+}
+
+/// Bytes of a file that are mapped.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    pub map: Arc<dyn LogMap>,
+    pub within: Range<u64>,
 }
 
 /// Where the next block goes.
@@ -103,6 +114,17 @@ impl Appender {
         let before = std::mem::replace(&mut self.flushes, flushes);
         self.flushed_looks = if flushes > before { self.flushed_looks + 1 } else { 0 };
         self.segment.room == Room::Allocated && self.flushed_looks >= OFTEN_LOOKS
+    }
+
+    /// What is still mapped of that which was written since `synced`, where it is many pages.
+    pub fn mapped_since(&self, synced: Lsn) -> [Option<Mapped>; 2] {
+        if self.end.0 - synced.0.min(self.end.0) < RELEASE_BYTES {
+            return [None, None];
+        }
+        let header = &self.segment.header;
+        let written = header.offset_of(synced.max(header.first_lsn))..header.offset_of(self.end);
+        let current = self.segment.map.clone().map(|map| Mapped { map, within: written });
+        [self.ended.clone().map(|map| Mapped { map, within: 0..u64::MAX }), current]
     }
 
     /// Whether a block with this much payload fits into the current segment.

@@ -3,10 +3,11 @@
 //! 1. Who finds its LSN synced returns at once, without a lock.
 //! 2. Of those who wait, the first becomes the leader; the others sleep.
 //! 3. The leader notes the end of the log, and syncs the files of ended segments, oldest first, then the current
-//!    one. Appends go on meanwhile: they do not take the lock that a flush is led under.
+//!    one. Appends go on meanwhile: they do not take the lock that a flush is led under. What is mapped of many pages
+//!    is released first, because the kernel takes them from a mapping one by one otherwise, and tells all processors.
 //! 4. It publishes the end it noted, or latches the log, and wakes everybody. Who needs more leads the next flush.
 
-use crate::append::Stop;
+use crate::append::{Mapped, Stop};
 use crate::handle::Log;
 use base::phases::{self, Phase};
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -79,7 +80,7 @@ impl Log {
     }
 
     fn lead_flush(&self) -> Result<()> {
-        let (through, files) = {
+        let (through, files, mapped) = {
             let mut appender = lock(&self.appender);
             if let Some(stop @ Stop::Latched(_)) = &appender.stop {
                 return Err(stop.refusal());
@@ -90,8 +91,11 @@ impl Log {
             }
             let mut files = std::mem::take(&mut appender.unsynced);
             files.push(appender.segment.file.clone());
-            (appender.end, files)
+            (appender.end, files, appender.mapped_since(self.synced()))
         };
+        for Mapped { map, within } in mapped.into_iter().flatten() {
+            map.release(within.start, within.end - within.start);
+        }
         self.flush.flushes.fetch_add(1, Ordering::SeqCst);
         phases::within(Phase::LogFlush, || {
             for file in &files {

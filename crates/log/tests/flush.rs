@@ -16,6 +16,21 @@ struct Slow(MemDir, Arc<AtomicU64>, fn());
 #[derive(Debug)]
 struct SlowFile(Arc<dyn File>, Arc<AtomicU64>);
 
+/// A mapping that adds up how many bytes were released.
+#[derive(Debug)]
+struct Mapped(Arc<dyn LogMap>, u64);
+
+static RELEASED: AtomicU64 = AtomicU64::new(0);
+
+impl LogMap for Mapped {
+    fn write(&self, offset: u64, bytes: &[u8]) {
+        self.0.write(offset, bytes);
+    }
+    fn release(&self, offset: u64, bytes: u64) {
+        RELEASED.fetch_add(bytes.min(self.1 - offset), Ordering::SeqCst);
+    }
+}
+
 impl Dir for Slow {
     fn create(&self, name: &str) -> base::Result<Arc<dyn File>> {
         Ok(Arc::new(SlowFile(self.0.create(name)?, self.1.clone())))
@@ -72,7 +87,7 @@ impl File for SlowFile {
         self.0.sync()
     }
     fn map(&self, len: u64) -> base::Result<Option<Arc<dyn LogMap>>> {
-        self.0.map(len)
+        Ok(self.0.map(len)?.map(|map| Arc::new(Mapped(map, len)) as Arc<dyn LogMap>))
     }
     fn discard(&self, offset: u64, len: u64) -> base::Result<()> {
         self.0.discard(offset, len)
@@ -410,4 +425,26 @@ fn appends_and_new_segments_go_on_while_files_are_removed() {
         DONE.store(1, Ordering::SeqCst);
         dropping.join().unwrap().unwrap();
     });
+}
+
+/// What was written since the last flush, and no more; of a segment that ended and is still mapped all.
+#[test]
+fn a_long_flush_releases_what_it_flushes() {
+    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), || {}));
+    let options = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
+    let log = Log::create(dir, DATABASE, options).unwrap();
+    let released = |appends: u64, payload_bytes: usize| {
+        let before = RELEASED.load(Ordering::SeqCst);
+        for n in 0..appends {
+            log.append(&payload(n, payload_bytes)).unwrap();
+        }
+        log.sync(log.end().lsn).unwrap();
+        RELEASED.load(Ordering::SeqCst) - before
+    };
+    assert_eq!(released(100, 100), 0, "a few pages");
+    let many = released(100, 4_000);
+    assert!((400_000..420_000).contains(&many), "{many}");
+    // 600,000 bytes of the first segment, all of which is released, and 200,000 of the next.
+    let many = released(200, 4_000);
+    assert!((1_200_000..1_300_000).contains(&many), "{many}: {:?}", log.stats());
 }
