@@ -83,7 +83,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_HEAD_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     head_timeout: u64,
-    /// Seconds in which at least something of a body must come
+    /// Seconds that a body may keep the server waiting; 256 bytes of it make up for one
     #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "PANDO_BODY_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     body_timeout: u64,

@@ -5,8 +5,9 @@ mod http;
 
 use http::{Client, Server};
 use serde_json::Value;
+use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ENTRIES: &str = "/v1/databases/d/tables/t/entries";
 
@@ -166,4 +167,58 @@ fn a_transaction_answers_so_much_at_once() {
     let page = client.ask("GET", ENTRIES, &mine, b"");
     assert!(page.text().lines().last().unwrap().contains("cursor"), "the rest is for the next request");
     assert_eq!(client.ask("GET", &many, &[], b"").text().lines().count(), 5);
+}
+
+/// A client whose import comes a byte at a time, each soon enough by itself, keeps one place, and that not for ever.
+#[test]
+fn an_import_that_trickles_is_ended_and_others_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &["--body-timeout", "2", "--max-streams", "2"]);
+    let heads = [
+        // Its transaction has begun, as more will come than is gathered.
+        "content-length: 5000000",
+        "transfer-encoding: chunked",
+    ];
+    let targets = [ENTRIES, "/v1/databases/d/documents/rows?schema=key%20text%20key,%20value%20text"];
+    for (target, head) in targets.iter().flat_map(|target| heads.iter().map(move |head| (target, head))) {
+        let mut slow = server.connect();
+        let begin = format!("POST {target} HTTP/1.1\r\nhost: a\r\n{head}\r\n\r\n");
+        slow.send(begin.as_bytes()).unwrap();
+        let stream = slow.stream.get_ref().try_clone().unwrap();
+        let is_chunked = head.starts_with("transfer");
+        let trickling = std::thread::spawn(move || {
+            let byte: &[u8] = if is_chunked { b"1\r\n\n\r\n" } else { b"\n" };
+            let mut sent = 0;
+            while sent < 200 && (&stream).write_all(byte).is_ok() {
+                sent += 1;
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            sent
+        });
+        let begun = Instant::now();
+        let mut others = server.connect();
+        while begun.elapsed() < Duration::from_secs(1) {
+            let record = b"{\"key\": \"a\", \"value\": \"b\"}";
+            assert_eq!(others.ask("POST", ENTRIES, &[], record).status, 200, "{target}, {head}");
+        }
+        let told = slow.reply(false).expect("an answer");
+        assert_eq!(told.status, 408, "{target}, {head}: {told:?}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{target}, {head}: {:?}", begun.elapsed());
+        drop(slow);
+        assert!(trickling.join().unwrap() > 10, "each byte came soon enough");
+    }
+    // One that is slow, and not that slow, is heard to its end, though it takes longer than the server waits.
+    let mut slow = server.connect();
+    let lines: Vec<String> =
+        (0..40).map(|n| format!("{{\"key\": \"{n:0100}\", \"value\": \"\"}}\n")).collect();
+    let length: usize = lines.iter().map(String::len).sum();
+    slow.send(format!("POST {ENTRIES} HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n").as_bytes())
+        .unwrap();
+    for line in lines {
+        slow.send(line.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(75));
+    }
+    assert_eq!(slow.reply(false).unwrap().status, 200);
+    let open = json(&server.ask("GET", "/v1/server", b"").body);
+    assert_eq!((&open["streams"], &open["transactions"]), (&Value::from(0), &Value::from(0)));
 }

@@ -55,7 +55,7 @@ pub struct Limits {
     pub sql_memory_bytes: u64,
     /// How long a client may take for the head of a request, and to begin the next one.
     pub head_timeout: Duration,
-    /// How long a client may send no byte of a body.
+    /// How long a body may keep the server waiting, all in all; what comes of it makes up for that.
     pub body_timeout: Duration,
     /// A request that takes longer is kept for who looks at `/debug/slow`.
     pub slow: Duration,

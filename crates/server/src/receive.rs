@@ -6,7 +6,8 @@
 //! 2. Up to [`WHOLE_BYTES`] a body is gathered in memory. Beyond a little for every request, that memory is counted,
 //!    over all clients; when it is taken, the client is told to come back.
 //! 3. A longer one is handed on as it comes: [`Received::Long`].
-//! 4. A client that sends nothing for a while is given up.
+//! 4. A client that sends nothing for a while is given up, and so is one that sends a byte now and then: for a body,
+//!    patience is a store, which waiting empties and what comes fills again.
 //! 5. A body is lent to whoever answers: where a request is refused with a part of it still to come, that is thrown
 //!    away first, as in 1.
 
@@ -20,7 +21,7 @@ use http_body_util::BodyExt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -30,6 +31,8 @@ pub const WHOLE_BYTES: usize = 1 << 20;
 const FREE_BYTES: usize = 16 << 10;
 /// The step in which memory is counted.
 const STEP_BYTES: usize = 16 << 10;
+/// So many bytes make up for a second of waiting: who sends fewer in the long run is given up.
+const LEAST_BYTES_A_SECOND: f64 = 256.0;
 /// How long a refused body is thrown away before the answer is sent.
 const DISCARD_FOR: Duration = Duration::from_secs(10);
 
@@ -71,6 +74,8 @@ pub struct Incoming {
     received_bytes: u64,
     limit_bytes: u64,
     patience: Duration,
+    /// What is left of it.
+    left: Duration,
 }
 
 /// What bodies may take.
@@ -99,8 +104,8 @@ impl Reception {
 
     async fn receive_up_to(&self, body: RequestBody, limit_bytes: u64) -> Answer<Received> {
         let hint = body.size_hint();
-        let mut incoming =
-            Incoming { body, received_bytes: 0, limit_bytes, patience: self.limits.body_timeout };
+        let patience = self.limits.body_timeout;
+        let mut incoming = Incoming { body, received_bytes: 0, limit_bytes, patience, left: patience };
         if hint.lower() > limit_bytes {
             if hint.lower() <= incoming.most_discarded() {
                 incoming.discard().await;
@@ -162,7 +167,8 @@ impl Incoming {
     /// The next piece; `None` at the end.
     pub async fn next(&mut self) -> Answer<Option<Bytes>> {
         loop {
-            let frame = match timeout(self.patience, self.body.frame()).await {
+            let begun = Instant::now();
+            let frame = match timeout(self.left, self.body.frame()).await {
                 Ok(None) => return Ok(None),
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => {
@@ -170,12 +176,16 @@ impl Incoming {
                 }
                 Err(_) => {
                     let (status, kind) = (StatusCode::REQUEST_TIMEOUT, "timeout");
-                    return Err(Problem::new(status, kind, "nothing of the body came for too long"));
+                    let detail = "nothing, or next to nothing, of the body came for too long";
+                    return Err(Problem::new(status, kind, detail));
                 }
             };
             // Trailers carry nothing that is asked for.
             let Ok(piece) = frame.into_data() else { continue };
             self.received_bytes += piece.len() as u64;
+            // Only the client's time counts: what was asked for late, as its place was not free, is there at once.
+            let earned = Duration::from_secs_f64(piece.len() as f64 / LEAST_BYTES_A_SECOND);
+            self.left = (self.left.saturating_sub(begun.elapsed()) + earned).min(self.patience);
             if self.received_bytes > self.limit_bytes {
                 self.discard().await;
                 return Err(Problem::too_large(self.limit_bytes));
