@@ -137,6 +137,50 @@ fn a_failed_import_names_its_place_and_leaves_nothing() {
     assert_eq!(both.say(&["export", "people", "--typed"], b"", 0).lines().count(), 2);
 }
 
+#[test]
+fn a_typed_table_is_stored_as_it_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir.path().join("served"));
+    let both = Both::at(dir.path(), &server);
+    let rows = b"id,name\n1,a\n2,b\n";
+    let made =
+        ["import", "t", "-", "--format", "csv", "--schema", "id int key, name text", "--index", "i=name"];
+    let lsm = ["--layout", "lsm", "--compression", "lz4"];
+    both.say(&[&made[..], &lsm].concat(), rows, 0);
+    let tables = both.say(&["tables", "--json"], b"", 0);
+    let of_rows = |name: &str| tables.lines().find(|line| line.contains(name)).unwrap().to_owned();
+    for name in ["rows/1.1/t", "rows/1/1/i"] {
+        let line = of_rows(name);
+        assert!(line.contains("lsm") && line.contains("lz4"), "{line}");
+    }
+    let kept =
+        ["import", "kept", "-", "--format", "csv", "--schema", "id int key, name text", "--ttl", "36h"];
+    both.say(&kept, rows, 0);
+    // One that is there is so, or it is told.
+    let into = ["import", "t", "-", "--format", "csv", "--typed", "--upsert"];
+    both.say(&[&into[..], &lsm].concat(), rows, 0);
+    for (option, other) in [("--layout", "btree"), ("--ttl", "1h"), ("--compression", "none")] {
+        let said = both.say(&[&into[..], &[option, other]].concat(), b"id,name\n3,c\n", 2);
+        assert!(said.contains("was asked for"), "{said}");
+    }
+    assert_eq!(both.say(&["export", "t", "--typed", "--format", "csv"], b"", 0).lines().count(), 3);
+    // What no table can be is none.
+    for (options, says) in [
+        (&["--compression", "lz4"][..], "only an LSM table's"),
+        (&["--ttl", "1h", "--index", "i=name"], "a table with a TTL has no indexes"),
+    ] {
+        let made = ["import", "u", "-", "--format", "csv", "--schema", "id int key, name text"];
+        let said = both.say(&[&made[..], options].concat(), rows, 2);
+        assert!(said.contains(says), "{said}");
+        both.say(&["export", "u", "--typed"], b"", 1);
+    }
+    let url = "/v1/databases/moved/documents/v?schema=id%20int%20key";
+    for query in ["layout=heap", "ttl_ms=x", "ttl_ms=0", "compression=zip", "layout=%ff"] {
+        let reply = server.ask("POST", &format!("{url}&{query}"), b"{\"id\":1}");
+        assert_eq!(reply.status, 400, "{query}: {reply:?}");
+    }
+}
+
 /// A server with the table `people`, and a client of it.
 fn with_people(dir: &Path, options: &[&str]) -> (Server, Client) {
     let server = Server::start_with(dir, options);

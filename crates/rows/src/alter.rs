@@ -6,7 +6,7 @@ use crate::cause::Cause;
 use crate::definition::{Column, Definition, IndexDefinition};
 use crate::schema::Schema;
 use crate::table::{DynamicTable, atomically};
-use pando::{Error, ErrorKind, Result, TableOptions, Transaction};
+use pando::{Error, ErrorKind, Result, Table, TableOptions, Transaction};
 
 /// Why [`Definition::ttl`] says so.
 const NO_INDEXES: &str = "a table with a TTL has no indexes";
@@ -24,13 +24,11 @@ impl DynamicTable {
         Schema::of(definition, 0)?;
         atomically(tx, |tx| {
             let schema = Schema::of(definition, catalog::claim_id(tx)?)?;
-            if definition.ttl.is_some() && !definition.indexes.is_empty() {
+            if definition.options.ttl.is_some() && !definition.indexes.is_empty() {
                 return Err(schema.refused(NO_INDEXES));
             }
-            let options = TableOptions::default();
-            let mut of_rows = options;
-            of_rows.ttl = definition.ttl;
-            let data = tx.create_table(&catalog::data_name(&schema), &of_rows)?;
+            let data = tx.create_table(&catalog::data_name(&schema), &definition.options)?;
+            let options = of_indexes(&data);
             let indexes = schema.indexes().iter();
             let indexes =
                 indexes.map(|index| tx.create_table(&catalog::index_name(&schema, index), &options));
@@ -155,7 +153,7 @@ impl DynamicTable {
         index: IndexDefinition,
         building: bool,
     ) -> Result<Self> {
-        let has_ttl = self.inner.data.ttl().is_some();
+        let (has_ttl, options) = (self.inner.data.ttl().is_some(), of_indexes(&self.inner.data));
         self.altered(tx, |tx, schema| {
             if has_ttl {
                 return Err(schema.refused(NO_INDEXES));
@@ -164,7 +162,7 @@ impl DynamicTable {
             let added = schema.indexes.last().expect("it was just pushed");
             // Before there is a table under the name: a name that is too long is refused in the schema's words.
             schema.check().map_err(|message| schema.refused(&message))?;
-            tx.create_table(&catalog::index_name(schema, added), &TableOptions::default())?;
+            tx.create_table(&catalog::index_name(schema, added), &options)?;
             Ok(())
         })
     }
@@ -223,6 +221,11 @@ impl DynamicTable {
             Ok(Self::assemble(schema, data, indexes))
         })
     }
+}
+
+/// The options of an index's table: it lies as its rows do.
+fn of_indexes(data: &Table) -> TableOptions {
+    TableOptions::with_layout(data.layout()).compression(data.compression())
 }
 
 fn live_column<'s>(schema: &'s mut Schema, name: &str) -> Result<&'s mut Column> {

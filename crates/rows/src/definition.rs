@@ -1,7 +1,7 @@
 //! What a table is asked for with: columns, parts of keys, indexes. Whether it holds together is `schema.rs`'s to say.
 
 use crate::value::{ColumnType, Value};
-use pando::{Error, Result};
+use pando::{Compression, Error, Layout, Result, TableOptions};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -266,14 +266,16 @@ pub struct Definition {
     pub(crate) key: Vec<Part>,
     pub(crate) indexes: Vec<IndexDefinition>,
     pub(crate) note: String,
-    pub(crate) ttl: Option<Duration>,
+    /// Of the rows' table.
+    pub(crate) options: TableOptions,
 }
 
 impl Definition {
     /// A table without columns: add some, and name the key.
     pub fn new(name: impl Into<String>) -> Self {
         let (columns, key, indexes) = (Vec::new(), Vec::new(), Vec::new());
-        Definition { name: name.into(), columns, key, indexes, note: String::new(), ttl: None }
+        let options = TableOptions::default();
+        Definition { name: name.into(), columns, key, indexes, note: String::new(), options }
     }
 
     /// A table in words: columns with commas between, each its name, its type, and behind them as need be `key` (or
@@ -361,7 +363,20 @@ impl Definition {
     /// entries, which that leaves as they are, would not.
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> Self {
-        Definition { ttl: Some(ttl), ..self }
+        Definition { options: self.options.ttl(ttl), ..self }
+    }
+
+    /// The same with rows that are laid out so, and its indexes with them.
+    #[must_use]
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.options.layout = layout;
+        self
+    }
+
+    /// The same with its pages, and its indexes', compressed so: of the LSM layout alone.
+    #[must_use]
+    pub fn compression(self, compression: Compression) -> Self {
+        Definition { options: self.options.compression(compression), ..self }
     }
 
     /// The name.

@@ -90,7 +90,9 @@ pub use definition::{Collation, Column, Definition, IndexDefinition, Part};
 pub use field::{Field, Key, KeyPart, Timestamp};
 #[doc(hidden)]
 pub use field::{field_from, wrong_count};
-pub use files::{Import, ImportError, ImportFailure, Imported, Kept, RowFormat, RowReader, RowWriter};
+pub use files::{
+    Import, ImportError, ImportFailure, Imported, Kept, RowFormat, RowReader, RowWriter, Storage,
+};
 pub use read::Read;
 pub use rows_derive::Row;
 pub use scan::{KeyRange, Position, Scan};

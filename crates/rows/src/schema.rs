@@ -72,7 +72,7 @@ pub struct Schema {
 impl Schema {
     /// The first version of what is asked for.
     pub(crate) fn of(definition: &Definition, id: u32) -> Result<Self> {
-        let Definition { name, columns, key, indexes, note, ttl: _ } = definition.clone();
+        let Definition { name, columns, key, indexes, note, options: _ } = definition.clone();
         let mut schema =
             Schema { id, version: 1, name, note, columns, key, indexes: Vec::new(), next_index: 1 };
         for index in indexes {

@@ -280,7 +280,9 @@ fn parameter(name: &str) -> Value {
             query("format", false, "How rows are written; unless it is said, as NDJSON", words)
         }
         "since" | "rate" => of_backup(name),
-        "lines" | "insert" | "schema" | "made" | "unique" | "chunk" => of_rows(name),
+        "lines" | "insert" | "schema" | "made" | "unique" | "layout" | "ttl_ms" | "compression" | "chunk" => {
+            of_rows(name)
+        }
         "form" => query("form", false, "As what", json!({ "type": "string", "enum": ["svg", "folded"] })),
         "if-match" => {
             header("if-match", "Only if the value has one of these tags; `*`: if there is one", tags())
@@ -334,6 +336,18 @@ fn of_rows(name: &str) -> Value {
         }
         "made" => query("index", "Of a table that is made: an index, its name and columns", indexes()),
         "unique" => query("unique", "Likewise, a unique one", indexes()),
+        "layout" => {
+            let words = json!({ "type": "string", "enum": ["btree", "lsm"] });
+            query("layout", "How the table is laid out that is made; of one that is there, how it is", words)
+        }
+        "ttl_ms" => {
+            let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX });
+            query("ttl_ms", "Likewise: how long its rows live", number)
+        }
+        "compression" => {
+            let words = json!({ "type": "string", "enum": ["lz4", "none"] });
+            query("compression", "Likewise: how its pages are compressed, if it is an LSM table", words)
+        }
         _ => {
             let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX });
             query("chunk", "Commit every so many rows; those before a failure stay", number)

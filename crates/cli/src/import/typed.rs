@@ -6,13 +6,16 @@
 
 use super::{ImportArgs, RecordFormat, open_input, progress};
 use crate::failure::{Failure, Outcome};
+use crate::open::TableArgs;
 use crate::output::say;
 use crate::remote::{Remote, escape};
 use crate::text;
 use clap::{Args, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use pando::{Database, ErrorKind};
-use rows::{Cause, Definition, Import, ImportError, ImportFailure, IndexDefinition, RowFormat, RowReader};
+use rows::{
+    Cause, Definition, Import, ImportError, ImportFailure, IndexDefinition, RowFormat, RowReader, Storage,
+};
 use std::io::Read;
 use std::time::{Duration, Instant};
 use ureq::http::header::EXPECT;
@@ -100,6 +103,7 @@ fn load(
     let import = Import {
         table: &args.table,
         definition,
+        storage: storage(args.options),
         upsert: args.typed.upsert,
         chunk_rows: args.typed.chunk,
         options: db.transaction_options(),
@@ -151,6 +155,7 @@ fn send(remote: &Remote, args: &ImportArgs, format: RowFormat, input: Box<dyn Re
     if let Some(rows) = typed.chunk {
         query.push_str(&format!("&chunk={rows}"));
     }
+    query.push_str(&stored_so(args.options));
     let bar = bytes_sent();
     let path = format!("{}?{query}", Remote::documents(&args.table));
     // A table that is not there, or a token that does not reach so far, is told before anything is sent.
@@ -164,6 +169,20 @@ fn send(remote: &Remote, args: &ImportArgs, format: RowFormat, input: Box<dyn Re
         other => other,
     })?;
     Ok(Remote::object(answer)?.get("records").and_then(serde_json::Value::as_u64).unwrap_or_default())
+}
+
+fn storage(options: TableArgs) -> Storage {
+    let TableArgs { layout, ttl, compression } = options;
+    Storage { layout, ttl, compression }
+}
+
+/// The same for a server.
+fn stored_so(options: TableArgs) -> String {
+    let TableArgs { layout, ttl, compression } = options;
+    let layout = layout.map(|layout| format!("&layout={}", layout.name()));
+    let ttl = ttl.map(|ttl| format!("&ttl_ms={}", ttl.as_millis()));
+    let compression = compression.map(|compression| format!("&compression={}", compression.name()));
+    [layout, ttl, compression].into_iter().flatten().collect()
 }
 
 /// Makes the database, as in a directory, where a table is to be made; if it is there, it is what is asked for.

@@ -1,7 +1,7 @@
 //! Rows of a file into a typed table: all in one transaction, with the making of the table if that is asked for, or in
 //! chunks. After a failure, which names line and column, nothing of the transaction is there.
 
-use super::{RowFormat, RowReader};
+use super::{RowFormat, RowReader, Storage};
 use crate::cause::Cause;
 use crate::definition::Definition;
 use crate::table::DynamicTable;
@@ -36,6 +36,8 @@ pub struct Import<'a> {
     pub table: &'a str,
     /// What the table is made as; `None`: it is there.
     pub definition: Option<&'a Definition>,
+    /// How the table is stored that is made; one that is there is, or the import fails with `Mismatch`.
+    pub storage: Storage,
     /// Whether rows take the place of those with the same primary key; else such a row is a failure.
     pub upsert: bool,
     /// Commit every so many rows, instead of all at once; more than 0.
@@ -87,7 +89,14 @@ pub struct ImportFailure {
 impl<'a> Import<'a> {
     /// Rows into a table that is there, none of whose keys is; all or none.
     pub fn into(table: &'a str, options: TransactionOptions) -> Self {
-        Import { table, definition: None, upsert: false, chunk_rows: None, options }
+        Import {
+            table,
+            definition: None,
+            storage: Storage::default(),
+            upsert: false,
+            chunk_rows: None,
+            options,
+        }
     }
 
     /// Puts all rows of `input`, and says now and then how many it has put. Memory: that of a transaction, which has
@@ -137,8 +146,12 @@ impl<'a> Import<'a> {
 
     fn open(&self, tx: &mut Transaction) -> pando::Result<DynamicTable> {
         match self.definition {
-            Some(definition) => DynamicTable::create(tx, definition),
-            None => DynamicTable::expect(tx, self.table),
+            Some(definition) => DynamicTable::create(tx, &self.storage.applied_to(definition.clone())),
+            None => {
+                let table = DynamicTable::expect(tx, self.table)?;
+                self.storage.check(&table)?;
+                Ok(table)
+            }
         }
     }
 }

@@ -47,7 +47,8 @@ pub fn layout_name(layout: Layout) -> &'static str {
     }
 }
 
-fn layout_of(word: &str) -> Answer<Layout> {
+/// The layout of a word.
+pub(super) fn layout_of(word: &str) -> Answer<Layout> {
     match word {
         "btree" => Ok(Layout::BTree),
         "lsm" => Ok(Layout::Lsm),
@@ -55,7 +56,8 @@ fn layout_of(word: &str) -> Answer<Layout> {
     }
 }
 
-fn compression_of(word: &str) -> Answer<Compression> {
+/// The compression of a word.
+pub(super) fn compression_of(word: &str) -> Answer<Compression> {
     word.parse().map_err(|_| Problem::bad_request("`compression` is lz4 or none"))
 }
 

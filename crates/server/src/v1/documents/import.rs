@@ -4,6 +4,7 @@
 //! * `format`: `ndjson` or `csv`; unless it is said, as `Content-Type` says.
 //! * `insert=true`: a row whose primary key is there is a failure; else it takes the other's place.
 //! * `schema`, and `index` and `unique`, as often as there are such: the table is made, in the same transaction.
+//! * `layout`, `ttl_ms`, `compression`: how that table is stored; of one that is there, how it is.
 //! * `chunk=N`: every N rows are a transaction; those before a failure stay, and the problem says so.
 
 use super::{Asked, text_of};
@@ -13,21 +14,35 @@ use crate::problem::{Answer, Problem};
 use crate::receive::RequestBody;
 use crate::target::{names, raw_parameter, raw_parameters};
 use crate::v1::ranges::flag;
+use crate::v1::tables::{compression_of, layout_of};
 use crate::v1::upload::{RECORD_BYTES, Stored, Upload, import as receive};
 use crate::v1::{database, durability};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use pando::{Durability, TransactionOptions};
-use rows::{Definition, Import, ImportError, ImportFailure, IndexDefinition, RowFormat, RowReader};
+use rows::{Definition, Import, ImportError, ImportFailure, IndexDefinition, RowFormat, RowReader, Storage};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What an import may say. Another word is a mistake: `inset=true` would replace what was to be kept.
-const PARAMETERS: [&str; 7] = ["format", "insert", "schema", "index", "unique", "chunk", "durability"];
+const PARAMETERS: [&str; 10] = [
+    "format",
+    "insert",
+    "schema",
+    "index",
+    "unique",
+    "layout",
+    "ttl_ms",
+    "compression",
+    "chunk",
+    "durability",
+];
 
 /// How rows are imported, as the request says it.
 struct Said {
     format: RowFormat,
     definition: Option<Definition>,
+    storage: Storage,
     upsert: bool,
     chunk_rows: Option<u64>,
     durability: Durability,
@@ -42,6 +57,7 @@ impl Said {
         Ok(Said {
             format: format(uri, headers)?,
             definition: definition(&asked.table, uri)?,
+            storage: storage(uri)?,
             upsert: !flag(uri, "insert")?,
             chunk_rows: chunk_rows(uri)?,
             durability: durability(app, uri)?,
@@ -52,6 +68,7 @@ impl Said {
         let import = Import {
             table,
             definition: self.definition.as_ref(),
+            storage: self.storage,
             upsert: self.upsert,
             chunk_rows: self.chunk_rows,
             options: TransactionOptions { durability: self.durability, ..open.db.transaction_options() },
@@ -94,6 +111,17 @@ fn definition(table: &str, uri: &Uri) -> Answer<Option<Definition>> {
         definition = definition.index(IndexDefinition::parse(&index)?.unique());
     }
     Ok(Some(definition))
+}
+
+fn storage(uri: &Uri) -> Answer<Storage> {
+    let word = |name| raw_parameter(uri.query(), name).map(text_of).transpose();
+    let wrong = |_| Problem::bad_request("`ttl_ms` is a whole number of milliseconds");
+    let ttl = word("ttl_ms")?.map(|digits| digits.parse().map(Duration::from_millis).map_err(wrong));
+    Ok(Storage {
+        layout: word("layout")?.as_deref().map(layout_of).transpose()?,
+        ttl: ttl.transpose()?,
+        compression: word("compression")?.as_deref().map(compression_of).transpose()?,
+    })
 }
 
 fn chunk_rows(uri: &Uri) -> Answer<Option<u64>> {

@@ -1,0 +1,56 @@
+//! How the rows of an import are stored: as a table is made, or as one that is there has to be.
+
+use crate::definition::Definition;
+use crate::table::DynamicTable;
+use pando::{Compression, Error, ErrorKind, Layout, Result};
+use std::time::Duration;
+
+/// How a table's rows are stored, as far as that is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// How they are laid out.
+    pub layout: Option<Layout>,
+    /// How long they live.
+    pub ttl: Option<Duration>,
+    /// Whether the pages of an LSM table are compressed.
+    pub compression: Option<Compression>,
+}
+
+impl Storage {
+    /// The definition with what is said here.
+    pub(super) fn applied_to(self, mut definition: Definition) -> Definition {
+        if let Some(layout) = self.layout {
+            definition = definition.layout(layout);
+        }
+        if let Some(ttl) = self.ttl {
+            definition = definition.ttl(ttl);
+        }
+        match self.compression {
+            Some(compression) => definition.compression(compression),
+            None => definition,
+        }
+    }
+
+    /// That a table which is there is as it is said here: `Mismatch` if not.
+    pub(super) fn check(self, table: &DynamicTable) -> Result<()> {
+        let data = table.data();
+        let differs = |what: &str, there: String, asked: String| {
+            let name = table.name();
+            let message = format!("typed table {name:?} has {what} {there}, {asked} was asked for");
+            Err(Error::new(ErrorKind::Mismatch, message))
+        };
+        match self {
+            Storage { layout: Some(asked), .. } if asked != data.layout() => {
+                differs("layout", data.layout().to_string(), asked.to_string())
+            }
+            Storage { ttl: Some(asked), .. } if data.ttl() != Some(asked) => {
+                let there = data.ttl().map_or("none".to_owned(), |ttl| format!("{ttl:?}"));
+                differs("TTL", there, format!("{asked:?}"))
+            }
+            Storage { compression: Some(asked), .. } if asked != data.compression() => {
+                differs("compression", data.compression().to_string(), asked.to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+}
