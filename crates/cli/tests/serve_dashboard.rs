@@ -118,7 +118,13 @@ fn statements_are_run_from_the_dashboard() {
 fn an_entry_is_stored_as_it_was_but_for_what_was_changed() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path());
-    for (key, value) in [("bytes", &b"\0\xff\n"[..]), ("lines", b"a\r\nb\n"), ("text", b"a\n\xc3\xa4")] {
+    for (key, value) in [
+        ("bytes", &b"\0\xff\n"[..]),
+        ("lines", b"a\r\nb\n"),
+        ("text", b"a\n\xc3\xa4"),
+        (".", b"dot"),
+        ("..", b"\xff"),
+    ] {
         assert_eq!(server.ask("PUT", &format!("/v0/entity?id={key}"), value).status, 201);
     }
     let Some(mut browser) = Browser::open(dir.path(), &format!("http://{}/", server.address)) else {
@@ -126,7 +132,7 @@ fn an_entry_is_stored_as_it_was_but_for_what_was_changed() {
         return;
     };
     let cells = "[...document.querySelectorAll('#entries td.key')]";
-    browser.wait_for(&format!("{cells}.length === 3"));
+    browser.wait_for(&format!("{cells}.length === 5"));
     // Picks an entry, has it written so, and stores it; answers what it was written as.
     let mut store = |key: &str, change: &str, then: &str| {
         browser.value(&format!("{cells}.find(cell => cell.textContent === '{key}').click()"));
@@ -147,7 +153,23 @@ fn an_entry_is_stored_as_it_was_but_for_what_was_changed() {
     let refused = "two hexadecimal digits are a byte";
     assert_eq!(store("bytes", "0", refused), ("00ff0a0d".to_owned(), b"\0\xff\n\r".to_vec()));
     assert_eq!(store("lines", "", "Stored."), ("610d0a620a".to_owned(), b"a\r\nb\n".to_vec()));
+    // A browser would take these out of an address, with what stands before.
+    assert_eq!(store(".", "!", "Stored."), ("dot".to_owned(), b"dot!".to_vec()));
+    assert_eq!(store("..", "00", "Stored."), ("ff".to_owned(), b"\xff\0".to_vec()));
     assert_eq!(store("text", "!", "Stored."), ("a\nä".to_owned(), "a\nä!".as_bytes().to_vec()));
+    for key in [".", "text"] {
+        browser.value(&format!("{cells}.find(cell => cell.textContent === '{key}').click()"));
+        browser.value(
+            "document.getElementById('note').textContent = ''; document.getElementById('remove').click()",
+        );
+        browser.wait_for("document.getElementById('note').textContent");
+        assert_eq!(browser.value("document.getElementById('note').textContent"), "Removed.", "{key}");
+        assert_eq!(server.ask("GET", &format!("/v0/entity?id={key}"), b"").status, 404, "{key}");
+    }
+    browser.value(
+        "document.getElementById('prefix').value = 'x'; document.getElementById('find').requestSubmit()",
+    );
+    browser.wait_for("document.getElementById('entries').textContent === 'none'");
 }
 
 /// Who may not see the default database is shown what he may; a database that is dropped is looked at no more.
