@@ -1,8 +1,10 @@
 //! What a response carries. Most are one piece of memory, and say so without a box and a virtual call.
 
+use crate::connection::Signs;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The body of a response.
@@ -11,7 +13,12 @@ pub enum Body {
     /// All of it; `None` once it was sent.
     Whole(Option<Bytes>),
     /// Piece by piece.
-    Pieces(axum::body::Body),
+    Pieces {
+        /// Where they come from.
+        body: axum::body::Body,
+        /// What is told while there is nothing to send: the server looks for the next record, say.
+        signs: Option<Arc<Signs>>,
+    },
 }
 
 impl Body {
@@ -24,11 +31,19 @@ impl Body {
     pub fn empty() -> Self {
         Body::Whole(None)
     }
+
+    /// The same; what comes in pieces says in `signs` who waits for whom.
+    pub fn watched_by(self, signs: &Arc<Signs>) -> Self {
+        match self {
+            Body::Pieces { body, .. } => Body::Pieces { body, signs: Some(Arc::clone(signs)) },
+            whole => whole,
+        }
+    }
 }
 
 impl From<axum::body::Body> for Body {
     fn from(body: axum::body::Body) -> Self {
-        Body::Pieces(body)
+        Body::Pieces { body, signs: None }
     }
 }
 
@@ -42,21 +57,27 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         match self.get_mut() {
             Body::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Body::Pieces(body) => Pin::new(body).poll_frame(context),
+            Body::Pieces { body, signs } => {
+                let polled = Pin::new(body).poll_frame(context);
+                if let Some(signs) = signs {
+                    signs.set_working(polled.is_pending());
+                }
+                polled
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Body::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
-            Body::Pieces(body) => body.is_end_stream(),
+            Body::Pieces { body, .. } => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Body::Pieces(body) => body.size_hint(),
+            Body::Pieces { body, .. } => body.size_hint(),
         }
     }
 }

@@ -7,9 +7,6 @@
 //! 3. Instead of a timer for each request there is one for each connection, which rings seldom and looks at counters.
 
 use crate::app::Service;
-use crate::body::Body;
-use bytes::Bytes;
-use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -29,7 +26,7 @@ const LOOKS: u32 = 4;
 
 /// What happens on a connection. One thread writes and reads it.
 #[derive(Debug, Default)]
-struct Signs {
+pub struct Signs {
     /// Requests begun, and writes made.
     events: AtomicU64,
     /// Whether a request is being worked on, or what is sent next for one.
@@ -40,6 +37,12 @@ impl Signs {
     fn note(&self) {
         // Relaxed: one thread alone looks at it.
         self.events.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes whether it is the server that keeps the client waiting, not the other way round.
+    pub fn set_working(&self, working: bool) {
+        // Relaxed: as above.
+        self.working.store(working, Ordering::Relaxed);
     }
 }
 
@@ -57,15 +60,13 @@ pub async fn serve(
     http.max_buf_size(head_bytes);
     let answer = service_fn(|request| {
         signs.note();
-        // Relaxed, here and below: one thread alone looks at it.
-        signs.working.store(true, Ordering::Relaxed);
+        signs.set_working(true);
         let answer = service.answer(request);
         let signs = &signs;
         async move {
             let answer = answer.await;
-            // Relaxed: as above.
-            signs.working.store(false, Ordering::Relaxed);
-            answer.map(|response| response.map(|body| Produced::of(body, signs)))
+            signs.set_working(false);
+            answer.map(|response| response.map(|body| body.watched_by(signs)))
         }
     });
     let watched = Watched { stream, signs: Arc::clone(&signs) };
@@ -169,46 +170,5 @@ impl AsyncWrite for Watched {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream().poll_shutdown(context)
-    }
-}
-
-/// A response's body. While it has nothing to send it is the server that keeps the client waiting, not the other way
-/// round: it looks for the next record, say.
-struct Produced {
-    body: Body,
-    /// `None` of one that is there whole.
-    signs: Option<Arc<Signs>>,
-}
-
-impl Produced {
-    fn of(body: Body, signs: &Arc<Signs>) -> Self {
-        let signs = matches!(body, Body::Pieces(_)).then(|| Arc::clone(signs));
-        Produced { body, signs }
-    }
-}
-
-impl HttpBody for Produced {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let this = self.get_mut();
-        let polled = Pin::new(&mut this.body).poll_frame(context);
-        if let Some(signs) = &this.signs {
-            // Relaxed: one thread alone looks at it.
-            signs.working.store(polled.is_pending(), Ordering::Relaxed);
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
