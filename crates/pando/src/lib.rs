@@ -69,6 +69,8 @@ pub use store::figures::Figure;
 pub use store::memory::MemoryStats;
 pub use store::pacing::{Cause as DelayCause, Delays, PacingStats};
 pub use store::stats::{Stats, TableStats, Waits};
-pub use store::{OpenReader, Resident, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter};
+pub use store::{
+    OpenReader, Resident, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter, is_database_file,
+};
 pub use transaction::Transaction;
 pub use txn::{Durability, Isolation};

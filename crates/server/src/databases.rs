@@ -8,12 +8,14 @@
 //!    first, so that nobody new finds it.
 //! 5. A dropped database's directory is renamed before it is removed: a crash between leaves a name that no database
 //!    can have, and that the next start removes.
+//! 6. A directory that holds anything else is not removed, and one that holds nothing of a database is none: neither
+//!    listed nor, unless it is empty, made one. Whoever serves a directory of his own keeps what is in it.
 
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use axum::http::StatusCode;
-use pando::{Budget, Database, Durability, Error, Result};
+use pando::{Budget, Database, Durability, Error, Result, is_database_file};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -134,9 +136,6 @@ impl Databases {
             return Ok(open);
         }
         let path = self.dir.join(name);
-        if !path.is_dir() {
-            return Err(missing(name));
-        }
         let place = self.place(name);
         let _gate = locked(&place.gate);
         if let Some(open) = place.open.load_full() {
@@ -156,7 +155,11 @@ impl Databases {
         let place = self.place(name);
         let _gate = locked(&place.gate);
         let path = self.dir.join(name);
-        let is_new = !path.is_dir();
+        let inside = Inside::of(&path)?;
+        if inside.others && !inside.ours {
+            return Err(other_files(name));
+        }
+        let is_new = !inside.ours;
         if let Some(open) = place.open.load_full() {
             let stored = open.db.stats()?.page_bytes;
             if page_bytes.is_some_and(|asked| asked as u64 != stored) {
@@ -185,8 +188,12 @@ impl Databases {
             return Err(Problem::new(StatusCode::CONFLICT, "in-use", detail));
         }
         let path = self.dir.join(name);
-        if !path.is_dir() {
+        let inside = Inside::of(&path)?;
+        if !inside.ours {
             return Err(missing(name));
+        }
+        if inside.others {
+            return Err(other_files(name));
         }
         let place = self.place(name);
         let _gate = locked(&place.gate);
@@ -214,6 +221,8 @@ impl Databases {
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
             names.extend(entry.file_name().into_string().ok().filter(|name| is_dir && is_name(name)));
         }
+        // One that is gone meanwhile is no more listed than one that never was a database.
+        names.retain(|name| Inside::of(&self.dir.join(name)).is_ok_and(|inside| inside.ours));
         names.sort_unstable();
         Ok(names)
     }
@@ -325,6 +334,42 @@ fn close(place: &Place, patience: Duration) -> Result<bool> {
     }
 }
 
+/// What lies in a directory.
+struct Inside {
+    /// Files of a database.
+    ours: bool,
+    /// Anything else.
+    others: bool,
+}
+
+impl Inside {
+    /// Of one that is not there: nothing.
+    fn of(path: &Path) -> Result<Self> {
+        use std::io::ErrorKind::{NotADirectory, NotFound};
+        let mut inside = Inside { ours: false, others: false };
+        let failed = |error| Error::io(format!("look into {}", path.display()), error);
+        let entries = match fs::read_dir(path) {
+            Ok(entries) => entries,
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(inside),
+            Err(error) => return Err(failed(error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            let is_ours = is_file && entry.file_name().to_str().is_some_and(is_database_file);
+            inside.ours |= is_ours;
+            inside.others |= !is_ours;
+        }
+        Ok(inside)
+    }
+}
+
+fn other_files(name: &str) -> Problem {
+    let detail =
+        format!("the directory {name:?} holds files that are no database's; they are left as they are");
+    Problem::new(StatusCode::CONFLICT, "other-files", detail)
+}
+
 fn remove(path: &Path) -> Result<()> {
     fs::remove_dir_all(path).map_err(|error| Error::io(format!("remove {}", path.display()), error))
 }
@@ -387,6 +432,30 @@ mod tests {
             dropping.join().unwrap().unwrap();
         });
         assert!(databases.open("a").is_err_and(|problem| problem.status == StatusCode::NOT_FOUND));
+    }
+
+    #[test]
+    fn what_is_no_database_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let databases = databases(dir.path(), 2);
+        fs::create_dir_all(dir.path().join("pictures/inner")).unwrap();
+        fs::create_dir(dir.path().join("empty")).unwrap();
+        fs::write(dir.path().join("file"), b"x").unwrap();
+        for name in ["pictures", "empty", "file", "none"] {
+            assert!(databases.names().unwrap().is_empty(), "{name}");
+            let status = |answer: Answer<()>| answer.unwrap_err().status.as_u16();
+            assert_eq!(status(databases.open(name).map(drop)), 404, "{name}");
+            assert_eq!(status(databases.drop_database(name)), 404, "{name}");
+        }
+        assert_eq!(databases.create("pictures", None).unwrap_err().status.as_u16(), 409);
+        assert!(databases.create("empty", None).unwrap().1, "it is new");
+        // With something else beside it a database is one, and nobody removes it.
+        fs::write(dir.path().join("empty/notes"), b"x").unwrap();
+        assert_eq!(databases.names().unwrap(), ["empty"]);
+        assert_eq!(databases.drop_database("empty").unwrap_err().status.as_u16(), 409);
+        fs::remove_file(dir.path().join("empty/notes")).unwrap();
+        databases.drop_database("empty").unwrap();
+        assert!(dir.path().join("pictures/inner").is_dir() && dir.path().join("file").is_file());
     }
 
     #[test]

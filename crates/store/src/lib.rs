@@ -86,7 +86,7 @@ pub use handle::Table;
 pub use options::Options;
 pub use pinned::{Part, Pinned};
 pub use rebuild::Rebuild;
-pub use recovery::{open, open_or_create};
+pub use recovery::{is_database_file, open, open_or_create};
 pub use resident::Resident;
 pub use run::walk::Piece;
 pub use scan::Cursor;

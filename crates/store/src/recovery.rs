@@ -102,7 +102,7 @@ fn open_locked(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Re
 fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> Result<Arc<Store>> {
     let dir: Arc<dyn Dir> = if options.read_only { Arc::new(ReadOnlyDir::new(dir)) } else { dir };
     let missing = || Error::new(ErrorKind::Missing, "there is no database; create one first");
-    if !create_missing && !dir.list()?.iter().any(|name| is_ours(name)) {
+    if !create_missing && !dir.list()?.iter().any(|name| is_database_file(name)) {
         // Before the lock, which is a file: looking for a database leaves nothing behind where there is none.
         return Err(missing());
     }
@@ -132,8 +132,8 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
     parts.recover(options, lock)
 }
 
-/// Whether a file of this name is a database's.
-pub(crate) fn is_ours(name: &str) -> bool {
+/// Whether a file of this name, in a database's directory, is the database's.
+pub fn is_database_file(name: &str) -> bool {
     matches!(name, DATA | NEW_DATA | REBUILT_DATA | LOCK) || name.starts_with(LOG_PREFIX)
 }
 

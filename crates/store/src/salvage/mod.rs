@@ -130,7 +130,7 @@ impl Report {
 pub fn salvage(dir: Arc<dyn Dir>, sink: &mut dyn Sink) -> Result<Report> {
     let dir: Arc<dyn Dir> = Arc::new(ReadOnlyDir::new(dir));
     let names = dir.list()?;
-    if !names.iter().any(|name| crate::recovery::is_ours(name)) {
+    if !names.iter().any(|name| crate::recovery::is_database_file(name)) {
         return Err(Error::new(ErrorKind::Missing, "there is no database"));
     }
     // Where there is no lock file, none is made.
