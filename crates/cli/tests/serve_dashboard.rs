@@ -172,6 +172,30 @@ fn an_entry_is_stored_as_it_was_but_for_what_was_changed() {
     browser.wait_for("document.getElementById('entries').textContent === 'none'");
 }
 
+#[test]
+fn a_flame_graph_is_shown_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let Some(mut browser) = Browser::open(dir.path(), &format!("http://{}/", server.address)) else {
+        eprintln!("skipped: there is no chromium to show the page");
+        return;
+    };
+    browser.wait_for("document.body && document.body.dataset.ready");
+    if browser.value("document.getElementById('profile').hidden") == true {
+        return;
+    }
+    browser.value(
+        "$('profile-kind').value = 'alloc'; $('profile-seconds').value = 2; $('profiler').requestSubmit()",
+    );
+    browser.wait_for("document.querySelector('#flame iframe')");
+    let frame = "document.querySelector('#flame iframe')";
+    let drawn = browser.value(&format!("Number({frame}.srcdoc.match(/<svg[^>]* height=\"(\\d+)\"/)[1])"));
+    let shown = browser.value(&format!("{frame}.clientHeight"));
+    assert!(shown.as_f64() >= drawn.as_f64() && drawn.as_f64() > Some(50.0), "{shown} of {drawn}");
+    // It took as long as it was asked to: that is not slow.
+    assert!(!server.ask("GET", "/debug/slow", b"").text().contains("profile"));
+}
+
 /// Who may not see the default database is shown what he may; a database that is dropped is looked at no more.
 #[test]
 fn the_dashboard_shows_a_database_that_there_is() {

@@ -323,7 +323,9 @@ impl Noted {
         if let (StatusCode::METHOD_NOT_ALLOWED, Some((_, uri))) = (response.status(), &self.asked) {
             response.headers_mut().insert(ALLOW, allowed(uri.path()));
         }
-        if let Some((method, uri)) = self.asked.filter(|_| app.slow.is_slow(took)) {
+        // A profile takes as long as it was asked to.
+        let may_be_slow = |(_, uri): &(_, Uri)| app.slow.is_slow(took) && uri.path() != "/debug/profile";
+        if let Some((method, uri)) = self.asked.filter(may_be_slow) {
             app.slow.note(Slow {
                 method: method.to_string(),
                 target: uri.to_string(),
