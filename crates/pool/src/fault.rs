@@ -39,8 +39,11 @@ pub(crate) struct Misses {
     loaded: Condvar,
 }
 
+/// A frame for a page that is offered, if one is to be had at the price that this pays.
+pub(crate) type FrameFor = fn(&Misses, &mut State) -> Option<Vacant>;
+
 #[derive(Debug)]
-struct State {
+pub(crate) struct State {
     limbo: Limbo,
     policy: Policy,
     growth: Growth,
@@ -140,12 +143,12 @@ impl Misses {
     }
 
     /// Steps 1 and 2 for a page that is offered: `None` if it is here already, or no frame is to be had at once.
-    pub(crate) fn begin_admission(&self, ptr: PagePtr) -> Option<Load<'_>> {
+    pub(crate) fn begin_admission(&self, ptr: PagePtr, frame: FrameFor) -> Option<Load<'_>> {
         let mut state = lock(&self.state);
         if self.frames.pin(ptr).is_some() || state.loading.contains(&ptr) {
             return None;
         }
-        let vacant = self.try_frame(&mut state)?;
+        let vacant = frame(self, &mut state)?;
         state.loading.push(ptr);
         state.counts.admitted += 1;
         Some(Load { misses: self, ptr, vacant: Some(vacant) })
@@ -191,8 +194,18 @@ impl Misses {
     }
 
     /// A frame, if one is to be had without waiting.
-    fn try_frame(&self, state: &mut MutexGuard<'_, State>) -> Option<Vacant> {
-        let state = &mut **state;
+    pub(crate) fn try_frame(&self, state: &mut State) -> Option<Vacant> {
+        if let Some(vacant) = self.unused_frame(state) {
+            return Some(vacant);
+        }
+        self.note_refusal(state);
+        self.evict(state);
+        state.limbo.reclaim(&self.frames, &self.slots);
+        state.limbo.take()
+    }
+
+    /// A frame that no page has to leave.
+    pub(crate) fn unused_frame(&self, state: &mut State) -> Option<Vacant> {
         if let Some(vacant) = state.limbo.take() {
             return Some(vacant);
         }
@@ -200,12 +213,7 @@ impl Misses {
         if let Some(vacant) = state.limbo.take() {
             return Some(vacant);
         }
-        if !self.grow(state) {
-            self.note_refusal(state);
-            self.evict(state);
-            state.limbo.reclaim(&self.frames, &self.slots);
-        }
-        state.limbo.take()
+        if self.grow(state) { state.limbo.take() } else { None }
     }
 
     /// Takes another chunk, if that is to be had and worth it.

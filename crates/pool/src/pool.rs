@@ -1,6 +1,6 @@
 //! The pool: what readers and checkpoints call.
 
-use crate::fault::{Begun, Misses};
+use crate::fault::{Begun, FrameFor, Misses};
 use crate::frames::{Frames, Pin, Resident};
 use crate::hints::{Hint, Hints};
 use crate::ledger::{Ledger, OVERDRAFT_PAGES};
@@ -183,12 +183,22 @@ impl Pool {
     /// Keeps a page that was just written, if a frame is to be had at once. It counts as not visited. `bytes` must
     /// be the whole page that `ptr` names, compressed or not: they are not verified again.
     pub fn admit(&self, ptr: PagePtr, bytes: &[u8]) {
+        self.keep(ptr, bytes, Misses::try_frame);
+    }
+
+    /// [`Pool::admit`] as long as no other page has to go for it: of what nobody has asked for yet, and of which there
+    /// may be more than the pool holds.
+    pub fn offer(&self, ptr: PagePtr, bytes: &[u8]) {
+        self.keep(ptr, bytes, Misses::unused_frame);
+    }
+
+    fn keep(&self, ptr: PagePtr, bytes: &[u8], frame: FrameFor) {
         assert_eq!(bytes.len(), self.page_bytes, "a page of another size");
         debug_assert!(
             ptr.len_bytes() < bytes.len() || Page::verify(bytes, ptr, self.database).is_ok(),
             "{ptr:?} is not what was written"
         );
-        if let Some(mut load) = self.misses.begin_admission(ptr) {
+        if let Some(mut load) = self.misses.begin_admission(ptr, frame) {
             load.bytes().copy_from_slice(bytes);
             load.finish();
         }

@@ -110,6 +110,37 @@ fn admitted_pages_are_found_and_forgotten_ones_are_not() {
 }
 
 #[test]
+fn for_what_is_offered_no_page_goes() {
+    let fixture = Fixture::new(4096, 1 << 20);
+    let (first, bytes) = fixture.build(1, 0);
+    fixture.file.set_len(8 << 20).unwrap();
+    fixture.pool.offer(first, &bytes);
+    assert_eq!(fixture.pool.stats().admitted, 1, "there is room");
+    let ptrs = fixture.write_all(1000);
+    fixture.with_reader(|reader| {
+        ptrs.iter().for_each(|&ptr| assert!(fixture.read(reader, ptr).is_ok()));
+        let before = fixture.pool.stats();
+        assert!(before.evictions > 0, "the pool is full: {before:?}");
+        let last = ptrs[999];
+        let (ptr, bytes) = fixture.build(1001, 0);
+        // Evictions come by the batch, and leave some frames.
+        (0..64).for_each(|n| fixture.pool.offer(fixture.build(1001 + n, 0).0, &fixture.build(1001 + n, 0).1));
+        let full = fixture.pool.stats();
+        assert_eq!(full.evictions, before.evictions, "{full:?}");
+        fixture.pool.offer(ptr, &bytes);
+        assert_eq!(fixture.pool.stats().admitted, full.admitted);
+        fixture.pool.forget(last.unit());
+        let (ptr, bytes) = fixture.build(1100, 0);
+        fixture.pool.offer(ptr, &bytes);
+        assert_eq!(fixture.pool.stats().admitted, full.admitted + 1, "a frame was left");
+        let (ptr, bytes) = fixture.build(1101, 0);
+        fixture.pool.admit(ptr, &bytes);
+        assert_eq!(fixture.pool.stats().admitted, full.admitted + 2, "another page goes for it");
+        assert!(fixture.pool.stats().evictions > full.evictions);
+    });
+}
+
+#[test]
 fn when_all_is_pinned_there_is_an_overdraft_and_then_an_error() {
     let fixture = Fixture::new(65536, 8 << 20);
     let ptrs = fixture.write_all(200);

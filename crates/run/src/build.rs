@@ -10,7 +10,7 @@
 //! Leaves may be compressed ([`page::compressed`]) as they are closed, and closed where that saves most: see
 //! `compressing`.
 //!
-//! Separators are as short as can be, unless they are to be whole keys. Every page but the last of each level is full.
+//! Separators are as short as can be, but whole keys in a filter's run. Every page but the last of each level is full.
 //! Memory: the buffers, that is the size asked for and an eighth of it for each level above the leaves; large values
 //! pass through, or are kept by reference.
 //!
@@ -95,7 +95,7 @@ pub struct Builder<'a, A> {
     space: A,
     birth: CheckpointNo,
     table: Option<TableId>,
-    whole_separators: bool,
+    is_filter: bool,
     buffer_pages: usize,
     /// What compresses leaves, and says where to close them; `None`: they are full, and written as they are.
     compressing: Option<Box<Compressing>>,
@@ -163,7 +163,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
             space,
             birth,
             table: None,
-            whole_separators: false,
+            is_filter: false,
             buffer_pages,
             compressing: None,
             levels: Vec::new(),
@@ -182,10 +182,11 @@ impl<'a, A: Allocate> Builder<'a, A> {
         self
     }
 
-    /// Has separators be the keys that they lead to, whole: for a run in which keys between two records are looked up.
+    /// Has separators be the keys that they lead to, whole: in a filter's run, keys between two records are looked up.
+    /// And has its leaves be in memory if possible, as each get asks them.
     #[must_use]
-    pub(crate) fn with_whole_separators(mut self) -> Self {
-        self.whole_separators = true;
+    pub(crate) fn of_filter(mut self) -> Self {
+        self.is_filter = true;
         self
     }
 
@@ -256,7 +257,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
             let mut separator = std::mem::take(&mut self.scratch);
             separator.clear();
             let common = self.last.iter().zip(key).take_while(|(a, b)| a == b).count();
-            separator.extend_from_slice(if self.whole_separators { key } else { &key[..=common] });
+            separator.extend_from_slice(if self.is_filter { key } else { &key[..=common] });
             let begun = self.begin_page(0, &separator);
             self.scratch = separator;
             begun?;
@@ -358,7 +359,11 @@ impl<'a, A: Allocate> Builder<'a, A> {
             .write_at(bytes, first_unit * UNIT_BYTES as u64)
             .map_err(|error| error.within("writing a run"))?;
         for (ptr, bytes) in pointers.iter().zip(pages.chunks_exact(page_bytes)) {
-            self.pool.admit(*ptr, bytes);
+            if level > 0 || self.is_filter {
+                self.pool.admit(*ptr, bytes);
+            } else {
+                self.pool.offer(*ptr, bytes);
+            }
             if level == 0 {
                 self.sum = self.sum.wrapping_sub(Page::trusted(bytes).record_sum(&mut self.scratch));
                 self.run.leaves += 1;

@@ -188,7 +188,7 @@ impl<'a, A: Allocate> FilterBuilder<'a, A> {
         let blocks = (max_inline_bytes(page_bytes) - 1) / BLOCK_BYTES;
         let most = (blocks * BLOCK_BYTES * 8 / usize::from(bits.0.max(1))).max(1);
         FilterBuilder {
-            builder: builder.with_whole_separators(),
+            builder: builder.of_filter(),
             bits,
             most,
             low: Vec::new(),
