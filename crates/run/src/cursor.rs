@@ -53,6 +53,12 @@ impl Cursor {
         Some((&self.key, leaf.page().value(self.index)))
     }
 
+    /// The current record's key, without a look at the record.
+    #[inline]
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        self.leaf.as_ref().map(|_| &self.key[..])
+    }
+
     /// Goes to the first record. Every move answers whether it ended on a record.
     pub fn seek_first(&mut self, pool: &Pool, reader: &Reader) -> Result<bool> {
         self.descend(pool, reader, Toward::First)?;

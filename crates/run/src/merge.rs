@@ -5,7 +5,8 @@
 //! 3. It is dropped too if a range tombstone of a newer source covers it. One of its own, or of an older source, does
 //!    not touch it: range tombstones take effect before the records of their source.
 //!
-//! Sources are few, so that the least is found by looking at each. Memory: the cursors' pins.
+//! Sources are few, so that the least is found by looking at each: at its key's first bytes, kept side by side, and at
+//! the whole key where these are the same. Memory: the cursors' pins.
 
 use crate::cursor::Cursor;
 use crate::delta::Delta;
@@ -17,11 +18,18 @@ use pool::Pool;
 /// See the module.
 pub struct Merge<'a> {
     /// Newest first.
-    sources: Vec<(&'a Delta, Cursor)>,
+    sources: Vec<Source<'a>>,
     pool: &'a Pool,
     reader: &'a Reader,
     current: Option<usize>,
     key: Vec<u8>,
+}
+
+struct Source<'a> {
+    delta: &'a Delta,
+    cursor: Cursor,
+    /// The first eight bytes of the cursor's key; of one that is off the greatest.
+    head: u64,
 }
 
 impl<'a> Merge<'a> {
@@ -31,10 +39,11 @@ impl<'a> Merge<'a> {
         pool: &'a Pool,
         reader: &'a Reader,
     ) -> Result<Merge<'a>> {
-        let mut sources: Vec<_> =
-            deltas.into_iter().map(|delta| (delta, Cursor::new(delta.records))).collect();
-        for (_, cursor) in &mut sources {
-            cursor.seek_first(pool, reader)?;
+        let new = |delta: &'a Delta| Source { delta, cursor: Cursor::new(delta.records), head: u64::MAX };
+        let mut sources: Vec<_> = deltas.into_iter().map(new).collect();
+        for source in &mut sources {
+            source.cursor.seek_first(pool, reader)?;
+            source.note();
         }
         Ok(Merge { sources, pool, reader, current: None, key: Vec::new() })
     }
@@ -42,21 +51,22 @@ impl<'a> Merge<'a> {
     /// To the next record; false at the end. `dropped` is given what newer sources replace or hide.
     pub fn next(&mut self, dropped: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<bool> {
         if let Some(current) = self.current.take() {
-            self.sources[current].1.next(self.pool, self.reader)?;
+            self.sources[current].go_on(self.pool, self.reader)?;
         }
         loop {
             let Some(newest) = self.least() else { return Ok(false) };
             self.key.clear();
-            self.key.extend_from_slice(self.sources[newest].1.entry().expect("it was found by its key").0);
-            let hidden =
-                self.sources[..newest].iter().any(|(delta, _)| delta.ranges.covering(&self.key).is_some());
+            self.key.extend_from_slice(self.sources[newest].cursor.key().expect("it was found by its key"));
+            let head = self.sources[newest].head;
+            let newer = &self.sources[..newest];
+            let hidden = newer.iter().any(|newer| newer.delta.ranges.covering(&self.key).is_some());
             let first_dropped = if hidden { newest } else { newest + 1 };
-            for (_, cursor) in &mut self.sources[first_dropped..] {
-                if let Some((key, value)) = cursor.entry()
+            for source in self.sources[first_dropped..].iter_mut().filter(|source| source.head == head) {
+                if let Some((key, value)) = source.cursor.entry()
                     && key == self.key
                 {
                     dropped(value)?;
-                    cursor.next(self.pool, self.reader)?;
+                    source.go_on(self.pool, self.reader)?;
                 }
             }
             if !hidden {
@@ -68,13 +78,42 @@ impl<'a> Merge<'a> {
 
     /// The record that it stands on.
     pub fn entry(&self) -> Option<(&[u8], Value<'_>)> {
-        self.sources[self.current?].1.entry()
+        self.sources[self.current?].cursor.entry()
     }
 
     /// The newest source on the least key.
     fn least(&self) -> Option<usize> {
-        let keys = self.sources.iter().enumerate();
-        let keys = keys.filter_map(|(at, (_, cursor))| Some((cursor.entry()?.0, at)));
+        let head = self.sources.iter().map(|source| source.head).min()?;
+        let keys = self.sources.iter().enumerate().filter(|(_, source)| source.head == head);
+        let keys = keys.filter_map(|(at, source)| Some((source.cursor.key()?, at)));
         keys.min().map(|(_, at)| at)
     }
+}
+
+impl Source<'_> {
+    #[inline]
+    fn go_on(&mut self, pool: &Pool, reader: &Reader) -> Result<()> {
+        let moved = self.cursor.next(pool, reader);
+        self.note();
+        moved.map(drop)
+    }
+
+    #[inline]
+    fn note(&mut self) {
+        self.head = self.cursor.key().map_or(u64::MAX, head);
+    }
+}
+
+/// The first eight bytes of `key`, zeros behind a shorter one: keys that differ in them are in the order of these.
+#[inline]
+fn head(key: &[u8]) -> u64 {
+    let bytes = match key.first_chunk() {
+        Some(bytes) => *bytes,
+        None => {
+            let mut bytes = [0; 8];
+            bytes[..key.len()].copy_from_slice(key);
+            bytes
+        }
+    };
+    u64::from_be_bytes(bytes)
 }

@@ -173,6 +173,43 @@ fn a_merge_of_deltas_does_what_they_do_one_after_the_other() {
     }
 }
 
+/// Keys that begin alike, are short, or are as great as keys can be: the bytes that a merge compares first say nothing.
+#[test]
+fn a_merge_tells_keys_apart_that_begin_alike() {
+    let mut bed = Bed::new(4096);
+    let begins: [&[u8]; 5] = [b"", b"\0\0", b"the same ", &[0xff; 7], &[0xff; 8]];
+    let ends: [&[u8]; 5] = [b"", b"\0", b"\0\0", b"a", b"\xff"];
+    let keys: Vec<_> =
+        begins.iter().flat_map(|begin| ends.iter().map(move |end| [*begin, *end].concat())).collect();
+    for seed in 0..40 {
+        let mut random = Random::seeded(seed);
+        let (mut deltas, mut expected) = (Vec::new(), Model::new());
+        for newer in 0..4u8 {
+            let some = keys.iter().filter(|_| random.chance(1, 2)).cloned();
+            let records: Model = some.map(|key| (key, vec![newer])).collect();
+            expected.extend(records.clone());
+            let mut builder = DeltaBuilder::new(&bed.pool, &bed.space, bed.birth, 8192, BitsPerKey(10));
+            for (key, value) in &records {
+                builder.add(key, Value::Inline(value)).unwrap();
+            }
+            deltas.push(builder.finish(Arc::default(), Run::EMPTY).unwrap());
+        }
+        let merged = bed.read(|pool, reader| {
+            let mut merge = Merge::open(deltas.iter().rev(), pool, reader).unwrap();
+            let mut merged = Vec::new();
+            while merge.next(&mut |_| Ok(())).unwrap() {
+                let (key, Value::Inline(value)) = merge.entry().unwrap() else {
+                    panic!("no such value was added")
+                };
+                merged.push((key.to_vec(), value.to_vec()));
+            }
+            merged
+        });
+        assert_eq!(merged, expected.into_iter().collect::<Vec<_>>(), "seed {seed}");
+        bed.birth.0 += 1;
+    }
+}
+
 /// As a checkpoint does it: the ranges of all, then the merged records; large values change hands.
 fn absorb(bed: &mut Bed, run: Run, deltas: &[Delta]) -> Run {
     bed.birth.0 += 1;
