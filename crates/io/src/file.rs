@@ -64,6 +64,10 @@ pub trait File: Send + Sync + Debug {
     /// later syncs return.
     fn sync(&self) -> Result<()>;
 
+    /// Has the disk begin with what a sync would write, and does not wait: one that comes later finds less left to do.
+    /// Best effort; says nothing about what is durable.
+    fn begin_sync(&self) {}
+
     /// Maps the first `len` bytes to append through, or `None` where that is not supported or not safe. Each of those
     /// bytes must have been written once or [allocated](File::allocate) (not merely come by
     /// [`set_len`](File::set_len)), so that a store needs no room on the disk; and the file must not become shorter

@@ -303,8 +303,7 @@ impl OsFile {
         // Relaxed: a count that orders nothing.
         let before = self.written.fetch_add(bytes, Ordering::Relaxed);
         if before / WRITEBACK_BYTES != (before + bytes) / WRITEBACK_BYTES {
-            #[cfg(target_os = "linux")]
-            crate::writeback::begin(&self.handle);
+            self.begin_sync();
         }
     }
 
@@ -381,6 +380,11 @@ impl File for OsFile {
 
     fn sync(&self) -> Result<()> {
         self.handle.sync_data().map_err(|error| self.failed(format_args!("sync the data"), error))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn begin_sync(&self) {
+        crate::writeback::begin(&self.handle);
     }
 
     #[cfg(target_os = "linux")]

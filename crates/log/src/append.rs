@@ -47,8 +47,14 @@ impl Stop {
 /// Bytes of a file that are mapped.
 #[derive(Debug)]
 pub(crate) struct Mapped {
-    pub map: Arc<dyn LogMap>,
-    pub within: Range<u64>,
+    map: Arc<dyn LogMap>,
+    within: Range<u64>,
+}
+
+impl Mapped {
+    pub fn release(self) {
+        self.map.release(self.within.start, self.within.end - self.within.start);
+    }
 }
 
 /// Where the next block goes.
@@ -63,6 +69,8 @@ pub(crate) struct Appender {
     pub end: Lsn,
     /// The link of the next block.
     pub link: u64,
+    /// The disk has been told to begin with everything before this.
+    pub begun: Lsn,
     /// Files of ended segments that were not synced since, oldest first.
     pub unsynced: Vec<Arc<dyn File>>,
     /// The mapping of the last segment that ended, for [`Log::prepare_next`] to drop: unmapping a file that is being
@@ -97,6 +105,7 @@ impl Appender {
             next: VecDeque::new(),
             end,
             link,
+            begun: end,
             unsynced: Vec::new(),
             ended: None,
             stop: None,

@@ -93,9 +93,7 @@ impl Log {
             files.push(appender.segment.file.clone());
             (appender.end, files, appender.mapped_since(self.synced()))
         };
-        for Mapped { map, within } in mapped.into_iter().flatten() {
-            map.release(within.start, within.end - within.start);
-        }
+        mapped.into_iter().flatten().for_each(Mapped::release);
         self.flush.flushes.fetch_add(1, Ordering::SeqCst);
         phases::within(Phase::LogFlush, || {
             for file in &files {

@@ -6,7 +6,7 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use common::*;
 use io::{Dir, File, LogMap, MemDir};
 use log::{Log, Options};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A directory whose syncs take a while, and whose removals do what they are told first.
@@ -21,6 +21,10 @@ struct SlowFile(Arc<dyn File>, Arc<AtomicU64>);
 struct Mapped(Arc<dyn LogMap>, u64);
 
 static RELEASED: AtomicU64 = AtomicU64::new(0);
+/// How many syncs were begun without waiting.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+/// The tests that count these take turns.
+static COUNTING: Mutex<()> = Mutex::new(());
 
 impl LogMap for Mapped {
     fn write(&self, offset: u64, bytes: &[u8]) {
@@ -85,6 +89,9 @@ impl File for SlowFile {
         self.1.fetch_add(1, Ordering::SeqCst);
         std::thread::sleep(Duration::from_millis(1));
         self.0.sync()
+    }
+    fn begin_sync(&self) {
+        BEGUN.fetch_add(1, Ordering::SeqCst);
     }
     fn map(&self, len: u64) -> base::Result<Option<Arc<dyn LogMap>>> {
         Ok(self.0.map(len)?.map(|map| Arc::new(Mapped(map, len)) as Arc<dyn LogMap>))
@@ -430,6 +437,7 @@ fn appends_and_new_segments_go_on_while_files_are_removed() {
 /// What was written since the last flush, and no more; of a segment that ended and is still mapped all.
 #[test]
 fn a_long_flush_releases_what_it_flushes() {
+    let _turn = COUNTING.lock();
     let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), || {}));
     let options = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
     let log = Log::create(dir, DATABASE, options).unwrap();
@@ -447,4 +455,38 @@ fn a_long_flush_releases_what_it_flushes() {
     // 600,000 bytes of the first segment, all of which is released, and 200,000 of the next.
     let many = released(200, 4_000);
     assert!((1_200_000..1_300_000).contains(&many), "{many}: {:?}", log.stats());
+}
+
+/// Each MiB, with what is left of the segments before; a flush counts as well.
+#[test]
+fn the_disk_begins_before_anybody_waits() {
+    let _turn = COUNTING.lock();
+    let syncs = Arc::new(AtomicU64::new(0));
+    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), syncs.clone(), || {}));
+    let options = Options { first_segment_bytes: 4 << 20, max_segment_bytes: 4 << 20, ..SMALL };
+    let log = Log::create(dir, DATABASE, options).unwrap();
+    log.prepare_next().unwrap();
+    let begun = |appends: u64, flushed: bool| {
+        let before = (BEGUN.load(Ordering::SeqCst), RELEASED.load(Ordering::SeqCst));
+        for n in 0..appends {
+            log.append(&payload(n, 4_000)).unwrap();
+        }
+        if flushed {
+            log.sync(log.end().lsn).unwrap();
+        }
+        let released = RELEASED.load(Ordering::SeqCst);
+        log.prepare_next().unwrap();
+        let released = RELEASED.load(Ordering::SeqCst) - if flushed { released } else { before.1 };
+        (BEGUN.load(Ordering::SeqCst) - before.0, released)
+    };
+    assert_eq!(begun(200, false), (0, 0), "less than a MiB");
+    let (files, released) = begun(200, false);
+    assert!(files == 1 && (1_600_000..1_700_000).contains(&released), "{released}");
+    assert_eq!(begun(200, false), (0, 0), "it was begun with the rest");
+    assert_eq!(begun(200, true), (0, 0), "all is flushed");
+    let syncs_before = syncs.load(Ordering::SeqCst);
+    let (files, _) = begun(400, false);
+    assert_eq!(files, 2, "a segment ended: {:?}", log.stats());
+    assert!(log.synced() < log.end().lsn, "nothing of it counts as flushed");
+    assert!(syncs.load(Ordering::SeqCst) <= syncs_before + 3, "those of a new segment");
 }
