@@ -16,8 +16,9 @@
 //! * `get hit, beside ...`: the same paced GETs while 10,000 idle connections are open, and while 200 clients send a
 //!   byte of their head at a time and 8 send bodies without an end.
 //! * With Sync, `raw sync`: 4 KiB written over a file that has its size and synced, in the same directory, before and
-//!   after: what the disk makes of it. `raw sync, during put, paced` and `... long` are the same, 250 times a second at
-//!   most, while those PUTs come: what the disk and the scheduler make of it under that load.
+//!   after: what the disk makes of it. `raw sync, during put, paced` and `... long` are the same, 250 times a second,
+//!   while those PUTs come: what the disk and the scheduler make of it under that load. `due_p50_ns` and so on count
+//!   from when each was due, as the PUTs' latencies do: what stands still for a moment holds up all that is due.
 
 use crate::bed::Place;
 use crate::cli::{Durability, Settings};
@@ -177,7 +178,14 @@ impl Run<'_> {
         }
         let beside = Beside::start(self.dir, &format!("blocks during {how}"))?;
         let row = puts()?;
-        Ok(vec![row, disk_row(&format!("raw sync, during put, {how}"), &beside.end()?)])
+        let syncs = beside.end()?;
+        let due = |quantile| syncs.from_due.value_at_quantile(quantile);
+        let beside = disk_row(&format!("raw sync, during put, {how}"), &syncs.taken)
+            .with("due_p50_ns", due(0.5))
+            .with("due_p99_ns", due(0.99))
+            .with("due_p999_ns", due(0.999))
+            .with("due_max_ns", syncs.from_due.max());
+        Ok(vec![row, beside])
     }
 
     /// As fast as they go, and the knee, which is answered.
