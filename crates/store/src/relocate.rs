@@ -233,10 +233,11 @@ impl Compaction {
     }
 
     fn is_over(&self, space: SpaceStats) -> bool {
-        let gained = self.began_units.saturating_sub(space.total_units);
+        // A pass that made the file longer, for room to move things through, has left the gaps to the next one.
+        let gained = self.began_units.checked_sub(space.total_units);
         self.passes >= MAX_PASSES
             || (self.passes > 0 && space.free_units <= space.total_units / LEAST_GAIN_SHARE)
-            || (self.passes > 1 && gained <= self.began_units / LEAST_GAIN_SHARE)
+            || (self.passes > 1 && gained.is_some_and(|gained| gained <= self.began_units / LEAST_GAIN_SHARE))
     }
 
     /// Passes over all tables, the one under way included.
