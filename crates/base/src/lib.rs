@@ -1,7 +1,7 @@
 //! Floor 0: what every other floor speaks of, and nothing that does I/O.
 //!
 //! Reading order: [`ids`] and [`large`] (the names of things), [`op`] (what a transaction does to a table), [`error`],
-//! [`limits`], [`checksum`], [`codec`] (bytes to numbers and back), [`keys`] (order-preserving encodings),
+//! [`limits`], [`checksum`], [`codec`] (bytes to numbers and back), [`keys`] (order-preserving encodings), [`Span`],
 //! [`slots`] (who is reading, and what must not be freed under them), [`budget`], [`seams`] (time and chance),
 //! [`mod@prefetch`], [`sync`] (the one door to locks and atomics, so that loom and shuttle can stand in for them),
 //! [`waits`] (who waits for a lock, and how long), [`latency`] and [`reads`] (what is counted),
@@ -25,9 +25,11 @@ pub mod prefetch;
 pub mod reads;
 pub mod seams;
 pub mod slots;
+mod span;
 pub mod sync;
 pub mod waits;
 
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{CheckpointNo, CommitTs, DatabaseId, Lsn, PagePtr, TableId};
 pub use large::LargeRef;
+pub use span::Span;

@@ -1,12 +1,12 @@
 //! Spans of keys, from all the ways to name them.
 
-use base::keys;
+use crate::keys;
 use std::ops::{Bound, RangeBounds};
 
 /// A range of keys, from `start` on and below `end`. Made from any range of byte strings, or from a prefix.
 ///
 /// ```
-/// use store::Span;
+/// use base::Span;
 /// assert_eq!(Span::from("a".."b").start(), b"a");
 /// assert_eq!(Span::prefix(b"ab").end(), Some(&b"ac"[..]));
 /// assert_eq!(Span::from(..).end(), None);
@@ -58,13 +58,15 @@ impl Span {
     }
 
     /// The part of it from `start` on.
-    pub(crate) fn starting(&self, start: Bound<&[u8]>) -> Span {
+    #[must_use]
+    pub fn starting(&self, start: Bound<&[u8]>) -> Span {
         let Span { start, .. } = Span::between(start, Bound::Unbounded);
         Span { start: start.max(self.start.clone()), end: self.end.clone() }
     }
 
     /// The part of it before `end`.
-    pub(crate) fn until(&self, end: &[u8]) -> Span {
+    #[must_use]
+    pub fn until(&self, end: &[u8]) -> Span {
         let earlier = self.end.as_deref().map_or(end, |own| own.min(end));
         Span { start: self.start.clone(), end: Some(earlier.to_vec()) }
     }

@@ -8,7 +8,8 @@ use crate::memtable::Found;
 use crate::record::Record;
 use crate::search::Path;
 use crate::table::Table;
-use base::CommitTs;
+use base::{CommitTs, Span};
+use std::sync::Arc;
 
 /// Moves over the keys of one table in both directions and shows each as of one timestamp. Made by
 /// [`Memtable::cursor`](crate::Memtable::cursor); stands nowhere at first.
@@ -21,11 +22,21 @@ pub struct Cursor<'m> {
     at: CommitTs,
     path: Option<Path<'m>>,
     entry: Option<(&'m [u8], Found<'m>)>,
+    /// Keys outside are passed over no further.
+    span: Option<Arc<Span>>,
 }
 
 impl<'m> Cursor<'m> {
     pub(crate) fn new(table: Option<&'m Table>, at: CommitTs) -> Cursor<'m> {
-        Cursor { table, at, path: None, entry: None }
+        Cursor { table, at, path: None, entry: None, span: None }
+    }
+
+    /// Only keys within `span` are wanted: where those behind it are too new, it stands nowhere instead of looking for
+    /// one that is not, of which there may be none among any number that were added since. Allocates nothing.
+    #[must_use]
+    pub fn within(mut self, span: &Arc<Span>) -> Cursor<'m> {
+        self.span = Some(Arc::clone(span));
+        self
     }
 
     /// The key that the cursor stands on, and what became of it; `None` where it stands nowhere: before the
@@ -104,6 +115,9 @@ impl<'m> Cursor<'m> {
                     self.entry = Some((record.key(), self.found(record)));
                     return;
                 }
+                if is_behind(self.span.as_deref(), newest.key()) {
+                    return;
+                }
                 path.leaf_mut().place += 1;
             } else if !path.next_leaf() {
                 return;
@@ -134,8 +148,12 @@ impl<'m> Cursor<'m> {
                 return;
             }
             let leaf = path.leaf();
-            if let Some(record) = leaf.node().record(leaf.slot()).visible(self.at) {
+            let newest = leaf.node().record(leaf.slot());
+            if let Some(record) = newest.visible(self.at) {
                 self.entry = Some((record.key(), self.found(record)));
+                return;
+            }
+            if is_before(self.span.as_deref(), newest.key()) {
                 return;
             }
         }
@@ -148,6 +166,54 @@ impl<'m> Cursor<'m> {
             Found::Deleted => Found::Deleted,
             _ if self.table.is_some_and(hidden) => Found::Deleted,
             found => found,
+        }
+    }
+}
+
+/// Whether `key` lies behind all that is wanted.
+fn is_behind(span: Option<&Span>, key: &[u8]) -> bool {
+    span.and_then(Span::end).is_some_and(|end| key >= end)
+}
+
+/// Whether `key` lies before all that is wanted.
+fn is_before(span: Option<&Span>, key: &[u8]) -> bool {
+    span.is_some_and(|span| key < span.start())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Memtable;
+    use base::{CommitTs, Span, TableId};
+    use std::sync::Arc;
+
+    /// Where a snapshot's range ends it would walk over all that was added there since, to the next key that it sees.
+    #[test]
+    fn too_new_keys_are_passed_over_within_the_span_alone() {
+        let (memtable, mut writer) = Memtable::new();
+        let (table, at) = (TableId(16), CommitTs(1));
+        for key in [b"a", b"f", b"z"] {
+            writer.put(table, key, b"", at);
+        }
+        for key in b'b'..b'z' {
+            writer.put(table, &[key], b"", CommitTs(2));
+        }
+        let all = memtable.cursor(table, at);
+        let within = |span: Span| memtable.cursor(table, at).within(&Arc::new(span));
+        let key = |cursor: &crate::Cursor<'_>| cursor.entry().map(|(key, _)| key[0]);
+        for (mut cursor, behind, before) in [
+            (all, Some(b'z'), Some(b'a')),
+            (within(Span::from("d".."k")), None, None),
+            (within(Span::from("d"..)), Some(b'z'), None),
+            (within(Span::from(.."k")), None, Some(b'a')),
+        ] {
+            cursor.seek(b"d");
+            assert_eq!(key(&cursor), Some(b'f'));
+            cursor.next();
+            assert_eq!(key(&cursor), behind);
+            cursor.seek_before(b"k");
+            assert_eq!(key(&cursor), Some(b'f'));
+            cursor.prev();
+            assert_eq!(key(&cursor), before);
         }
     }
 }

@@ -3,13 +3,16 @@
 //!
 //! A leaky bucket for the database: each commit moves the time at which its bytes are due, and whoever finds that time
 //! ahead sleeps until then, in slices of at most a millisecond and [`MOST_SLICES`] of them. Less than [`QUANTUM_NS`]
-//! ahead nobody sleeps: the kernel would not wake him in time. As long as there is no debt, a commit looks at one flag.
+//! ahead nobody sleeps: the kernel would not wake him in time. One writer at a time stays awake instead, and yields, if
+//! there is a second processor to merge on: a sleep for each microsecond would come to as many cycles. As long as there
+//! is no debt, a commit looks at one flag.
 
 use base::latency::{self, Latencies};
 use base::sync::lock;
 use io::nap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 use store::Store;
 use store::pacing::{Cause, Delays, PacingStats};
@@ -36,6 +39,8 @@ pub(crate) struct Pacer {
     looked_ns: AtomicU64,
     ps_per_byte: AtomicU64,
     cause: AtomicU64,
+    /// Whether a writer is staying awake, or none may.
+    is_awake: AtomicBool,
     /// When all that was committed is due.
     due_ns: AtomicU64,
     merged: Mutex<Merged>,
@@ -55,12 +60,14 @@ struct Merged {
 impl Pacer {
     pub fn new(latencies: Arc<Latencies>) -> Self {
         let number = || AtomicU64::new(0);
+        let is_alone = thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
         Pacer {
             started: Instant::now(),
             active: AtomicBool::new(false),
             looked_ns: number(),
             ps_per_byte: number(),
             cause: number(),
+            is_awake: AtomicBool::new(is_alone),
             due_ns: number(),
             merged: Mutex::default(),
             absorbed_bytes_per_s: number(),
@@ -114,7 +121,7 @@ impl Pacer {
         let due = |due: u64| Some(due.max(begun.saturating_sub(SLICE_NS)).saturating_add(cost_ns));
         let before = self.due_ns.fetch_update(Ordering::SeqCst, Ordering::SeqCst, due);
         let mine = due(before.unwrap_or(begun)).unwrap_or(begun);
-        let mut now = begun;
+        let mut now = self.stay_awake(begun, mine);
         for _ in 0..MOST_SLICES {
             if mine <= now + QUANTUM_NS {
                 break;
@@ -128,6 +135,20 @@ impl Pacer {
             self.due_ns.fetch_min(now + u64::from(MOST_SLICES) * SLICE_NS, Ordering::SeqCst);
         }
         is_full
+    }
+
+    /// Lets the time from `now` to `due_ns` pass, if it is too short for a sleep and nobody else does this. Answers
+    /// what time it is.
+    fn stay_awake(&self, mut now: u64, due_ns: u64) -> u64 {
+        if due_ns <= now || due_ns > now + QUANTUM_NS || self.is_awake.swap(true, Ordering::SeqCst) {
+            return now;
+        }
+        while now < due_ns {
+            thread::yield_now();
+            now = self.now_ns();
+        }
+        self.is_awake.store(false, Ordering::SeqCst);
+        now
     }
 
     /// What debt is greatest, when it was last looked at.
@@ -192,5 +213,17 @@ mod tests {
         let before = rate();
         pacer.absorbed(0, Duration::from_millis(100));
         assert!(rate() < before, "memtables that wait for runs to be merged are merged more slowly");
+    }
+
+    #[test]
+    fn one_writer_stays_awake_for_what_is_too_short_to_sleep() {
+        let pacer = Pacer::new(Arc::default());
+        pacer.is_awake.store(false, Ordering::SeqCst);
+        let now = pacer.now_ns();
+        assert!(pacer.stay_awake(now, now + 20_000) >= now + 20_000);
+        assert_eq!(pacer.stay_awake(now, now), now, "nothing is due");
+        assert_eq!(pacer.stay_awake(now, now + QUANTUM_NS + 1), now, "it is for a sleep");
+        pacer.is_awake.store(true, Ordering::SeqCst);
+        assert_eq!(pacer.stay_awake(now, now + 20_000), now, "somebody else does, or there is one processor");
     }
 }

@@ -7,13 +7,12 @@
 use crate::handle::Table;
 use crate::lsm::stack::Stacked;
 use crate::snapshot::Snapshot;
-use crate::span::Span;
 use crate::store::Store;
 use crate::tables::{Layout, Tables};
 use crate::view::{OpenMemtable, SealedMemtable};
 use base::explain::{Explanation, Step};
 use base::limits::UNIT_BYTES;
-use base::{CommitTs, Result, TableId};
+use base::{CommitTs, Result, Span, TableId};
 use memtable::{Found, Memtable};
 use run::{Delta, Outline, Run};
 use std::sync::Arc;

@@ -5,18 +5,18 @@ use crate::merge::layers::MemtableLayer;
 use crate::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
 use crate::paid_reads::PaidReads;
 use crate::snapshot::Snapshot;
-use crate::span::Span;
 use crate::spill::Spills;
 use crate::store::Store;
 use crate::ttl::Reading;
 use crate::value_reader::{Located, ValueReader};
 use crate::write_set::WriteSet;
 use base::slots::{Aside, Reader};
-use base::{CommitTs, PagePtr, Result, TableId};
+use base::{CommitTs, PagePtr, Result, Span, TableId};
 use memtable::Memtable;
 use page::Value;
 use std::fmt;
 use std::ops::Bound;
+use std::sync::Arc;
 use txn::RangeToken;
 
 /// Where a cursor is in its span.
@@ -81,7 +81,7 @@ pub struct Cursor<'a> {
     reading: Reading,
     /// Own writes, and of which table.
     own: Option<(&'a WriteSet, TableId)>,
-    span: Span,
+    span: Arc<Span>,
     place: Place,
     track: Option<Track<'a>>,
     /// The current value, if it lies outside the pages and was read.
@@ -147,12 +147,14 @@ impl<'a> Cursor<'a> {
         reading: Reading,
         span: Span,
     ) -> Result<Self> {
+        let span = Arc::new(span);
         // SAFETY: the view is lent to `merged` alone, whose records are lent for the length of a borrow of this
         // cursor, and the cursor keeps the call longer than anything else.
         let (view, call) = unsafe { snapshot.keep_view()? };
         let (pool, reader, ts) = (&snapshot.store().pool, snapshot.reader(), snapshot.ts());
         let layer = |memtable: &'a Memtable| {
-            (memtable.newest(table).0 > 0).then(|| MemtableLayer::new(memtable, table, at).into())
+            (memtable.newest(table).0 > 0)
+                .then(|| MemtableLayer::new(memtable, table, at).within(&span).into())
         };
         uppers.extend(layer(&view.open.memtable));
         for sealed in &view.sealed {

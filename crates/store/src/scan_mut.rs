@@ -5,9 +5,9 @@
 
 use crate::handle::Table;
 use crate::scan::Cursor;
-use crate::span::Span;
 use crate::transaction::Transaction;
 use base::Result;
+use base::Span;
 use std::collections::VecDeque;
 use std::ops::Bound;
 

@@ -5,12 +5,11 @@
 
 use crate::catalog::{Compression, TableRow, WantedLayout, check_name};
 use crate::handle::Table;
-use crate::span::Span;
 use crate::transaction::Transaction;
 use crate::ttl::{Reading, Ttl};
 use crate::write_set::{Own, Prior, Savepoint};
 use base::limits::UNIT_BYTES;
-use base::{Error, ErrorKind, Result, TableId};
+use base::{Error, ErrorKind, Result, Span, TableId};
 use std::time::Duration;
 
 impl Transaction {

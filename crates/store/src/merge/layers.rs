@@ -5,6 +5,7 @@ use super::{DeltaLayer, Item, Layer, Span};
 use crate::write_set::{self, Own};
 use base::{CommitTs, Result, TableId};
 use memtable::{Found, Memtable};
+use std::sync::Arc;
 
 /// A layer above the run.
 // A cursor has few of these, in one vector: a box each would cost more than the room.
@@ -32,6 +33,12 @@ impl<'a> MemtableLayer<'a> {
         let tombstones = memtable.range_tombstones(table).iter().filter(|tombstone| tombstone.ts <= at);
         let ranges = union(tombstones.map(|tombstone| (tombstone.start, tombstone.end)).collect());
         MemtableLayer { cursor: memtable.cursor(table, at), ranges }
+    }
+
+    /// What lies outside of `span` may be missing: see [`memtable::Cursor::within`].
+    #[must_use]
+    pub fn within(self, span: &Arc<base::Span>) -> Self {
+        MemtableLayer { cursor: self.cursor.within(span), ..self }
     }
 }
 

@@ -6,11 +6,10 @@ use crate::gathered::Admitted;
 use crate::handle::Table;
 use crate::large::{Stream, Streamed, check_value_len};
 use crate::scan_mut::CursorMut;
-use crate::span::Span;
 use crate::ttl::DATE_BYTES;
 use crate::value_writer::ValueWriter;
 use crate::write_set::{Own, Prior};
-use base::{Error, ErrorKind, Result, TableId, limits};
+use base::{Error, ErrorKind, Result, Span, TableId, limits};
 
 impl Transaction {
     /// Sets `key` to `value`, whatever it was.
