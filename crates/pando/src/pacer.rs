@@ -11,7 +11,7 @@ use base::latency::{self, Latencies};
 use base::sync::lock;
 use io::nap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 use store::Store;
@@ -60,14 +60,13 @@ struct Merged {
 impl Pacer {
     pub fn new(latencies: Arc<Latencies>) -> Self {
         let number = || AtomicU64::new(0);
-        let is_alone = thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
         Pacer {
             started: Instant::now(),
             active: AtomicBool::new(false),
             looked_ns: number(),
             ps_per_byte: number(),
             cause: number(),
-            is_awake: AtomicBool::new(is_alone),
+            is_awake: AtomicBool::new(has_one_processor()),
             due_ns: number(),
             merged: Mutex::default(),
             absorbed_bytes_per_s: number(),
@@ -193,6 +192,12 @@ impl Pacer {
         stats.absorbed_bytes_per_s = self.absorbed_bytes_per_s.load(Ordering::SeqCst);
         stats.delays = *lock(&self.delays);
     }
+}
+
+/// Asked once: the answer takes reading files.
+fn has_one_processor() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| thread::available_parallelism().is_ok_and(|processors| processors.get() == 1))
 }
 
 #[cfg(test)]
