@@ -36,6 +36,9 @@ pub(crate) fn is_safe_on(file: &File) -> io::Result<bool> {
     Ok(OVERWRITE_IN_PLACE.contains(&kind))
 }
 
+/// What is released comes in multiples of this, which is one of any size that Linux's pages have.
+const RELEASED_BYTES: usize = 64 << 10;
+
 /// A shared, writable mapping of the first bytes of a file.
 #[derive(Debug)]
 pub(crate) struct SharedMap {
@@ -74,9 +77,9 @@ impl LogMap for SharedMap {
     }
 
     fn release(&self, offset: u64, bytes: u64) {
-        let page = rustix::param::page_size();
-        let end = offset.saturating_add(bytes).min(self.len as u64) as usize / page * page;
-        let at = (offset.min(self.len as u64) as usize).next_multiple_of(page);
+        let end =
+            offset.saturating_add(bytes).min(self.len as u64) as usize / RELEASED_BYTES * RELEASED_BYTES;
+        let at = (offset.min(self.len as u64) as usize).next_multiple_of(RELEASED_BYTES);
         if at >= end {
             return;
         }
@@ -118,7 +121,7 @@ mod tests {
     fn what_is_released_stays_in_the_file() {
         let path = std::env::temp_dir().join(format!("pando-release-{}", std::process::id()));
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-        let page = rustix::param::page_size();
+        let page = RELEASED_BYTES;
         file.set_len((PAGES * page) as u64).unwrap();
         let map = SharedMap::new(&file, (PAGES * page) as u64).unwrap();
         let start = lock(&map.start).0.as_ptr() as usize;

@@ -81,7 +81,7 @@ pub struct Cursor<'a> {
     reading: Reading,
     /// Own writes, and of which table.
     own: Option<(&'a WriteSet, TableId)>,
-    span: Arc<Span>,
+    span: Span,
     place: Place,
     track: Option<Track<'a>>,
     /// The current value, if it lies outside the pages and was read.
@@ -147,14 +147,15 @@ impl<'a> Cursor<'a> {
         reading: Reading,
         span: Span,
     ) -> Result<Self> {
-        let span = Arc::new(span);
         // SAFETY: the view is lent to `merged` alone, whose records are lent for the length of a borrow of this
         // cursor, and the cursor keeps the call longer than anything else.
         let (view, call) = unsafe { snapshot.keep_view()? };
         let (pool, reader, ts) = (&snapshot.store().pool, snapshot.reader(), snapshot.ts());
+        // A second one, as each record is held against the first.
+        let shared = Arc::new(span.clone());
         let layer = |memtable: &'a Memtable| {
             (memtable.newest(table).0 > 0)
-                .then(|| MemtableLayer::new(memtable, table, at).within(&span).into())
+                .then(|| MemtableLayer::new(memtable, table, at).within(&shared).into())
         };
         uppers.extend(layer(&view.open.memtable));
         for sealed in &view.sealed {
