@@ -88,9 +88,10 @@ pub trait LogMap: Send + Sync + Debug {
     /// If the range is not within the mapping.
     fn write(&self, offset: u64, bytes: &[u8]);
 
-    /// Notes that the pages wholly within `offset..offset + bytes` will hardly be stored to again: the process's
-    /// memory gets rid of them, not the file. Worth its call before a flush of many pages, which has to take the right
-    /// to store away from each that is still mapped, and interrupts the other processors for each. Best effort.
+    /// Notes that pages that end within `offset..offset + bytes`, and perhaps some before, will hardly be stored to
+    /// again: the process's memory gets rid of them, not the file. Worth its call before a flush of many pages, which
+    /// has to take the right to store away from each that is still mapped, and interrupts the other processors for
+    /// each. Best effort.
     fn release(&self, _offset: u64, _bytes: u64) {}
 }
 
