@@ -4,7 +4,7 @@
 //! commits wait behind them. So whoever makes one in time leaves the disk alone between its pieces, as long as he stays
 //! ahead of those who append. `stock` and `appender` are free meanwhile: checkpoints and appends go on.
 
-use crate::append::{Mapped, check_length};
+use crate::append::check_length;
 use crate::handle::{Log, spare_of};
 use crate::stock::{Zeros, segment_bytes_for};
 use base::Result;
@@ -20,32 +20,12 @@ const SHORT_BYTES: u64 = 16 << 20;
 /// and flushed before it is used, and half of this one might be filled sooner.
 pub(crate) const EARLY_BYTES: u64 = 1 << 20;
 
-/// The disk is told to begin with the log when so much was appended since it last was, or since a flush.
-const BEHIND_BYTES: u64 = 1 << 20;
-
 /// Between two pieces of zeros the disk is left alone for so many times what the last one took.
 const PAUSE_FACTOR: u32 = 3;
 /// And for no longer than this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
 impl Log {
-    /// Has the disk begin with what was appended since it last did, if that is much: the flush that a checkpoint begins
-    /// with finds little left to do, where nobody else asks for one.
-    fn write_behind(&self) {
-        let (mapped, files) = {
-            let mut appender = lock(&self.appender);
-            let from = appender.begun.max(self.synced());
-            if appender.end.0.saturating_sub(from.0) < BEHIND_BYTES {
-                return;
-            }
-            appender.begun = appender.end;
-            let files = appender.unsynced.iter().chain([&appender.segment.file]);
-            (appender.mapped_since(from), files.cloned().collect::<Vec<_>>())
-        };
-        mapped.into_iter().flatten().for_each(Mapped::release);
-        files.iter().for_each(|file| file.begin_sync());
-    }
-
     /// Makes sure that the next append of up to `payload_bytes` needs no more space.
     ///
     /// # Errors

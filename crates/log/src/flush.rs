@@ -6,6 +6,9 @@
 //!    one. Appends go on meanwhile: they do not take the lock that a flush is led under. What is mapped of many pages
 //!    is released first, because the kernel takes them from a mapping one by one otherwise, and tells all processors.
 //! 4. It publishes the end it noted, or latches the log, and wakes everybody. Who needs more leads the next flush.
+//!
+//! Where nobody asks for a flush, [`Log::write_behind`] has the disk begin all the same, so that the one at the next
+//! checkpoint finds little left.
 
 use crate::append::{Mapped, Stop};
 use crate::handle::Log;
@@ -13,6 +16,9 @@ use base::phases::{self, Phase};
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Condvar, Mutex, lock, wait};
 use base::{Error, Lsn, Result};
+
+/// The disk is told to begin with the log when so much was appended since it last was, or since a flush.
+const BEHIND_BYTES: u64 = 1 << 20;
 
 /// The meeting place of those who wait for a flush.
 #[derive(Debug, Default)]
@@ -54,6 +60,23 @@ impl Log {
             return Ok(());
         }
         self.wait_for_flush(through)
+    }
+
+    /// Has the disk begin with what was appended since it last did, if that is much: the flush that a checkpoint begins
+    /// with finds little left to do, where nobody else asks for one.
+    pub(crate) fn write_behind(&self) {
+        let (mapped, files) = {
+            let mut appender = lock(&self.appender);
+            let from = appender.begun.max(self.synced());
+            if appender.end.0.saturating_sub(from.0) < BEHIND_BYTES {
+                return;
+            }
+            appender.begun = appender.end;
+            let files = appender.unsynced.iter().chain([&appender.segment.file]);
+            (appender.mapped_since(from), files.cloned().collect::<Vec<_>>())
+        };
+        mapped.into_iter().flatten().for_each(Mapped::release);
+        files.iter().for_each(|file| file.begin_sync());
     }
 
     fn wait_for_flush(&self, through: Lsn) -> Result<()> {
