@@ -32,11 +32,10 @@ impl<'m> Cursor<'m> {
     }
 
     /// Only keys within `span` are wanted: where those behind it are too new, it stands nowhere instead of looking for
-    /// one that is not, of which there may be none among any number that were added since. Allocates nothing.
+    /// one that is not, of which there may be none among any number that were added since. `None`: all keys are.
     #[must_use]
-    pub fn within(mut self, span: &Arc<Span>) -> Cursor<'m> {
-        self.span = Some(Arc::clone(span));
-        self
+    pub fn within(self, span: Option<Arc<Span>>) -> Cursor<'m> {
+        Cursor { span, ..self }
     }
 
     /// The key that the cursor stands on, and what became of it; `None` where it stands nowhere: before the
@@ -198,7 +197,7 @@ mod tests {
             writer.put(table, &[key], b"", CommitTs(2));
         }
         let all = memtable.cursor(table, at);
-        let within = |span: Span| memtable.cursor(table, at).within(&Arc::new(span));
+        let within = |span: Span| memtable.cursor(table, at).within(Some(Arc::new(span)));
         let key = |cursor: &crate::Cursor<'_>| cursor.entry().map(|(key, _)| key[0]);
         for (mut cursor, behind, before) in [
             (all, Some(b'z'), Some(b'a')),

@@ -14,6 +14,7 @@ use base::slots::{Aside, Reader};
 use base::{CommitTs, PagePtr, Result, Span, TableId};
 use memtable::Memtable;
 use page::Value;
+use std::cell::LazyCell;
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -151,11 +152,11 @@ impl<'a> Cursor<'a> {
         // cursor, and the cursor keeps the call longer than anything else.
         let (view, call) = unsafe { snapshot.keep_view()? };
         let (pool, reader, ts) = (&snapshot.store().pool, snapshot.reader(), snapshot.ts());
-        // A second one, as each record is held against the first.
-        let shared = Arc::new(span.clone());
+        // One that memtables share, where it says something: each record is held against the cursor's own.
+        let shared = LazyCell::new(|| (span != Span::all()).then(|| Arc::new(span.clone())));
         let layer = |memtable: &'a Memtable| {
             (memtable.newest(table).0 > 0)
-                .then(|| MemtableLayer::new(memtable, table, at).within(&shared).into())
+                .then(|| MemtableLayer::new(memtable, table, at).within(shared.clone()).into())
         };
         uppers.extend(layer(&view.open.memtable));
         for sealed in &view.sealed {

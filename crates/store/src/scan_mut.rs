@@ -6,8 +6,7 @@
 use crate::handle::Table;
 use crate::scan::Cursor;
 use crate::transaction::Transaction;
-use base::Result;
-use base::Span;
+use base::{Result, Span};
 use std::collections::VecDeque;
 use std::ops::Bound;
 

@@ -35,9 +35,9 @@ impl<'a> MemtableLayer<'a> {
         MemtableLayer { cursor: memtable.cursor(table, at), ranges }
     }
 
-    /// What lies outside of `span` may be missing: see [`memtable::Cursor::within`].
+    /// What lies outside of `span` may be missing, `None` being all: see [`memtable::Cursor::within`].
     #[must_use]
-    pub fn within(self, span: &Arc<base::Span>) -> Self {
+    pub fn within(self, span: Option<Arc<base::Span>>) -> Self {
         MemtableLayer { cursor: self.cursor.within(span), ..self }
     }
 }
