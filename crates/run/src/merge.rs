@@ -11,6 +11,7 @@
 use crate::cursor::Cursor;
 use crate::delta::Delta;
 use base::Result;
+use base::keys::head8;
 use base::slots::Reader;
 use page::Value;
 use pool::Pool;
@@ -100,20 +101,6 @@ impl Source<'_> {
 
     #[inline]
     fn note(&mut self) {
-        self.head = self.cursor.key().map_or(u64::MAX, head);
+        self.head = self.cursor.key().map_or(u64::MAX, head8);
     }
-}
-
-/// The first eight bytes of `key`, zeros behind a shorter one: keys that differ in them are in the order of these.
-#[inline]
-fn head(key: &[u8]) -> u64 {
-    let bytes = match key.first_chunk() {
-        Some(bytes) => *bytes,
-        None => {
-            let mut bytes = [0; 8];
-            bytes[..key.len()].copy_from_slice(key);
-            bytes
-        }
-    };
-    u64::from_be_bytes(bytes)
 }
