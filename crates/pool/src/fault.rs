@@ -50,6 +50,8 @@ pub(crate) struct State {
     /// Pages that some thread reads just now: as many as there are such threads, at most.
     loading: Vec<PagePtr>,
     waiters: usize,
+    /// Of the frames that no page has, those that pages left for the misses to come: they go by the batch.
+    left_for_misses: usize,
     /// Times that the budget refused to let the pool grow, and whether others are to be asked because of it.
     refusals: u64,
     wants_others: bool,
@@ -89,6 +91,7 @@ impl Misses {
             growth: Growth::new(usize::MAX),
             loading: Vec::new(),
             waiters: 0,
+            left_for_misses: 0,
             refusals: 0,
             wants_others: false,
             counts: Counts::default(),
@@ -195,25 +198,27 @@ impl Misses {
 
     /// A frame, if one is to be had without waiting.
     pub(crate) fn try_frame(&self, state: &mut State) -> Option<Vacant> {
-        if let Some(vacant) = self.unused_frame(state) {
-            return Some(vacant);
+        if !self.has_vacant(state, 0) {
+            self.note_refusal(state);
+            self.evict(state);
+            state.limbo.reclaim(&self.frames, &self.slots);
         }
-        self.note_refusal(state);
-        self.evict(state);
-        state.limbo.reclaim(&self.frames, &self.slots);
+        state.left_for_misses = state.left_for_misses.saturating_sub(1);
         state.limbo.take()
     }
 
-    /// A frame that no page has to leave.
-    pub(crate) fn unused_frame(&self, state: &mut State) -> Option<Vacant> {
-        if let Some(vacant) = state.limbo.take() {
-            return Some(vacant);
+    /// A frame that no page has left for it, and that none will have to leave for a miss in its place.
+    pub(crate) fn spare_frame(&self, state: &mut State) -> Option<Vacant> {
+        if self.has_vacant(state, state.left_for_misses) { state.limbo.take() } else { None }
+    }
+
+    /// Whether more than `some` frames are vacant, without an eviction.
+    fn has_vacant(&self, state: &mut State, some: usize) -> bool {
+        if state.limbo.vacant() > some {
+            return true;
         }
         state.limbo.reclaim(&self.frames, &self.slots);
-        if let Some(vacant) = state.limbo.take() {
-            return Some(vacant);
-        }
-        if self.grow(state) { state.limbo.take() } else { None }
+        state.limbo.vacant() > some || self.grow(state)
     }
 
     /// Takes another chunk, if that is to be had and worth it.
@@ -229,11 +234,13 @@ impl Misses {
 
     fn evict(&self, state: &mut State) {
         let frames = state.limbo.chunks() * self.frames.chunk_frames();
+        state.left_for_misses = 0;
         for _ in 0..(frames / 8).clamp(1, EVICTION_BATCH) {
             let look = |number| if self.frames.take_touched(number) { Fate::Stays } else { Fate::Goes };
             let Some(number) = state.policy.evict(look) else { return };
             self.frames.unlink(number, &mut state.limbo);
             state.counts.evictions += 1;
+            state.left_for_misses += 1;
         }
     }
 

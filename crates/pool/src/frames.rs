@@ -376,6 +376,11 @@ impl Limbo {
         self.vacant.pop()
     }
 
+    /// How many frames may be taken.
+    pub(crate) fn vacant(&self) -> usize {
+        self.vacant.len()
+    }
+
     /// Takes back a frame that was not linked after all.
     pub(crate) fn give_back(&mut self, vacant: Vacant) {
         if !vacant.is_overdrawn() {

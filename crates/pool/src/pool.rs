@@ -189,7 +189,7 @@ impl Pool {
     /// [`Pool::admit`] as long as no other page has to go for it: of what nobody has asked for yet, and of which there
     /// may be more than the pool holds.
     pub fn offer(&self, ptr: PagePtr, bytes: &[u8]) {
-        self.keep(ptr, bytes, Misses::unused_frame);
+        self.keep(ptr, bytes, Misses::spare_frame);
     }
 
     fn keep(&self, ptr: PagePtr, bytes: &[u8], frame: FrameFor) {

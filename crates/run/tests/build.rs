@@ -8,7 +8,7 @@ use base::sync::lock;
 use base::{CheckpointNo, ErrorKind};
 use common::{Bed, Model};
 use page::Value;
-use run::{BitsPerKey, Builder, Delta, DeltaBuilder, Editor, Merge, Ranges, Run};
+use run::{BitsPerKey, Builder, Delta, DeltaBuilder, Editor, Merge, Probe, Ranges, Run};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -208,6 +208,41 @@ fn a_merge_tells_keys_apart_that_begin_alike() {
         assert_eq!(merged, expected.into_iter().collect::<Vec<_>>(), "seed {seed}");
         bed.birth.0 += 1;
     }
+}
+
+#[test]
+fn of_a_delta_the_filter_goes_before_cached_pages_and_leaves_do_not() {
+    let mut bed = Bed::with_pool(4096, 1 << 20);
+    let records = || (0..40_000u32).map(|n| ((2 * n).to_be_bytes().to_vec(), vec![7; 10]));
+    let older: Model = records().collect();
+    let older = build(&mut bed, &older, 64 << 10);
+    bed.read(|pool, reader| {
+        let mut cursor = run::Cursor::new(older);
+        let mut on = cursor.seek_first(pool, reader).unwrap();
+        while on {
+            on = cursor.next(pool, reader).unwrap();
+        }
+    });
+    let full = bed.pool.stats();
+    assert!(full.evictions > 0, "the pool is full: {full:?}");
+
+    let mut builder = DeltaBuilder::new(&bed.pool, &bed.space, bed.birth, 64 << 10, BitsPerKey(10));
+    for (key, value) in records() {
+        builder.add(&key, Value::Inline(&value)).unwrap();
+    }
+    let delta = builder.finish(Arc::default(), Run::EMPTY).unwrap();
+    let built = bed.pool.stats();
+    let admitted = built.admitted - full.admitted;
+    assert!(admitted < delta.records.leaves / 8, "{admitted} pages, {} leaves", delta.records.leaves);
+    bed.read(|pool, reader| {
+        for key in (0..40_000u32).map(|n| (2 * n + 1).to_be_bytes()) {
+            let mut guard = reader.enter();
+            run::filter::may_hold(&delta.filter, pool, &mut guard, Probe::new(&key)).unwrap();
+        }
+    });
+    // What came first of it may have made room for the rest.
+    let faults = bed.pool.stats().faults - built.faults;
+    assert!(faults <= delta.filter.leaves / 4, "{faults} reads of {} leaves", delta.filter.leaves);
 }
 
 /// As a checkpoint does it: the ranges of all, then the merged records; large values change hands.
