@@ -245,3 +245,28 @@ impl Compaction {
         self.passes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compaction_ends_when_nothing_is_gained_any_more() {
+        let of = |total_units, free_units| SpaceStats { total_units, free_units, ..SpaceStats::default() };
+        let after = |passes| Compaction { passes, began_units: 1000, ..Compaction::default() };
+        for (passes, space, over) in [
+            (0, of(1000, 0), false),
+            (1, of(1000, 15), true),
+            (1, of(1000, 500), false),
+            (2, of(984, 500), false),
+            (2, of(985, 500), true),
+            (2, of(1000, 500), true),
+            // The pass made room at the end to move things through, and has left the gaps to the next one.
+            (2, of(1001, 500), false),
+            (MAX_PASSES - 1, of(2000, 500), false),
+            (MAX_PASSES, of(2000, 500), true),
+        ] {
+            assert_eq!(after(passes).is_over(space), over, "after {passes} passes: {space:?}");
+        }
+    }
+}
