@@ -3,7 +3,7 @@
 //! * *Write*: bytes that checkpoints wrote to the data file for a table, over bytes that commits put into it. The log
 //!   is one more.
 //! * *Read*: pages that a get looks at, if nothing is in memtables: those of the lowest run, and two of each filter
-//!   above.
+//!   above, attached runs included.
 //! * *Space*: bytes of leaf pages and filters, over bytes of the records in them, which may be of one key several
 //!   times.
 //!
@@ -15,12 +15,12 @@ use crate::tables::Tables;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
 use base::{Result, TableId};
-use run::Run;
+use run::{Delta, Run};
 
 /// Pages of a filter that a get looks at: its root and a leaf.
 const FILTER_PAGES: u64 = 2;
 
-/// What of a table lies in pages.
+/// What of a table lies in pages, merged or not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InPages {
     pub runs: u64,
@@ -31,21 +31,30 @@ pub(crate) struct InPages {
 }
 
 impl InPages {
-    pub fn of(tables: &Tables, table: TableId, page_bytes: u64) -> Self {
+    /// `attached`: runs of its that wait for a checkpoint, newest first.
+    pub fn of<'a>(
+        tables: &'a Tables,
+        attached: impl Iterator<Item = &'a Delta>,
+        table: TableId,
+        page_bytes: u64,
+    ) -> Self {
         let (above, lowest) = tables.layers(table);
-        let mut all = InPages {
-            runs: above.len() as u64 + u64::from(lowest.root.is_some()),
-            get_pages: u64::from(lowest.height) + above.len() as u64 * FILTER_PAGES,
-            record_bytes: lowest.bytes,
-            ..InPages::default()
-        };
-        all.add_leaves(&lowest, page_bytes);
-        for stacked in above {
-            let delta = &stacked.delta;
+        let mut all = InPages::default();
+        let mut height = lowest.height;
+        if lowest.root.is_some() {
+            (all.runs, all.record_bytes) = (1, lowest.bytes);
+            all.add_leaves(&lowest, page_bytes);
+        }
+        for delta in attached.chain(above.iter().map(|stacked| &stacked.delta)) {
+            all.runs += 1;
             all.record_bytes += delta.records.bytes;
             all.add_leaves(&delta.records, page_bytes);
             all.add_leaves(&delta.filter, page_bytes);
+            if lowest.root.is_none() {
+                height = height.max(delta.records.height);
+            }
         }
+        all.get_pages = u64::from(height) + all.runs.saturating_sub(1) * FILTER_PAGES;
         all
     }
 

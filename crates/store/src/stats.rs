@@ -132,7 +132,7 @@ pub struct TableStats {
     /// Bytes that checkpoints wrote to the data file for it. Over [`committed_bytes`](TableStats::committed_bytes), and
     /// 1 for the log, that is its write amplification.
     pub written_bytes: u64,
-    /// Runs that it has.
+    /// Runs that it has, those included that wait for a checkpoint.
     pub runs: u64,
     /// Pages that a get looks at, if nothing is in memtables: its read amplification.
     pub get_pages: u64,
@@ -151,11 +151,13 @@ impl Store {
         let snapshot = self.snapshot()?;
         let (reads, written) = (self.slots.reads(), lock(&self.committer).written.clone());
         let written_bytes = lock(&self.tallies.written_bytes).clone();
-        let tables = self.views.with_current(|view| Arc::clone(&view.tables));
+        let (tables, sealed) =
+            self.views.with_current(|view| (Arc::clone(&view.tables), view.sealed.clone()));
         let each = |table: crate::Table| {
             let reads = reads.get(&table.id()).copied().unwrap_or_default();
             let written = written.get(&table.id()).copied().unwrap_or_default();
-            let in_pages = InPages::of(&tables, table.id(), self.page_bytes as u64);
+            let attached = sealed.iter().flat_map(|sealed| sealed.attached_for(table.id(), snapshot.ts()));
+            let in_pages = InPages::of(&tables, attached, table.id(), self.page_bytes as u64);
             Ok(TableStats {
                 approximate_records: snapshot.approximate_len(&table)?,
                 name: table.name().to_owned(),

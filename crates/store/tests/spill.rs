@@ -437,7 +437,17 @@ fn a_transaction_many_times_its_bound_is_one_commit() {
     let snapshot = store.snapshot().unwrap();
     assert_eq!(begin_rows(&snapshot, &table).len(), records as usize);
     drop(snapshot);
+    let record_bytes = u64::from(records) * 52;
+    let waiting = store.table_stats().unwrap().remove(0);
+    // The last of it stayed in memory.
+    assert!(waiting.runs > 1 && waiting.record_bytes > record_bytes / 10 * 9, "{waiting:?}");
     while store.checkpoint().unwrap() {}
+    let merged = store.table_stats().unwrap().remove(0);
+    assert_eq!((merged.runs, merged.record_bytes), (1, record_bytes), "{merged:?}");
+    assert!(
+        merged.stored_bytes > record_bytes && merged.get_pages < waiting.get_pages,
+        "{waiting:?} {merged:?}"
+    );
     // And the row of the catalog.
     assert_eq!(store.check().unwrap().records, u64::from(records) + 1);
 }
