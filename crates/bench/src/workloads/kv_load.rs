@@ -6,7 +6,8 @@
 //! * `load`: the latency of each put, merging included: its quantiles, and the longest of each hundredth of the load
 //!   over time; `own`: less what the thread stood ready to run; and the longest wait by cause. Bytes written to log and
 //!   data file over bytes put; the most that the files took over what lives, from when that is more than the memory
-//!   (before, the log alone is as much); the debt when a third was written, and at the end; the table's runs.
+//!   (before, the log alone is as much); the debt in the tenth of the load that ends at a third, and in the last; the
+//!   table's runs.
 //! * Right behind it, merged or not: `get, uniform`, `get, recent` (four of five among the newest tenth), `miss`.
 //! * `compact`: the time that `compact` takes, and the room afterwards.
 //! * `delete`: every record by its key, then `compact`; the room of nothing.
@@ -80,7 +81,7 @@ impl Work<'_> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let (mut all, mut own, mut longest) = (latencies(), latencies(), vec![0; SLOTS as usize]);
         let (mut own_time, mut over_live, mut runs) = (OwnTime::start(), Vec::new(), Vec::new());
-        let (mut most_over_live, mut debt_at_third, mut most_runs) = (0.0_f64, 0, 0);
+        let (mut most_over_live, mut debts, mut most_runs) = (0.0_f64, Vec::new(), 0);
         let mut meter = Meter::start(Some(self.db))?;
         for turn in 0..n {
             let is_new = self.live == 0 || !self.random.chance(1, 10);
@@ -103,9 +104,7 @@ impl Work<'_> {
                 over_live.push((self.over_live(&stats) * 1000.0) as u64);
                 runs.push(stats.stacked_runs);
                 most_runs = most_runs.max(stats.stacked_runs);
-                if turn < n / 3 {
-                    debt_at_third = debt(&stats);
-                }
+                debts.push(debt(&stats));
             }
         }
         let usage = meter.lap()?;
@@ -123,14 +122,15 @@ impl Work<'_> {
             .with("put_bytes", put_bytes)
             .with("write_amplification", written as f64 / put_bytes as f64)
             .with("space_over_live_max", most_over_live)
-            .with("debt_third_permille", debt_at_third)
-            .with("debt_end_permille", debt(&stats))
+            .with("debt_third_permille", mean_of_tenth(&debts, debts.len() / 3))
+            .with("debt_end_permille", mean_of_tenth(&debts, debts.len()))
             .with("runs", stats.stacked_runs)
             .with("runs_max", most_runs)
             .with("checkpoints", stats.checkpoints)
             .over_time("put_longest_ns", longest)
             .over_time("space_over_live_permille", over_live)
-            .over_time("runs_over_time", runs))
+            .over_time("runs_over_time", runs)
+            .over_time("debt_permille", debts))
     }
 
     fn read(&mut self, case: &str, kind: Kind, reads: u64, durability: &'static str) -> Outcome<Row> {
@@ -201,6 +201,12 @@ impl Work<'_> {
 /// The greatest debt.
 fn debt(stats: &Stats) -> u64 {
     stats.pacing.debt_permille.iter().copied().max().unwrap_or(0)
+}
+
+/// The mean of the tenth of `debts` that ends at `end`: within a checkpoint debt rises and falls.
+fn mean_of_tenth(debts: &[u64], end: usize) -> f64 {
+    let tenth = &debts[end - end.min(debts.len() / 10)..end];
+    tenth.iter().sum::<u64>() as f64 / tenth.len().max(1) as f64
 }
 
 fn quantiles(row: Row, all: &Histogram<u64>, what: &str) -> Row {
