@@ -159,6 +159,8 @@ fn a_table_that_is_switched_again_and_again_is_a_map() {
 }
 
 fn run(seed: u64, layout: WantedLayout, switches: u64, page_bytes: usize) {
+    // Shown if it fails: not every check below knows it.
+    println!("seed {seed}");
     let mut random = Random::seeded(seed);
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let slice_bytes = [2_000, 20_000, 1 << 20][random.below(3) as usize];
