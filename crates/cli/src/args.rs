@@ -73,6 +73,13 @@ pub enum Command {
     /// Run SQL: statements, scripts, or a prompt
     #[cfg(feature = "sql")]
     Sql(sql::SqlArgs),
+    /// Not in this build
+    #[cfg(not(feature = "sql"))]
+    #[command(hide = true)]
+    Sql {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        words: Vec<std::ffi::OsString>,
+    },
     /// Copy a database to a folder of backups or a stream, all of it or what changed
     Backup(backup::BackupArgs),
     /// Make a database of a backup; `--list` shows what a folder has

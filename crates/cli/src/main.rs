@@ -87,6 +87,10 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Token(args) => token::run(&args),
         #[cfg(feature = "sql")]
         Command::Sql(args) => sql::run(&args),
+        #[cfg(not(feature = "sql"))]
+        Command::Sql { .. } => Err(failure::Failure::Usage(
+            "this pando was built without SQL; build it with its feature `sql`, which is on by default".into(),
+        )),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
         // It reports its failures itself, with the same exit codes.

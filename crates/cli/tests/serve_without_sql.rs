@@ -26,6 +26,15 @@ fn sql_is_501_and_says_what_to_do() {
 }
 
 #[test]
+fn the_command_says_what_to_do() {
+    for words in [&["sql"][..], &["sql", "--format", "json", "DIR", "SELECT 1"]] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_pando")).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("built without SQL"), "{output:?}");
+    }
+}
+
+#[test]
 fn documents_and_records_need_no_sql() {
     let dir = tempfile::tempdir().unwrap();
     let db = pando::Database::create(dir.path().join("default")).unwrap();
