@@ -9,14 +9,16 @@
 //! 4. Budgets change together with CHANGELOG.md: `--update` writes them only if that has uncommitted changes, and a
 //!    commit that changed one without the other fails.
 //!
-//! `--planted` proves that all this can fail: see `mutants/guard`.
+//! `--planted` proves that all this can fail: see `mutants/guard`. `--uncounted` says what the engine's own counters
+//! cost a read.
 
+use crate::counters;
 use crate::mutants::{Copy, git};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const BUDGETS: &str = "crates/bench/budgets.toml";
@@ -29,40 +31,49 @@ const SLACK: f64 = 0.02;
 const ALONE: usize = 3;
 
 /// Figures by operation and name, for one repetition of the operation.
-type Figures = BTreeMap<(String, String), f64>;
+pub(crate) type Figures = BTreeMap<(String, String), f64>;
 
 /// What to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub enum Options {
+    /// Hold the figures against the budgets.
+    #[default]
+    Judge,
     /// Write the budgets anew.
-    pub update: bool,
+    Update,
     /// Prove that each planted regression is caught.
-    pub planted: bool,
+    Planted,
+    /// Say what the engine's counters cost a read.
+    Uncounted,
 }
 
 impl Options {
     /// Reads the command line behind `guard`; an error is what is wrong with it.
     pub fn parse(arguments: &[String]) -> Result<Options, String> {
         match arguments {
-            [] => Ok(Options::default()),
-            [only] if only == "--update" => Ok(Options { update: true, planted: false }),
-            [only] if only == "--planted" => Ok(Options { update: false, planted: true }),
-            _ => Err("guard knows --update and --planted".into()),
+            [] => Ok(Options::Judge),
+            [only] if only == "--update" => Ok(Options::Update),
+            [only] if only == "--planted" => Ok(Options::Planted),
+            [only] if only == "--uncounted" => Ok(Options::Uncounted),
+            _ => Err("guard knows --update, --planted and --uncounted".into()),
         }
     }
 }
 
 /// Counts, and compares with the budgets of the tree at `root`. Answers whether every figure is within its budget, or
-/// every planted regression was caught.
+/// every planted regression was caught, or no read pays too much for being counted.
 pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<bool> {
-    if options.planted {
-        return planted(root, out);
+    match options {
+        Options::Planted => return planted(root, out),
+        Options::Uncounted => return counters::run(root, out),
+        Options::Judge | Options::Update => {}
     }
-    if options.update && git(root, &["diff", "HEAD", "--name-only", "--", "CHANGELOG.md"])?.is_empty() {
+    let updates = options == Options::Update;
+    if updates && git(root, &["diff", "HEAD", "--name-only", "--", "CHANGELOG.md"])?.is_empty() {
         return Err(io::Error::other("say in CHANGELOG.md what changes for users, then update the budgets"));
     }
-    let figures = count(root)?;
-    if options.update {
+    let figures = count(root, &target(root))?;
+    if updates {
         fs::write(root.join(BUDGETS), written(&figures))?;
         writeln!(out, "wrote {BUDGETS}")?;
         return Ok(true);
@@ -110,14 +121,18 @@ fn judge(budgets: &Figures, figures: &Figures, out: &mut dyn Write) -> io::Resul
     Ok(over)
 }
 
-/// Steps 1 and 2.
-fn count(root: &Path) -> io::Result<Figures> {
-    let scratch = root.join("target").join("guard-runs");
+/// Where the tree at `root` is built.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into)
+}
+
+/// Steps 1 and 2, built in `target`.
+pub(crate) fn count(root: &Path, target: &Path) -> io::Result<Figures> {
+    let scratch = target.join("guard-runs");
     fs::create_dir_all(&scratch)?;
     let build =
         ["build", "--quiet", "--profile", "guard", "--package", "pando-bench", "--bin", "pando-guard"];
-    checked(Command::new("cargo").args(build).current_dir(root))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    checked(Command::new("cargo").args(build).current_dir(root).env("CARGO_TARGET_DIR", target))?;
     let guard = target.join("guard").join("pando-guard");
     let guard = guard.to_string_lossy();
 

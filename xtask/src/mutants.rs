@@ -243,6 +243,11 @@ impl Copy {
         &self.tree
     }
 
+    /// Where it is built.
+    pub(crate) fn build(&self) -> &Path {
+        &self.build
+    }
+
     pub(crate) fn command(&self, command: &str) -> io::Result<Output> {
         Command::new("timeout")
             .args(["--kill-after=10", &LIMIT_SECONDS.to_string(), "sh", "-c", command])

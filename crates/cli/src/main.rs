@@ -89,7 +89,8 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Sql(args) => sql::run(&args),
         #[cfg(not(feature = "sql"))]
         Command::Sql { .. } => Err(failure::Failure::Usage(
-            "this pando was built without SQL; build it with its feature `sql`, which is on by default".into(),
+            "this pando was built without SQL; build it with its feature `sql`, which is on by default"
+                .into(),
         )),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),
