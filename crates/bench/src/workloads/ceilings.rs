@@ -5,8 +5,9 @@
 //! * `puts`: 100,000 of them (or n) put once more, in transactions of 1,000 (`--batch-size`). Nearly each changes a
 //!   page of its own, which is read, and written again: with little memory, pages of 4 KiB are the better choice.
 //! * `one transaction`: 10,000,000 rows (`--rows`) of 8 + 8 bytes in one transaction, neither up nor down.
-//! * `check`: every checksum and every structural rule.
 //! * `recovery`: opening behind an orderly close without a checkpoint, the log as full as it came to be.
+//! * `compact`: each table as one run, where it is an LSM table, and the file as short as it gets.
+//! * `check`: every checksum and every structural rule.
 //! * `backup`: everything to a stream that is thrown away.
 //!
 //! `growth_bytes` is the peak of resident memory during a phase less what was resident before the database was opened.
@@ -73,7 +74,10 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     bed.reopen()?;
     phase("recovery", puts, meter.lap()?, &bed.db)?;
 
-    bed.db.checkpoint()?;
+    let mut meter = Meter::start(Some(&bed.db))?;
+    bed.db.compact(|_| {})?;
+    phase("compact", n + rows, meter.lap()?, &bed.db)?;
+
     let mut meter = Meter::start(Some(&bed.db))?;
     let report = bed.db.check()?;
     phase("check", n + rows, meter.lap()?, &bed.db)?;
