@@ -2,6 +2,7 @@
 
 use crate::compare::compare;
 use crate::page;
+use crate::quick;
 use crate::report::{Row, Setting, table};
 use crate::results::Results;
 use crate::workloads::{self, Workload};
@@ -55,10 +56,9 @@ pub enum Kept {
         #[arg(long)]
         json: bool,
     },
-    /// One page of HTML with plots, which needs nothing but itself
+    /// One page of HTML with plots, which needs nothing but itself; of a quick suite, two minutes, if no file is named
     Report {
-        /// Files of rows of `--json`
-        #[arg(required = true)]
+        /// Files of rows of `--json`; without any, a quick suite is run, and its rows are kept beside the page
         files: Vec<PathBuf>,
         /// Where the page goes
         #[arg(short, long, default_value = "bench.html")]
@@ -265,6 +265,12 @@ impl Kept {
                 for file in files {
                     results.join(Results::read(file)?);
                 }
+                if files.is_empty() {
+                    let rows = path.with_extension("json");
+                    fs::write(&rows, quick::run()?)?;
+                    results = Results::read(&rows)?;
+                    writeln!(out, "{}", rows.display())?;
+                }
                 fs::write(path, page::html(&results))?;
                 writeln!(out, "{}", path.display())?;
                 Ok(true)
@@ -305,7 +311,8 @@ impl Settings {
     }
 }
 
-fn run_all(args: &Args, out: &mut dyn Write) -> Outcome<()> {
+/// Runs the workloads that `args` name.
+pub(crate) fn run_all(args: &Args, out: &mut dyn Write) -> Outcome<()> {
     if args.list {
         for workload in workloads::ALL {
             writeln!(out, "{}", workload.name)?;

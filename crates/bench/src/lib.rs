@@ -8,7 +8,8 @@
 //! ```
 //! Reading order: [`cli`] (the flags), [`workloads`] (what is measured, one file each), [`measure`], [`report`],
 //! [`records`], [`bed`], [`alloc`]; for the workload over sockets, [`http`]. For rows that were kept: [`results`] reads
-//! them back, [`compare`] judges two files, [`page`] draws them.
+//! them back, [`compare`] judges two files, [`page`] draws them; `quick` is what it
+//! draws without any.
 //!
 //! # Rules
 //! 1. A workload checks what it wrote: every record with its value, nothing else, and duplicates refused. A wrong
@@ -23,6 +24,7 @@ pub mod compare;
 pub mod http;
 pub mod measure;
 pub mod page;
+mod quick;
 pub mod records;
 pub mod report;
 pub mod results;

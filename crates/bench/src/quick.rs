@@ -1,0 +1,67 @@
+//! The quick suite: what each workload of the engine shows when it is small, three times over, with profiles of the
+//! processor's time. Two minutes on two processors.
+
+use crate::cli::{self, Args};
+use crate::{Failure, Outcome};
+use clap::{Args as _, FromArgMatches};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Workloads, each with flags as they would be typed. What judges the process's memory comes first.
+const SUITE: [&str; 12] = [
+    "steady --seconds 10",
+    "btree-insert --n 300k --repeat 3",
+    "leaf-edit --repeat 3",
+    "read-start --n 200k --repeat 3",
+    "write-throughput --threads 1,2,4 -i 300 --repeat 3",
+    "bulk --n 300k --repeat 3",
+    "point-get --n 200k --repeat 3",
+    "scan --n 300k --repeat 3",
+    "delete-churn --n 100k --repeat 3",
+    "range-delete --n 100k --repeat 3",
+    "ycsb --n 100k --repeat 3",
+    "kv-load --n 500k --layout lsm --memory 16MiB --repeat 3",
+];
+
+/// Runs the suite. Answers its rows, one JSON object a line.
+///
+/// # Errors
+/// Those of the workloads.
+pub(crate) fn run() -> Outcome<Vec<u8>> {
+    let bar = ProgressBar::new(SUITE.len() as u64);
+    let style = "{pos}/{len} {wide_bar} {elapsed} {msg}";
+    bar.set_style(ProgressStyle::with_template(style).expect("the template is constant"));
+    let mut rows = Vec::new();
+    for words in SUITE {
+        bar.set_message(words.split(' ').next().unwrap_or(words).to_owned());
+        bar.tick();
+        cli::run_all(&arguments(words)?, &mut rows)?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(rows)
+}
+
+fn arguments(words: &str) -> Outcome<Args> {
+    let words = words.split(' ').chain(["--json", "--profile", "cpu"]);
+    let parsed = Args::augment_args(clap::Command::new("bench").no_binary_name(true))
+        .try_get_matches_from(words)
+        .and_then(|matches| Args::from_arg_matches(&matches));
+    parsed.map_err(|error| Failure::Usage(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads;
+
+    #[test]
+    fn what_is_run_exists() {
+        for words in SUITE {
+            let args = arguments(words).unwrap();
+            assert!(
+                workloads::named(&args.workloads[0]).is_ok() && args.json && args.profile.is_some(),
+                "{words}"
+            );
+        }
+    }
+}
