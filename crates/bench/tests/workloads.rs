@@ -253,9 +253,12 @@ fn the_table_is_for_people() {
 
 #[test]
 fn ceilings_has_a_row_for_each_phase() {
-    let rows = rows(&["ceilings", "--n", "2000", "--memory", "8MiB"]);
-    assert_eq!(cases(&rows), ["load", "puts", "one transaction", "recovery", "check", "backup"]);
-    assert!(rows.iter().all(|row| number(row, "budget_bytes") == f64::from(8 << 20)));
+    for layout in ["btree", "lsm"] {
+        let rows = rows(&["ceilings", "--n", "2000", "--memory", "8MiB", "--layout", layout]);
+        let phases = ["load", "puts", "one transaction", "recovery", "compact", "check", "backup"];
+        assert_eq!(cases(&rows), phases, "{layout}");
+        assert!(rows.iter().all(|row| number(row, "budget_bytes") == f64::from(8 << 20)));
+    }
 }
 
 #[test]
