@@ -39,10 +39,12 @@ impl Browser {
         let to = OpenOptions::new().write(true).open(to).ok()?;
         let from = BufReader::new(File::open(from).ok()?);
         let mut browser = Browser { child, to, from, session: None, asked: 0 };
-        let target = browser.call("Target.createTarget", json!({ "url": address }))?;
+        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }))?;
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = browser.call("Target.attachToTarget", attach)?;
         browser.session = session["sessionId"].as_str().map(str::to_owned);
+        // Answered when the page is there: one that is on its way cannot be loaded again.
+        browser.call("Page.navigate", json!({ "url": address }))?;
         Some(browser)
     }
 
