@@ -267,7 +267,7 @@ impl Kept {
                 }
                 if files.is_empty() {
                     let rows = path.with_extension("json");
-                    fs::write(&rows, quick::run()?)?;
+                    quick::run(&mut fs::File::create(&rows)?)?;
                     results = Results::read(&rows)?;
                     writeln!(out, "{}", rows.display())?;
                 }

@@ -5,6 +5,7 @@ use crate::cli::{self, Args};
 use crate::{Failure, Outcome};
 use clap::{Args as _, FromArgMatches};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::io::Write;
 
 /// Workloads, each with flags as they would be typed. What judges the process's memory comes first.
 const SUITE: [&str; 12] = [
@@ -22,23 +23,22 @@ const SUITE: [&str; 12] = [
     "kv-load --n 500k --layout lsm --memory 16MiB --repeat 3",
 ];
 
-/// Runs the suite. Answers its rows, one JSON object a line.
+/// Runs the suite, and writes its rows to `out` as they come, one JSON object a line.
 ///
 /// # Errors
 /// Those of the workloads.
-pub(crate) fn run() -> Outcome<Vec<u8>> {
+pub(crate) fn run(out: &mut dyn Write) -> Outcome<()> {
     let bar = ProgressBar::new(SUITE.len() as u64);
     let style = "{pos}/{len} {wide_bar} {elapsed} {msg}";
     bar.set_style(ProgressStyle::with_template(style).expect("the template is constant"));
-    let mut rows = Vec::new();
     for words in SUITE {
         bar.set_message(words.split(' ').next().unwrap_or(words).to_owned());
         bar.tick();
-        cli::run_all(&arguments(words)?, &mut rows)?;
+        cli::run_all(&arguments(words)?, out)?;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(rows)
+    Ok(())
 }
 
 fn arguments(words: &str) -> Outcome<Args> {
