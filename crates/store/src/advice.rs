@@ -22,8 +22,9 @@ use crate::store::Store;
 use base::Result;
 use std::sync::Arc;
 
-/// How often an LSM table writes a record in all: spilled, merged in tiers, merged with the lowest run.
-const LSM_WRITTEN: f64 = 5.0;
+/// How often an LSM table writes a record in all: spilled, merged in tiers, merged with the lowest run, with what pages
+/// and filters take beside it.
+const LSM_WRITTEN: f64 = 4.2;
 /// Runs above the lowest that an LSM table has on the average.
 const LSM_RUNS_ABOVE: f64 = 5.0;
 /// One layout must be this many times cheaper before it is advised in place of the one that is there.
