@@ -5,7 +5,9 @@ use base::seams::Random;
 use base::{ErrorKind, Result};
 use io::sim::SimDisk;
 use io::{Dir, File, MemDir, OsDir};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A directory, and what keeps it alive.
@@ -417,4 +419,37 @@ fn stores_through_a_mapping_reach_other_handles_of_the_system() -> Result<()> {
         assert_eq!((bytes[0], bytes[127]), (0, 0));
     }
     file.sync()
+}
+
+/// Whoever has a file open that is removed keeps it, and where there is time its room goes back bit by bit.
+#[test]
+fn a_long_file_goes_in_pieces_where_there_is_time() {
+    const MIB: u64 = 1 << 20;
+    let subject = os();
+    for has_time in [false, true] {
+        let file = subject.dir.create("long").unwrap();
+        file.set_len(8 * MIB).unwrap();
+        let (lengths, seen) = (Rc::new(RefCell::new(Vec::new())), Arc::clone(&file));
+        let noted = Rc::clone(&lengths);
+        let pause = move || noted.borrow_mut().push(seen.len().unwrap() / MIB);
+        if has_time {
+            base::leisure::within(Rc::new(pause), || subject.dir.remove("long")).unwrap();
+            assert_eq!(*lengths.borrow(), [7, 6, 5, 4, 3, 2, 1]);
+        } else {
+            subject.dir.remove("long").unwrap();
+            assert_eq!(file.len().unwrap(), 8 * MIB);
+        }
+        assert!(subject.dir.list().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_file_that_somebody_has_linked_to_is_not_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let subject = OsDir::open(dir.path()).unwrap();
+    let kept = dir.path().join("kept");
+    subject.create("long").unwrap().set_len(8 << 20).unwrap();
+    std::fs::hard_link(dir.path().join("long"), &kept).unwrap();
+    base::leisure::within(Rc::new(|| ()), || subject.remove("long")).unwrap();
+    assert_eq!(kept.metadata().unwrap().len(), 8 << 20);
 }

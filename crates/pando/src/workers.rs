@@ -10,6 +10,7 @@
 //! readers hold back what a checkpoint replaced, the first looks twice a second whether they have ended. Both are
 //! joined when the database closes.
 
+use crate::leisure;
 use crate::pacer::Pacer;
 use base::latency::Latencies;
 use base::{Error, ErrorKind, Result};
@@ -108,6 +109,8 @@ pub(crate) struct Signals {
     lazy_interval: Duration,
     started: Instant,
     watch: ReaderWatch,
+    /// Set while somebody waits for the memory that checkpoints give back, until there is nothing more to merge.
+    memory_wanted: AtomicBool,
     /// Slows writers when merging does not keep up.
     pub pacer: Pacer,
 }
@@ -126,6 +129,7 @@ impl Signals {
             lazy_interval,
             started: Instant::now(),
             watch,
+            memory_wanted: AtomicBool::new(false),
             pacer: Pacer::new(Arc::clone(latencies)),
         }
     }
@@ -179,6 +183,11 @@ impl Signals {
         self.is_full.load(Ordering::SeqCst) || self.pacer.is_owed()
     }
 
+    /// Whether the checkpoint under way is to take no time off.
+    pub fn wants_checkpoints_soon(&self) -> bool {
+        self.stopping() || self.memory_wanted.load(Ordering::SeqCst) || self.holds_writers()
+    }
+
     #[cold]
     fn wait_until_room(&self) -> Result<()> {
         let begun = Instant::now();
@@ -213,6 +222,7 @@ pub(crate) struct Foreman(pub Arc<Signals>);
 
 impl Attendant for Foreman {
     fn merge_soon(&self) {
+        self.0.memory_wanted.store(true, Ordering::SeqCst);
         self.0.checkpoint.ring();
     }
 
@@ -238,7 +248,7 @@ impl Workers {
         Ok(workers)
     }
 
-    fn spawn(&mut self, name: &str, store: &Arc<Store>, run: fn(&Store, &Signals)) -> Result<()> {
+    fn spawn(&mut self, name: &str, store: &Arc<Store>, run: fn(&Arc<Store>, &Arc<Signals>)) -> Result<()> {
         let (store, signals) = (Arc::clone(store), Arc::clone(&self.signals));
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || run(&store, &signals));
         self.threads
@@ -260,7 +270,7 @@ impl Drop for Workers {
     }
 }
 
-fn run_checkpoints(store: &Store, signals: &Signals) {
+fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
     // However this ends, a panic included, nobody goes on waiting for it.
     struct Leaving<'a>(&'a Signals);
     impl Drop for Leaving<'_> {
@@ -283,6 +293,7 @@ fn run_checkpoints(store: &Store, signals: &Signals) {
             Ok(more) => {
                 signals.set_full(full);
                 if !more {
+                    signals.memory_wanted.store(false, Ordering::SeqCst);
                     let waits = store.waits_for_readers();
                     signals.checkpoint.wait(waits.then_some(RECLAIM));
                     if waits {
@@ -301,27 +312,38 @@ fn run_checkpoints(store: &Store, signals: &Signals) {
     }
 }
 
-/// Makes a checkpoint, and notes for the pace what it took.
-fn make(mut checkpoint: Checkpoint<'_>, store: &Store, signals: &Signals) -> Result<()> {
+/// Makes a checkpoint, and notes for the pace what it took. It pauses while it merges, and while files of the log go:
+/// in between there is little, under locks that writers may wait for.
+fn make(mut checkpoint: Checkpoint<'_>, store: &Arc<Store>, signals: &Arc<Signals>) -> Result<()> {
     let (begun, bytes) = (Instant::now(), checkpoint.merging_bytes());
-    while checkpoint.next_step() <= Step::Compact {
-        checkpoint.step()?;
-    }
-    let records = begun.elapsed();
-    while checkpoint.next_step() <= Step::Switch {
-        checkpoint.step()?;
-    }
-    store.note_checkpoint(records.as_nanos() as u64, (begun.elapsed() - records).as_nanos() as u64);
+    let mut step_to = |last: Step| -> Result<()> {
+        while checkpoint.next_step() <= last {
+            checkpoint.step()?;
+        }
+        Ok(())
+    };
+    step_to(Step::SyncLog)?;
+    let (merged, paused) = leisure::within(store, signals, || step_to(Step::Compact));
+    merged?;
+    let worked = || begun.elapsed() - paused;
+    let records = worked();
+    step_to(Step::Switch)?;
+    store.note_checkpoint(records.as_nanos() as u64, (worked() - records).as_nanos() as u64);
     // The memory is back already; what is left takes another flush.
     signals.set_full(store.pressure().is_full());
-    checkpoint.finish()?;
+    while checkpoint.next_step() < Step::DropLog {
+        checkpoint.step()?;
+    }
+    let (dropped, paused_again) = leisure::within(store, signals, || checkpoint.finish());
+    dropped?;
+    let worked = begun.elapsed() - paused - paused_again;
     if bytes > 0 || store.pressure().sealed > 0 {
-        signals.pacer.absorbed(bytes, begun.elapsed());
+        signals.pacer.absorbed(bytes, worked);
     }
     Ok(())
 }
 
-fn run_log(store: &Store, signals: &Signals) {
+fn run_log(store: &Arc<Store>, signals: &Arc<Signals>) {
     let mut ticked = Instant::now();
     while !signals.stopping() {
         signals.log.wait(Some(TICK));

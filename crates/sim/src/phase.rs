@@ -74,7 +74,7 @@ impl Phase {
             Step::SyncSuperblock => Phase::SyncSuperblock,
             Step::Switch => Phase::Switch,
             Step::Note => Phase::Note,
-            Step::Free | Step::Done => Phase::Free,
+            Step::Free | Step::DropLog | Step::Done => Phase::Free,
         }
     }
 

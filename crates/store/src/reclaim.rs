@@ -14,7 +14,7 @@ impl Store {
     /// Frees what only ended or expired readers needed: old views with their memtables, conflict history, retired
     /// pages. A checkpoint does it as its last step; after a long reader has ended it is worth doing in between.
     pub fn reclaim(&self) {
-        let _checkpoint = lock(&self.checkpoint);
+        let _checkpoint = self.claim_checkpoint();
         self.free_unneeded();
         // What fails here is tried again by the next checkpoint, and costs nothing but room.
         let _ = self.latch.check().and_then(|()| self.give_back(false));

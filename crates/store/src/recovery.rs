@@ -345,6 +345,7 @@ impl Parts {
             data_sync: Mutex::new(()),
             committer: Mutex::new(Committer::new(open, opened_at, writer, last)),
             checkpoint: Mutex::new(self.superblock),
+            checkpoint_waiters: AtomicU32::new(0),
             relocation: Mutex::default(),
             wanted: Wanted::default(),
             swept: Mutex::default(),

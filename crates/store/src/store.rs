@@ -27,7 +27,7 @@ use pool::Pool;
 use space::Space;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use txn::Clocks;
 
@@ -68,6 +68,8 @@ pub struct Store {
     pub(crate) committer: Mutex<Committer>,
     /// The superblock of the last checkpoint. Held for the length of a checkpoint: there is one at a time.
     pub(crate) checkpoint: Mutex<Superblock>,
+    /// So many wait for it.
+    pub(crate) checkpoint_waiters: AtomicU32,
     /// Where the next relocation goes on. Innermost: nothing is locked under it.
     pub(crate) relocation: Mutex<Place>,
     /// The layouts that the catalog asks for. Innermost, too.
@@ -229,6 +231,20 @@ impl Store {
         self.merging.note(records_ns, tail_ns);
     }
 
+    /// The last superblock, held as long as there is to be no other checkpoint. Whoever waits for it hurries the one
+    /// under way.
+    pub(crate) fn claim_checkpoint(&self) -> MutexGuard<'_, Superblock> {
+        self.checkpoint_waiters.fetch_add(1, Ordering::SeqCst);
+        let superblock = base::sync::lock(&self.checkpoint);
+        self.checkpoint_waiters.fetch_sub(1, Ordering::SeqCst);
+        superblock
+    }
+
+    /// Whether somebody waits for the checkpoint under way to end.
+    pub fn is_checkpoint_awaited(&self) -> bool {
+        self.checkpoint_waiters.load(Ordering::SeqCst) > 0
+    }
+
     /// How full the memtables are, for whoever decides to wait or to work.
     pub fn pressure(&self) -> Pressure {
         let (memtables_bytes, records, sealed) = self.views.with_current(|view| {
@@ -268,7 +284,7 @@ impl Store {
         }
         crate::lease::Lease::forget_all(self);
         // Whoever is inside a checkpoint, a commit or a piece of a value finishes first.
-        let _checkpoint = base::sync::lock(&self.checkpoint);
+        let _checkpoint = self.claim_checkpoint();
         let _streaming = self.streaming.write().unwrap_or_else(PoisonError::into_inner);
         if self.latch.check().is_ok() {
             // A closed file has no next checkpoint to keep room for. What fails here costs nothing but room.

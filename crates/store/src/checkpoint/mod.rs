@@ -13,8 +13,9 @@
 //! 9. *Superblock* into the slot that the previous one does not lie in. 10. *Sync it.*
 //! 11. *Switch* to a view with the new runs and without the absorbed memtables.
 //! 12. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
-//! 13. *Free*: the retired pages that no view reads, the log before the seal. What is free by then, and more than
-//!     the next checkpoint will need, goes back to the file system.
+//! 13. *Free* the retired pages that no view reads. What is free by then, and more than the next checkpoint will need,
+//!     goes back to the file system.
+//! 14. *Drop* the log before the seal.
 //!
 //! A failure before 8 leaves nothing behind but unreachable pages: the space map is turned back and the next
 //! checkpoint starts over. A failed sync latches, as always; and from 9 on it is unknown which superblock the disk
@@ -62,6 +63,7 @@ pub enum Step {
     Switch,
     Note,
     Free,
+    DropLog,
     Done,
 }
 
@@ -87,6 +89,7 @@ impl Step {
             Step::Switch => "switch",
             Step::Note => "note in log",
             Step::Free => "free",
+            Step::DropLog => "drop log",
             Step::Done => "done",
         }
     }
@@ -105,7 +108,8 @@ impl Step {
             SyncSuperblock => Switch,
             Switch => Note,
             Note => Free,
-            Free | Done => Done,
+            Free => DropLog,
+            DropLog | Done => Done,
         }
     }
 }
@@ -224,8 +228,8 @@ impl Checkpoint<'_> {
                 store.free_unneeded();
                 self.give_back()?;
                 store.limit_log();
-                store.log.drop_before(self.next.replay_from)?;
             }
+            Step::DropLog => store.log.drop_before(self.next.replay_from)?,
             Step::Done => {}
         }
         self.step = self.step.next();
@@ -373,7 +377,7 @@ impl Drop for Checkpoint<'_> {
         match self.step {
             step if step <= Step::SpaceMap => lock(&self.store.space).revert(),
             // What is not noted is not freed; the next checkpoint's note will do.
-            Step::Note | Step::Free | Step::Done => {}
+            Step::Note | Step::Free | Step::DropLog | Step::Done => {}
             _ => {
                 let message = "a checkpoint was given up after it had changed the space map";
                 self.store.latch.set(base::Error::new(ErrorKind::Latched, message));
