@@ -11,12 +11,13 @@
 //! 6. A directory that holds anything else is not removed, and one that holds nothing of a database is none: neither
 //!    listed nor, unless it is empty, made one. Whoever serves a directory of his own keeps what is in it.
 
+use crate::inside::{Inside, remove};
+use crate::names::Names;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use axum::http::StatusCode;
-use pando::{Budget, Database, Durability, Error, Result, is_database_file};
-use std::collections::HashMap;
+use pando::{Budget, Database, Durability, Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +43,7 @@ pub struct Databases {
     most_open: usize,
     /// For writes that wait.
     memory: Arc<Semaphore>,
-    places: ArcSwap<HashMap<Box<str>, Arc<Place>>>,
+    places: ArcSwap<Names<Arc<Place>>>,
     /// Counts uses, as a clock for what was used last.
     uses: AtomicU64,
 }
@@ -136,24 +137,31 @@ impl Databases {
             return Ok(open);
         }
         let path = self.dir.join(name);
-        let place = self.place(name);
-        let _gate = locked(&place.gate);
-        if let Some(open) = place.open.load_full() {
-            return Ok(open);
-        }
+        // Before a place is made: it takes a copy of the map, and clients may think up any number of names.
         if !path.is_dir() {
             return Err(missing(name));
         }
-        self.make_room();
-        let db = self.builder().open(&path)?;
-        Ok(self.install(&place, db))
+        self.at_gate(name, |place| {
+            if let Some(open) = place.open.load_full() {
+                return Ok(open);
+            }
+            if !path.is_dir() {
+                return Err(missing(name));
+            }
+            self.make_room();
+            let db = self.builder().open(&path)?;
+            Ok(self.install(place, db))
+        })
     }
 
     /// Makes a database; `false` if it was there, as it is.
     pub fn create(&self, name: &str, page_bytes: Option<usize>) -> Answer<(Arc<Open>, bool)> {
         check_name(name)?;
-        let place = self.place(name);
-        let _gate = locked(&place.gate);
+        self.at_gate(name, |place| self.create_at(place, page_bytes))
+    }
+
+    fn create_at(&self, place: &Place, page_bytes: Option<usize>) -> Answer<(Arc<Open>, bool)> {
+        let name = &*place.name;
         let path = self.dir.join(name);
         let inside = Inside::of(&path)?;
         if inside.others && !inside.ours {
@@ -177,7 +185,7 @@ impl Databases {
             // Only an empty directory goes: what is in one that was there stays.
             let _ = fs::remove_dir(&path);
         })?;
-        Ok((self.install(&place, db), is_new))
+        Ok((self.install(place, db), is_new))
     }
 
     /// Removes a database with all it holds, once nobody uses it.
@@ -195,15 +203,18 @@ impl Databases {
         if inside.others {
             return Err(other_files(name));
         }
-        let place = self.place(name);
-        let _gate = locked(&place.gate);
-        if !close(&place, DROP_PATIENCE)? {
+        self.at_gate(name, |place| self.drop_at(place))
+    }
+
+    fn drop_at(&self, place: &Place) -> Answer<()> {
+        let name = &*place.name;
+        if !close(place, DROP_PATIENCE)? {
             let detail = format!("database {name:?} is in use: a transaction or a stream is under way");
             return Err(Problem::new(StatusCode::CONFLICT, "in-use", detail));
         }
         let failed = |error| Error::io(format!("drop the database {name}"), error);
         let aside = self.dir.join(format!("{DROPPED}{name}-{}", self.uses.fetch_add(1, Ordering::SeqCst)));
-        fs::rename(&path, &aside).map_err(|error| match error.kind() {
+        fs::rename(self.dir.join(name), &aside).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => missing(name),
             _ => failed(error).into(),
         })?;
@@ -281,6 +292,28 @@ impl Databases {
         Database::builder().budget(&self.budget).durability(self.durability)
     }
 
+    /// Runs `work` under the gate of the place of that name, which is made if it is new and goes again if in the end
+    /// there is no directory of that name.
+    fn at_gate<T>(&self, name: &str, mut work: impl FnMut(&Place) -> Answer<T>) -> Answer<T> {
+        loop {
+            let place = self.place(name);
+            let _gate = locked(&place.gate);
+            // Whoever held the gate before may have taken the place away: nobody would find what is opened there.
+            if !self.places.load().get(name).is_some_and(|current| Arc::ptr_eq(current, &place)) {
+                continue;
+            }
+            let outcome = work(&place);
+            if place.open.load().is_none() && !self.dir.join(name).is_dir() {
+                self.places.rcu(|places| {
+                    let mut places = Names::clone(places);
+                    places.remove(name);
+                    places
+                });
+            }
+            return outcome;
+        }
+    }
+
     /// The place of a database of that name, made if it is new.
     fn place(&self, name: &str) -> Arc<Place> {
         if let Some(place) = self.places.load().get(name) {
@@ -292,12 +325,13 @@ impl Databases {
             gate: Mutex::new(()),
             used_at: AtomicU64::new(0),
         });
+        let mut found = Arc::clone(&new);
         self.places.rcu(|places| {
-            let mut places = HashMap::clone(places);
-            places.entry(name.into()).or_insert_with(|| Arc::clone(&new));
+            let mut places = Names::clone(places);
+            found = Arc::clone(places.entry(name.into()).or_insert_with(|| Arc::clone(&new)));
             places
         });
-        Arc::clone(self.places.load().get(name).expect("places are never removed"))
+        found
     }
 
     fn install(&self, place: &Place, db: Database) -> Arc<Open> {
@@ -334,44 +368,10 @@ fn close(place: &Place, patience: Duration) -> Result<bool> {
     }
 }
 
-/// What lies in a directory.
-struct Inside {
-    /// Files of a database.
-    ours: bool,
-    /// Anything else.
-    others: bool,
-}
-
-impl Inside {
-    /// Of one that is not there: nothing.
-    fn of(path: &Path) -> Result<Self> {
-        use std::io::ErrorKind::{NotADirectory, NotFound};
-        let mut inside = Inside { ours: false, others: false };
-        let failed = |error| Error::io(format!("look into {}", path.display()), error);
-        let entries = match fs::read_dir(path) {
-            Ok(entries) => entries,
-            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(inside),
-            Err(error) => return Err(failed(error)),
-        };
-        for entry in entries {
-            let entry = entry.map_err(failed)?;
-            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            let is_ours = is_file && entry.file_name().to_str().is_some_and(is_database_file);
-            inside.ours |= is_ours;
-            inside.others |= !is_ours;
-        }
-        Ok(inside)
-    }
-}
-
 fn other_files(name: &str) -> Problem {
     let detail =
         format!("the directory {name:?} holds files that are no database's; they are left as they are");
     Problem::new(StatusCode::CONFLICT, "other-files", detail)
-}
-
-fn remove(path: &Path) -> Result<()> {
-    fs::remove_dir_all(path).map_err(|error| Error::io(format!("remove {}", path.display()), error))
 }
 
 #[cfg(test)]
@@ -413,6 +413,7 @@ mod tests {
         databases.drop_database("a").unwrap();
         assert!(databases.open("a").is_err_and(|problem| problem.status == StatusCode::NOT_FOUND));
         assert_eq!(databases.names().unwrap(), ["b", "c", "d"]);
+        assert_eq!(databases.places.load().len(), 3, "what was dropped, or never was, is not remembered");
         databases.close_all().unwrap();
     }
 

@@ -34,10 +34,9 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Body>> {
         return None;
     }
     let value = app.databases.with_open(entry.database, |open| {
-        let table = open.known_table(&entry.table)?;
-        resident(open, &table, &entry.key)
+        open.with_known_table(&entry.table, |table| resident(open, table, &entry.key))
     });
-    match value?? {
+    match value??? {
         Some(value) => {
             let answer = v1::whole(app, value, &Conditions::default(), false);
             Some(answer.unwrap_or_else(|busy| busy.response()))

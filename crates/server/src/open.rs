@@ -1,10 +1,10 @@
 //! An open database, with what requests need at hand: its tables by name, its queue of single writes.
 
+use crate::names::Names;
 use crate::problem::{Answer, Problem};
 use crate::writer::{MOST_WAITING_BYTES, Writer};
 use arc_swap::ArcSwap;
 use pando::{Database, Result, Table, TableOptions};
-use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -19,7 +19,7 @@ pub struct Open {
     #[cfg(feature = "sql")]
     pub sql: sql::Sql,
     /// Handles by name, of tables that somebody asked for. One that was dropped stays until it is used, and found out.
-    tables: ArcSwap<HashMap<Box<str>, Table>>,
+    tables: ArcSwap<Names<Table>>,
 }
 
 /// So many handles are kept; beyond that the map is begun anew.
@@ -48,9 +48,16 @@ impl Open {
         Open::new(db, Open::memory())
     }
 
-    /// A handle that was used before. No lock, no allocation, no look into the database.
+    /// Runs `with` on a handle that was used before. No lock, no allocation, no look into the database, and no count
+    /// of handles, which all threads would write to.
+    #[inline]
+    pub fn with_known_table<T>(&self, name: &str, with: impl FnOnce(&Table) -> T) -> Option<T> {
+        self.tables.load().get(name).map(with)
+    }
+
+    /// A handle that was used before, to be kept.
     pub fn known_table(&self, name: &str) -> Option<Table> {
-        self.tables.load().get(name).cloned()
+        self.with_known_table(name, Table::clone)
     }
 
     /// The table named `name`. May read from the disk.
@@ -81,7 +88,7 @@ impl Open {
     /// Keeps a handle for the next request.
     pub fn know(&self, table: &Table) {
         self.tables.rcu(|known| {
-            let mut known = if known.len() < KEPT_TABLES { HashMap::clone(known) } else { HashMap::new() };
+            let mut known = if known.len() < KEPT_TABLES { Names::clone(known) } else { Names::default() };
             known.insert(table.name().into(), table.clone());
             known
         });
@@ -90,7 +97,7 @@ impl Open {
     /// Forgets a handle that was found to be no good any more.
     pub fn forget(&self, name: &str) {
         self.tables.rcu(|known| {
-            let mut known = HashMap::clone(known);
+            let mut known = Names::clone(known);
             known.remove(name);
             known
         });
