@@ -49,16 +49,21 @@ impl Crowd {
             let head =
                 b"GET /v0/entity?id=slow HTTP/1.1\r\nhost: bench\r\nx: ".iter().chain(b"y".iter().cycle());
             begin_bodies(&mut endless);
+            // One after the other, not all at one moment: what they have in common is only that they are slow.
+            let rest = EVERY / (slow.len() + endless.len()).max(1) as u32;
             let piece = [format!("{PIECE_BYTES:x}\r\n").as_bytes(), &[b'x'; PIECE_BYTES], b"\r\n"].concat();
             for byte in head {
                 if stopping.load(Ordering::SeqCst) {
                     return;
                 }
-                // A client that was refused, or whose socket is full, is a client that takes room all the same.
-                slow.iter_mut().for_each(|stream| drop(stream.write(&[*byte])));
-                // Cut anywhere: what comes is no good framing any more, which the server has to bear too.
-                endless.iter_mut().for_each(|stream| drop(stream.write(&piece)));
-                thread::sleep(EVERY);
+                let bytes = [*byte];
+                // Cut anywhere: what comes of a body is no good framing any more, which the server has to bear too.
+                let clients = slow.iter_mut().map(|stream| (stream, &bytes[..]));
+                for (stream, next) in clients.chain(endless.iter_mut().map(|stream| (stream, &piece[..]))) {
+                    // A client that was refused, or whose socket is full, is a client that takes room all the same.
+                    let _ = stream.write(next);
+                    thread::sleep(rest);
+                }
             }
         };
         let thread = thread::Builder::new().name("crowd".to_owned()).spawn(work)?;

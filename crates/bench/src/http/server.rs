@@ -48,12 +48,19 @@ impl Server {
         self.object("/v1/databases/default/stats")
     }
 
-    /// Waits until it has taken `count` connections, if it does so within some seconds: what is measured is what they
-    /// cost while they are there.
-    pub fn await_connections(&self, count: usize) -> Outcome<()> {
+    /// How many connections it has, this question's among them.
+    pub fn connections(&self) -> Outcome<u64> {
+        let count = self.object("/v1/server")?.get("connections").and_then(Value::as_u64);
+        count.ok_or_else(|| {
+            Failure::Wrong("/v1/server does not say how many connections there are".to_owned())
+        })
+    }
+
+    /// Waits until it has as many connections as `are_right` says, if that is so within some seconds: what is measured
+    /// is what they cost while they are there, or nothing of what it took to be rid of them.
+    pub fn await_connections(&self, are_right: impl Fn(u64) -> bool) -> Outcome<()> {
         for _ in 0..200 {
-            let taken = self.object("/v1/server")?.get("connections").and_then(Value::as_u64);
-            if taken.is_some_and(|taken| taken >= count as u64) {
+            if are_right(self.connections()?) {
                 break;
             }
             thread::sleep(Duration::from_millis(50));

@@ -13,8 +13,9 @@
 //!   way. With `--rate` neither is looked for, and all paced requests come at that: to compare servers.
 //! * `put, long`: six PUTs a record (600,000), paced likewise, with their latencies second by second, and how many
 //!   checkpoints were made meanwhile.
-//! * `get hit, beside ...`: the same paced GETs while 10,000 idle connections are open, and while 200 clients send a
-//!   byte of their head at a time and 8 send bodies without an end.
+//! * `get hit, paced, beside ...`: the same while 10,000 idle connections are open, and while 200 clients send a byte
+//!   of their head at a time and 8 send bodies without an end. Each and the GETs alone in turn, five rounds: of each
+//!   the round with the median p99, and all of these as `p99_by_round_ns`: that of one second is decided by chance.
 //! * With Sync, `raw sync`: 4 KiB written over a file that has its size and synced, in the same directory, before and
 //!   after: what the disk makes of it. `raw sync, during put, paced` and `... long` are the same, 250 times a second,
 //!   while those PUTs come: what the disk and the scheduler make of it under that load. `due_p50_ns` and so on count
@@ -65,6 +66,8 @@ const NO_END: Duration = Duration::from_secs(86_400);
 const IDLE: u64 = 10_000;
 const SLOW: u64 = 200;
 const ENDLESS: u64 = 8;
+/// How often GETs are measured beside each crowd.
+const CROWD_ROUNDS: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -161,10 +164,7 @@ impl Run<'_> {
                     rows.extend(self.beside_syncs("paced", row)?);
                     rows.extend(self.beside_syncs("long", || self.long(rate))?);
                 }
-                Kind::Hit => {
-                    rows.push(row()?);
-                    rows.extend(self.beside_crowds(paced)?);
-                }
+                Kind::Hit => rows.extend(self.beside_crowds(paced)?),
                 _ => rows.push(row()?),
             }
         }
@@ -246,21 +246,39 @@ impl Run<'_> {
             .over_time("max_by_second_ns", of_second(|second| second.max_ns)))
     }
 
-    /// GETs while others take room. Fewer of them where there are few records.
-    fn beside_crowds(&self, pace: Pace) -> Outcome<[Row; 2]> {
-        let scaled = |count: u64| (count * self.n / DEFAULT_N).clamp(1, count);
-        let count = scaled(IDLE) as usize;
-        let idle = Crowd::idle(self.server.address, count)?;
-        self.server.await_connections(count)?;
-        let beside_idle =
-            self.row(&format!("get hit, paced, beside {IDLE} idle connections"), Kind::Hit, pace)?.0;
-        drop(idle);
-        let (slow, endless) = (scaled(SLOW) as usize, scaled(ENDLESS) as usize);
-        let senders = Crowd::senders(self.server.address, slow, endless)?;
-        let case = format!("get hit, paced, beside {SLOW} slow clients and {ENDLESS} endless bodies");
-        let beside_senders = self.row(&case, Kind::Hit, pace)?.0;
-        drop(senders);
-        Ok([beside_idle, beside_senders])
+    /// GETs alone, and while others take room. Fewer of those where there are few records.
+    fn beside_crowds(&self, pace: Pace) -> Outcome<[Row; 3]> {
+        let scaled = |count: u64| (count * self.n / DEFAULT_N).clamp(1, count) as usize;
+        let mut rounds = [const { Vec::new() }; 3];
+        for _ in 0..CROWD_ROUNDS {
+            rounds[0].push(self.requests(Kind::Hit, pace)?);
+            let before = self.server.connections()?;
+            let idle = Crowd::idle(self.server.address, scaled(IDLE))?;
+            self.server.await_connections(|count| count >= before + scaled(IDLE) as u64)?;
+            rounds[1].push(self.requests(Kind::Hit, pace)?);
+            drop(idle);
+            self.server.await_connections(|count| count <= before)?;
+            let senders = Crowd::senders(self.server.address, scaled(SLOW), scaled(ENDLESS))?;
+            rounds[2].push(self.requests(Kind::Hit, pace)?);
+            drop(senders);
+            self.server.await_connections(|count| count <= before)?;
+        }
+        let [alone, idle, senders] = rounds;
+        let beside_idle = format!("get hit, paced, beside {IDLE} idle connections");
+        let beside_senders =
+            format!("get hit, paced, beside {SLOW} slow clients and {ENDLESS} endless bodies");
+        Ok([
+            self.median_round("get hit, paced", pace, alone),
+            self.median_round(&beside_idle, pace, idle),
+            self.median_round(&beside_senders, pace, senders),
+        ])
+    }
+
+    /// The round with the median p99, and all of these.
+    fn median_round(&self, case: &str, pace: Pace, mut rounds: Vec<Seen>) -> Row {
+        let by_round = rounds.iter().map(p99_ns).collect();
+        rounds.sort_by_key(p99_ns);
+        self.figures(case, pace, &rounds[rounds.len() / 2]).over_time("p99_by_round_ns", by_round)
     }
 
     /// A case, and the rate that it had.
