@@ -4,15 +4,15 @@
 //! comments here are of that list.
 
 use crate::ledger::Charge;
+use crate::memory::{HUGE_BYTES, Memory};
 use base::prefetch::prefetch;
 use base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::alloc::Layout;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Chunks are what one huge page holds, where the limit is large enough for that not to matter.
-pub(crate) const MAX_CHUNK_BYTES: usize = 2 << 20;
+pub(crate) const MAX_CHUNK_BYTES: usize = HUGE_BYTES;
 pub(crate) const MIN_CHUNK_BYTES: usize = 64 << 10;
 /// What a look at a page asks for at once, in cache lines: the header and sixteen slots, which is all of a leaf of
 /// documents.
@@ -32,35 +32,18 @@ pub(crate) struct Meta {
 
 /// Memory of some frames, in an `Arc` always.
 pub(crate) struct Chunk {
-    memory: NonNull<u8>,
-    layout: Layout,
+    memory: Memory,
     pub(crate) page_bytes: usize,
     pub(crate) metas: Box<[Meta]>,
     _charge: Charge,
 }
 
-// SAFETY: `memory` is owned by the chunk alone; access to it follows the rules there.
-unsafe impl Send for Chunk {}
-// SAFETY: as above: shared references give out only `&[u8]` of linked or pinned frames, which nobody writes.
-unsafe impl Sync for Chunk {}
-
 impl Chunk {
-    /// Memory for `frames` frames, or `None` if the allocator has none. It is not touched before it is used
+    /// Memory for `frames` frames, or `None` if the system has none. It is not touched before it is used
     /// ([`Vacant::bytes`]); nor are huge pages asked for, unless `huge` says that it will soon be used whole.
     pub(crate) fn new(frames: usize, page_bytes: usize, huge: bool, charge: Charge) -> Option<Arc<Chunk>> {
         let bytes = frames * page_bytes;
-        let align = bytes.next_power_of_two().min(MAX_CHUNK_BYTES);
-        let layout = Layout::from_size_align(bytes, align).ok()?;
-        // SAFETY: the layout's size is not 0.
-        let memory = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
-        #[cfg(target_os = "linux")]
-        if huge && bytes == MAX_CHUNK_BYTES {
-            // SAFETY: the range was just allocated, page-aligned; the advice does not change what it holds. A
-            // kernel without huge pages refuses, which costs some speed.
-            let _ = unsafe {
-                rustix::mm::madvise(memory.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage)
-            };
-        }
+        let memory = Memory::mapped(bytes, huge && bytes == MAX_CHUNK_BYTES)?;
         let meta = || Meta {
             unit: AtomicU64::new(0),
             checksum: AtomicU64::new(0),
@@ -69,7 +52,7 @@ impl Chunk {
             hints: AtomicU32::new(0),
         };
         let metas = (0..frames).map(|_| meta()).collect();
-        Some(Arc::new(Chunk { memory, layout, page_bytes, metas, _charge: charge }))
+        Some(Arc::new(Chunk { memory, page_bytes, metas, _charge: charge }))
     }
 
     /// Where frame `index` begins.
@@ -77,7 +60,7 @@ impl Chunk {
     pub(crate) fn frame(&self, index: usize) -> NonNull<u8> {
         assert!(index < self.metas.len());
         // SAFETY: the frame is within the allocation, as the assertion says.
-        unsafe { self.memory.add(index * self.page_bytes) }
+        unsafe { self.memory.start().add(index * self.page_bytes) }
     }
 
     /// [`fetch_front`] of frame `index`.
@@ -104,13 +87,6 @@ impl Chunk {
             Arc::increment_strong_count(self);
             Arc::from_raw(self)
         }
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout; whoever looks at a frame holds a reference to the chunk.
-        unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) };
     }
 }
 
@@ -154,7 +130,7 @@ impl Place {
     /// Called under the pool's lock, on an empty place.
     pub(crate) fn set(&self, chunk: Arc<Chunk>) {
         // Relaxed: for prefetches.
-        self.frames.store(chunk.memory.as_ptr(), Ordering::Relaxed);
+        self.frames.store(chunk.memory.start().as_ptr(), Ordering::Relaxed);
         // Release, for the Acquire in `get`: after what the chunk holds.
         let before = self.chunk.swap(Arc::into_raw(chunk).cast_mut(), Ordering::Release);
         assert!(before.is_null(), "a place holds one chunk");

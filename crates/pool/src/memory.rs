@@ -4,6 +4,8 @@
 //! and each of these is a fault when it is first touched, which costs microseconds on a virtual machine. One huge
 //! page is 2 MiB: 512 faults fewer. Asked for only where a whole one will be used, as it is taken whole.
 
+#[cfg(target_os = "linux")]
+use rustix::mm::{Advice, madvise};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
@@ -11,6 +13,8 @@ use std::ptr::{self, NonNull};
 
 /// What one huge page holds.
 pub const HUGE_BYTES: usize = 2 << 20;
+/// What every mapping begins at a multiple of.
+const LEAST_ALIGN: usize = 4 << 10;
 
 /// Bytes of its own, zero at first. Takes no memory before it is touched.
 ///
@@ -34,22 +38,62 @@ impl Memory {
     /// `bytes` (not 0) zeros; in huge pages if that many fill one. Ends the process if there is no memory, as a
     /// vector would.
     pub fn zeroed(bytes: usize) -> Memory {
-        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping, at an address of the kernel's choice: nothing else lies there.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, prot, flags) };
-        let Some(start) = start.ok().and_then(|start| NonNull::new(start.cast::<u8>())) else {
+        Memory::mapped(bytes, bytes >= HUGE_BYTES).unwrap_or_else(|| {
             handle_alloc_error(Layout::from_size_align(bytes, 1).expect("a length below isize::MAX"))
-        };
+        })
+    }
+
+    /// `bytes` (not 0) zeros, from a multiple of the next power of two on, of [`HUGE_BYTES`] at most: the least that
+    /// touches no more huge pages than it fills. In such if `huge` says so and the kernel has them. `None` if the
+    /// system has no room.
+    ///
+    /// Mapped, not allocated: what goes is the system's at once. An allocator keeps what lies between things in use,
+    /// and finds room for something large and aligned only where twice as much is free; a pool that shrinks and grows
+    /// again took a quarter more than its limit so.
+    pub fn mapped(bytes: usize, huge: bool) -> Option<Memory> {
+        let align = bytes.min(HUGE_BYTES).next_power_of_two();
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        let all = bytes.checked_add(align - align.min(LEAST_ALIGN))?;
+        // SAFETY: a new mapping, at an address of the kernel's choice: nothing else lies there.
+        let mapping = unsafe { mmap_anonymous(ptr::null_mut(), all, prot, flags) };
+        let mapping = NonNull::new(mapping.ok()?.cast::<u8>())?;
+        let before = mapping.align_offset(align);
+        // SAFETY: at most `all - bytes` further, as the mapping begins at a multiple of `LEAST_ALIGN`.
+        let (start, end) = unsafe { (mapping.add(before), mapping.add(before + bytes)) };
+        unmap(mapping, before);
+        unmap(end, all - before - bytes);
+        let memory = Memory { start, bytes };
         #[cfg(target_os = "linux")]
-        if bytes >= HUGE_BYTES {
+        if huge {
             // SAFETY: the range was just mapped; the advice does not change what it holds. A kernel without huge
             // pages refuses, which costs some speed.
-            let _ = unsafe {
-                rustix::mm::madvise(start.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage)
-            };
+            let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
         }
-        Memory { start, bytes }
+        Some(memory)
     }
+
+    /// Where it begins, for whoever keeps account himself of who looks at which part.
+    #[inline]
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+/// Gives a mapping, or a part of one, back. Whoever calls this owns it, and nobody has a reference into it.
+fn unmap(start: NonNull<u8>, bytes: usize) {
+    if bytes == 0 {
+        return;
+    }
+    // SAFETY: it was mapped, and the caller alone knows of it.
+    let unmapped = unsafe { munmap(start.as_ptr().cast(), bytes) };
+    #[cfg(target_os = "linux")]
+    if unmapped.is_err() {
+        // The kernel has no room to note one more gap. Addresses are lost, memory is not.
+        // SAFETY: as above.
+        let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = unmapped;
 }
 
 impl Deref for Memory {
@@ -72,8 +116,27 @@ impl DerefMut for Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: mapped in `zeroed` with this length, and no reference outlives `self`.
-        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
-        debug_assert!(unmapped.is_ok(), "unmapping what was mapped cannot fail");
+        unmap(self.start, self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_lies_where_huge_pages_do() {
+        for bytes in [1, 4096, 12 << 10, 64 << 10, HUGE_BYTES, 2 * HUGE_BYTES] {
+            let mut all: Vec<Memory> = (0..8).map(|_| Memory::zeroed(bytes)).collect();
+            for memory in &mut all {
+                let align = bytes.min(HUGE_BYTES).next_power_of_two();
+                assert_eq!((memory.len(), memory.start().addr().get() % align), (bytes, 0), "{bytes}");
+                assert!(memory.iter().all(|&byte| byte == 0));
+                memory.fill(7);
+            }
+            drop(all.remove(3));
+            assert!(all.iter().all(|memory| memory.iter().all(|&byte| byte == 7)));
+        }
+        assert!(Memory::mapped(usize::MAX - HUGE_BYTES, false).is_none());
     }
 }
