@@ -164,13 +164,35 @@ impl Pool {
         ptr: PagePtr,
         hint: Hint<'_>,
     ) -> Result<PageRef<'g>> {
-        // What is returned may be looked at because this epoch is one that eviction waits for.
-        assert!(guard.belongs_to(self.misses.slots()), "the guard is of another database");
-        match self.misses.frames().read(guard, ptr, hint) {
-            Ok(resident) => Ok(PageRef(Held::InEpoch(resident))),
+        match self.look(guard, ptr, hint) {
+            Ok(page) => Ok(page),
             Err(guard) if !guard.may_wait() => Err(would_wait()),
             Err(guard) => guard.outside(|| self.fault(ptr)).map(|pin| PageRef(Held::Pinned(pin))),
         }
+    }
+
+    /// [`Pool::read_hinted`] if the page is in memory.
+    #[inline]
+    pub fn resident<'g>(
+        &'g self,
+        guard: &'g mut EpochGuard<'_>,
+        ptr: PagePtr,
+        hint: Hint<'_>,
+    ) -> Option<PageRef<'g>> {
+        self.look(guard, ptr, hint).ok()
+    }
+
+    /// The page if it is in memory, else the guard.
+    #[inline]
+    fn look<'g, 'e>(
+        &'g self,
+        guard: &'g mut EpochGuard<'e>,
+        ptr: PagePtr,
+        hint: Hint<'_>,
+    ) -> std::result::Result<PageRef<'g>, &'g mut EpochGuard<'e>> {
+        // What is returned may be looked at because this epoch is one that eviction waits for.
+        assert!(guard.belongs_to(self.misses.slots()), "the guard is of another database");
+        self.misses.frames().read(guard, ptr, hint).map(|resident| PageRef(Held::InEpoch(resident)))
     }
 
     /// The page that `ptr` names, kept in memory until the pin is dropped. Errors as for [`Pool::read`]. The reader

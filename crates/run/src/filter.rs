@@ -29,14 +29,15 @@
 use crate::build::{Allocate, Builder};
 use crate::cursor::Cursor;
 use crate::descriptor::{Run, expect_leaf};
-use crate::get::descend;
+use crate::get::{descend, foresee};
 use crate::site::Site;
 use base::limits::max_inline_bytes;
+use base::prefetch::prefetch;
 use base::slots::EpochGuard;
 use base::sync::Mutex;
-use base::{CheckpointNo, Error, Result, checksum};
-use page::Value;
-use pool::Pool;
+use base::{CheckpointNo, Error, PagePtr, Result, checksum};
+use page::{Page, Value};
+use pool::{Hint, Pool};
 use space::Space;
 
 const BLOCK_BYTES: usize = 64;
@@ -80,13 +81,64 @@ pub fn may_hold(filter: &Run, pool: &Pool, guard: &mut EpochGuard<'_>, probe: Pr
     let (ptr, hint) = descend(pool, guard, root, level, probe.key)?;
     let leaf = pool.read_hinted(guard, ptr, hint)?;
     expect_leaf(leaf.page(), ptr, false)?;
-    let at = match leaf.page().search(probe.key) {
-        Ok(at) => at,
-        // Before the first stretch there is nothing.
-        Err(0) => return Ok(false),
-        Err(behind) => behind - 1,
-    };
-    match leaf.page().value(at) {
+    match stretch_of(leaf.page(), probe.key) {
+        Some(at) => holds_at(leaf.page(), at, probe),
+        None => Ok(false),
+    }
+}
+
+/// Where a key's bits are: what [`foresee`] found of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Foreseen<'p> {
+    leaf: PagePtr,
+    hint: Hint<'p>,
+    /// The stretch, once the leaf was looked at.
+    stretch: Option<usize>,
+}
+
+impl<'p> Foreseen<'p> {
+    /// The leaf of a filter with the key's stretch, on its way to the processor when this returns. `None` if that
+    /// takes a page that is not in memory: nothing is read, and nothing fails.
+    #[inline]
+    pub fn leaf(filter: &Run, pool: &'p Pool, guard: &mut EpochGuard<'_>, key: &[u8]) -> Option<Self> {
+        let (leaf, hint) = foresee(pool, guard, filter.top()?, key)?;
+        Some(Foreseen { leaf, hint, stretch: None })
+    }
+
+    /// Has the processor fetch the key's block, if the leaf is in memory.
+    #[inline]
+    pub fn fetch_block(&mut self, pool: &Pool, guard: &mut EpochGuard<'_>, probe: Probe<'_>) {
+        let Some(leaf) = pool.resident(guard, self.leaf, self.hint) else { return };
+        let page = leaf.page();
+        // What is no leaf of a filter is refused where it is asked.
+        if expect_leaf(page, self.leaf, false).is_ok()
+            && let Some(at) = stretch_of(page, probe.key)
+            && let Value::Inline(stretch) = page.value(at)
+        {
+            let blocks = stretch.len() / BLOCK_BYTES;
+            prefetch(stretch.as_ptr().wrapping_add(1 + block_of(probe.hash, blocks) * BLOCK_BYTES));
+            self.stretch = Some(at);
+        }
+    }
+
+    /// [`may_hold`] of that filter, if its stretch is known.
+    #[inline]
+    pub fn may_hold(self, pool: &Pool, guard: &mut EpochGuard<'_>, probe: Probe<'_>) -> Option<Result<bool>> {
+        let at = self.stretch?;
+        // A pointer has its page's checksum: what it names is what was looked at before.
+        Some(pool.read_hinted(guard, self.leaf, self.hint).and_then(|leaf| holds_at(leaf.page(), at, probe)))
+    }
+}
+
+/// The stretch of `leaf` that the key is in; `None`: it is before the first.
+#[inline]
+fn stretch_of(leaf: Page<'_>, key: &[u8]) -> Option<usize> {
+    leaf.search(key).map_or_else(|behind| behind.checked_sub(1), Some)
+}
+
+#[inline]
+fn holds_at(leaf: Page<'_>, at: usize, probe: Probe<'_>) -> Result<bool> {
+    match leaf.value(at) {
         Value::Inline(stretch) => holds(stretch, probe.hash).ok_or_else(|| no_stretch(stretch.len())),
         Value::Large(_) | Value::Deleted => Err(no_stretch(0)),
     }

@@ -118,12 +118,34 @@ pub(crate) fn descend<'p>(
     let mut hint = Hint::default();
     for level in (1..=level).rev() {
         let inner = pool.read_hinted(guard, ptr, hint)?;
-        let page = inner.page();
-        expect_level(page, ptr, level)?;
-        let hints = pool.hints(&inner);
-        let at = page.child_near(key, |guess| hints.near(guess));
-        hint = hints.of_child(at);
-        ptr = page.child(at);
+        expect_level(inner.page(), ptr, level)?;
+        (ptr, hint) = child_of(pool, &inner, key);
     }
     Ok((ptr, hint))
+}
+
+/// [`descend`] as long as the pages on the way are in memory, and are what they should be.
+#[inline]
+pub(crate) fn foresee<'p>(
+    pool: &'p Pool,
+    guard: &mut EpochGuard<'_>,
+    (mut ptr, level): (PagePtr, u8),
+    key: &[u8],
+) -> Option<(PagePtr, Hint<'p>)> {
+    let mut hint = Hint::default();
+    for level in (1..=level).rev() {
+        let inner = pool.resident(guard, ptr, hint)?;
+        expect_level(inner.page(), ptr, level).ok()?;
+        (ptr, hint) = child_of(pool, &inner, key);
+    }
+    Some((ptr, hint))
+}
+
+/// The child of `inner` in which `key` lies, if anywhere, on its way to the processor; and the pool's hint for it.
+#[inline]
+fn child_of<'p>(pool: &'p Pool, inner: &PageRef<'_>, key: &[u8]) -> (PagePtr, Hint<'p>) {
+    let (page, hints) = (inner.page(), pool.hints(inner));
+    let at = page.child_near(key, |guess| hints.near(guess));
+    let hint = hints.of_child(at);
+    (page.child(at), hint)
 }

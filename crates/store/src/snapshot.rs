@@ -154,7 +154,9 @@ impl Snapshot {
             if found.is_some() {
                 break;
             }
-            if let Some(record) = spill::find(sealed.attached_for(table, ts), pool, reader, key)? {
+            if let Some(record) =
+                spill::find(sealed.attached_for(table, ts), |delta| delta, pool, reader, key)?
+            {
                 return Located::of_record(&record, reading);
             }
         }

@@ -134,7 +134,7 @@ impl Spills {
         table: TableId,
         key: &[u8],
     ) -> Result<Option<Option<PinnedRecord>>> {
-        find(self.of(table).iter().map(|spilled| &spilled.delta), &store.pool, reader, key)
+        find(self.of(table), |spilled| &spilled.delta, &store.pool, reader, key)
     }
 
     /// Writes what `writes` holds of user tables to deltas, and empties it of that, and of what was rolled back. See
@@ -350,27 +350,29 @@ impl PreparedAttach {
     }
 }
 
-/// What `deltas`, newest first, say of `key`: `None` inside says that it is deleted.
-pub(crate) fn find<'d>(
-    deltas: impl IntoIterator<Item = &'d Delta>,
+/// What the deltas of `items`, newest first, say of `key`: `None` inside says that it is deleted. Most often there is
+/// none.
+#[inline]
+pub(crate) fn find<T>(
+    items: &[T],
+    delta: impl Fn(&T) -> &Delta,
     pool: &Pool,
     reader: &Reader,
     key: &[u8],
 ) -> Result<Option<Option<PinnedRecord>>> {
-    let probe = Probe::new(key);
-    let mut guard = reader.enter();
-    for delta in deltas {
-        match delta.find(pool, &mut guard, probe)? {
-            Some(Said::Record(spot)) => {
-                let leaf = spot.leaf(pool, &mut guard)?;
-                let deleted = leaf.value() == Value::Deleted;
-                return Ok(Some((!deleted).then(|| leaf.pin())));
-            }
-            Some(Said::Covered) => return Ok(Some(None)),
-            None => {}
-        }
+    if items.is_empty() {
+        return Ok(None);
     }
-    Ok(None)
+    let mut guard = reader.enter();
+    Ok(match Delta::find_newest(items, delta, pool, &mut guard, Probe::new(key))? {
+        Some(Said::Record(spot)) => {
+            let leaf = spot.leaf(pool, &mut guard)?;
+            let deleted = leaf.value() == Value::Deleted;
+            Some((!deleted).then(|| leaf.pin()))
+        }
+        Some(Said::Covered) => Some(None),
+        None => None,
+    })
 }
 
 /// Runs `with` on the value of a record that [`find`] found.
