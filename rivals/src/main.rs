@@ -1,7 +1,7 @@
 //! The same work on Pando and on the engines a user would pick instead.
 //!
 //! ```text
-//!   main ──► drive (a process a repetition, engines interleaved) ──► report (the table)
+//!   main ──► drive (a process a repetition, engines interleaved) ──► report (the table), growth (by size)
 //!                │
 //!                └──► workloads (what is measured) ──► engine, tables (what they ask for) ◄── engines (a file each)
 //!                         └──► records, measure
@@ -12,6 +12,7 @@
 mod drive;
 mod engine;
 mod engines;
+mod growth;
 mod measure;
 mod records;
 mod report;
@@ -63,10 +64,11 @@ enum Command {
         #[arg(long)]
         json: Option<PathBuf>,
     },
-    /// Print the table of runs that were kept.
+    /// Print the table of runs that were kept, or, of several files, how costs grow with the size of the runs.
     Report {
         /// What `run --json` wrote.
-        json: PathBuf,
+        #[arg(required = true)]
+        json: Vec<PathBuf>,
     },
     /// Name the workloads and the engines.
     List,
@@ -120,8 +122,12 @@ fn work(command: Command) -> Outcome<()> {
             }
         }
         Command::Report { json } => {
-            let results: Results = serde_json::from_str(&fs::read_to_string(json)?)?;
-            print!("{}", report::markdown(&results));
+            let read = |path: &PathBuf| Outcome::Ok(serde_json::from_str(&fs::read_to_string(path)?)?);
+            let all: Vec<Results> = json.iter().map(read).collect::<Outcome<_>>()?;
+            match &all[..] {
+                [results] => print!("{}", report::markdown(results)),
+                _ => print!("{}", growth::markdown(&all)),
+            }
         }
         Command::List => {
             println!("workloads:");

@@ -69,12 +69,81 @@ pub fn markdown(results: &Results) -> String {
 }
 
 /// Engines that have runs, in the order in which they are known.
-fn columns(results: &Results) -> Vec<String> {
+pub fn columns(results: &Results) -> Vec<String> {
     let ran: BTreeSet<_> = results.runs.iter().map(|run| &run.engine[..]).collect();
     let mut names: Vec<_> =
         engines::all().iter().map(|entry| entry.name).filter(|name| ran.contains(name)).collect();
     names.extend(ran.into_iter().filter(|name| engines::named(name).is_none()));
     names.into_iter().map(str::to_owned).collect()
+}
+
+/// A figure of a row, and how it is shown.
+pub struct Figure {
+    name: &'static str,
+    /// Of a row that has it.
+    pub of: fn(&Row) -> Option<f64>,
+    pub more_is_better: bool,
+    pub show: fn(f64) -> String,
+}
+
+impl Figure {
+    /// The beginning of its line: the case's name stands before the first figure only.
+    pub fn label(&self, case: &str) -> String {
+        let is_first = self.name == FIGURES[0].name;
+        format!("{} {}", if is_first { format!("{case},") } else { "...".to_owned() }, self.name)
+    }
+}
+
+/// All of them, in the order of the lines of a case.
+pub const FIGURES: &[Figure] = &[
+    Figure { name: "ops/s", of: |row| Some(row.rate()), more_is_better: true, show: rate },
+    Figure {
+        name: "settled, ops/s",
+        of: |row| row.settled_seconds.map(|seconds| row.ops as f64 / seconds),
+        more_is_better: true,
+        show: rate,
+    },
+    Figure {
+        name: "p99.9",
+        of: |row| row.p999_ns.map(|ns| ns as f64),
+        more_is_better: false,
+        show: duration,
+    },
+    Figure {
+        name: "longest",
+        of: |row| row.max_ns.map(|ns| ns as f64),
+        more_is_better: false,
+        show: duration,
+    },
+    Figure {
+        name: "written / live bytes",
+        of: |row| Some(row.disk_bytes? as f64 / row.live_bytes? as f64),
+        more_is_better: false,
+        show: |ratio| format!("{ratio:.2}"),
+    },
+    Figure {
+        name: "peak memory",
+        of: |row| row.live_bytes.and(row.peak_bytes).map(|bytes| bytes as f64),
+        more_is_better: false,
+        show: |bytes| format!("{:.0} MiB", bytes / f64::from(1 << 20)),
+    },
+    Figure {
+        name: "space / live bytes",
+        of: |row| Some(row.space_bytes? as f64 / row.live_bytes? as f64),
+        more_is_better: false,
+        show: |ratio| format!("{ratio:.2}"),
+    },
+];
+
+/// The cases of these rows, in the order in which they come.
+pub fn cases<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'a str> {
+    let mut cases: Vec<&str> = Vec::new();
+    for row in rows {
+        if !cases.contains(&&row.case[..]) {
+            cases.push(&row.case);
+        }
+    }
+    cases
 }
 
 fn section(
@@ -101,35 +170,14 @@ fn section(
     let _ = writeln!(out, "\n## `{}`, {durability}\n\n{}.\n", workload.name, workload.about);
     let _ = writeln!(out, "| case | {} | ours / best rival |", engines.join(" | "));
     let _ = writeln!(out, "|---|{}---:|", "---:|".repeat(engines.len()));
-    let mut cases: Vec<&str> = Vec::new();
-    for row in &rows {
-        if !cases.contains(&&row.case[..]) {
-            cases.push(&row.case);
-        }
-    }
-    for case in cases {
-        let figures = |figure: &dyn Fn(&Row) -> Option<f64>| -> Vec<Option<f64>> {
+    for case in cases(rows.iter().copied()) {
+        for figure in FIGURES {
             let of = |engine: &String| {
                 let figures = rows.iter().filter(|row| row.case == case && row.engine == *engine);
-                median(figures.filter_map(|row| figure(row)).collect())
+                median(figures.filter_map(|row| (figure.of)(row)).collect())
             };
-            engines.iter().map(of).collect()
-        };
-        line(out, &format!("{case}, ops/s"), engines, &figures(&|row| Some(row.rate())), true, &rate);
-        let settled = |row: &Row| row.settled_seconds.map(|seconds| row.ops as f64 / seconds);
-        line(out, "... settled, ops/s", engines, &figures(&settled), true, &rate);
-        let tail = |row: &Row| row.p999_ns.map(|ns| ns as f64);
-        line(out, "... p99.9", engines, &figures(&tail), false, &duration);
-        let worst = |row: &Row| row.max_ns.map(|ns| ns as f64);
-        line(out, "... longest", engines, &figures(&worst), false, &duration);
-        let written = |row: &Row| Some(row.disk_bytes? as f64 / row.live_bytes? as f64);
-        line(out, "... written / live bytes", engines, &figures(&written), false, &|x| format!("{x:.2}"));
-        let peak = |row: &Row| row.live_bytes.and(row.peak_bytes).map(|bytes| bytes as f64);
-        line(out, "... peak memory", engines, &figures(&peak), false, &|x| {
-            format!("{:.0} MiB", x / f64::from(1 << 20))
-        });
-        let space = |row: &Row| Some(row.space_bytes? as f64 / row.live_bytes? as f64);
-        line(out, "... space / live bytes", engines, &figures(&space), false, &|x| format!("{x:.2}"));
+            line(out, &figure.label(case), engines, &engines.iter().map(of).collect::<Vec<_>>(), figure);
+        }
     }
     let mut reasons: Vec<String> = Vec::new();
     for run in results.runs.iter().filter(of_this) {
@@ -146,14 +194,8 @@ fn section(
 }
 
 /// A line of the table: the best figure in bold, and how ours stands beside the best of the others (above 1: ahead).
-fn line(
-    out: &mut String,
-    label: &str,
-    engines: &[String],
-    figures: &[Option<f64>],
-    more_is_better: bool,
-    show: &dyn Fn(f64) -> String,
-) {
+fn line(out: &mut String, label: &str, engines: &[String], figures: &[Option<f64>], figure: &Figure) {
+    let (more_is_better, show) = (figure.more_is_better, figure.show);
     if figures.iter().all(Option::is_none) {
         return;
     }
@@ -181,7 +223,7 @@ fn line(
     let _ = writeln!(out, "| {label} | {} | {ratio} |", cells.join(" | "));
 }
 
-fn median(mut figures: Vec<f64>) -> Option<f64> {
+pub fn median(mut figures: Vec<f64>) -> Option<f64> {
     figures.sort_by(f64::total_cmp);
     let middle = figures.len() / 2;
     match figures.len() {
@@ -230,8 +272,10 @@ mod tests {
     fn the_ratio_says_who_is_ahead() {
         let engines = ["pando".to_owned(), "other".to_owned(), "none".to_owned()];
         let mut out = String::new();
-        line(&mut out, "more", &engines, &[Some(3.0), Some(2.0), None], true, &|x| x.to_string());
-        line(&mut out, "less", &engines, &[Some(3.0), Some(2.0), None], false, &|x| x.to_string());
+        let figure =
+            |more_is_better| Figure { name: "", of: |_| None, more_is_better, show: |x| x.to_string() };
+        line(&mut out, "more", &engines, &[Some(3.0), Some(2.0), None], &figure(true));
+        line(&mut out, "less", &engines, &[Some(3.0), Some(2.0), None], &figure(false));
         assert_eq!(out, "| more | **3** | 2 | - | 1.50 |\n| less | 3 | **2** | - | 0.67 |\n");
     }
 }

@@ -85,7 +85,7 @@ const BUFFERED: &[Durability] = &[Durability::Buffered];
 pub const ALL: &[Workload] = &[
     Workload {
         name: "bulk",
-        about: "1M random 8-byte keys and values, one transaction; inserts answer duplicates",
+        about: "1M random 8-byte keys and values, one transaction, inserts answer duplicates; gets; a scan",
         durabilities: SYNC,
         cache_bytes: None,
         run: Work::Bytes(bulk::run),
