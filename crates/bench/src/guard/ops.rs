@@ -114,8 +114,8 @@ impl Bench {
     }
 }
 
-/// Puts until the log, having seen many flushes, has gone over to a segment that makes them cheap: one block more, which
-/// its thread writes when it next looks, and which would be counted as the measured puts' own.
+/// Puts until the log, having seen many flushes, has gone over to a segment that makes them cheap: one block more,
+/// which its thread writes when it next looks, and which would be counted as the measured puts' own.
 fn flush_often(bench: &mut Bench) -> Outcome<()> {
     let blocks_before = bench.db().stats()?.log_appends;
     for puts in 1..=MOST_WARM_UPS {
