@@ -88,6 +88,10 @@ pub trait LogMap: Send + Sync + Debug {
     /// If the range is not within the mapping.
     fn write(&self, offset: u64, bytes: &[u8]);
 
+    /// Notes that the file was allocated and hardly written: a store to a page that is not in memory then clears that
+    /// one, and none behind it. Best effort.
+    fn read_nothing_ahead(&self) {}
+
     /// Notes that pages that end within `offset..offset + bytes`, and perhaps some before, will hardly be stored to
     /// again: the process's memory gets rid of them, not the file. Worth its call before a flush of many pages, which
     /// has to take the right to store away from each that is still mapped, and interrupts the other processors for

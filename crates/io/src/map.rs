@@ -61,10 +61,6 @@ impl SharedMap {
         // SAFETY: with a null hint and without MAP_FIXED the kernel picks an address range that nothing else uses.
         let start = unsafe { mmap(null_mut(), len, flags.0, flags.1, file, 0)? };
         let start = NonNull::new(start.cast::<u8>()).expect("mmap never succeeds at address 0");
-        // A store to a page that is not in the page cache would read ahead: 8 MiB of zeros on one disk, 27 ms within a
-        // commit. And in folios larger than a page, of which a store makes the whole dirty.
-        // SAFETY: the range was just mapped; the advice does not change what it holds. Refused, it costs only time.
-        let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::Random) };
         Ok(SharedMap { start: Mutex::new(Start(start)), len })
     }
 }
@@ -78,6 +74,13 @@ impl LogMap for SharedMap {
         // is dropped. The lock makes this the only access to them by this process through this mapping. `bytes` is
         // a live slice, and no slice of the mapping exists, so the two do not overlap.
         unsafe { copy_nonoverlapping(bytes.as_ptr(), start.0.as_ptr().add(at), bytes.len()) };
+    }
+
+    fn read_nothing_ahead(&self) {
+        let start = lock(&self.start).0;
+        // SAFETY: `len` bytes are mapped at `start` for as long as `self` lives; the advice does not change what they
+        // hold. Refused, it costs only time.
+        let _ = unsafe { madvise(start.as_ptr().cast(), self.len, Advice::Random) };
     }
 
     fn release(&self, offset: u64, bytes: u64) {
@@ -126,12 +129,17 @@ mod tests {
     }
 
     #[test]
-    fn stores_read_nothing_ahead() {
+    fn stores_read_nothing_ahead_when_told_so() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 20).unwrap();
         let map = SharedMap::new(&file, 1 << 20).unwrap();
-        let flags = said(lock(&map.start).0.as_ptr() as usize, "VmFlags:");
-        assert!(flags.split(' ').any(|flag| flag == "rr"), "random reads are expected: {flags}");
+        let is_random = || {
+            let flags = said(lock(&map.start).0.as_ptr() as usize, "VmFlags:");
+            flags.split(' ').any(|flag| flag == "rr")
+        };
+        assert!(!is_random());
+        map.read_nothing_ahead();
+        assert!(is_random());
     }
 
     #[test]
