@@ -7,14 +7,30 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What is done between two pieces.
-pub type Pause = Rc<dyn Fn()>;
-
-thread_local! {
-    static PAUSE: RefCell<Option<Pause>> = const { RefCell::new(None) };
+/// Whoever runs the work.
+pub trait Leisure {
+    /// Called between two pieces.
+    fn pause(&self);
+    /// Whether a pause would be made now.
+    fn has_time(&self) -> bool;
 }
 
-/// Runs `work`, which calls `pause` between its pieces. No lock that others wait for may be held where it does.
+/// What only pauses always has time.
+impl<F: Fn()> Leisure for F {
+    fn pause(&self) {
+        self();
+    }
+    fn has_time(&self) -> bool {
+        true
+    }
+}
+
+thread_local! {
+    static HERE: RefCell<Option<Rc<dyn Leisure>>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`, which calls [`pause`] between its pieces, and that `leisure`. No lock that others wait for may be held
+/// where it does.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -27,14 +43,14 @@ thread_local! {
 /// base::leisure::pause(); // Nobody has time here.
 /// assert_eq!(pauses.get(), 10);
 /// ```
-pub fn within<R>(pause: Pause, work: impl FnOnce() -> R) -> R {
-    struct Restore(Option<Pause>);
+pub fn within<R>(leisure: Rc<dyn Leisure>, work: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Rc<dyn Leisure>>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            PAUSE.set(self.0.take());
+            HERE.set(self.0.take());
         }
     }
-    let _restore = Restore(PAUSE.replace(Some(pause)));
+    let _restore = Restore(HERE.replace(Some(leisure)));
     work()
 }
 
@@ -42,14 +58,14 @@ pub fn within<R>(pause: Pause, work: impl FnOnce() -> R) -> R {
 #[inline]
 pub fn pause() {
     // Not borrowed while it is called, so that it may itself come past here.
-    if let Some(pause) = PAUSE.with_borrow(Option::clone) {
-        pause();
+    if let Some(leisure) = HERE.with_borrow(Option::clone) {
+        leisure.pause();
     }
 }
 
-/// Whether [`pause`] may do anything on this thread.
-pub fn is_here() -> bool {
-    PAUSE.with_borrow(Option::is_some)
+/// Whether there is time: for whoever knows a way that takes longer, and leaves more to others.
+pub fn has_time() -> bool {
+    HERE.with_borrow(Option::clone).is_some_and(|leisure| leisure.has_time())
 }
 
 #[cfg(test)]
@@ -65,6 +81,6 @@ mod tests {
         let work = std::panic::AssertUnwindSafe(|| within(pausing, || panic!("in the midst of it")));
         assert!(std::panic::catch_unwind(work).is_err());
         pause();
-        assert_eq!((pauses.get(), is_here()), (0, false));
+        assert_eq!((pauses.get(), has_time()), (0, false));
     }
 }

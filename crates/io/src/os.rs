@@ -120,7 +120,7 @@ impl Dir for OsDir {
         check_name(name)?;
         let path = self.path.join(name);
         // Open, it keeps its room when its name goes.
-        let file = if leisure::is_here() { OpenOptions::new().write(true).open(&path).ok() } else { None };
+        let file = if leisure::has_time() { OpenOptions::new().write(true).open(&path).ok() } else { None };
         fs::remove_file(&path).map_err(|error| refused(format_args!("remove {}", path.display()), error))?;
         if let Some(file) = file {
             shrink(&file);

@@ -37,13 +37,11 @@ pub(crate) fn within<R>(
     let (resumed, paused) = (Cell::new(Instant::now()), Cell::default());
     let leisure =
         Rc::new(Leisure { store: Arc::clone(store), signals: Arc::clone(signals), resumed, paused });
-    let pausing = Rc::clone(&leisure);
-    let outcome = leisure::within(Rc::new(move || pausing.pause()), work);
+    let outcome = leisure::within(Rc::clone(&leisure) as Rc<dyn leisure::Leisure>, work);
     (outcome, leisure.paused.get())
 }
 
-impl Leisure {
-    /// Behind a piece of work.
+impl leisure::Leisure for Leisure {
     fn pause(&self) {
         let worked = self.resumed.get().elapsed();
         if worked < PIECE {
@@ -61,6 +59,12 @@ impl Leisure {
         self.resumed.set(Instant::now());
     }
 
+    fn has_time(&self) -> bool {
+        !self.time_after(PIECE).is_zero()
+    }
+}
+
+impl Leisure {
     /// For how long a piece of work may be followed by none.
     fn time_after(&self, worked: Duration) -> Duration {
         let is_awaited = self.signals.wants_checkpoints_soon() || self.store.is_checkpoint_awaited();
@@ -92,6 +96,8 @@ mod tests {
         let table = db.table("t").unwrap();
         db.put(&table, b"k", b"v").unwrap();
         assert!(paused(&db) >= 100 * 2 * PIECE, "without debt there is time");
+        let has_time = || within(&db.shared.store, &db.shared.signals, leisure::has_time).0;
+        assert!(has_time());
 
         let under_way = db.shared.store.begin_checkpoint().unwrap().expect("there is something to merge");
         std::thread::scope(|scope| {
@@ -99,7 +105,7 @@ mod tests {
             while !db.shared.store.is_checkpoint_awaited() {
                 thread::yield_now();
             }
-            assert!(paused(&db) < 100 * PIECE, "somebody waits");
+            assert!(paused(&db) < 100 * PIECE && !has_time(), "somebody waits");
             under_way.finish().unwrap();
             waiting.join().unwrap().unwrap();
         });

@@ -19,7 +19,7 @@ const LEAST_ALIGN: usize = 4 << 10;
 /// Bytes of its own, zero at first. Takes no memory before it is touched.
 ///
 /// ```
-/// let mut memory = pool::memory::Memory::zeroed(8192);
+/// let mut memory = pool::memory::Memory::zeroed(8192, false);
 /// memory[5000] = 1;
 /// assert_eq!((memory.len(), memory[4999], memory[5000]), (8192, 0, 1));
 /// ```
@@ -35,10 +35,10 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// `bytes` (not 0) zeros; in huge pages if that many fill one. Ends the process if there is no memory, as a
-    /// vector would.
-    pub fn zeroed(bytes: usize) -> Memory {
-        Memory::mapped(bytes, bytes >= HUGE_BYTES).unwrap_or_else(|| {
+    /// `bytes` (not 0) zeros; in huge pages if `huge` says so and that many fill one. Ends the process if there is no
+    /// memory, as a vector would.
+    pub fn zeroed(bytes: usize, huge: bool) -> Memory {
+        Memory::mapped(bytes, huge && bytes >= HUGE_BYTES).unwrap_or_else(|| {
             handle_alloc_error(Layout::from_size_align(bytes, 1).expect("a length below isize::MAX"))
         })
     }
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn it_lies_where_huge_pages_do() {
         for bytes in [1, 4096, 12 << 10, 64 << 10, HUGE_BYTES, 2 * HUGE_BYTES] {
-            let mut all: Vec<Memory> = (0..8).map(|_| Memory::zeroed(bytes)).collect();
+            let mut all: Vec<Memory> = (0..8).map(|_| Memory::zeroed(bytes, true)).collect();
             for memory in &mut all {
                 let align = bytes.min(HUGE_BYTES).next_power_of_two();
                 assert_eq!((memory.len(), memory.start().addr().get() % align), (bytes, 0), "{bytes}");

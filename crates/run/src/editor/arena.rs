@@ -5,9 +5,10 @@
 //!
 //! Memory comes in chunks. The first is small, so that a small checkpoint costs little; the others are a huge memory
 //! page each, since random edits would otherwise miss the TLB on every leaf, but no larger than a quarter of what may
-//! be dirty at once.
+//! be dirty at once. Who has time takes small ones: the kernel clears a huge one in one go, which takes 6 ms where a
+//! virtual machine has not had it before, and whoever waits for that processor waits for all of it.
 
-use base::PagePtr;
+use base::{PagePtr, leisure};
 use page::{Page, PageMut};
 use pool::memory::{HUGE_BYTES, Memory};
 use std::ops::Range;
@@ -63,7 +64,7 @@ impl Arena {
         let node = self.high as u32;
         if self.place(node).0 == self.chunks.len() {
             let pages = if node == 0 { FIRST_PAGES } else { 1 << self.chunk_shift };
-            self.chunks.push(Memory::zeroed(pages * self.page_bytes));
+            self.chunks.push(Memory::zeroed(pages * self.page_bytes, !leisure::has_time()));
         }
         self.high += 1;
         node
