@@ -27,11 +27,6 @@ impl Segment {
     /// The segment in `file`, which `header` and `room` describe truly.
     pub fn new(header: SegmentHeader, file: Arc<dyn File>, room: Room) -> Result<Segment> {
         let map = file.map(header.len_bytes)?;
-        // The kernel would read ahead within a commit: 8 MiB of zeros on one disk, 27 ms. And in folios larger than a
-        // page, of which a store makes the whole dirty. Where pages hold something they are read, many at once.
-        if let (Room::Allocated, Some(map)) = (room, &map) {
-            map.read_nothing_ahead();
-        }
         Ok(Segment { header, file, map, room })
     }
 

@@ -265,7 +265,13 @@ impl Making {
         file.write_at(&header.encode(), 0)?;
         file.sync()?;
         dir.sync()?;
-        Segment::new(*header, file, room)
+        let segment = Segment::new(*header, file, room)?;
+        // The kernel would read ahead within a commit: 8 MiB of zeros on one disk, 27 ms. And in folios larger than a
+        // page, of which a store makes the whole dirty. Where pages may hold something they are read, many at once.
+        if let (Room::Allocated, Some(map)) = (room, &segment.map) {
+            map.read_nothing_ahead();
+        }
+        Ok(segment)
     }
 }
 
