@@ -115,3 +115,40 @@ impl Arena {
         (&mut a_chunk[a], &mut b_chunk[b])
     }
 }
+
+// Linux says of each mapping what it was advised.
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::rc::Rc;
+
+    /// Whether the memory at `address` is to be huge pages.
+    fn is_huge(address: usize) -> bool {
+        let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut is_here = false;
+        for line in maps.lines() {
+            if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| is_here) {
+                return flags.split_whitespace().any(|flag| flag == "hg");
+            }
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            if let Some((start, end)) = range.and_then(|(start, end)| number(start).zip(number(end))) {
+                is_here = (start..end).contains(&address);
+            }
+        }
+        panic!("nothing is mapped there");
+    }
+
+    #[test]
+    fn who_has_time_takes_small_pages() {
+        let second_chunk = || {
+            let mut arena = Arena::new(16 << 10, 1 << 20);
+            let nodes: Vec<u32> = (0..=FIRST_PAGES).map(|_| arena.take()).collect();
+            is_huge(arena.bytes_mut(nodes[FIRST_PAGES]).as_ptr().addr())
+        };
+        // A kernel may have none.
+        assert_eq!(second_chunk(), fs::exists("/sys/kernel/mm/transparent_hugepage").unwrap());
+        assert!(!leisure::within(Rc::new(|| ()), second_chunk));
+    }
+}
