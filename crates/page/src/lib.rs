@@ -10,10 +10,11 @@
 //! is short; a slot holds the first four bytes after it as a number, the *head*, so that a binary search rarely
 //! touches a cell.
 //!
-//! Reading order: [`header`] (the byte table), [`view`] (reading a page), [`search`] (finding a key in it),
-//! [`verify`] (what must hold before anything else is called), [`alloc`] (where the free bytes are), [`edit`]
-//! (insert, replace, remove), [`slots`] (how slots move then), [`split`] (split, merge, borrow), [`large`] (values and
-//! references to large ones), [`compressed`] (the form of a page that is stored in less).
+//! Reading order: [`header`] (the byte table), [`view`] (reading a page), [`key`] (the keys of a leaf, one after
+//! another), [`search`] (finding a key in it), [`verify`] (what must hold before anything else is called), [`alloc`]
+//! (where the free bytes are), [`edit`] (insert, replace, remove), [`slots`] (how slots move then), [`split`] (split,
+//! merge, borrow), [`large`] (values and references to large ones), [`compressed`] (the form of a page that is stored
+//! in less).
 //!
 //! # Rules
 //! 1. Every key of a page begins with the page's prefix. Whoever inserts a key that does not shortens it first.
@@ -29,6 +30,7 @@ pub mod compressed;
 mod copy;
 pub mod edit;
 pub mod header;
+pub mod key;
 pub mod large;
 pub mod search;
 pub mod slots;
@@ -40,5 +42,6 @@ pub use base::LargeRef;
 pub use compressed::{Compressed, Compressor};
 pub use edit::{EditCounters, NoRoom, PageMut};
 pub use header::Kind;
+pub use key::LeafKey;
 pub use large::Value;
-pub use view::Page;
+pub use view::{Page, Parts};

@@ -2,6 +2,7 @@
 
 use crate::header::{DELETED_BIT, Kind, LARGE_BIT, Slot, cell_bytes, field};
 use crate::{LargeRef, Value};
+use base::prefetch::prefetch;
 use base::{CheckpointNo, PagePtr, TableId, checksum};
 
 /// A verified page. Copying it copies a reference.
@@ -25,6 +26,35 @@ use base::{CheckpointNo, PagePtr, TableId, checksum};
 #[derive(Clone, Copy)]
 pub struct Page<'a> {
     pub(crate) bytes: &'a [u8],
+}
+
+/// Where the suffix and the payload of a leaf's entry lie in its page. Good for as long as that is not edited.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parts {
+    start: u32,
+    suffix_len: u16,
+    payload_len: u16,
+    /// 0 for a value, else the bit that says what the payload is.
+    class: u16,
+}
+
+impl Parts {
+    /// The suffix's first byte, from the page's first.
+    #[inline]
+    pub(crate) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    #[inline]
+    pub(crate) fn suffix_len(self) -> usize {
+        usize::from(self.suffix_len)
+    }
+
+    /// Whether the entry has a value, and that lies in the page.
+    #[inline]
+    pub fn is_inline(self) -> bool {
+        self.class == 0
+    }
 }
 
 /// The three parts of a cell, as they lie.
@@ -130,31 +160,55 @@ impl<'a> Page<'a> {
     /// What entry `i` of a leaf holds.
     #[inline]
     pub fn value(self, i: usize) -> Value<'a> {
-        debug_assert_eq!(self.kind(), Kind::Leaf);
-        let slot = self.slot(i);
-        let (length, class) = self.value_len(slot.offset());
-        let start = slot.offset() + Kind::Leaf.front_bytes() + slot.suffix_len();
-        let bytes = &self.bytes[start..start + length];
-        match class {
-            0 => Value::Inline(bytes),
-            DELETED_BIT => Value::Deleted,
-            _ => Value::Large(LargeRef::decode(bytes.try_into().expect("a large reference's bytes"))),
-        }
+        self.value_at(self.parts(i))
     }
 
     /// What [`Page::suffix`] and [`Page::value`] answer of entry `i` of a leaf, found at once.
     #[inline]
     pub fn record(self, i: usize) -> (&'a [u8], Value<'a>) {
+        let parts = self.parts(i);
+        (&self.bytes[parts.start()..][..parts.suffix_len()], self.value_at(parts))
+    }
+
+    /// Finds entry `i` of a leaf: what takes most of a look at it.
+    #[inline]
+    pub fn parts(self, i: usize) -> Parts {
         debug_assert_eq!(self.kind(), Kind::Leaf);
         let slot = self.slot(i);
-        let (length, class) = self.value_len(slot.offset());
+        let (payload_len, class) = self.value_len(slot.offset());
         let start = slot.offset() + Kind::Leaf.front_bytes();
-        let (suffix, rest) = self.bytes[start..].split_at(slot.suffix_len());
-        let value = match class {
-            0 => Value::Inline(&rest[..length]),
-            _ => self.value(i),
-        };
-        (suffix, value)
+        Parts {
+            start: start as u32,
+            suffix_len: slot.suffix_len() as u16,
+            payload_len: payload_len as u16,
+            class,
+        }
+    }
+
+    /// Has the processor fetch entry `i`'s cell, if there is one: cells lie in no order.
+    #[inline]
+    pub fn fetch_cell(self, i: usize) {
+        if let Some(slot) = self.slots().get(i) {
+            prefetch(self.bytes.as_ptr().wrapping_add(Slot::decode(*slot).offset()));
+        }
+    }
+
+    /// The bytes behind the suffix of the entry that `parts` are of: its value, if [`Parts::is_inline`].
+    #[inline]
+    pub fn payload_at(self, parts: Parts) -> &'a [u8] {
+        let start = parts.start() + parts.suffix_len();
+        &self.bytes[start..start + usize::from(parts.payload_len)]
+    }
+
+    /// What the entry holds that `parts` are of.
+    #[inline]
+    pub fn value_at(self, parts: Parts) -> Value<'a> {
+        let payload = self.payload_at(parts);
+        match parts.class {
+            0 => Value::Inline(payload),
+            DELETED_BIT => Value::Deleted,
+            _ => Value::Large(LargeRef::decode(payload.try_into().expect("a large reference's bytes"))),
+        }
     }
 
     /// The length in bytes of the payload of the leaf cell at `offset`, and its class: 0 for a value, else the bit that

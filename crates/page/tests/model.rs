@@ -6,7 +6,7 @@
 use base::limits::{max_inline_bytes, max_key_bytes};
 use base::seams::Random;
 use base::{CheckpointNo, DatabaseId, PagePtr};
-use page::{EditCounters, Kind, LargeRef, Page, PageMut, Value};
+use page::{EditCounters, Kind, LargeRef, LeafKey, Page, PageMut, Value};
 use std::collections::BTreeMap;
 
 const DATABASE: DatabaseId = DatabaseId(0x5eed);
@@ -198,10 +198,12 @@ impl Row {
 
     fn check_all(&mut self) {
         let mut key = Vec::new();
+        let mut leaf_key = LeafKey::default();
         let mut found = Vec::new();
         let mut sums = 0u64;
         for (which, bytes) in self.pages.iter().enumerate() {
             let page = Page::trusted(bytes);
+            leaf_key.enter(page);
             let large_before = found.len();
             for i in 0..page.count() {
                 page.copy_key(i, &mut key);
@@ -209,10 +211,18 @@ impl Row {
                     key.clone_from(&self.bounds[which]);
                 }
                 assert!(key >= self.bounds[which]);
+                if self.kind == Kind::Leaf {
+                    leaf_key.set(page, page.parts(i));
+                    assert_eq!(leaf_key.get(), key);
+                    assert_eq!(page.parts(i).is_inline(), matches!(page.value(i), Value::Inline(_)));
+                }
                 let item = match self.kind {
                     Kind::Inner => Item::Child(page.child(i)),
                     Kind::Leaf => match page.value(i) {
-                        Value::Inline(value) => Item::Inline(value.to_vec()),
+                        Value::Inline(value) => {
+                            assert_eq!(page.payload_at(page.parts(i)), value);
+                            Item::Inline(value.to_vec())
+                        }
                         Value::Large(large) => Item::Large(large),
                         Value::Deleted => Item::Deleted,
                     },
