@@ -72,6 +72,7 @@ pub mod superblock;
 mod sweep;
 mod table_changes;
 pub mod tables;
+mod track;
 pub mod transaction;
 pub mod ttl;
 mod value_reader;

@@ -6,7 +6,7 @@ use crate::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
 use crate::paid_reads::PaidReads;
 use crate::snapshot::Snapshot;
 use crate::spill::Spills;
-use crate::store::Store;
+use crate::track::Track;
 use crate::ttl::Reading;
 use crate::value_reader::{Located, ValueReader};
 use crate::write_set::WriteSet;
@@ -18,7 +18,6 @@ use std::cell::LazyCell;
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
-use txn::RangeToken;
 
 /// Where a cursor is in its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,32 +27,6 @@ enum Place {
     On,
     BeforeFirst,
     AfterLast,
-}
-
-/// Reports what a transaction's cursor passes.
-struct Track<'a> {
-    reads: &'a PaidReads,
-    store: &'a Store,
-    table: TableId,
-    token: Option<RangeToken>,
-}
-
-impl Track<'_> {
-    /// What was passed so far is one range; what comes is another.
-    fn begin(&mut self, low: &[u8], high: Bound<&[u8]>) {
-        self.end();
-        self.token = Some(self.reads.range(self.store, self.table, low, high));
-    }
-
-    fn end(&mut self) {
-        self.token.take().into_iter().for_each(|token| self.reads.close(token));
-    }
-}
-
-impl Drop for Track<'_> {
-    fn drop(&mut self) {
-        self.end();
-    }
 }
 
 /// How often a cursor moved, counted when it is closed.
@@ -85,6 +58,8 @@ pub struct Cursor<'a> {
     span: Span,
     place: Place,
     track: Option<Track<'a>>,
+    /// Neither tracked nor dated: a step that is certain needs nothing but itself.
+    glides: bool,
     /// The current value, if it lies outside the pages and was read.
     large: Option<Vec<u8>>,
     steps: Steps<'a>,
@@ -96,6 +71,11 @@ impl fmt::Debug for Cursor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cursor").field("span", &self.span).field("place", &self.place).finish_non_exhaustive()
     }
+}
+
+/// Where a span begins, unless that is with the table.
+fn start_of(span: &Span) -> Option<&[u8]> {
+    Some(span.start()).filter(|start| !start.is_empty())
 }
 
 /// A record, lent.
@@ -127,7 +107,7 @@ impl<'a> Cursor<'a> {
     ) -> Result<Self> {
         writes.sort(table);
         let store = snapshot.store();
-        let track = reads.map(|reads| Track { reads, store, table, token: None });
+        let track = reads.map(|reads| Track::new(reads, store, table));
         let mut own: Vec<Upper<'a>> = writes.cursor(table).map(Upper::from).into_iter().collect();
         let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
         let spilled = spills.into_iter().flat_map(|spills| spills.of(table));
@@ -168,9 +148,10 @@ impl<'a> Cursor<'a> {
         uppers.extend(above.iter().map(|entry| Upper::from(DeltaLayer::new(&entry.delta, pool, reader))));
         let lower = RunLayer::new(lowest, pool, reader);
         let merged = Merged::new(uppers, lower);
-        let (place, large) = (Place::Fresh, None);
+        let (place, large, own) = (Place::Fresh, None, None);
+        let glides = track.is_none() && !reading.is_dated();
         let steps = Steps { reader, table, taken: 0 };
-        Ok(Cursor { merged, snapshot, reading, own: None, span, place, track, large, steps, _call: call })
+        Ok(Cursor { merged, snapshot, reading, own, span, place, track, glides, large, steps, _call: call })
     }
 
     #[inline]
@@ -235,20 +216,43 @@ impl<'a> Cursor<'a> {
 
     /// To the next record, whose value is read only when asked for. Answers whether there is one.
     pub fn advance(&mut self) -> Result<bool> {
-        self.forward()?;
+        if !self.glide::<true>()? {
+            self.forward()?;
+        }
         Ok(self.place == Place::On)
     }
 
     /// To the record before, whose value is read only when asked for. Answers whether there is one.
     pub fn retreat(&mut self) -> Result<bool> {
-        self.backward()?;
+        if !self.glide::<false>()? {
+            self.backward()?;
+        }
         Ok(self.place == Place::On)
+    }
+
+    /// Most steps of a long scan: one that is certain to end on a record in the same leaf, within the span.
+    #[inline]
+    fn glide<const FORWARD: bool>(&mut self) -> Result<bool> {
+        // Where a large value could not be read, `merged` stands on it though the cursor is fresh.
+        if !self.glides || self.place != Place::On {
+            return Ok(false);
+        }
+        self.snapshot.check_held()?;
+        let glided = self.merged.glide::<FORWARD>();
+        if glided {
+            self.steps.taken += 1;
+            self.large = None;
+        }
+        Ok(glided)
     }
 
     /// To the next record.
     #[inline]
     #[allow(clippy::should_implement_trait)] // It lends, which `Iterator` cannot.
     pub fn next(&mut self) -> Result<Lent<'_>> {
+        if self.glide::<true>()? {
+            return Ok(self.merged.glided());
+        }
         self.forward()?;
         self.lend()
     }
@@ -258,7 +262,7 @@ impl<'a> Cursor<'a> {
         self.snapshot.check_held()?;
         let fresh = self.place != Place::On;
         let on = match self.place {
-            Place::On => self.merged.next(),
+            Place::On => self.merged.next(self.span.end()),
             Place::Fresh | Place::BeforeFirst => self.merged.seek(self.span.start()),
             Place::AfterLast => return Ok(()),
         };
@@ -279,7 +283,7 @@ impl<'a> Cursor<'a> {
         }
         self.snapshot.check_held()?;
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        let shown = self.merged.run_on(most, self.span.end(), each);
+        let shown = self.merged.run_on(most, each);
         if shown > 0 {
             self.steps.taken += u64::from(shown);
             self.large = None;
@@ -291,6 +295,9 @@ impl<'a> Cursor<'a> {
     /// To the record before.
     #[inline]
     pub fn prev(&mut self) -> Result<Lent<'_>> {
+        if self.glide::<false>()? {
+            return Ok(self.merged.glided());
+        }
         self.backward()?;
         self.lend()
     }
@@ -300,7 +307,7 @@ impl<'a> Cursor<'a> {
         self.snapshot.check_held()?;
         let fresh = self.place != Place::On;
         let on = match (self.place, self.span.end()) {
-            (Place::On, _) => self.merged.prev(),
+            (Place::On, _) => self.merged.prev(start_of(&self.span)),
             (Place::Fresh | Place::AfterLast, Some(end)) => self.merged.seek_before(end),
             (Place::Fresh | Place::AfterLast, None) => self.merged.seek_last(),
             (Place::BeforeFirst, _) => return Ok(()),
@@ -348,7 +355,7 @@ impl<'a> Cursor<'a> {
     fn arrive_forward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
         let mut on = self.settle(moved)?;
         if on && self.reading.is_dated() {
-            on = self.pass_expired(Merged::next, Self::is_before_end)?;
+            on = self.pass_expired(|merged, span| merged.next(span.end()), Self::is_before_end)?;
         }
         let is_on = on && self.is_before_end();
         self.place = if is_on { Place::On } else { Place::AfterLast };
@@ -362,7 +369,7 @@ impl<'a> Cursor<'a> {
     fn arrive_backward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
         let mut on = self.settle(moved)?;
         if on && self.reading.is_dated() {
-            on = self.pass_expired(Merged::prev, Self::is_behind_start)?;
+            on = self.pass_expired(|merged, span| merged.prev(start_of(span)), Self::is_behind_start)?;
         }
         let is_on = on && self.is_behind_start();
         self.place = if is_on { Place::On } else { Place::BeforeFirst };
@@ -381,8 +388,8 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn is_behind_start(&self) -> bool {
-        let start = self.span.start();
-        start.is_empty() || self.merged.entry().is_some_and(|(key, _)| key >= start)
+        let behind = |start| self.merged.entry().is_some_and(|(key, _)| key >= start);
+        start_of(&self.span).is_none_or(behind)
     }
 
     /// Passes over what has expired, within the span; answers whether there is an entry to stand on. Not inlined: most
@@ -391,12 +398,12 @@ impl<'a> Cursor<'a> {
     #[inline(never)]
     fn pass_expired(
         &mut self,
-        step: impl Fn(&mut Merged<Upper<'a>, RunLayer<'a>>) -> Result<bool>,
+        step: impl Fn(&mut Merged<Upper<'a>, RunLayer<'a>>, &Span) -> Result<bool>,
         is_within: impl Fn(&Self) -> bool,
     ) -> Result<bool> {
         let mut on = true;
         while on && is_within(self) && self.is_on_expired()? {
-            let moved = step(&mut self.merged);
+            let moved = step(&mut self.merged, &self.span);
             on = self.settle(moved)?;
         }
         Ok(on)
@@ -455,13 +462,7 @@ impl<'a> Cursor<'a> {
             Some((key, _)) if self.place == Place::On => Bound::Included(key),
             _ => self.span.end().map_or(Bound::Unbounded, Bound::Excluded),
         };
-        match track.token {
-            Some(token) => track.reads.extend_high(track.store, token, high),
-            None => track.begin(self.span.start(), high),
-        }
-        if let (true, Some(token)) = (fresh, track.token) {
-            track.reads.extend_low(track.store, token, self.span.start());
-        }
+        track.passed_forward(&self.span, high, fresh);
     }
 
     fn track_backward(&mut self, fresh: bool) {
@@ -470,13 +471,6 @@ impl<'a> Cursor<'a> {
             Some((key, _)) if self.place == Place::On => key,
             _ => self.span.start(),
         };
-        let end = self.span.end().map_or(Bound::Unbounded, Bound::Excluded);
-        match track.token {
-            Some(token) => track.reads.extend_low(track.store, token, low),
-            None => track.begin(low, end),
-        }
-        if let (true, Some(token)) = (fresh, track.token) {
-            track.reads.extend_high(track.store, token, end);
-        }
+        track.passed_backward(&self.span, low, fresh);
     }
 }

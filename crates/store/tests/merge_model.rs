@@ -68,11 +68,19 @@ impl Layer for List {
     fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
         let (here, place) = (self.here(), self.place_of(key));
         let steps = if forward {
-            place - here - 1
+            place.saturating_sub(here + 1)
         } else {
-            here - self.records.partition_point(|record| &record.0[..] <= key)
+            here.saturating_sub(self.records.partition_point(|record| &record.0[..] <= key))
         };
         steps.min(5) as u32
+    }
+    /// Not onto every seventh record, as if its value lay elsewhere.
+    fn glide(&mut self, forward: bool) -> bool {
+        let here = self.here();
+        let next = if forward { Some(here + 1) } else { here.checked_sub(1) };
+        let next = next.filter(|next| *next < self.records.len() && next % 7 != 0);
+        self.at = next.or(self.at);
+        next.is_some()
     }
     fn run_on(&mut self, most: u32, mut each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
         let first = self.here() + 1;
@@ -188,38 +196,73 @@ fn apply(writer: &mut memtable::Writer, change: Change, ts: CommitTs) {
     }
 }
 
+/// Where the caller of a cursor will stop on his way forward, and on his way back.
+#[derive(Clone, Copy, Default)]
+struct Stops<'k> {
+    end: Option<&'k [u8]>,
+    start: Option<&'k [u8]>,
+}
+
 /// One random move on both. `at` runs from 0, before the first, to `n + 1`, behind the last.
 fn random_move(
     random: &mut Random,
     cursor: &mut Merged<Upper<'_>, List>,
     keys: &[(&Vec<u8>, &Vec<u8>)],
     at: &mut usize,
+    stops: Stops<'_>,
 ) -> Result<bool> {
     let key = random_key(random);
     let before = keys.partition_point(|(other, _)| **other < key);
     match random.below(14) {
-        12.. => run_on(random, cursor, keys, at, &key),
         0 => (*at = before + 1, cursor.seek(&key)).1,
         1 => (*at = before, cursor.seek_before(&key)).1,
         2 => (*at = 1, cursor.seek_first()).1,
         3 => (*at = keys.len(), cursor.seek_last()).1,
-        4..8 => (*at = (*at + 1).min(keys.len() + 1), cursor.next()).1,
-        _ => (*at = at.saturating_sub(1), cursor.prev()).1,
+        4..7 => (*at = (*at + 1).min(keys.len() + 1), cursor.next(stops.end)).1,
+        7..10 => (*at = at.saturating_sub(1), cursor.prev(stops.start)).1,
+        10 => walk::<true>(random, cursor, keys, at, stops),
+        11 => walk::<false>(random, cursor, keys, at, stops),
+        _ => run_on(random, cursor, keys, at, stops.end),
     }
 }
 
-/// Runs on, before a key or without an end, and compares what is shown.
+/// Up to twenty steps in one direction, glided where that goes.
+fn walk<const FORWARD: bool>(
+    random: &mut Random,
+    cursor: &mut Merged<Upper<'_>, List>,
+    keys: &[(&Vec<u8>, &Vec<u8>)],
+    at: &mut usize,
+    Stops { end, start }: Stops<'_>,
+) -> Result<bool> {
+    for _ in 0..random.below(20) {
+        *at = if FORWARD { (*at + 1).min(keys.len() + 1) } else { at.saturating_sub(1) };
+        if cursor.glide::<FORWARD>() {
+            let (key, _) = cursor.entry().expect("a glide ends on an entry");
+            assert_eq!(key, keys[*at - 1].0);
+            assert!(if FORWARD {
+                end.is_none_or(|end| key < end)
+            } else {
+                start.is_none_or(|start| key > start)
+            });
+        } else if FORWARD {
+            cursor.next(end)?;
+        } else {
+            cursor.prev(start)?;
+        }
+    }
+    Ok(cursor.entry().is_some())
+}
+
+/// Runs on, and compares what is shown.
 fn run_on(
     random: &mut Random,
     cursor: &mut Merged<Upper<'_>, List>,
     keys: &[(&Vec<u8>, &Vec<u8>)],
     at: &mut usize,
-    end: &[u8],
+    end: Option<&[u8]>,
 ) -> Result<bool> {
-    let end = random.chance(1, 2).then_some(end);
-    let end = end.filter(|end| cursor.entry().is_some_and(|(key, _)| key < *end));
     let mut shown = Vec::new();
-    let count = cursor.run_on(random.below(9) as u32, end, |front, rest, value| {
+    let count = cursor.run_on(random.below(9) as u32, |front, rest, value| {
         shown.push(([front, rest].concat(), value.to_vec()));
     });
     assert_eq!(count as usize, shown.len());
@@ -237,11 +280,14 @@ fn agrees_with_one_map_wherever_it_turns() {
         let mut random = Random::seeded(seed);
         let stack = Stack::random(&mut random);
         let keys: Vec<_> = stack.map.iter().collect();
+        let (start, end) = (random_key(&mut random), random_key(&mut random));
+        let (limit_end, limit_start) = (random.chance(1, 2), random.chance(1, 2));
+        let stops = Stops { end: limit_end.then_some(&end), start: limit_start.then_some(&start) };
         let mut cursor = stack.cursor();
         let mut at = 1;
         cursor.seek_first().unwrap();
         for _ in 0..200 {
-            let on = random_move(&mut random, &mut cursor, &keys, &mut at).unwrap();
+            let on = random_move(&mut random, &mut cursor, &keys, &mut at, stops).unwrap();
             let expected = at.checked_sub(1).and_then(|at| keys.get(at));
             let entry = cursor.entry();
             assert_eq!(on, expected.is_some(), "seed {seed}");
@@ -260,11 +306,11 @@ fn a_whole_scan_either_way_shows_each_key_once() {
         let stack = Stack::random(&mut Random::seeded(seed));
         let mut cursor = stack.cursor();
         let mut forward = Vec::new();
-        while cursor.next().unwrap() {
+        while cursor.next(None).unwrap() {
             forward.push(cursor.entry().unwrap().0.to_vec());
         }
         let mut backward = Vec::new();
-        while cursor.prev().unwrap() {
+        while cursor.prev(None).unwrap() {
             backward.push(cursor.entry().unwrap().0.to_vec());
         }
         backward.reverse();
@@ -278,32 +324,36 @@ fn after_a_failed_move_there_is_no_entry_and_a_seek_begins_anew() {
     for seed in 0..100 {
         let mut random = Random::seeded(seed);
         let stack = Stack::random(&mut random);
-        let keys: Vec<_> = stack.map.iter().collect();
+        let over = |list| Merged::new(stack.writes.cursor(T).map(Upper::from).into_iter().collect(), list);
+        let mut shown = Map::new();
+        let mut whole = over(List::of(&stack.base));
+        while whole.next(None).unwrap() {
+            let Some((key, Item::Value(value))) = whole.entry() else { panic!("seed {seed}: no value") };
+            shown.insert(key.to_vec(), value.to_vec());
+        }
+        let keys: Vec<_> = shown.iter().collect();
         let mut list = List::of(&stack.base);
         list.fail_after = Some(random.below(30) as u32);
-        let own = stack.writes.cursor(T).map(Upper::from);
-        let mut cursor = Merged::new(own.into_iter().collect(), list);
+        let mut cursor = over(list);
+        let (mut at, mut moved) = (1, cursor.seek_first());
         for _ in 0..60 {
-            if random_move(&mut random, &mut cursor, &keys, &mut 0).is_err() {
+            if moved.is_err() {
                 assert_eq!(cursor.entry(), None);
                 break;
             }
+            moved = random_move(&mut random, &mut cursor, &keys, &mut at, Stops::default());
         }
         let mut count = 0;
         let mut on = cursor.seek_first().unwrap_or_else(|_| cursor.seek_first().unwrap());
         while on {
             count += 1;
-            on = match cursor.next() {
+            on = match cursor.next(None) {
                 Ok(on) => on,
                 // The failure was still to come: begin anew once.
                 Err(_) => (count = 0, cursor.seek_first().unwrap()).1,
             };
         }
-        let mut again = Merged::new(
-            stack.writes.cursor(T).map(Upper::from).into_iter().collect::<Vec<_>>(),
-            List::of(&stack.base),
-        );
-        assert_eq!(count, std::iter::from_fn(|| again.next().unwrap().then_some(())).count(), "seed {seed}");
+        assert_eq!(count, keys.len(), "seed {seed}");
     }
 }
 
@@ -319,7 +369,7 @@ fn a_deleted_range_is_not_walked_through() {
     for step in [Merged::next, Merged::prev] {
         moves.set(0);
         let mut shown = 0;
-        while step(&mut cursor).unwrap() {
+        while step(&mut cursor, None).unwrap() {
             shown += 1;
         }
         assert_eq!(shown, 20);

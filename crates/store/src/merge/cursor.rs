@@ -12,10 +12,12 @@
 //! 5. A lower entry that a range tombstone covers is stepped over; after `PATIENCE` of them in a row the lower layer
 //!    is sought behind the tombstone, so that a dropped range costs no walk through it.
 //!
-//! 6. After `STREAK` steps inside the lower layer it is asked how many more are certain to stay before the front (one
-//!    search in its leaf). For these, and for all if there is no upper entry left, no key is compared.
+//! 6. After `STREAK` steps inside the lower layer it is asked how many more are certain to stay before the front, and
+//!    before the key where the caller will stop (a search each in its leaf). For these, and for all if there is
+//!    neither, no key is compared.
 //!
-//! 7. These steps can be taken many at a time ([`Merged::run_on`]): a loop over the records of a leaf.
+//! 7. These steps can be taken by themselves ([`Merged::glide`]), and many at a time ([`Merged::run_on`]): a loop over
+//!    the records of a leaf.
 //!
 //! Both directions are one code, with the direction as a constant.
 
@@ -71,7 +73,7 @@ pub struct Merged<U, L> {
     at: At,
     forward: bool,
     has_ranges: bool,
-    /// Steps of the lower layer that are certain to stay before the front.
+    /// Steps of the lower layer that are certain to stay before the front, and before the caller's stop.
     clear: u32,
     /// Compared steps of the lower layer since it was asked.
     streak: u32,
@@ -144,26 +146,43 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         self.place::<false>(|upper| upper.seek_before(key), |lower| lower.seek_before(key))
     }
 
-    /// To the next entry. From before the first, or if never sought: to the first.
+    /// To the next entry. From before the first, or if never sought: to the first. `stop`: a key where the caller will
+    /// end, if there is one; the same from one seek to the next.
     #[inline]
-    pub fn next(&mut self) -> Result<bool> {
-        self.advance::<true>()
+    pub fn next(&mut self, stop: Option<&[u8]>) -> Result<bool> {
+        self.advance::<true>(stop)
     }
 
-    /// To the entry before. From behind the last, or if never sought: to the last.
+    /// To the entry before. From behind the last, or if never sought: to the last. `stop`: as in [`Merged::next`].
     #[inline]
-    pub fn prev(&mut self) -> Result<bool> {
-        self.advance::<false>()
+    pub fn prev(&mut self, stop: Option<&[u8]>) -> Result<bool> {
+        self.advance::<false>(stop)
     }
 
-    /// As [`Layer::run_on`], forward, where the lower layer's entries are certain to come next: those before `end`.
+    /// A step in the direction of the last one, if it is certain where that leads: to the lower layer's next entry,
+    /// which is at hand, has an [`Item::Value`], and lies before `stop`. Else the cursor stays. Most steps of a long
+    /// scan.
     #[inline]
-    pub fn run_on(&mut self, most: u32, end: Option<&[u8]>, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
+    pub fn glide<const FORWARD: bool>(&mut self) -> bool {
+        let is_clear = self.clear > 0 && self.at == At::Lower && self.forward == FORWARD;
+        let glides = is_clear && self.lower.glide(FORWARD);
+        self.clear -= u32::from(glides);
+        glides
+    }
+
+    /// What [`Merged::entry`] answers behind a glide: key and value.
+    #[inline]
+    pub fn glided(&self) -> Option<(&[u8], &[u8])> {
+        self.lower.glided()
+    }
+
+    /// As [`Layer::run_on`], forward, where [`Merged::glide`] would go.
+    #[inline]
+    pub fn run_on(&mut self, most: u32, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
         if self.at != At::Lower || !self.forward || self.clear == 0 {
             return 0;
         }
-        let inside = end.map_or(u32::MAX, |end| self.lower.steps_before(end, true));
-        let shown = self.lower.run_on(most.min(self.clear).min(inside), each);
+        let shown = self.lower.run_on(most.min(self.clear), each);
         self.clear -= shown;
         shown
     }
@@ -203,13 +222,13 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         }
         self.lower_on = lower(&mut self.lower)?;
         self.find_front::<FORWARD>();
-        self.settle::<FORWARD>()
+        self.settle::<FORWARD>(None)
     }
 
     #[inline]
-    fn advance<const FORWARD: bool>(&mut self) -> Result<bool> {
+    fn advance<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         if self.at != At::Lower || self.forward != FORWARD {
-            return self.advance_otherwise::<FORWARD>();
+            return self.advance_otherwise::<FORWARD>(stop);
         }
         // Should the step fail, the cursor is nowhere.
         self.at = At::Nowhere;
@@ -219,18 +238,18 @@ impl<U: Layer, L: Layer> Merged<U, L> {
             self.at = At::Lower;
             return Ok(true);
         }
-        self.settle::<FORWARD>()
+        self.settle::<FORWARD>(stop)
     }
 
     /// Every step but one inside the lower layer.
-    fn advance_otherwise<const FORWARD: bool>(&mut self) -> Result<bool> {
+    fn advance_otherwise<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         match self.at {
             At::AfterLast if FORWARD => Ok(false),
             At::BeforeFirst if !FORWARD => Ok(false),
             At::Front { tied } if self.forward == FORWARD => {
                 self.at = At::Nowhere;
                 self.pass_front::<FORWARD>(tied)?;
-                self.settle::<FORWARD>()
+                self.settle::<FORWARD>(stop)
             }
             At::Lower | At::Front { .. } => self.turn::<FORWARD>(),
             _ if FORWARD => self.seek_first(),
@@ -253,7 +272,7 @@ impl<U: Layer, L: Layer> Merged<U, L> {
     }
 
     /// Passes over what is deleted or hidden, and comes to rest on what comes first.
-    fn settle<const FORWARD: bool>(&mut self) -> Result<bool> {
+    fn settle<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         loop {
             let lower_first = match self.front {
                 Some(front) if self.lower_on => directed::<FORWARD>(self.lower_against(front)),
@@ -268,7 +287,7 @@ impl<U: Layer, L: Layer> Merged<U, L> {
                 if self.has_ranges && self.pass_hidden::<FORWARD>()? {
                     continue;
                 }
-                self.look_ahead::<FORWARD>();
+                self.look_ahead::<FORWARD>(stop);
                 self.at = At::Lower;
                 return Ok(true);
             }
@@ -283,19 +302,15 @@ impl<U: Layer, L: Layer> Merged<U, L> {
 
     /// Once the lower layer has come first often enough, finds out how long it will.
     #[inline]
-    fn look_ahead<const FORWARD: bool>(&mut self) {
+    fn look_ahead<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) {
         self.streak += 1;
         if self.streak < STREAK || self.has_ranges {
             return;
         }
         self.streak = 0;
-        self.clear = match self.front {
-            Some(front) => {
-                let key = self.uppers[front.layer].key().expect("the front is an entry");
-                self.lower.steps_before(key, FORWARD)
-            }
-            None => u32::MAX,
-        };
+        let front = self.front.map(|front| self.uppers[front.layer].key().expect("the front is an entry"));
+        let steps = [front, stop].into_iter().flatten().map(|key| self.lower.steps_before(key, FORWARD));
+        self.clear = steps.min().unwrap_or(u32::MAX);
     }
 
     /// The lower layer's key against the front's.

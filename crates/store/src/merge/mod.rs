@@ -71,6 +71,19 @@ pub trait Layer {
     fn steps_before(&self, _key: &[u8], _forward: bool) -> u32 {
         0
     }
+    /// Goes one entry on, `forward` or back, if that is at hand and has an [`Item::Value`]; else stays. False is always
+    /// right.
+    fn glide(&mut self, _forward: bool) -> bool {
+        false
+    }
+    /// Key and value of the entry that a glide led to.
+    #[inline]
+    fn glided(&self) -> Option<(&[u8], &[u8])> {
+        match self.entry() {
+            Some((key, Item::Value(value))) => Some((key, value)),
+            _ => None,
+        }
+    }
     /// Goes on over the entries behind this one, `most` or fewer, as far as that is cheap, perhaps over none, and shows
     /// them: the beginning of the key, its rest, and the value. Ends on the last one shown; answers how many were.
     fn run_on(&mut self, _most: u32, _each: impl FnMut(&[u8], &[u8], &[u8])) -> u32

@@ -55,6 +55,14 @@ impl Layer for RunLayer<'_> {
         self.cursor.steps_before(key, forward)
     }
     #[inline]
+    fn glide(&mut self, forward: bool) -> bool {
+        self.cursor.glide(forward)
+    }
+    #[inline]
+    fn glided(&self) -> Option<(&[u8], &[u8])> {
+        self.cursor.glided()
+    }
+    #[inline]
     fn run_on(&mut self, most: u32, each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
         // A leaf has fewer than 2^16 records.
         self.cursor.run_on(most as usize, each) as u32
