@@ -54,6 +54,13 @@ impl Results {
             Answer::Rows(_) | Answer::Unsupported(_) => None,
         })
     }
+
+    /// Writes them to `path`, whole or not at all.
+    fn save(&self, path: &Path) -> Outcome<()> {
+        let unfinished = path.with_extension("unfinished");
+        fs::write(&unfinished, serde_json::to_string_pretty(self)?)?;
+        Ok(fs::rename(&unfinished, path)?)
+    }
 }
 
 /// What every engine can work with.
@@ -69,6 +76,8 @@ pub struct Plan {
     pub dir: Option<PathBuf>,
     /// A run that takes longer has no figures.
     pub limit: Duration,
+    /// Where to keep the results, from the first on: a run of hours may be stopped.
+    pub json: Option<PathBuf>,
 }
 
 impl Plan {
@@ -83,7 +92,9 @@ impl Plan {
         };
         let count = cases.iter().map(of_case).sum::<usize>() * self.repeat;
         let bar = ProgressBar::new(count as u64).with_style(style);
-        let mut runs: Vec<Run> = Vec::new();
+        let Plan { scale, repeat, cache_bytes, .. } = *self;
+        let mut results =
+            Results { machine: report::Machine::here(), scale, repeat, cache_bytes, runs: Vec::new() };
         for (workload, durability) in cases {
             for _ in 0..self.repeat {
                 for engine in self.engines.iter().filter(|engine| workload.is_for(engine)) {
@@ -94,18 +105,18 @@ impl Plan {
                             && run.durability == durability
                             && !matches!(run.answer, Answer::Rows(_))
                     };
-                    if !runs.iter().any(no_figures) {
+                    if !results.runs.iter().any(no_figures) {
                         let answer = self.child(engine, workload.name, durability)?;
                         let workload = workload.name.to_owned();
-                        runs.push(Run { engine: engine.clone(), workload, durability, answer });
+                        results.runs.push(Run { engine: engine.clone(), workload, durability, answer });
+                        self.json.iter().try_for_each(|path| results.save(path))?;
                     }
                     bar.inc(1);
                 }
             }
         }
         bar.finish_and_clear();
-        let Plan { scale, repeat, cache_bytes, .. } = *self;
-        Ok(Results { machine: report::Machine::here(), scale, repeat, cache_bytes, runs })
+        Ok(results)
     }
 
     fn child(&self, engine: &str, workload: &str, durability: Durability) -> Outcome<Answer> {

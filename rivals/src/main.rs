@@ -60,7 +60,7 @@ enum Command {
         /// Seconds after which one repetition is given up.
         #[arg(long, default_value_t = 180)]
         limit: u64,
-        /// Keep all rows in this file, for `report`.
+        /// Keep all rows in this file, for `report`: those that there are, if it is stopped before its end.
         #[arg(long)]
         json: Option<PathBuf>,
     },
@@ -111,11 +111,9 @@ fn work(command: Command) -> Outcome<()> {
             }
             let engines = if engines.is_empty() { known } else { engines };
             let limit = Duration::from_secs(limit);
-            let plan = Plan { engines, workloads, repeat, scale, cache_bytes: cache_mib << 20, dir, limit };
+            let cache_bytes = cache_mib << 20;
+            let plan = Plan { engines, workloads, repeat, scale, cache_bytes, dir, limit, json };
             let results = plan.run()?;
-            if let Some(path) = json {
-                fs::write(path, serde_json::to_string_pretty(&results)?)?;
-            }
             print!("{}", report::markdown(&results));
             if let Some(failure) = results.failure() {
                 return Err(Failure::Wrong(failure));
