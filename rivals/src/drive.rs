@@ -119,11 +119,15 @@ impl Plan {
         Ok(results)
     }
 
+    /// Its directory is made here, so that it goes also when the child is killed.
     fn child(&self, engine: &str, workload: &str, durability: Durability) -> Outcome<Answer> {
+        let parent = self.dir.clone().unwrap_or_else(std::env::temp_dir);
+        fs::create_dir_all(&parent)?;
+        let scratch = tempfile::Builder::new().prefix("rivals-").tempdir_in(parent)?;
         let mut child = Command::new(std::env::current_exe()?)
             .args(["one", engine, workload, &durability.to_string()])
+            .arg(scratch.path())
             .args(["--scale", &self.scale.to_string(), "--cache-mib", &(self.cache_bytes >> 20).to_string()])
-            .args(self.dir.iter().flat_map(|dir| [Path::new("--dir"), dir]))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
@@ -161,17 +165,14 @@ pub fn one(
     durability: Durability,
     scale: f64,
     cache_bytes: usize,
-    dir: Option<&Path>,
+    dir: &Path,
 ) -> Outcome<Answer> {
     let entry =
         engines::named(engine).ok_or_else(|| Failure::Wrong(format!("no engine is called {engine}")))?;
-    let parent = dir.map_or_else(std::env::temp_dir, Path::to_owned);
-    fs::create_dir_all(&parent)?;
-    let scratch = tempfile::Builder::new().prefix("rivals-").tempdir_in(parent)?;
     let of_workload = workload.cache_bytes.map(|bytes| (bytes as f64 * scale) as usize);
     let cache_bytes = of_workload.map_or(cache_bytes, |bytes| bytes.max(LEAST_CACHE_BYTES));
     let outgrows_caches = of_workload.is_some();
-    let config = Config { dir: scratch.path().to_owned(), durability, cache_bytes, outgrows_caches };
+    let config = Config { dir: dir.to_owned(), durability, cache_bytes, outgrows_caches };
     let rows = match workload.run {
         Work::Bytes(run) => entry.open.map(|open| {
             let engine = open(&config)?;

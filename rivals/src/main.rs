@@ -78,12 +78,12 @@ enum Command {
         engine: String,
         workload: String,
         durability: Durability,
+        /// An empty directory.
+        dir: PathBuf,
         #[arg(long, default_value_t = 1.0)]
         scale: f64,
         #[arg(long, default_value_t = 2048)]
         cache_mib: usize,
-        #[arg(long)]
-        dir: Option<PathBuf>,
     },
 }
 
@@ -137,8 +137,8 @@ fn work(command: Command) -> Outcome<()> {
                 println!("  {:<13} {}", entry.name, entry.about);
             }
         }
-        Command::One { engine, workload: name, durability, scale, cache_mib, dir } => {
-            let answer = one(&engine, workload(&name)?, durability, scale, cache_mib << 20, dir.as_deref())?;
+        Command::One { engine, workload: name, durability, dir, scale, cache_mib } => {
+            let answer = one(&engine, workload(&name)?, durability, scale, cache_mib << 20, &dir)?;
             println!("{}", serde_json::to_string(&answer)?);
         }
     }
