@@ -75,7 +75,7 @@ pub struct Merged<U, L> {
     has_ranges: bool,
     /// Steps of the lower layer that are certain to stay before the front, and before the caller's stop.
     clear: u32,
-    /// Compared steps of the lower layer since it was asked.
+    /// Compared steps of the lower layer since the front changed.
     streak: u32,
     /// Hidden entries passed since the last that was not.
     hidden: u32,
@@ -300,14 +300,13 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         }
     }
 
-    /// Once the lower layer has come first often enough, finds out how long it will.
+    /// Once the lower layer has come first often enough, finds out how long it will; in a new leaf again, at once.
     #[inline]
     fn look_ahead<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) {
-        self.streak += 1;
+        self.streak = self.streak.saturating_add(1);
         if self.streak < STREAK || self.has_ranges {
             return;
         }
-        self.streak = 0;
         let front = self.front.map(|front| self.uppers[front.layer].key().expect("the front is an entry"));
         let steps = [front, stop].into_iter().flatten().map(|key| self.lower.steps_before(key, FORWARD));
         self.clear = steps.min().unwrap_or(u32::MAX);
