@@ -61,7 +61,7 @@ impl Cursor {
 
     /// The current record's key, without a look at the record.
     #[inline]
-    pub(crate) fn key(&self) -> Option<&[u8]> {
+    pub fn key(&self) -> Option<&[u8]> {
         self.leaf.as_ref().map(|_| self.key.get())
     }
 

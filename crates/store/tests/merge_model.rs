@@ -98,9 +98,13 @@ impl Layer for List {
     }
 }
 
+/// Keys that share their first eight bytes, short ones, and some whose first eight are the least or the greatest.
 fn random_key(random: &mut Random) -> Vec<u8> {
-    let n = random.below(200);
-    if n.is_multiple_of(3) {
+    let n = random.below(210);
+    if n >= 200 {
+        let byte = if n.is_multiple_of(2) { 0 } else { u8::MAX };
+        vec![byte; 7 + (n as usize - 200) / 3]
+    } else if n.is_multiple_of(3) {
         format!("common prefix {n:03}").into_bytes()
     } else {
         n.to_string().into_bytes()

@@ -4,7 +4,8 @@
 //!    before). Entries that are hidden, or deleted, are passed over by `Merged::settle`.
 //! 2. The *front* is the entry of the upper layers that comes next, and the upper layers that stand on its key: the
 //!    newest of these is the one that counts. It changes only when it is passed, so that a step inside the lower layer
-//!    compares one cached word, and whole keys only where the words tie.
+//!    compares one cached word, and whole keys only where the words tie. Of each upper layer such a word is kept, too:
+//!    the front is found by looking at these.
 //! 3. A step takes whichever comes first, the lower layer's entry or the front. On equal keys the front wins, and
 //!    passing it passes both.
 //! 4. Turning round repositions every layer by the current key. Off an end, turning round leads back to that end's
@@ -67,6 +68,8 @@ struct Front {
 #[derive(Debug)]
 pub struct Merged<U, L> {
     uppers: Vec<U>,
+    /// Of each upper layer's key what orders it in the cursor's direction, mostly: see [`order8`].
+    orders: Vec<u64>,
     lower: L,
     lower_on: bool,
     front: Option<Front>,
@@ -94,6 +97,15 @@ fn directed<const FORWARD: bool>(order: Ordering) -> Ordering {
     if FORWARD { order } else { order.reverse() }
 }
 
+/// The order of a layer that is off its entries. A key's may be the same: then keys are asked for.
+const OFF: u64 = u64::MAX;
+
+/// A number that is less the sooner the key comes in the direction, as far as its first eight bytes tell.
+#[inline]
+fn order8<const FORWARD: bool>(key: Option<&[u8]>) -> u64 {
+    key.map_or(OFF, |key| if FORWARD { head8(key) } else { !head8(key) })
+}
+
 // A step of a cursor is no iterator's `next`: what it shows is borrowed from the cursor.
 #[allow(clippy::should_implement_trait)]
 impl<U: Layer, L: Layer> Merged<U, L> {
@@ -102,6 +114,7 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         assert!(uppers.len() <= MOST_LAYERS, "{} layers above the run", uppers.len());
         let has_ranges = uppers.iter().any(Layer::has_ranges);
         Merged {
+            orders: vec![OFF; uppers.len()],
             uppers,
             lower,
             lower_on: false,
@@ -217,8 +230,9 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         self.at = At::Nowhere;
         self.forward = FORWARD;
         self.hidden = 0;
-        for layer in &mut self.uppers {
+        for (layer, order) in self.uppers.iter_mut().zip(&mut self.orders) {
             upper(layer)?;
+            *order = order8::<FORWARD>(layer.key());
         }
         self.lower_on = lower(&mut self.lower)?;
         self.find_front::<FORWARD>();
@@ -326,8 +340,10 @@ impl<U: Layer, L: Layer> Merged<U, L> {
     }
 
     fn first_above<const FORWARD: bool>(&self) -> Option<Front> {
+        let least = *self.orders.iter().min()?;
         let mut first: Option<(usize, &[u8], u128)> = None;
-        for (layer, upper) in self.uppers.iter().enumerate() {
+        for (layer, upper) in self.uppers.iter().enumerate().filter(|(layer, _)| self.orders[*layer] == least)
+        {
             let Some(key) = upper.key() else { continue };
             let order = first.map_or(Ordering::Less, |first| directed::<FORWARD>(key.cmp(first.1)));
             match (order, &mut first) {
@@ -340,14 +356,16 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         let is_deleted = matches!(self.uppers[layer].entry(), Some((_, Item::Deleted)));
         let is_hidden = || self.uppers[..layer].iter().any(|newer| newer.covering(key).is_some());
         let deleted = is_deleted || (self.has_ranges && is_hidden());
-        Some(Front { layer, layers, head: head8(key), deleted })
+        Some(Front { layer, layers, head: if FORWARD { least } else { !least }, deleted })
     }
 
     /// Steps over the front in every layer that stands on its key, the lower one too if it is `tied`.
     fn pass_front<const FORWARD: bool>(&mut self, tied: bool) -> Result<()> {
         let mut layers = self.front.map_or(0, |front| front.layers);
         while layers != 0 {
-            step::<FORWARD>(&mut self.uppers[layers.trailing_zeros() as usize])?;
+            let at = layers.trailing_zeros() as usize;
+            step::<FORWARD>(&mut self.uppers[at])?;
+            self.orders[at] = order8::<FORWARD>(self.uppers[at].key());
             layers &= layers - 1;
         }
         if tied {

@@ -52,6 +52,10 @@ impl Layer for DeltaLayer<'_> {
     fn entry(&self) -> Option<(&[u8], Item<'_>)> {
         self.records.entry()
     }
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.records.key()
+    }
 
     fn has_ranges(&self) -> bool {
         !self.ranges.is_empty()

@@ -129,6 +129,15 @@ impl Layer for Upper<'_> {
         }
     }
 
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        match self {
+            Upper::Own(cursor) => cursor.entry().map(|(key, _)| key),
+            Upper::Memtable(layer) => layer.cursor.entry().map(|(key, _)| key),
+            Upper::Delta(layer) => layer.key(),
+        }
+    }
+
     fn has_ranges(&self) -> bool {
         match self {
             Upper::Own(cursor) => cursor.has_ranges(),

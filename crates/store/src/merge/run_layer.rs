@@ -51,6 +51,10 @@ impl Layer for RunLayer<'_> {
         })
     }
     #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.cursor.key()
+    }
+    #[inline]
     fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
         self.cursor.steps_before(key, forward)
     }
