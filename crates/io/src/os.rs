@@ -29,6 +29,8 @@ use std::sync::Arc;
 
 /// After so many bytes written the disk begins.
 const WRITEBACK_BYTES: u64 = 1 << 20;
+/// What one call writes at most, if there is time.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// A directory of the operating system.
 ///
@@ -308,6 +310,12 @@ fn shrink(file: &fs::File) {
     }
 }
 
+/// How much of so many bytes one call writes. Whoever has time writes them bit by bit: the kernel copies what it is
+/// given in one go, into pages of memory that it may have to find first.
+fn bytes_at_once(bytes: usize) -> usize {
+    if bytes > PIECE_BYTES && leisure::has_time() { PIECE_BYTES } else { bytes.max(1) }
+}
+
 #[derive(Debug)]
 struct OsFile {
     name: String,
@@ -361,9 +369,16 @@ impl File for OsFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         checked_end(&self.name, offset, bytes.len() as u64)?;
-        self.handle
-            .write_all_at(bytes, offset)
-            .map_err(|error| self.failed(format_args!("write {} bytes at {offset}", bytes.len()), error))?;
+        let mut at = offset;
+        for piece in bytes.chunks(bytes_at_once(bytes.len())) {
+            if at > offset {
+                leisure::pause();
+            }
+            self.handle
+                .write_all_at(piece, at)
+                .map_err(|error| self.failed(format_args!("write {} bytes at {at}", piece.len()), error))?;
+            at += piece.len() as u64;
+        }
         self.note_written(bytes.len() as u64);
         Ok(())
     }

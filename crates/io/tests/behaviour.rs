@@ -444,6 +444,30 @@ fn a_long_file_goes_in_pieces_where_there_is_time() {
 }
 
 #[test]
+fn a_long_write_comes_in_pieces_where_there_is_time() {
+    const KIB: u64 = 1 << 10;
+    let subject = os();
+    let written: Vec<u8> = (0..200 * KIB).map(|i| (i / KIB) as u8).collect();
+    for has_time in [false, true] {
+        let file = subject.dir.create("long").unwrap();
+        let (lengths, seen) = (Rc::new(RefCell::new(Vec::new())), Arc::clone(&file));
+        let noted = Rc::clone(&lengths);
+        let pause = move || noted.borrow_mut().push(seen.len().unwrap() / KIB);
+        if has_time {
+            base::leisure::within(Rc::new(pause), || file.write_at(&written, 8 * KIB)).unwrap();
+            assert_eq!(*lengths.borrow(), [72, 136, 200]);
+        } else {
+            file.write_at(&written, 8 * KIB).unwrap();
+        }
+        let mut read = vec![0; written.len()];
+        file.read_exact_at(&mut read, 8 * KIB).unwrap();
+        assert!(read == written);
+        assert_eq!(file.len().unwrap(), 208 * KIB);
+        subject.dir.remove("long").unwrap();
+    }
+}
+
+#[test]
 fn a_file_that_somebody_has_linked_to_is_not_cut() {
     let dir = tempfile::tempdir().unwrap();
     let subject = OsDir::open(dir.path()).unwrap();

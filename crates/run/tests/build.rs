@@ -9,8 +9,10 @@ use base::{CheckpointNo, ErrorKind};
 use common::{Bed, Model};
 use page::Value;
 use run::{BitsPerKey, Builder, Delta, DeltaBuilder, Editor, Merge, Probe, Ranges, Run};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::rc::Rc;
 use std::sync::Arc;
 
 fn draw_key(page_bytes: usize, random: &mut Random) -> Vec<u8> {
@@ -40,6 +42,19 @@ fn build(bed: &mut Bed, model: &Model, buffer_bytes: usize) -> Run {
         builder.add(key, Value::Inline(value)).unwrap();
     }
     builder.finish().unwrap()
+}
+
+/// The pool's frames may be memory that the kernel has to find first: 64 of them in one go take milliseconds.
+#[test]
+fn whoever_has_time_pauses_behind_each_page() {
+    let mut bed = Bed::new(16384);
+    let model: Model = (0..6000).map(|n: u32| (n.to_be_bytes().to_vec(), vec![7; 100])).collect();
+    let pauses = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&pauses);
+    let run = base::leisure::within(Rc::new(move || counted.set(counted.get() + 1)), || {
+        build(&mut bed, &model, 1 << 20)
+    });
+    assert!(pauses.get() >= run.leaves, "{} pauses for {} leaves", pauses.get(), run.leaves);
 }
 
 #[test]
