@@ -59,7 +59,7 @@ impl Chunk {
     #[inline]
     pub(crate) fn frame(&self, index: usize) -> NonNull<u8> {
         assert!(index < self.metas.len());
-        // SAFETY: the frame is within the allocation, as the assertion says.
+        // SAFETY: the frame is within the mapping, as the assertion says.
         unsafe { self.memory.start().add(index * self.page_bytes) }
     }
 
@@ -74,7 +74,7 @@ impl Chunk {
     /// long, or it is pinned that long.
     #[inline]
     pub(crate) unsafe fn bytes(&self, index: usize) -> &[u8] {
-        // SAFETY: within the allocation and initialised; not written, as the caller promises.
+        // SAFETY: within the mapping, which is zero at first; not written, as the caller promises.
         unsafe { std::slice::from_raw_parts(self.frame(index).as_ptr(), self.page_bytes) }
     }
 

@@ -45,8 +45,6 @@ pub(crate) struct Vacant {
     index: usize,
     /// Its number in the pool; `None` for one of the overdraft, which is never linked.
     number: Option<u32>,
-    /// Whether its bytes were ever written.
-    initialised: bool,
 }
 
 impl Vacant {
@@ -54,17 +52,13 @@ impl Vacant {
     pub(crate) fn overdrawn(ledger: &Arc<Ledger>, page_bytes: usize) -> Option<Vacant> {
         let charge = ledger.overdraw(page_bytes)?;
         let chunk = Chunk::new(1, page_bytes, false, charge)?;
-        Some(Vacant { chunk, index: 0, number: None, initialised: false })
+        Some(Vacant { chunk, index: 0, number: None })
     }
 
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         let (frame, len) = (self.chunk.frame(self.index), self.chunk.page_bytes);
-        if !std::mem::replace(&mut self.initialised, true) {
-            // SAFETY: as below; the frame has `len` bytes.
-            unsafe { frame.write_bytes(0, len) };
-        }
         // SAFETY: a vacant frame is neither linked nor pinned nor in reach of an epoch, and there is one token for
-        // it, borrowed mutably here. Its bytes are initialised: by now at the latest.
+        // it, borrowed mutably here. Memory is zero before it is written.
         unsafe { std::slice::from_raw_parts_mut(frame.as_ptr(), len) }
     }
 
@@ -74,7 +68,6 @@ impl Vacant {
 
     /// Ends the right to write: the page may be read through the pin from now on.
     fn pin(self) -> Pin {
-        assert!(self.initialised, "a page that nobody wrote");
         self.chunk.metas[self.index].pins.store(1, Ordering::SeqCst);
         Pin { chunk: self.chunk, index: self.index }
     }
@@ -342,7 +335,7 @@ impl Frames {
         let first = index * chunk_frames;
         limbo.vacant.extend((0..chunk_frames).rev().map(|index| {
             let number = Some((first + index) as u32);
-            Vacant { chunk: Arc::clone(&chunk), index, number, initialised: false }
+            Vacant { chunk: Arc::clone(&chunk), index, number }
         }));
         chunks[index].set(chunk);
         if limbo.holes.pop().is_none() {
@@ -462,7 +455,7 @@ impl Limbo {
             let (chunk, index) = frames.locate(self.aside[at]);
             if chunk.metas[index].pins.load(Ordering::SeqCst) == 0 {
                 let (number, chunk) = (Some(self.aside.swap_remove(at)), chunk.another());
-                self.vacant.push(Vacant { chunk, index, number, initialised: true });
+                self.vacant.push(Vacant { chunk, index, number });
             }
         }
     }
