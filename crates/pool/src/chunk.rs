@@ -3,6 +3,7 @@
 //! What may be done with a frame's bytes, and when a chunk is freed, is said at the head of `frames.rs`; the numbers in
 //! comments here are of that list.
 
+use crate::clearing::MemoryPages;
 use crate::ledger::Charge;
 use crate::memory::{HUGE_BYTES, Memory};
 use base::prefetch::prefetch;
@@ -33,6 +34,7 @@ pub(crate) struct Meta {
 /// Memory of some frames, in an `Arc` always.
 pub(crate) struct Chunk {
     memory: Memory,
+    is_huge: bool,
     pub(crate) page_bytes: usize,
     pub(crate) metas: Box<[Meta]>,
     _charge: Charge,
@@ -40,10 +42,16 @@ pub(crate) struct Chunk {
 
 impl Chunk {
     /// Memory for `frames` frames, or `None` if the system has none. It is not touched before it is used
-    /// ([`Vacant::bytes`]); nor are huge pages asked for, unless `huge` says that it will soon be used whole.
-    pub(crate) fn new(frames: usize, page_bytes: usize, huge: bool, charge: Charge) -> Option<Arc<Chunk>> {
+    /// ([`Vacant::bytes`]); huge `pages` are for a chunk that will soon be used whole, if it fills one.
+    pub(crate) fn new(
+        frames: usize,
+        page_bytes: usize,
+        pages: MemoryPages,
+        charge: Charge,
+    ) -> Option<Arc<Chunk>> {
         let bytes = frames * page_bytes;
-        let memory = Memory::mapped(bytes, huge && bytes == MAX_CHUNK_BYTES)?;
+        let is_huge = pages == MemoryPages::Huge && bytes == MAX_CHUNK_BYTES;
+        let memory = Memory::mapped(bytes, is_huge)?;
         let meta = || Meta {
             unit: AtomicU64::new(0),
             checksum: AtomicU64::new(0),
@@ -52,7 +60,12 @@ impl Chunk {
             hints: AtomicU32::new(0),
         };
         let metas = (0..frames).map(|_| meta()).collect();
-        Some(Arc::new(Chunk { memory, page_bytes, metas, _charge: charge }))
+        Some(Arc::new(Chunk { memory, is_huge, page_bytes, metas, _charge: charge }))
+    }
+
+    /// Whether huge pages were asked for.
+    pub(crate) fn is_huge(&self) -> bool {
+        self.is_huge
     }
 
     /// Where frame `index` begins.

@@ -6,6 +6,7 @@
 //!    waiters, each of which then tries for itself: a failure is not cached.
 //! 4. Under the lock: unlink what else lay at that unit, link, queue, wake the waiters.
 
+use crate::clearing::{Clearing, MemoryPages};
 use crate::frames::{Frames, Limbo, Pin, Vacant};
 use crate::growth::Growth;
 use crate::ledger::Ledger;
@@ -13,7 +14,7 @@ use crate::policy::{self, Fate, Policy};
 use base::budget::{Given, Need};
 use base::slots::Slots;
 use base::sync::{Condvar, Mutex, MutexGuard, lock, spin, wait};
-use base::{Error, ErrorKind, PagePtr, Result};
+use base::{Error, ErrorKind, PagePtr, Result, leisure};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,12 +36,13 @@ pub(crate) struct Misses {
     slots: Arc<Slots>,
     ledger: Arc<Ledger>,
     page_bytes: usize,
+    clearing: Clearing,
     state: Mutex<State>,
     loaded: Condvar,
 }
 
 /// A frame for a page that is offered, if one is to be had at the price that this pays.
-pub(crate) type FrameFor = fn(&Misses, &mut State) -> Option<Vacant>;
+pub(crate) type FrameFor = fn(&Misses, &mut State, MemoryPages) -> Option<Vacant>;
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -96,7 +98,8 @@ impl Misses {
             wants_others: false,
             counts: Counts::default(),
         };
-        Misses { frames, slots, ledger, page_bytes, state: Mutex::new(state), loaded: Condvar::new() }
+        let (clearing, state) = (Clearing::default(), Mutex::new(state));
+        Misses { frames, slots, ledger, page_bytes, clearing, state, loaded: Condvar::new() }
     }
 
     /// Beyond `share_bytes` the pool grows only where that is worth it.
@@ -147,11 +150,12 @@ impl Misses {
 
     /// Steps 1 and 2 for a page that is offered: `None` if it is here already, or no frame is to be had at once.
     pub(crate) fn begin_admission(&self, ptr: PagePtr, frame: FrameFor) -> Option<Load<'_>> {
+        let pages = self.clearing.pages(leisure::has_time);
         let mut state = lock(&self.state);
         if self.frames.pin(ptr).is_some() || state.loading.contains(&ptr) {
             return None;
         }
-        let vacant = frame(self, &mut state)?;
+        let vacant = frame(self, &mut state, pages)?;
         state.loading.push(ptr);
         state.counts.admitted += 1;
         Some(Load { misses: self, ptr, vacant: Some(vacant) })
@@ -175,7 +179,7 @@ impl Misses {
                 self.ledger.account().ask_others(self.page_bytes * self.frames.chunk_frames());
                 state = lock(&self.state);
             }
-            if let Some(vacant) = self.try_frame(&mut state) {
+            if let Some(vacant) = self.try_frame(&mut state, MemoryPages::Huge) {
                 return Ok(vacant);
             }
             let waiting = state.limbo.is_waiting();
@@ -197,8 +201,8 @@ impl Misses {
     }
 
     /// A frame, if one is to be had without waiting.
-    pub(crate) fn try_frame(&self, state: &mut State) -> Option<Vacant> {
-        if !self.has_vacant(state, 0) {
+    pub(crate) fn try_frame(&self, state: &mut State, pages: MemoryPages) -> Option<Vacant> {
+        if !self.has_vacant(state, 0, pages) {
             self.note_refusal(state);
             self.evict(state);
             state.limbo.reclaim(&self.frames, &self.slots);
@@ -208,25 +212,30 @@ impl Misses {
     }
 
     /// A frame that no page has left for it, and that none will have to leave for a miss in its place.
-    pub(crate) fn spare_frame(&self, state: &mut State) -> Option<Vacant> {
-        if self.has_vacant(state, state.left_for_misses) { state.limbo.take() } else { None }
+    pub(crate) fn spare_frame(&self, state: &mut State, pages: MemoryPages) -> Option<Vacant> {
+        if self.has_vacant(state, state.left_for_misses, pages) { state.limbo.take() } else { None }
     }
 
-    /// Whether more than `some` frames are vacant, without an eviction.
-    fn has_vacant(&self, state: &mut State, some: usize) -> bool {
+    /// Whether more than `some` frames are vacant, without an eviction; but with a new chunk of `pages`, if need be.
+    fn has_vacant(&self, state: &mut State, some: usize, pages: MemoryPages) -> bool {
         if state.limbo.vacant() > some {
             return true;
         }
         state.limbo.reclaim(&self.frames, &self.slots);
-        state.limbo.vacant() > some || self.grow(state)
+        state.limbo.vacant() > some || self.grow(state, pages)
     }
 
     /// Takes another chunk, if that is to be had and worth it.
-    fn grow(&self, state: &mut State) -> bool {
+    fn grow(&self, state: &mut State, pages: MemoryPages) -> bool {
         if !state.growth.allows(self.ledger.used_bytes(), self.frames.chunk_frames()) {
             return false;
         }
-        let Some(frames) = self.frames.grow(&mut state.limbo, policy::FRAME_BYTES) else { return false };
+        let Some(frames) = self.frames.grow(&mut state.limbo, pages, policy::FRAME_BYTES) else {
+            return false;
+        };
+        if pages == MemoryPages::Small {
+            self.clearing.took_small();
+        }
         state.policy.cover(frames);
         state.growth.grown(self.ledger.used_bytes());
         true
@@ -346,7 +355,11 @@ fn pause(attempt: usize) {
 impl Load<'_> {
     /// The frame's bytes, whatever they were.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        self.vacant.as_mut().expect("a load has its frame until it is finished").bytes()
+        let vacant = self.vacant.as_mut().expect("a load has its frame until it is finished");
+        if let Some(worked) = vacant.touch_huge() {
+            self.misses.clearing.note(worked);
+        }
+        vacant.bytes()
     }
 
     /// Step 4. The bytes must be those that `ptr` names.
@@ -376,5 +389,60 @@ impl Drop for Load<'_> {
             state.limbo.give_back(vacant);
         }
         self.misses.done(&mut state, self.ptr);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::budget::Account;
+    use std::rc::Rc;
+
+    const LIMIT_BYTES: usize = 256 << 20;
+    const PAGE_BYTES: usize = 64 << 10;
+
+    fn misses() -> Misses {
+        let ledger = Arc::new(Ledger::new(Account::alone(LIMIT_BYTES), LIMIT_BYTES, PAGE_BYTES));
+        let frames = Frames::new(PAGE_BYTES, LIMIT_BYTES, Arc::clone(&ledger));
+        Misses::new(frames, Arc::new(Slots::new()), ledger, PAGE_BYTES)
+    }
+
+    /// The frames of the next chunk, of which none was touched.
+    fn next_chunk<'a>(misses: &'a Misses, units: &mut impl Iterator<Item = u64>) -> Vec<Load<'a>> {
+        let ptrs = units.map(|unit| PagePtr::new(unit, 16, 0)).take(misses.frames.chunk_frames());
+        let admitted = ptrs.map(|ptr| misses.begin_admission(ptr, Misses::try_frame));
+        admitted.collect::<Option<_>>().expect("the limit is not reached")
+    }
+
+    #[test]
+    fn after_a_slow_huge_page_who_has_time_grows_by_small_ones() {
+        let (misses, mut units, mut held) = (misses(), (1..).step_by(16), Vec::new());
+        let mut next_is_huge = || {
+            let mut chunk = next_chunk(&misses, &mut units);
+            let worked = chunk[0].vacant.as_mut().expect("it is not finished").touch_huge();
+            held.push(chunk);
+            worked.is_some()
+        };
+        assert!(!next_is_huge(), "the first one may stay nearly empty");
+        assert!(leisure::within(Rc::new(|| ()), &mut next_is_huge), "nothing was slow");
+        misses.clearing.note(Duration::from_secs(1));
+        assert!(next_is_huge(), "in a hurry");
+        let before = misses.clearing.small_left();
+        assert!(!leisure::within(Rc::new(|| ()), &mut next_is_huge));
+        assert_eq!(misses.clearing.small_left(), before - 1);
+    }
+
+    #[test]
+    fn the_first_touch_of_a_huge_page_is_timed() {
+        let (misses, mut units) = (misses(), (1..).step_by(16));
+        let _small = next_chunk(&misses, &mut units);
+        misses.clearing.note(Duration::from_secs(1));
+        misses.clearing.took_small();
+        let before = misses.clearing.small_left();
+        let mut huge = next_chunk(&misses, &mut units);
+        huge[1].bytes();
+        assert_eq!(misses.clearing.small_left(), before, "only the first frame's");
+        huge[0].bytes();
+        assert_ne!(misses.clearing.small_left(), before, "fast or slow, it counts");
     }
 }

@@ -24,6 +24,7 @@
 //!    by (2) nobody does so any more for this one. A pin has a reference of its own and needs no place.
 
 use crate::chunk::{Chunk, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Meta, Place};
+use crate::clearing::MemoryPages;
 use crate::hints::{Blocks, FreeBlocks, Hint, Hints};
 use crate::ledger::Ledger;
 use crate::table::{MAX_FRAMES, Table};
@@ -31,9 +32,11 @@ use base::PagePtr;
 use base::slots::{EpochGuard, Slots};
 use base::sync::atomic::Ordering;
 use page::Page;
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// At most this part of the limit is one chunk: what is lost by growing in chunks.
 const CHUNKS_IN_LIMIT: usize = 32;
@@ -45,14 +48,16 @@ pub(crate) struct Vacant {
     index: usize,
     /// Its number in the pool; `None` for one of the overdraft, which is never linked.
     number: Option<u32>,
+    /// Whether the first touch has the kernel clear a huge page.
+    clears_huge: bool,
 }
 
 impl Vacant {
     /// A frame of its own, freed with the last pin on it.
     pub(crate) fn overdrawn(ledger: &Arc<Ledger>, page_bytes: usize) -> Option<Vacant> {
         let charge = ledger.overdraw(page_bytes)?;
-        let chunk = Chunk::new(1, page_bytes, false, charge)?;
-        Some(Vacant { chunk, index: 0, number: None })
+        let chunk = Chunk::new(1, page_bytes, MemoryPages::Small, charge)?;
+        Some(Vacant { chunk, index: 0, number: None, clears_huge: false })
     }
 
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
@@ -60,6 +65,16 @@ impl Vacant {
         // SAFETY: a vacant frame is neither linked nor pinned nor in reach of an epoch, and there is one token for
         // it, borrowed mutably here. Memory is zero before it is written.
         unsafe { std::slice::from_raw_parts_mut(frame.as_ptr(), len) }
+    }
+
+    /// Touches the frame if that clears a huge page, and answers for how long that kept the processor.
+    pub(crate) fn touch_huge(&mut self) -> Option<Duration> {
+        std::mem::take(&mut self.clears_huge).then(|| {
+            let worked = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
+            let before = worked();
+            self.bytes()[0] = 0;
+            worked().saturating_sub(before)
+        })
     }
 
     pub(crate) fn is_overdrawn(&self) -> bool {
@@ -313,7 +328,7 @@ impl Frames {
 
     /// Allocates another chunk, if limit and budget allow. `extra_bytes` a frame are charged for the caller. Called
     /// under the pool's lock. Returns how many numbers of frames are in use then.
-    pub(crate) fn grow(&self, limbo: &mut Limbo, extra_bytes: usize) -> Option<usize> {
+    pub(crate) fn grow(&self, limbo: &mut Limbo, pages: MemoryPages, extra_bytes: usize) -> Option<usize> {
         let index = limbo.holes.last().copied().unwrap_or(limbo.chunks);
         if index == self.max_chunks {
             return None;
@@ -327,7 +342,10 @@ impl Frames {
             Some((level, bytes)) => Some((level, self.ledger.charge(bytes)?)),
             None => None,
         };
-        let chunk = Chunk::new(chunk_frames, self.page_bytes, index > 0, charge)?;
+        // The first one may be all that a small database uses.
+        let pages = if index > 0 { pages } else { MemoryPages::Small };
+        let chunk = Chunk::new(chunk_frames, self.page_bytes, pages, charge)?;
+        let is_huge = chunk.is_huge();
         if let Some((level, charge)) = wider {
             self.table.grow(level, charge, |number| self.unit_of(number));
         }
@@ -335,7 +353,7 @@ impl Frames {
         let first = index * chunk_frames;
         limbo.vacant.extend((0..chunk_frames).rev().map(|index| {
             let number = Some((first + index) as u32);
-            Vacant { chunk: Arc::clone(&chunk), index, number }
+            Vacant { chunk: Arc::clone(&chunk), index, number, clears_huge: is_huge && index == 0 }
         }));
         chunks[index].set(chunk);
         if limbo.holes.pop().is_none() {
@@ -455,7 +473,7 @@ impl Limbo {
             let (chunk, index) = frames.locate(self.aside[at]);
             if chunk.metas[index].pins.load(Ordering::SeqCst) == 0 {
                 let (number, chunk) = (Some(self.aside.swap_remove(at)), chunk.another());
-                self.vacant.push(Vacant { chunk, index, number });
+                self.vacant.push(Vacant { chunk, index, number, clears_huge: false });
             }
         }
     }
