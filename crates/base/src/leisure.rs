@@ -57,15 +57,21 @@ pub fn within<R>(leisure: Rc<dyn Leisure>, work: impl FnOnce() -> R) -> R {
 /// Between two pieces of work: pauses if there is time.
 #[inline]
 pub fn pause() {
-    // Not borrowed while it is called, so that it may itself come past here.
-    if let Some(leisure) = HERE.with_borrow(Option::clone) {
+    if let Some(leisure) = here() {
         leisure.pause();
     }
 }
 
 /// Whether there is time: for whoever knows a way that takes longer, and leaves more to others.
 pub fn has_time() -> bool {
-    HERE.with_borrow(Option::clone).is_some_and(|leisure| leisure.has_time())
+    here().is_some_and(|leisure| leisure.has_time())
+}
+
+/// Whoever runs this thread's work. Not borrowed while it is called, so that it may itself come past here. Nobody any
+/// more at the thread's end, where what it kept may still be freed.
+#[inline]
+fn here() -> Option<Rc<dyn Leisure>> {
+    HERE.try_with(|here| here.borrow().clone()).ok().flatten()
 }
 
 #[cfg(test)]
@@ -82,5 +88,22 @@ mod tests {
         assert!(std::panic::catch_unwind(work).is_err());
         pause();
         assert_eq!((pauses.get(), has_time()), (0, false));
+    }
+
+    #[test]
+    fn what_is_freed_at_the_end_of_a_thread_pauses_no_more() {
+        struct Freed;
+        impl Drop for Freed {
+            fn drop(&mut self) {
+                pause();
+                assert!(!has_time());
+            }
+        }
+        thread_local!(static KEPT: Freed = const { Freed });
+        let thread = std::thread::spawn(|| {
+            KEPT.with(|_| ());
+            within(Rc::new(|| ()), pause);
+        });
+        thread.join().unwrap();
     }
 }
