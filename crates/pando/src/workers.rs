@@ -312,31 +312,31 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
     }
 }
 
-/// Makes a checkpoint, and notes for the pace what it took. It pauses while it merges, and while files of the log go:
-/// in between there is little, under locks that writers may wait for.
+/// Makes a checkpoint, and notes for the pace what it took. It pauses while it merges, while memtables are freed, and
+/// while files of the log go: in between there is little, under locks that writers may wait for.
 fn make(mut checkpoint: Checkpoint<'_>, store: &Arc<Store>, signals: &Arc<Signals>) -> Result<()> {
     let (begun, bytes) = (Instant::now(), checkpoint.merging_bytes());
+    let mut paused = Duration::ZERO;
     let mut step_to = |last: Step| -> Result<()> {
         while checkpoint.next_step() <= last {
             checkpoint.step()?;
         }
         Ok(())
     };
+    let mut with_pauses = |work: &mut dyn FnMut() -> Result<()>| {
+        let (outcome, took) = leisure::within(store, signals, work);
+        paused += took;
+        outcome.map(|()| begun.elapsed() - paused)
+    };
     step_to(Step::SyncLog)?;
-    let (merged, paused) = leisure::within(store, signals, || step_to(Step::Compact));
-    merged?;
-    let worked = || begun.elapsed() - paused;
-    let records = worked();
-    step_to(Step::Switch)?;
-    store.note_checkpoint(records.as_nanos() as u64, (worked() - records).as_nanos() as u64);
+    let records = with_pauses(&mut || step_to(Step::Compact))?;
+    step_to(Step::SyncSuperblock)?;
+    let worked = with_pauses(&mut || step_to(Step::Switch))?;
+    store.note_checkpoint(records.as_nanos() as u64, (worked - records).as_nanos() as u64);
     // The memory is back already; what is left takes another flush.
     signals.set_full(store.pressure().is_full());
-    while checkpoint.next_step() < Step::DropLog {
-        checkpoint.step()?;
-    }
-    let (dropped, paused_again) = leisure::within(store, signals, || checkpoint.finish());
-    dropped?;
-    let worked = begun.elapsed() - paused - paused_again;
+    step_to(Step::Free)?;
+    let worked = with_pauses(&mut || step_to(Step::DropLog))?;
     if bytes > 0 || store.pressure().sealed > 0 {
         signals.pacer.absorbed(bytes, worked);
     }
