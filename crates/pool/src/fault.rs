@@ -392,7 +392,7 @@ impl Drop for Load<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
     use base::budget::Account;
