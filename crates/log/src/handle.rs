@@ -169,6 +169,12 @@ impl Log {
         self.options.max_segment_bytes.min(self.segment_limit_bytes.load(Ordering::SeqCst))
     }
 
+    /// Files up to this length are kept for later. Not the longest that would be made just now: the data that this
+    /// follows is a little more and a little less all the time, and lengths are rounded up.
+    fn longest_spare_bytes(&self) -> u64 {
+        2 * self.longest_segment_bytes()
+    }
+
     /// The header of the segment after `current`, without number and length.
     pub(crate) fn draft_after(&self, current: &SegmentHeader) -> SegmentHeader {
         SegmentHeader {
@@ -196,7 +202,7 @@ impl Log {
             if count > 0 {
                 stock.end_cycle();
             }
-            stock.take_surplus(self.longest_segment_bytes())
+            stock.take_surplus(self.longest_spare_bytes())
         };
         self.remove_surplus(surplus)
     }
@@ -209,7 +215,7 @@ impl Log {
     pub fn rest(&self) -> Result<()> {
         let surplus = {
             let mut stock = lock(&self.stock);
-            if stock.rest() { stock.take_surplus(self.longest_segment_bytes()) } else { Vec::new() }
+            if stock.rest() { stock.take_surplus(self.longest_spare_bytes()) } else { Vec::new() }
         };
         self.remove_surplus(surplus)
     }
