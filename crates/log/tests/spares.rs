@@ -71,10 +71,14 @@ fn files_that_are_long_beside_what_is_left_of_the_data_go() {
     let options = Options { first_segment_bytes: 4 << 20, max_segment_bytes: 64 << 20, ..SMALL };
     let log = Log::create(disk.dir(), DATABASE, options).unwrap();
     log.limit_segments(10 << 20);
-    (0..2).for_each(|_| drop(cycle(&log, &disk, 3, 900_000)));
+    for _ in 0..2 {
+        cycle(&log, &disk, 3, 900_000);
+    }
     assert!(log.stats().spare_bytes >= 4 * (10 << 20), "{:?}", log.stats());
     log.limit_segments(0);
-    (0..3).for_each(|_| drop(cycle(&log, &disk, 3, 900_000)));
+    for _ in 0..3 {
+        cycle(&log, &disk, 3, 900_000);
+    }
     assert!(log.stats().spare_bytes <= 6 * (4 << 20), "{:?}", log.stats());
 }
 
