@@ -1,7 +1,8 @@
 //! Memory that is taken piece by piece and given back whole.
 //!
 //! 1. The writer alone allocates, through its [`Bump`]; the [`Arena`] owns the chunks and frees them when the
-//!    memtable goes. Nothing in a chunk is dropped: only plain data and atomics are placed there.
+//!    memtable goes, with pauses where there is time ([`leisure`]): who lets go of a memtable's last reference holds no
+//!    lock that others wait for. Nothing in a chunk is dropped: only plain data and atomics are placed there.
 //! 2. Records grow from a chunk's low end, nodes from its high end. Nodes are aligned to cache lines and
 //!    records to eight bytes, and neither pays for the other's alignment.
 //! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to at most [`MAX_CHUNK_BYTES`], so that an idle table costs a page
