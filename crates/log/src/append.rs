@@ -7,7 +7,7 @@
 
 use crate::format::{BLOCK_HEADER_BYTES, BlockHeader, Kind, MAX_PAYLOAD_BYTES, SegmentHeader, block_bytes};
 use crate::handle::Log;
-use crate::segment::Segment;
+use crate::segment::{Segment, Way};
 use crate::stock::Room;
 use base::sync::atomic::Ordering;
 use base::sync::lock;
@@ -84,7 +84,9 @@ pub(crate) struct Appender {
     /// Flushes led until [`Log::prepare_in_time`] looked last, and how often in a row it found new ones.
     pub flushes: u64,
     pub flushed_looks: u32,
-    /// Blocks are put together here where files cannot be mapped.
+    /// Bytes of blocks that were stored into mappings and neither flushed nor released since.
+    pub stored_bytes: u64,
+    /// Blocks are put together here.
     pub buffer: Vec<u8>,
     /// Blocks and their bytes, headers and padding included, since the log was opened.
     pub appends: u64,
@@ -112,6 +114,7 @@ impl Appender {
             reopened,
             flushes: 0,
             flushed_looks: 0,
+            stored_bytes: 0,
             buffer: Vec::new(),
             appends: 0,
             appended_bytes: 0,
@@ -125,9 +128,10 @@ impl Appender {
         self.segment.room == Room::Allocated && self.flushed_looks >= OFTEN_LOOKS
     }
 
-    /// What is still mapped of that which was written since `synced`, where it is many pages.
-    pub fn mapped_since(&self, synced: Lsn) -> [Option<Mapped>; 2] {
-        if self.end.0 - synced.0.min(self.end.0) < RELEASE_BYTES {
+    /// What may still be mapped of that which was written since `synced`, for the caller to release before he flushes
+    /// it, where many pages of it were stored into.
+    pub fn take_mapped(&mut self, synced: Lsn) -> [Option<Mapped>; 2] {
+        if std::mem::take(&mut self.stored_bytes) < RELEASE_BYTES {
             return [None, None];
         }
         let header = &self.segment.header;
@@ -150,7 +154,7 @@ impl Appender {
 
     /// Writes one block, which has room.
     #[inline]
-    fn write(&mut self, kind: Kind, payload: &[u8], stamp: Stamp) -> Result<Lsn> {
+    fn write(&mut self, kind: Kind, payload: &[u8], stamp: Stamp, way: Way) -> Result<Lsn> {
         if let Some(closing) = self.reopened.take() {
             self.write_closing_again(&closing)?;
         }
@@ -165,28 +169,31 @@ impl Appender {
         if kind == Kind::Close {
             let mut with_zeros = [0; 2 * BLOCK_HEADER_BYTES];
             with_zeros[..BLOCK_HEADER_BYTES].copy_from_slice(&head);
-            self.segment.write(self.end, &with_zeros, payload, &mut self.buffer)?;
+            self.segment.write(self.end, &with_zeros, payload, &mut self.buffer, way)?;
         } else {
-            self.segment.write(self.end, &head, payload, &mut self.buffer)?;
+            self.segment.write(self.end, &head, payload, &mut self.buffer, way)?;
         }
         let bytes = block_bytes(payload.len());
         self.end = Lsn(self.end.0 + bytes);
         self.link = sum;
         self.appends += 1;
         self.appended_bytes += bytes;
+        if way == Way::Store {
+            self.stored_bytes += bytes;
+        }
         Ok(self.end)
     }
 
     #[cold]
     fn write_closing_again(&mut self, closing: &[u8; BLOCK_HEADER_BYTES]) -> Result<()> {
         let at = Lsn(self.end.0 - BLOCK_HEADER_BYTES as u64);
-        self.segment.write(at, closing, &[], &mut self.buffer)
+        self.segment.write(at, closing, &[], &mut self.buffer, Way::Call)
     }
 
     /// Ends the current segment and goes on in `next`.
     #[cold]
     pub(crate) fn switch(&mut self, next: Segment, stamp: Stamp) -> Result<()> {
-        self.write(Kind::End, &next.header.as_successor().encode(), stamp)?;
+        self.write(Kind::End, &next.header.as_successor().encode(), stamp, Way::Call)?;
         self.end = next.header.first_lsn;
         self.link = next.header.checksum();
         let Segment { header, file, map, .. } = std::mem::replace(&mut self.segment, next);
@@ -198,7 +205,7 @@ impl Appender {
 
     /// Appends one block to whichever segment has room; `None` if a segment must be made ready first.
     #[inline]
-    fn append(&mut self, kind: Kind, payload: &[u8], stamp: Stamp) -> Result<Option<Lsn>> {
+    fn append(&mut self, kind: Kind, payload: &[u8], stamp: Stamp, way: Way) -> Result<Option<Lsn>> {
         if !self.has_room(payload.len()) {
             if !self.next_has_room(payload.len()) {
                 return Ok(None);
@@ -206,7 +213,7 @@ impl Appender {
             let next = self.next.pop_front().expect("it has room, so it is there");
             self.switch(next, stamp)?;
         }
-        self.write(kind, payload, stamp).map(Some)
+        self.write(kind, payload, stamp, way).map(Some)
     }
 
     /// Stops everything with `cause`, unless something else did before.
@@ -228,7 +235,8 @@ pub(crate) struct Stamp {
 impl Log {
     /// Appends one block and returns the LSN behind it. When this returns, the block survives a killed process, but
     /// no power loss before a [`Log::sync`] through that LSN. Costs a checksum and a copy; every so often, where
-    /// [`Log::prepare_next`] did not run in time, also a new segment with three syncs.
+    /// [`Log::prepare_next`] did not run in time, also a new segment with three syncs. For a block that will be synced
+    /// at once, [`Log::append_to_sync`] makes that cheaper.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for a payload over [`MAX_PAYLOAD_BYTES`]; [`ErrorKind::Closed`] after
@@ -246,13 +254,36 @@ impl Log {
     /// ```
     #[inline]
     pub fn append(&self, payload: &[u8]) -> Result<Lsn> {
+        self.append_by(Way::Store, payload)
+    }
+
+    /// [`Log::append`] of a block that the caller is about to [`sync`](Log::sync): by one system call more, and without
+    /// what stores into a mapping cost at each flush.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use log::{Log, Options};
+    /// let log = Log::create(Arc::new(io::MemDir::new()), base::DatabaseId(1), Options::default())?;
+    /// log.sync(log.append_to_sync(b"a commit")?)?;
+    /// # base::Result::Ok(())
+    /// ```
+    #[inline]
+    pub fn append_to_sync(&self, payload: &[u8]) -> Result<Lsn> {
+        self.append_by(Way::Call, payload)
+    }
+
+    #[inline]
+    fn append_by(&self, way: Way, payload: &[u8]) -> Result<Lsn> {
         check_length(payload.len() as u64)?;
         loop {
             let mut appender = lock(&self.appender);
             if let Some(stop) = &appender.stop {
                 return Err(stop.refusal());
             }
-            match appender.append(Kind::Data, payload, self.stamp()) {
+            match appender.append(Kind::Data, payload, self.stamp(), way) {
                 Ok(Some(end)) => return Ok(end),
                 Ok(None) => drop(appender),
                 Err(error) => {
@@ -272,7 +303,7 @@ impl Log {
     /// Appends the closing block, although the log is stopped for everybody else.
     pub(crate) fn append_closing(&self) -> Result<Lsn> {
         loop {
-            let appended = lock(&self.appender).append(Kind::Close, &[], self.stamp())?;
+            let appended = lock(&self.appender).append(Kind::Close, &[], self.stamp(), Way::Call)?;
             // The lock is free again: `prepare` takes it after those of `making` and `stock`.
             match appended {
                 Some(end) => return Ok(end),

@@ -3,8 +3,9 @@
 //! 1. Who finds its LSN synced returns at once, without a lock.
 //! 2. Of those who wait, the first becomes the leader; the others sleep.
 //! 3. The leader notes the end of the log, and syncs the files of ended segments, oldest first, then the current
-//!    one. Appends go on meanwhile: they do not take the lock that a flush is led under. What is mapped of many pages
-//!    is released first, because the kernel takes them from a mapping one by one otherwise, and tells all processors.
+//!    one. Appends go on meanwhile: they do not take the lock that a flush is led under. If many pages were stored
+//!    into, they are released first: the kernel takes them from a mapping one by one otherwise, and tells all
+//!    processors.
 //! 4. It publishes the end it noted, or latches the log, and wakes everybody. Who needs more leads the next flush.
 //!
 //! Where nobody asks for a flush, [`Log::write_behind`] has the disk begin all the same, so that the one at the next
@@ -72,8 +73,8 @@ impl Log {
                 return;
             }
             appender.begun = appender.end;
-            let files = appender.unsynced.iter().chain([&appender.segment.file]);
-            (appender.mapped_since(from), files.cloned().collect::<Vec<_>>())
+            let files: Vec<_> = appender.unsynced.iter().chain([&appender.segment.file]).cloned().collect();
+            (appender.take_mapped(from), files)
         };
         mapped.into_iter().flatten().for_each(Mapped::release);
         files.iter().for_each(|file| file.begin_sync());
@@ -114,7 +115,7 @@ impl Log {
             }
             let mut files = std::mem::take(&mut appender.unsynced);
             files.push(appender.segment.file.clone());
-            (appender.end, files, appender.mapped_since(self.synced()))
+            (appender.end, files, appender.take_mapped(self.synced()))
         };
         mapped.into_iter().flatten().for_each(Mapped::release);
         self.flush.flushes.fetch_add(1, Ordering::SeqCst);

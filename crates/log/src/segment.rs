@@ -6,14 +6,24 @@ use base::{Lsn, Result};
 use io::{Dir, File, LogMap};
 use std::sync::Arc;
 
-/// Up to this many bytes, a second copy costs less than a second call of the mapping.
-const COPY_TWICE_BYTES: usize = 512;
+/// How a block gets into its file. Either way it is in the page cache afterwards, and survives a killed process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By stores into a mapping, where the file has one: no system call.
+    Store,
+    /// By a system call. A page into which was stored has to be taken from the mapping when it is flushed, which
+    /// interrupts the processors on which the process has threads, and the next store into it is a page fault: between
+    /// two flushes a block or two are cheaper written.
+    Call,
+}
 
-/// A buffer that grew beyond this for a long payload is given back.
-const KEPT_BUFFER_BYTES: usize = 1 << 20;
+/// Up to so many bytes, a copy of the payload behind its header costs less than a second store, or a second call. A
+/// longer one goes to its place from where it is.
+const STORE_TWICE_BYTES: usize = 512;
+const CALL_TWICE_BYTES: usize = 64 << 10;
 
-/// A segment whose whole file has its room on the disk: its blocks are stores into a mapping where the file can be
-/// mapped, and writes otherwise.
+/// A segment whose whole file has its room on the disk. It is mapped, for blocks that go the [`Way::Store`], where the
+/// file can be; otherwise all go by calls.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub header: SegmentHeader,
@@ -55,26 +65,30 @@ impl Segment {
     }
 
     /// Writes the parts of a block at `lsn`, which has room for them: assembled in `buffer` and written at once, or, if
-    /// long, stored into the mapping straight from where they are.
+    /// long, straight from where they are.
     #[inline]
-    pub fn write(&self, lsn: Lsn, head: &[u8], payload: &[u8], buffer: &mut Vec<u8>) -> Result<()> {
+    pub fn write(&self, lsn: Lsn, head: &[u8], payload: &[u8], buffer: &mut Vec<u8>, way: Way) -> Result<()> {
         let offset = self.header.offset_of(lsn);
         debug_assert!(offset + (head.len() + payload.len()) as u64 <= self.header.len_bytes);
-        if let Some(map) = self.map.as_deref().filter(|_| payload.len() > COPY_TWICE_BYTES) {
-            map.write(offset, head);
-            map.write(offset + head.len() as u64, payload);
-            return Ok(());
+        let map = self.map.as_deref().filter(|_| way == Way::Store);
+        if payload.len() > map.map_or(CALL_TWICE_BYTES, |_| STORE_TWICE_BYTES) {
+            self.put(map, offset, head)?;
+            return self.put(map, offset + head.len() as u64, payload);
         }
         buffer.clear();
         buffer.extend_from_slice(head);
         buffer.extend_from_slice(payload);
-        match &self.map {
-            Some(map) => map.write(offset, buffer),
-            None => self.file.write_at(buffer, offset)?,
+        self.put(map, offset, buffer)
+    }
+
+    #[inline]
+    fn put(&self, map: Option<&dyn LogMap>, offset: u64, bytes: &[u8]) -> Result<()> {
+        match map {
+            Some(map) => {
+                map.write(offset, bytes);
+                Ok(())
+            }
+            None => self.file.write_at(bytes, offset),
         }
-        if buffer.capacity() > KEPT_BUFFER_BYTES {
-            *buffer = Vec::new();
-        }
-        Ok(())
     }
 }

@@ -56,7 +56,8 @@ fn work(disk: &SimDisk, log: &Log, ledger: &mut Ledger, steps: u64, random: &mut
                 let long = if random.chance(1, 12) { 9000 } else { 900 };
                 let bytes = payload(random.next_u64(), random.below(long) as usize);
                 ledger.payloads.push(bytes);
-                if let Err(error) = log.append(ledger.payloads.last().unwrap()) {
+                let append = if random.chance(1, 2) { Log::append } else { Log::append_to_sync };
+                if let Err(error) = append(log, ledger.payloads.last().unwrap()) {
                     // One that latched may have been written; one that found no room was not.
                     if !log.is_latched() {
                         ledger.payloads.pop();

@@ -6,7 +6,9 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use common::*;
 use io::{Dir, File, LogMap, MemDir};
 use log::{Log, Options};
-use std::sync::{Arc, Mutex};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::thread::LocalKey;
 use std::time::{Duration, Instant};
 
 /// A directory whose syncs take a while, and whose removals do what they are told first.
@@ -16,22 +18,29 @@ struct Slow(MemDir, Arc<AtomicU64>, fn());
 #[derive(Debug)]
 struct SlowFile(Arc<dyn File>, Arc<AtomicU64>);
 
-/// A mapping that adds up how many bytes were released.
+/// A mapping that adds up how many bytes were stored, and how many released.
 #[derive(Debug)]
 struct Mapped(Arc<dyn LogMap>, u64);
 
-static RELEASED: AtomicU64 = AtomicU64::new(0);
-/// How many syncs were begun without waiting.
-static BEGUN: AtomicU64 = AtomicU64::new(0);
-/// The tests that count these take turns.
-static COUNTING: Mutex<()> = Mutex::new(());
+// By one thread, as tests run beside each other.
+thread_local! {
+    static STORED: Cell<u64> = const { Cell::new(0) };
+    static RELEASED: Cell<u64> = const { Cell::new(0) };
+    /// How many syncs were begun without waiting.
+    static BEGUN: Cell<u64> = const { Cell::new(0) };
+}
+
+fn add(count: &'static LocalKey<Cell<u64>>, more: u64) {
+    count.set(count.get() + more);
+}
 
 impl LogMap for Mapped {
     fn write(&self, offset: u64, bytes: &[u8]) {
+        add(&STORED, bytes.len() as u64);
         self.0.write(offset, bytes);
     }
     fn release(&self, offset: u64, bytes: u64) {
-        RELEASED.fetch_add(bytes.min(self.1 - offset), Ordering::SeqCst);
+        add(&RELEASED, bytes.min(self.1 - offset));
     }
 }
 
@@ -91,7 +100,7 @@ impl File for SlowFile {
         self.0.sync()
     }
     fn begin_sync(&self) {
-        BEGUN.fetch_add(1, Ordering::SeqCst);
+        add(&BEGUN, 1);
     }
     fn map(&self, len: u64) -> base::Result<Option<Arc<dyn LogMap>>> {
         Ok(self.0.map(len)?.map(|map| Arc::new(Mapped(map, len)) as Arc<dyn LogMap>))
@@ -437,17 +446,16 @@ fn appends_and_new_segments_go_on_while_files_are_removed() {
 /// What was written since the last flush, and no more; of a segment that ended and is still mapped all.
 #[test]
 fn a_long_flush_releases_what_it_flushes() {
-    let _turn = COUNTING.lock();
     let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), || {}));
     let options = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
     let log = Log::create(dir, DATABASE, options).unwrap();
     let released = |appends: u64, payload_bytes: usize| {
-        let before = RELEASED.load(Ordering::SeqCst);
+        let before = RELEASED.get();
         for n in 0..appends {
             log.append(&payload(n, payload_bytes)).unwrap();
         }
         log.sync(log.end().lsn).unwrap();
-        RELEASED.load(Ordering::SeqCst) - before
+        RELEASED.get() - before
     };
     assert_eq!(released(100, 100), 0, "a few pages");
     let many = released(100, 4_000);
@@ -457,27 +465,58 @@ fn a_long_flush_releases_what_it_flushes() {
     assert!((1_200_000..1_300_000).contains(&many), "{many}: {:?}", log.stats());
 }
 
+#[test]
+fn what_is_to_be_synced_at_once_is_not_stored_into_a_mapping() {
+    let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), Arc::default(), || {}));
+    let options = Options { first_segment_bytes: 1 << 20, max_segment_bytes: 1 << 20, ..SMALL };
+    let log = Log::create(dir.clone(), DATABASE, options).unwrap();
+    let counts = || (STORED.get(), RELEASED.get());
+    let mut payloads = Vec::new();
+    // Short ones are put together, long ones go as they are; all in all more than a segment.
+    for n in 0..400 {
+        payloads.push(payload(n, if n % 40 == 0 { 100_000 } else { 1000 }));
+    }
+    let before = counts();
+    for payload in &payloads {
+        log.append_to_sync(payload).unwrap();
+    }
+    log.sync(log.end().lsn).unwrap();
+    assert!(log.stats().segments > 1);
+    assert_eq!(counts(), before, "nothing is mapped that would have to be released");
+    // The two may come in any order, also within a page.
+    for n in 0..400 {
+        payloads.push(payload(n, 700));
+        let append = if n % 2 == 0 { Log::append } else { Log::append_to_sync };
+        append(&log, &payloads[payloads.len() - 1]).unwrap();
+    }
+    let stored = counts().0 - before.0;
+    assert!((200 * 700..200 * 800).contains(&stored), "{stored}");
+    log.sync(log.end().lsn).unwrap();
+    assert!(counts().1 > before.1, "what was stored between is released");
+    let (found, _) = scan(&dir, START).unwrap();
+    assert!(found == payloads);
+}
+
 /// Each MiB, with what is left of the segments before; a flush counts as well.
 #[test]
 fn the_disk_begins_before_anybody_waits() {
-    let _turn = COUNTING.lock();
     let syncs = Arc::new(AtomicU64::new(0));
     let dir: Arc<dyn Dir> = Arc::new(Slow(MemDir::new(), syncs.clone(), || {}));
     let options = Options { first_segment_bytes: 4 << 20, max_segment_bytes: 4 << 20, ..SMALL };
     let log = Log::create(dir, DATABASE, options).unwrap();
     log.prepare_next().unwrap();
     let begun = |appends: u64, flushed: bool| {
-        let before = (BEGUN.load(Ordering::SeqCst), RELEASED.load(Ordering::SeqCst));
+        let before = (BEGUN.get(), RELEASED.get());
         for n in 0..appends {
             log.append(&payload(n, 4_000)).unwrap();
         }
         if flushed {
             log.sync(log.end().lsn).unwrap();
         }
-        let released = RELEASED.load(Ordering::SeqCst);
+        let released = RELEASED.get();
         log.prepare_next().unwrap();
-        let released = RELEASED.load(Ordering::SeqCst) - if flushed { released } else { before.1 };
-        (BEGUN.load(Ordering::SeqCst) - before.0, released)
+        let released = RELEASED.get() - if flushed { released } else { before.1 };
+        (BEGUN.get() - before.0, released)
     };
     assert_eq!(begun(200, false), (0, 0), "less than a MiB");
     let (files, released) = begun(200, false);

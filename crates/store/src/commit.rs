@@ -36,7 +36,7 @@ use base::phases::{self, Phase};
 use base::slots::Reader;
 use base::sync::{lock, lock_timed};
 use base::{CommitTs, Error, ErrorKind, Lsn, Result, TableId};
-use log::Position;
+use log::{Log, Position};
 use memtable::{Memtable, Writer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -285,15 +285,15 @@ impl Store {
         Ok(applied.ts)
     }
 
-    /// Puts `request`'s record into the log, stamped with `ts`: from here on what it names in the data file is the
-    /// log's. After a failed append too, if the record may be in the log all the same: that latches, and behind a
-    /// latch nothing is freed.
+    /// Puts `request`'s record into the log, stamped with `ts`: what it names in the data file is the log's then. After
+    /// a failed append too, if the record may be in the log: behind the latch of such a failure nothing is freed.
     pub(crate) fn append(&self, request: &mut Request<'_>, ts: CommitTs) -> Result<Lsn> {
         stamp(request.record, ts);
         if !request.ttls_before.is_empty() {
             stamp_floors(request.record, request.ttls_before, self.time.now_ms());
         }
-        let end = self.log.append(request.record).map_err(|cause| self.append_failed(cause))?;
+        let append = if request.durability == Durability::Sync { Log::append_to_sync } else { Log::append };
+        let end = append(&self.log, request.record).map_err(|cause| self.append_failed(cause))?;
         request.writes.committed_large().for_each(|value| value.publish());
         Ok(end)
     }

@@ -363,7 +363,7 @@ impl Checkpoint<'_> {
         let end = {
             let _committer = lock(&store.committer);
             store.log.reserve(0)?;
-            store.log.append(&[]).map_err(|cause| store.latch.set(cause))?
+            store.log.append_to_sync(&[]).map_err(|cause| store.latch.set(cause))?
         };
         store.sync_log(end)?;
         store.noted.store(self.next.checkpoint.0, Ordering::SeqCst);
