@@ -5,7 +5,7 @@ use crate::model::Draft;
 use crate::perform::{Trouble, perform};
 use crate::phase::Phase;
 use crate::workload::Script;
-use base::{CommitTs, ErrorKind};
+use base::{CommitTs, Error, ErrorKind};
 use io::sim::Event;
 use store::Transaction;
 use store::checkpoint::Step;
@@ -47,6 +47,14 @@ impl Driver<'_> {
         Ok(Client::Active { tx: Box::new(tx), draft: Box::new(self.model.begin(now)), script, next: 0 })
     }
 
+    /// Whether a commit was refused, whole, because spilled runs have to be merged first: its turn came before that of
+    /// the checkpoint.
+    fn waits_for_checkpoint(&self, error: &Error) -> bool {
+        error.kind() == ErrorKind::Full
+            && self.store.latched().is_none()
+            && self.store.stats().is_ok_and(|stats| stats.attached_runs > 0)
+    }
+
     fn apply(&mut self, tx: Transaction, draft: &Draft, script: &Script) -> Result<Client, Stop> {
         let start = self.events();
         self.enter(Phase::Append);
@@ -57,7 +65,9 @@ impl Driver<'_> {
         }
         let applied = match applied {
             Ok(applied) => applied,
-            Err(error) if error.is_retryable() => return Ok(Client::Idle),
+            Err(error) if error.is_retryable() || self.waits_for_checkpoint(&error) => {
+                return Ok(Client::Idle);
+            }
             Err(error) => return self.excuse("apply", &error).map(|()| Client::Idle),
         };
         let durability = script.options.durability;
