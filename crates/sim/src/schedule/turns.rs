@@ -52,7 +52,7 @@ impl Driver<'_> {
     fn waits_for_checkpoint(&self, error: &Error) -> bool {
         error.kind() == ErrorKind::Full
             && self.store.latched().is_none()
-            && self.store.stats().is_ok_and(|stats| stats.attached_runs > 0)
+            && error.to_string().contains("wait for a checkpoint")
     }
 
     fn apply(&mut self, tx: Transaction, draft: &Draft, script: &Script) -> Result<Client, Stop> {
