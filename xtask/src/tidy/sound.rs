@@ -6,6 +6,7 @@ use crate::source::{Line, Source, find_word};
 /// The files that may hold `unsafe`, each with the reason why it cannot do without.
 const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/bench/src/alloc.rs", "an allocator that counts what it hands on"),
+    ("crates/bench/src/http/slice.rs", "two system calls that rustix does not have"),
     ("crates/base/src/prefetch.rs", "the processor's hint, which is an intrinsic"),
     (
         "crates/base/src/slots/mod.rs",

@@ -1,6 +1,7 @@
 //! What the disk makes of 4 KiB written over a file that has its size, and synced: the least that an answer to a
 //! `Sync` commit can take.
 
+use super::slice::Prompt;
 use crate::Outcome;
 use crate::measure::latencies;
 use hdrhistogram::Histogram;
@@ -79,6 +80,8 @@ impl Beside {
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
         let work = move || {
+            // As the requests that it is compared with.
+            let _prompt = Prompt::begin();
             let mut syncs = Syncs { taken: latencies(), from_due: latencies() };
             let mut due = Instant::now();
             loop {

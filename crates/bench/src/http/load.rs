@@ -8,9 +8,11 @@
 //!    "coordinated omission").
 //! 3. It ends when the time is over or so many were sent, and all are answered.
 //!
-//! One thread that waits in `epoll` disturbs the server least. Its own work is part of what is measured.
+//! One thread that waits in `epoll` disturbs the server least. Its own work is part of what is measured; its waits for
+//! a processor are kept short (`slice.rs`).
 
 use super::connection::{Connection, Reply};
+use super::slice::Prompt;
 use crate::Outcome;
 use crate::measure::latencies;
 use hdrhistogram::Histogram;
@@ -84,6 +86,7 @@ impl Seen {
 /// # Errors
 /// Those of sockets, and of `requests`.
 pub fn run(address: SocketAddr, pace: Pace, requests: &mut dyn Requests) -> Outcome<Seen> {
+    let _prompt = Prompt::begin();
     let mut load = Load::new(address, pace)?;
     let mut events = Vec::with_capacity(EVENTS);
     loop {
