@@ -12,6 +12,7 @@ use crate::app::{App, Service};
 use crate::config::Config;
 use crate::connection;
 use crate::lock::DirLock;
+use io::ShortSlice;
 use pando::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::ErrorKind as IoErrorKind;
@@ -58,9 +59,12 @@ struct Worker {
 /// A connection, and its place among those that there may be.
 type Accepted = (std::net::TcpStream, OwnedSemaphorePermit);
 
+/// A loop, and threads that may wait for it. What they do is short, and somebody waits for it: they ask for short turns
+/// on the processor, so as not to wait long behind a checkpoint or one another.
 fn runtime() -> Result<Runtime> {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().thread_name("pando-waits").max_blocking_threads(WAITING_THREADS);
+    builder.on_thread_start(|| ShortSlice::begin().keep());
     builder.build().map_err(|error| Error::io("start the server's threads", error))
 }
 
@@ -143,6 +147,7 @@ impl Worker {
         let (connections, coming) = mpsc::unbounded_channel();
         let (service, drain) = (Service::new(Arc::clone(app)), app.config.limits.drain);
         let work = move || {
+            let _slice = ShortSlice::begin();
             runtime.block_on(work(coming, service, ending));
             // What clients wait for no more may still be at work: it ends before the databases are closed.
             runtime.shutdown_timeout(drain);

@@ -1,11 +1,10 @@
 //! What the disk makes of 4 KiB written over a file that has its size, and synced: the least that an answer to a
 //! `Sync` commit can take.
 
-use super::slice::Prompt;
 use crate::Outcome;
 use crate::measure::latencies;
 use hdrhistogram::Histogram;
-use io::{Dir, File, OsDir};
+use io::{Dir, File, OsDir, ShortSlice};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,7 +80,7 @@ impl Beside {
         let stopping = Arc::clone(&stop);
         let work = move || {
             // As the requests that it is compared with.
-            let _prompt = Prompt::begin();
+            let _slice = ShortSlice::begin();
             let mut syncs = Syncs { taken: latencies(), from_due: latencies() };
             let mut due = Instant::now();
             loop {

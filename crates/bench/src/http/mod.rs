@@ -5,11 +5,9 @@
 //! * [`load`]: requests over many connections from one thread, as fast as they go or each at its time.
 //! * [`crowd`]: clients that only take room: idle ones, slow ones, bodies without an end.
 //! * [`disk`]: what the disk alone takes for a flush.
-//! * `slice`: who measures does not wait for a processor longer than needs be.
 
 pub mod connection;
 pub mod crowd;
 pub mod disk;
 pub mod load;
 pub mod server;
-mod slice;
