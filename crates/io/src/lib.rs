@@ -13,7 +13,7 @@
 //! Reading order: [`Dir`] and [`File`] say what may be relied upon; `os.rs` keeps it with Linux (and macOS) calls,
 //! `map.rs` maps log segments; `mem.rs` is the shortest implementation; [`ReadOnlyDir`]
 //! refuses to write; [`sim`] is the adversary. [`nap`] sleeps for less than the kernel likes to,
-//! and [`ShortSlice`] has a thread run sooner than it would.
+//! and [`ShortTimeSlice`] has a thread run sooner than it would.
 #![deny(missing_docs)]
 
 #[cfg(not(unix))]
@@ -32,7 +32,7 @@ mod nap;
 mod os;
 mod read_only;
 pub mod sim;
-mod slice;
+mod time_slice;
 #[cfg(target_os = "linux")]
 mod writeback;
 
@@ -43,4 +43,4 @@ pub use mem::MemDir;
 pub use nap::nap;
 pub use os::OsDir;
 pub use read_only::ReadOnlyDir;
-pub use slice::ShortSlice;
+pub use time_slice::ShortTimeSlice;

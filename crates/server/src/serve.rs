@@ -12,7 +12,7 @@ use crate::app::{App, Service};
 use crate::config::Config;
 use crate::connection;
 use crate::lock::DirLock;
-use io::ShortSlice;
+use io::ShortTimeSlice;
 use pando::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::ErrorKind as IoErrorKind;
@@ -64,7 +64,7 @@ type Accepted = (std::net::TcpStream, OwnedSemaphorePermit);
 fn runtime() -> Result<Runtime> {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().thread_name("pando-waits").max_blocking_threads(WAITING_THREADS);
-    builder.on_thread_start(|| ShortSlice::begin().keep());
+    builder.on_thread_start(|| ShortTimeSlice::begin().keep());
     builder.build().map_err(|error| Error::io("start the server's threads", error))
 }
 
@@ -147,7 +147,7 @@ impl Worker {
         let (connections, coming) = mpsc::unbounded_channel();
         let (service, drain) = (Service::new(Arc::clone(app)), app.config.limits.drain);
         let work = move || {
-            let _slice = ShortSlice::begin();
+            let _slice = ShortTimeSlice::begin();
             runtime.block_on(work(coming, service, ending));
             // What clients wait for no more may still be at work: it ends before the databases are closed.
             runtime.shutdown_timeout(drain);
@@ -280,5 +280,25 @@ async fn accept(
                 sleep(Duration::from_millis(50)).await;
             }
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// This thread's time slice, where the kernel tells of it.
+    fn slice_ns() -> Option<u64> {
+        let told = std::fs::read_to_string("/proc/thread-self/sched").ok()?;
+        let line = told.lines().find(|line| line.starts_with("se.slice"))?;
+        line.rsplit(':').next()?.trim().parse().ok()
+    }
+
+    #[test]
+    fn threads_that_clients_wait_for_have_short_time_slices() {
+        let runtime = runtime().unwrap();
+        let waiting = runtime.block_on(runtime.spawn_blocking(slice_ns)).unwrap();
+        let _slice = ShortTimeSlice::begin();
+        assert_eq!(waiting, slice_ns());
     }
 }

@@ -14,7 +14,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/base/src/slots/reader.rs", "one of those slots, pointed to by its one owner"),
     ("crates/io/src/fork.rs", "a page that the kernel wipes in forked children"),
     ("crates/io/src/map.rs", "a log segment that is already written, reached through a shared mapping"),
-    ("crates/io/src/slice.rs", "two system calls that rustix does not have"),
+    ("crates/io/src/time_slice.rs", "two system calls that rustix does not have"),
     ("crates/io/src/writeback.rs", "a system call that rustix does not have"),
     ("crates/memtable/src/arena.rs", "memory taken piece by piece and given back whole"),
     ("crates/memtable/src/node.rs", "nodes that readers look at while the one writer adds to them"),

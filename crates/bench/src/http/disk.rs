@@ -4,7 +4,7 @@
 use crate::Outcome;
 use crate::measure::latencies;
 use hdrhistogram::Histogram;
-use io::{Dir, File, OsDir, ShortSlice};
+use io::{Dir, File, OsDir, ShortTimeSlice};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,7 +80,7 @@ impl Beside {
         let stopping = Arc::clone(&stop);
         let work = move || {
             // As the requests that it is compared with.
-            let _slice = ShortSlice::begin();
+            let _slice = ShortTimeSlice::begin();
             let mut syncs = Syncs { taken: latencies(), from_due: latencies() };
             let mut due = Instant::now();
             loop {

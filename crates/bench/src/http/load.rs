@@ -9,13 +9,13 @@
 //! 3. It ends when the time is over or so many were sent, and all are answered.
 //!
 //! One thread that waits in `epoll` disturbs the server least. Its own work is part of what is measured; its waits for
-//! a processor are kept short ([`ShortSlice`]).
+//! a processor are kept short ([`ShortTimeSlice`]).
 
 use super::connection::{Connection, Reply};
 use crate::Outcome;
 use crate::measure::latencies;
 use hdrhistogram::Histogram;
-use io::ShortSlice;
+use io::ShortTimeSlice;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::retry_on_intr;
@@ -86,7 +86,7 @@ impl Seen {
 /// # Errors
 /// Those of sockets, and of `requests`.
 pub fn run(address: SocketAddr, pace: Pace, requests: &mut dyn Requests) -> Outcome<Seen> {
-    let _slice = ShortSlice::begin();
+    let _slice = ShortTimeSlice::begin();
     let mut load = Load::new(address, pace)?;
     let mut events = Vec::with_capacity(EVENTS);
     loop {

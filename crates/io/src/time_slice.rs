@@ -11,22 +11,22 @@ use std::marker::PhantomData;
 /// other systems have none, and then it does nothing. Threads and processes that this one starts have slices as usual.
 ///
 /// ```
-/// let short = io::ShortSlice::begin();
+/// let short = io::ShortTimeSlice::begin();
 /// // A few microseconds of work at a time.
 /// drop(short);
 /// ```
 #[derive(Debug)]
-pub struct ShortSlice {
+pub struct ShortTimeSlice {
     #[cfg(target_os = "linux")]
     before: Option<linux::Attributes>,
     /// It is the thread's that asked.
     _here: PhantomData<*const ()>,
 }
 
-impl ShortSlice {
+impl ShortTimeSlice {
     /// From now on: a system call or two.
     pub fn begin() -> Self {
-        ShortSlice {
+        ShortTimeSlice {
             #[cfg(target_os = "linux")]
             before: linux::shorten(),
             _here: PhantomData,
@@ -40,7 +40,7 @@ impl ShortSlice {
 }
 
 #[cfg(target_os = "linux")]
-impl Drop for ShortSlice {
+impl Drop for ShortTimeSlice {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             linux::set(before);
@@ -110,14 +110,14 @@ mod tests {
     #[test]
     fn a_thread_has_a_short_slice_and_then_its_own_again() {
         let (policy, nice, own_ns) = state();
-        let slice = ShortSlice::begin();
+        let slice = ShortTimeSlice::begin();
         // Kernels before 6.12 tell of no slice.
         let short_ns = if own_ns == 0 { 0 } else { SHORTEST_NS };
         assert_eq!(state(), (policy, nice, short_ns));
         assert_eq!(thread::spawn(state).join().unwrap(), (policy, nice, own_ns), "it is not inherited");
         drop(slice);
         assert_eq!(state(), (policy, nice, own_ns));
-        ShortSlice::begin().keep();
+        ShortTimeSlice::begin().keep();
         assert_eq!(state(), (policy, nice, short_ns));
     }
 }
