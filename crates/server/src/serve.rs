@@ -286,19 +286,45 @@ async fn accept(
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::path::PathBuf;
 
-    /// This thread's time slice, where the kernel tells of it.
-    fn slice_ns() -> Option<u64> {
-        let told = std::fs::read_to_string("/proc/thread-self/sched").ok()?;
+    /// The time slice of a thread of this process, where the kernel tells of it.
+    fn slice_ns(thread: &Path) -> Option<u64> {
+        let told = std::fs::read_to_string(thread.join("sched")).ok()?;
         let line = told.lines().find(|line| line.starts_with("se.slice"))?;
         line.rsplit(':').next()?.trim().parse().ok()
     }
 
+    fn own_slice_ns() -> Option<u64> {
+        slice_ns(Path::new("/proc/thread-self"))
+    }
+
     #[test]
     fn threads_that_clients_wait_for_have_short_time_slices() {
-        let runtime = runtime().unwrap();
-        let waiting = runtime.block_on(runtime.spawn_blocking(slice_ns)).unwrap();
         let _slice = ShortTimeSlice::begin();
-        assert_eq!(waiting, slice_ns());
+        let short_ns = own_slice_ns();
+        let waits = runtime().unwrap();
+        assert_eq!(waits.block_on(waits.spawn_blocking(own_slice_ns)).unwrap(), short_ns);
+
+        let dir = tempfile::tempdir().unwrap();
+        let app = App::new(Config::new(dir.path())).unwrap();
+        let (_ending, told) = watch::channel(false);
+        let worker = Worker::start(7, &app, told).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let place = Arc::clone(&app.places).try_acquire_owned().unwrap();
+        worker.connections.send((stream, place)).unwrap();
+        // Once it has answered it is behind its request for slices.
+        client.write_all(b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
+        client.read_exact(&mut [0; 12]).unwrap();
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+        let is_worker = |thread: &PathBuf| {
+            std::fs::read_to_string(thread.join("comm")).is_ok_and(|name| name == "pando-http-7\n")
+        };
+        let thread = threads.into_iter().find(is_worker).unwrap();
+        assert_eq!(slice_ns(&thread), short_ns);
     }
 }
