@@ -28,6 +28,8 @@ const REFUSALS_A_WISH: u64 = 32;
 const YIELDS: usize = 128;
 const SLEEPS: usize = 5_000;
 const SLEEP: Duration = Duration::from_micros(200);
+/// Units that are looked up in one go when many were freed: for a few microseconds others wait for the lock.
+const FORGOTTEN_AT_ONCE: usize = 256;
 
 /// The part of the pool that misses change.
 #[derive(Debug)]
@@ -163,10 +165,46 @@ impl Misses {
 
     /// Unlinks the page at `unit`.
     pub(crate) fn forget(&self, unit: u64) {
-        let mut state = lock(&self.state);
-        let state = &mut *state;
+        self.unlink_unit(&mut lock(&self.state), unit);
+    }
+
+    fn unlink_unit(&self, state: &mut State, unit: u64) {
         if let Some(number) = self.frames.unlink_unit(unit, &mut state.limbo) {
             state.policy.remove(number);
+        }
+    }
+
+    /// Unlinks what lies in `freed`: ranges of units, in order.
+    pub(crate) fn forget_all(&self, freed: &[Range<u64>]) {
+        let chunks = lock(&self.state).limbo.places();
+        let frames = chunks * self.frames.chunk_frames();
+        let units: u64 = freed.iter().map(|range| range.end - range.start).sum();
+        if units <= frames as u64 {
+            for range in freed {
+                for from in range.clone().step_by(FORGOTTEN_AT_ONCE) {
+                    let mut state = lock(&self.state);
+                    (from..range.end.min(from + FORGOTTEN_AT_ONCE as u64))
+                        .for_each(|unit| self.unlink_unit(&mut state, unit));
+                    drop(state);
+                    leisure::pause();
+                }
+            }
+            return;
+        }
+        let is_freed = |unit: u64| {
+            let ends_behind = freed.partition_point(|range| range.end <= unit);
+            freed.get(ends_behind).is_some_and(|range| range.start <= unit)
+        };
+        for chunk in 0..chunks {
+            let mut state = lock(&self.state);
+            for number in self.numbers(chunk) {
+                if state.policy.is_queued(number) && is_freed(self.frames.unit_of(number)) {
+                    state.policy.remove(number);
+                    self.frames.unlink(number, &mut state.limbo);
+                }
+            }
+            drop(state);
+            leisure::pause();
         }
     }
 
@@ -367,10 +405,8 @@ impl Load<'_> {
         let vacant = self.vacant.take().expect("a load has its frame until it is finished");
         let mut state = lock(&self.misses.state);
         let inner = &mut *state;
-        if !vacant.is_overdrawn()
-            && let Some(stale) = self.misses.frames.unlink_unit(self.ptr.unit(), &mut inner.limbo)
-        {
-            inner.policy.remove(stale);
+        if !vacant.is_overdrawn() {
+            self.misses.unlink_unit(inner, self.ptr.unit());
         }
         let (pin, number) = self.misses.frames.link(vacant, self.ptr, &mut inner.limbo);
         if let Some(number) = number

@@ -294,7 +294,7 @@ impl Frames {
     }
 
     /// Where the page lies that is in a linked frame.
-    fn unit_of(&self, number: u32) -> u64 {
+    pub(crate) fn unit_of(&self, number: u32) -> u64 {
         let (chunk, index) = self.locate(number);
         chunk.metas[index].unit.load(Ordering::SeqCst)
     }

@@ -13,6 +13,7 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use base::{DatabaseId, Error, ErrorKind, PagePtr, Result, checksum};
 use io::File;
 use page::Page;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The pages of a data file that are in memory.
@@ -230,6 +231,13 @@ impl Pool {
     /// page reads it again.
     pub fn forget(&self, unit: u64) {
         self.misses.forget(unit);
+    }
+
+    /// [`Pool::forget`] of whatever begins in `freed`: ranges of units that ascend and do not overlap. Otherwise pages
+    /// that nobody can ask for any more keep their frames until their very units are written again, or until they
+    /// are evicted. O(units), or O(frames * log ranges) where there are fewer frames.
+    pub fn forget_all(&self, freed: &[Range<u64>]) {
+        self.misses.forget_all(freed);
     }
 
     /// Gives about `bytes` of memory back: the pages used least, whole chunks at a time, which may be more than was

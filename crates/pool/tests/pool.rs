@@ -292,3 +292,38 @@ fn a_child_is_the_right_one_whatever_its_hint_says() {
     assert!(fixture.pool.stats().evictions > 100, "{:?}", fixture.pool.stats());
     assert_eq!(fixture.budget.held().total(), fixture.pool.stats().bytes);
 }
+
+#[test]
+fn what_was_freed_leaves_its_frames_to_what_comes() {
+    let fixture = Fixture::new(16 << 10, 4 << 20);
+    // Few units of many frames, and more of them than there are frames.
+    for (first, count) in [(1, 8), (1, 150)] {
+        let ptrs = fixture.write_all(200);
+        fixture.with_reader(|reader| {
+            ptrs.iter().for_each(|&ptr| assert!(fixture.read(reader, ptr).is_ok()));
+            let before = fixture.pool.stats();
+            assert_eq!(before.pages, 200);
+            let freed = |n: u64| n * 4..(n + count) * 4;
+            // Adjacent ranges, and one that is nobody's.
+            fixture.pool.forget_all(&[freed(first), freed(first + count), 1 << 30..(1 << 30) + 4]);
+            let gone = (2 * count).min(200);
+            assert_eq!(fixture.pool.stats().pages as u64, 200 - gone, "{count} and {count}");
+            // New pages at other places take these frames; the others' pages are still there.
+            (1000..1000 + gone).for_each(|n| {
+                let (ptr, bytes) = fixture.build(n, 1);
+                fixture.file.write_at(&bytes, ptr.offset_bytes()).unwrap();
+                fixture.pool.admit(ptr, &bytes);
+            });
+            let after = fixture.pool.stats();
+            assert_eq!((after.pages, after.frames, after.evictions), (200, before.frames, 0));
+            let faults = after.faults;
+            for &ptr in &ptrs[gone as usize..] {
+                assert!(fixture.read(reader, ptr).is_ok());
+            }
+            assert_eq!(fixture.pool.stats().faults, faults);
+            assert_eq!(fixture.read(reader, ptrs[0]).unwrap(), (1, 0), "what was forgotten is read again");
+            fixture.pool.forget_all(&[0..1 << 40, 1 << 40..1 << 41]);
+            assert_eq!(fixture.pool.stats().pages, 0);
+        });
+    }
+}

@@ -212,16 +212,16 @@ impl Space {
 
     /// Everything retired at checkpoints up to `through`, and saved since, may be handed out again, unless one of the
     /// checkpoints `readers` reaches it, which somebody looks at: checkpoint `through` is safe. So a reader keeps what
-    /// it sees, and nothing of what came and went since it began. `readers` ascend. Returns how many units were
-    /// released. O(extents that wait * log readers).
-    pub fn release(&mut self, through: CheckpointNo, readers: &[CheckpointNo]) -> u64 {
+    /// it sees, and nothing of what came and went since it began. `readers` ascend. Returns what was released.
+    /// O(extents that wait * log readers).
+    pub fn release(&mut self, through: CheckpointNo, readers: &[CheckpointNo]) -> Vec<Extent> {
         let later = self.retired.split_off(&CheckpointNo(through.0 + 1));
-        let mut released = 0;
+        let mut released = Vec::new();
         for (at, mut waiting) in std::mem::replace(&mut self.retired, later) {
             for Retired { extent, .. } in waiting.extract_if(.., |retired| !retired.is_read(at, readers)) {
-                released += extent.units;
                 self.unhold(extent);
                 self.forget_misses(extent.unit, extent.units);
+                released.push(extent);
             }
             if !waiting.is_empty() {
                 self.retired.insert(at, waiting);

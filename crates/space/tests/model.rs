@@ -206,7 +206,8 @@ impl Model {
         }
         let readers: Vec<_> = readers.into_iter().map(CheckpointNo).collect();
         // The map's own old parts are released as well.
-        assert!(self.space.release(CheckpointNo(through), &readers) >= released as u64);
+        let extents = self.space.release(CheckpointNo(through), &readers);
+        assert!(extents.iter().map(|extent| extent.units).sum::<u64>() >= released as u64);
         let waiting = self.retired.values().map(BTreeMap::len).sum::<usize>() as u64;
         assert!(self.space.stats().retired_units >= waiting);
     }
