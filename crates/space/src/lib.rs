@@ -26,3 +26,4 @@ mod trim;
 pub use check::CheckReport;
 pub use map::{Space, SpaceStats};
 pub use root::{Extent, SpaceRoot};
+pub use trim::Trim;

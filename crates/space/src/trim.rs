@@ -8,7 +8,7 @@
 //! on a full disk needs what it freed. So a trim keeps some free units, the lowest ones: as many as the last
 //! checkpoint took ([`Space::usual_need`]); and does nothing for less than it is worth.
 
-use crate::chunk::CHUNK_UNITS;
+use crate::chunk::{CHUNK_UNITS, Chunk};
 use crate::map::Space;
 use crate::root::Extent;
 use base::Result;
@@ -16,9 +16,23 @@ use base::limits::UNIT_BYTES;
 
 /// Shorter free runs (64 KiB) are not worth a system call and a fragment of the file's own map.
 const DISCARD_UNITS: u64 = 16;
+/// What is given back in one go, 1 MiB: the file system drops cached pages one by one, and tells the disk.
+const PIECE_UNITS: u64 = 256;
 /// While some units are kept, less than 1 MiB, or than this share of the file, is not given back either.
 const LEAST_UNITS: u64 = 256;
 const LEAST_SHARE: u64 = 32;
+
+/// A trim under way.
+#[derive(Debug)]
+pub struct Trim {
+    keep_units: u64,
+    /// Fewer are not worth it.
+    least: u64,
+    /// Where the file is to end.
+    end_unit: u64,
+    /// Free units that are to become holes still, once the end is cut off.
+    surplus: Option<u64>,
+}
 
 impl Space {
     /// How many units the checkpoint that was saved last took: what the next one will need, more or less.
@@ -30,24 +44,46 @@ impl Space {
     /// 64 KiB or more. Returns how many units the file is shorter or has more as holes. To be called when the
     /// superblock in force was synced, and what it freed released. O(units / 64) and the system calls.
     pub fn trim(&mut self, keep_units: u64) -> Result<u64> {
+        let (mut trim, mut given) = (self.plan_trim(keep_units), 0);
+        while let Some(units) = self.trim_on(&mut trim)? {
+            given += units;
+        }
+        Ok(given)
+    }
+
+    /// What [`Space::trim`] would do, for [`Space::trim_on`]. O(chunks).
+    pub fn plan_trim(&self, keep_units: u64) -> Trim {
         let least = if keep_units == 0 { 1 } else { (self.units / LEAST_SHARE).max(LEAST_UNITS) };
-        let mut given = 0;
         let tail = self.tail();
         let end_free = self.units - tail;
         let free: u64 = self.chunks.iter().map(|chunk| chunk.free).sum();
         let kept_at_end = keep_units.saturating_sub(free - end_free).min(end_free);
-        if end_free - kept_at_end >= least {
-            let units = tail + kept_at_end;
+        let is_worth_it = end_free - kept_at_end >= least;
+        let end_unit = if is_worth_it { tail + kept_at_end } else { self.units };
+        Trim { keep_units, least, end_unit, surplus: None }
+    }
+
+    /// Does the next MiB of a trim, for whoever lets others in between; what they take meanwhile is not given back.
+    /// Returns how many units that came to; `None`: it is done.
+    pub fn trim_on(&mut self, trim: &mut Trim) -> Result<Option<u64>> {
+        let end_unit = trim.end_unit.max(self.tail());
+        if end_unit < self.units {
+            let units = end_unit.max(self.units.saturating_sub(PIECE_UNITS));
             self.file.set_len(units * UNIT_BYTES as u64)?;
-            given += self.units - units;
+            let given = self.units - units;
             self.shrink(units);
+            return Ok(Some(given));
         }
-        let backed: u64 = self.chunks.iter().map(|chunk| chunk.backed()).sum();
-        let surplus = backed.saturating_sub(keep_units);
-        if surplus >= least.max(DISCARD_UNITS) {
-            given += self.discard(surplus)?;
-        }
-        Ok(given)
+        // What has grown since stays.
+        trim.end_unit = u64::MAX;
+        let backed = || self.chunks.iter().map(Chunk::backed).sum::<u64>();
+        let surplus = *trim.surplus.get_or_insert_with(|| {
+            let surplus = backed().saturating_sub(trim.keep_units);
+            if surplus >= trim.least.max(DISCARD_UNITS) { surplus } else { 0 }
+        });
+        let given = if surplus > 0 { self.discard(surplus.min(PIECE_UNITS))? } else { 0 };
+        trim.surplus = Some(surplus.saturating_sub(given));
+        Ok((given > 0).then_some(given))
     }
 
     /// Turns about `surplus` free units into holes, the highest first.
@@ -55,7 +91,9 @@ impl Space {
         let mut given = 0;
         for index in (0..self.chunks.len()).rev() {
             for run in self.backed_runs(index).into_iter().rev() {
-                let units = (surplus - given).max(DISCARD_UNITS).min(run.units);
+                let wanted = (surplus - given).max(DISCARD_UNITS);
+                // No rest is left that would be too short by itself.
+                let units = if run.units < wanted + DISCARD_UNITS { run.units } else { wanted };
                 let run = Extent { unit: run.end() - units, units };
                 self.file.discard(run.unit * UNIT_BYTES as u64, run.units * UNIT_BYTES as u64)?;
                 self.note_holes(run);

@@ -173,6 +173,36 @@ fn a_trim_gives_back_the_end_of_the_file() {
 }
 
 #[test]
+fn a_trim_lets_others_in_and_leaves_what_they_took() {
+    let file = Recorder::new();
+    let mut space = Space::create(file.clone(), DATABASE, 2);
+    let (gap, _low, high) =
+        (space.allocate(3000).unwrap(), space.allocate(4).unwrap(), space.allocate(3000).unwrap());
+    space.free_unused(gap, 3000);
+    space.free_unused(high, 3000);
+    let mut trim = space.plan_trim(0);
+    let (mut taken, mut pieces) = (Vec::new(), 0);
+    while let Some(units) = space.trim_on(&mut trim).unwrap() {
+        assert!((1..=256 + 16).contains(&units), "{units} in one go");
+        pieces += 1;
+        // The first few take what is at the front, and thus what was to be a hole; one wants more than that.
+        if pieces % 5 == 0 {
+            taken.push(Extent { unit: space.allocate(40).unwrap(), units: 40 });
+        }
+        if pieces == 3 {
+            taken.push(Extent { unit: space.allocate(3100).unwrap(), units: 3100 });
+        }
+        let end = taken.iter().map(|extent| extent.end()).max().unwrap_or(0);
+        assert!(file.len().unwrap() >= end * 4096, "cut off what is in use");
+        assert!(pieces < 100, "it ends");
+    }
+    let stats = space.stats();
+    assert_eq!(stats.used_units, 2 + 4 + taken.iter().map(|extent| extent.units).sum::<u64>());
+    assert!(stats.free_units - stats.hole_units < 16, "{stats:?}");
+    assert!(stats.hole_units > 2000, "{stats:?}");
+}
+
+#[test]
 fn what_is_not_in_use_cannot_be_given_up() {
     let mut space = Space::create(Recorder::new(), DATABASE, 2);
     let unit = space.allocate(4).unwrap();

@@ -17,7 +17,7 @@ use crate::checkpoint::Checkpoint;
 use crate::store::Store;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
-use base::{Result, TableId};
+use base::{Result, TableId, leisure};
 use run::Relocation;
 use space::SpaceStats;
 
@@ -129,13 +129,18 @@ impl Checkpoint<'_> {
 }
 
 impl Store {
-    /// Gives free units to the file system, `all` of them or those beyond the usual need. The caller holds the lock on
-    /// the checkpoint, and none is between its space map and its note: so whatever is free is named by no superblock
-    /// that could still count.
+    /// Gives free units to the file system, `all` of them or those beyond the usual need, bit by bit. The caller holds
+    /// the lock on the checkpoint, and none is between its space map and its note: so whatever is free is named by no
+    /// superblock that could still count.
     pub(crate) fn give_back(&self, all: bool) -> Result<()> {
-        let mut space = lock(&self.space);
-        let keep = if all { 0 } else { space.usual_need() };
-        space.trim(keep).map(drop)
+        let mut trim = {
+            let space = lock(&self.space);
+            space.plan_trim(if all { 0 } else { space.usual_need() })
+        };
+        while lock(&self.space).trim_on(&mut trim)?.is_some() {
+            leisure::pause();
+        }
+        Ok(())
     }
 }
 
