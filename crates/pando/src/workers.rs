@@ -312,8 +312,9 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
     }
 }
 
-/// Makes a checkpoint, and notes for the pace what it took. It pauses while it merges, while memtables are freed, and
-/// while files of the log go: in between there is little, under locks that writers may wait for.
+/// Makes a checkpoint, and notes for the pace what it took. It pauses while it merges and moves pages, while memtables
+/// are freed, and while room and files of the log go: in between there is little, under locks that writers may wait
+/// for.
 fn make(mut checkpoint: Checkpoint<'_>, store: &Arc<Store>, signals: &Arc<Signals>) -> Result<()> {
     let (begun, bytes) = (Instant::now(), checkpoint.merging_bytes());
     let mut paused = Duration::ZERO;
@@ -330,12 +331,13 @@ fn make(mut checkpoint: Checkpoint<'_>, store: &Arc<Store>, signals: &Arc<Signal
     };
     step_to(Step::SyncLog)?;
     let records = with_pauses(&mut || step_to(Step::Compact))?;
+    with_pauses(&mut || step_to(Step::PhysicalRows))?;
     step_to(Step::SyncSuperblock)?;
     let worked = with_pauses(&mut || step_to(Step::Switch))?;
     store.note_checkpoint(records.as_nanos() as u64, (worked - records).as_nanos() as u64);
     // The memory is back already; what is left takes another flush.
     signals.set_full(store.pressure().is_full());
-    step_to(Step::Free)?;
+    step_to(Step::Note)?;
     let worked = with_pauses(&mut || step_to(Step::DropLog))?;
     if bytes > 0 || store.pressure().sealed > 0 {
         signals.pacer.absorbed(bytes, worked);

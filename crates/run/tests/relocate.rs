@@ -7,6 +7,8 @@ use base::{CheckpointNo, ErrorKind, PagePtr, checksum};
 use common::{Bed, DATABASE, Model};
 use page::{EditCounters, Kind, PageMut, Value};
 use run::{Relocation, Run};
+use std::cell::Cell;
+use std::rc::Rc;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -110,6 +112,26 @@ fn each_round_is_bounded() {
     let (moved, rounds) = relocate(&mut bed, run, &model, work);
     assert!(before > 50 && u64::from(rounds) >= before / 10, "{rounds} rounds for {before} pages");
     assert_eq!(high(&bed, &moved, border_unit), 0);
+}
+
+/// Copies of pages may be memory that the kernel has to find first: those of one parent in one go take milliseconds.
+#[test]
+fn whoever_has_time_pauses_behind_each_page_that_moves() {
+    let mut bed = Bed::new(PAGE_BYTES);
+    let (run, _) = scattered(&mut bed, 4000, &mut Random::seeded(5), |_| vec![7; 50]);
+    let pauses = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&pauses);
+    let mut work = Relocation { border_unit: 0, packs: false, units: u64::MAX, parents: u64::MAX };
+    let mut before_writing = 0;
+    let moved = base::leisure::within(Rc::new(move || counted.set(counted.get() + 1)), || {
+        bed.edit(run, 64 << 20, |editor| {
+            editor.relocate(&[], &mut work).unwrap();
+            before_writing = pauses.get();
+        })
+    });
+    assert!(before_writing >= run.leaves, "{before_writing} pauses while {} leaves were copied", run.leaves);
+    let writing = pauses.get() - before_writing;
+    assert!(writing >= moved.leaves, "{writing} pauses while {} leaves came into the pool", moved.leaves);
 }
 
 #[test]
