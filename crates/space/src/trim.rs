@@ -32,6 +32,8 @@ pub struct Trim {
     end_unit: u64,
     /// Free units that are to become holes still, once the end is cut off.
     surplus: Option<u64>,
+    /// How many chunks may have some: those behind have been gone through.
+    chunks: usize,
 }
 
 impl Space {
@@ -60,7 +62,7 @@ impl Space {
         let kept_at_end = keep_units.saturating_sub(free - end_free).min(end_free);
         let is_worth_it = end_free - kept_at_end >= least;
         let end_unit = if is_worth_it { tail + kept_at_end } else { self.units };
-        Trim { keep_units, least, end_unit, surplus: None }
+        Trim { keep_units, least, end_unit, surplus: None, chunks: usize::MAX }
     }
 
     /// Does the next MiB of a trim, for whoever lets others in between; what they take meanwhile is not given back.
@@ -81,15 +83,17 @@ impl Space {
             let surplus = backed().saturating_sub(trim.keep_units);
             if surplus >= trim.least.max(DISCARD_UNITS) { surplus } else { 0 }
         });
-        let given = if surplus > 0 { self.discard(surplus.min(PIECE_UNITS))? } else { 0 };
+        let piece = surplus.min(PIECE_UNITS);
+        let given = if piece > 0 { self.discard(piece, &mut trim.chunks)? } else { 0 };
         trim.surplus = Some(surplus.saturating_sub(given));
         Ok((given > 0).then_some(given))
     }
 
-    /// Turns about `surplus` free units into holes, the highest first.
-    fn discard(&mut self, surplus: u64) -> Result<u64> {
+    /// Turns about `surplus` free units into holes, the highest of the first `chunks` chunks first.
+    fn discard(&mut self, surplus: u64, chunks: &mut usize) -> Result<u64> {
         let mut given = 0;
-        for index in (0..self.chunks.len()).rev() {
+        *chunks = self.chunks.len().min(*chunks);
+        while let Some(index) = chunks.checked_sub(1) {
             for run in self.backed_runs(index).into_iter().rev() {
                 let wanted = (surplus - given).max(DISCARD_UNITS);
                 // No rest is left that would be too short by itself.
@@ -102,6 +106,7 @@ impl Space {
                     return Ok(given);
                 }
             }
+            *chunks = index;
         }
         Ok(given)
     }
