@@ -48,7 +48,8 @@ fn relocate(bed: &mut Bed, mut run: Run, model: &Model, work: Relocation) -> (Ru
         space.move_map(work.border_unit);
         bed.checkpoint(&[run]);
         let space = bed.space.get_mut().unwrap();
-        space.trim(0).unwrap();
+        let mut trim = space.trim(0);
+        while space.trim_on(&mut trim).unwrap().is_some() {}
         rounds += 1;
         assert!(rounds < 1000, "a relocation does not end");
     }

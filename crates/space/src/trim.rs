@@ -42,19 +42,22 @@ impl Space {
         self.handed_out_before
     }
 
-    /// Gives free units but `keep_units` of them back to the file system: the free end of the file, and free runs of
-    /// 64 KiB or more. Returns how many units the file is shorter or has more as holes. To be called when the
-    /// superblock in force was synced, and what it freed released. O(units / 64) and the system calls.
-    pub fn trim(&mut self, keep_units: u64) -> Result<u64> {
-        let (mut trim, mut given) = (self.plan_trim(keep_units), 0);
-        while let Some(units) = self.trim_on(&mut trim)? {
-            given += units;
-        }
-        Ok(given)
-    }
-
-    /// What [`Space::trim`] would do, for [`Space::trim_on`]. O(chunks).
-    pub fn plan_trim(&self, keep_units: u64) -> Trim {
+    /// Begins to give free units but `keep_units` of them back to the file system: the free end of the file, and free
+    /// runs of 64 KiB or more. [`Space::trim_on`] does it. To be called when the superblock in force was synced, and
+    /// what it freed released. O(chunks).
+    ///
+    /// ```
+    /// # use io::Dir;
+    /// let file = io::MemDir::new().create("data")?;
+    /// let mut space = space::Space::create(file, base::DatabaseId(7), 2);
+    /// let unit = space.allocate(1000)?;
+    /// space.free_unused(unit, 1000);
+    /// let mut trim = space.trim(0);
+    /// while space.trim_on(&mut trim)?.is_some() {}
+    /// assert_eq!(space.stats().total_units, 2);
+    /// # Ok::<(), base::Error>(())
+    /// ```
+    pub fn trim(&self, keep_units: u64) -> Trim {
         let least = if keep_units == 0 { 1 } else { (self.units / LEAST_SHARE).max(LEAST_UNITS) };
         let tail = self.tail();
         let end_free = self.units - tail;
@@ -65,8 +68,9 @@ impl Space {
         Trim { keep_units, least, end_unit, surplus: None, chunks: usize::MAX }
     }
 
-    /// Does the next MiB of a trim, for whoever lets others in between; what they take meanwhile is not given back.
-    /// Returns how many units that came to; `None`: it is done.
+    /// Does the next MiB of a trim. Returns by how many units the file is shorter or has more as holes; `None`: it is
+    /// done. Others may come in between; what they take is not given back. O(units / 64) for a chunk that is gone
+    /// through, and the system calls.
     pub fn trim_on(&mut self, trim: &mut Trim) -> Result<Option<u64>> {
         let end_unit = trim.end_unit.max(self.tail());
         if end_unit < self.units {
@@ -76,8 +80,6 @@ impl Space {
             self.shrink(units);
             return Ok(Some(given));
         }
-        // What has grown since stays.
-        trim.end_unit = u64::MAX;
         let backed = || self.chunks.iter().map(Chunk::backed).sum::<u64>();
         let surplus = *trim.surplus.get_or_insert_with(|| {
             let surplus = backed().saturating_sub(trim.keep_units);

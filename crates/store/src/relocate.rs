@@ -135,7 +135,7 @@ impl Store {
     pub(crate) fn give_back(&self, all: bool) -> Result<()> {
         let mut trim = {
             let space = lock(&self.space);
-            space.plan_trim(if all { 0 } else { space.usual_need() })
+            space.trim(if all { 0 } else { space.usual_need() })
         };
         while lock(&self.space).trim_on(&mut trim)?.is_some() {
             leisure::pause();

@@ -2,6 +2,7 @@
 
 use base::{Error, ErrorKind, Result};
 use io::{Dir, File, LogMap, MemDir};
+use space::Space;
 use std::sync::{Arc, Mutex};
 
 /// See the file's head.
@@ -83,4 +84,13 @@ impl File for Recorder {
     fn discard(&self, offset: u64, len: u64) -> Result<()> {
         self.inner.discard(offset, len)
     }
+}
+
+/// A whole trim, and how many units it gave back.
+pub fn trim(space: &mut Space, keep_units: u64) -> u64 {
+    let (mut trim, mut given) = (space.trim(keep_units), 0);
+    while let Some(units) = space.trim_on(&mut trim).unwrap() {
+        given += units;
+    }
+    given
 }
