@@ -177,20 +177,29 @@ impl Misses {
     /// Unlinks what lies in `freed`: ranges of units, in order.
     pub(crate) fn forget_all(&self, freed: &[Range<u64>]) {
         let chunks = lock(&self.state).limbo.places();
-        let frames = chunks * self.frames.chunk_frames();
         let units: u64 = freed.iter().map(|range| range.end - range.start).sum();
-        if units <= frames as u64 {
-            for range in freed {
-                for from in range.clone().step_by(FORGOTTEN_AT_ONCE) {
-                    let mut state = lock(&self.state);
-                    (from..range.end.min(from + FORGOTTEN_AT_ONCE as u64))
-                        .for_each(|unit| self.unlink_unit(&mut state, unit));
-                    drop(state);
-                    leisure::pause();
-                }
-            }
-            return;
+        if units <= (chunks * self.frames.chunk_frames()) as u64 {
+            self.forget_units(freed);
+        } else {
+            self.forget_frames(chunks, freed);
         }
+    }
+
+    /// Looks up each unit.
+    fn forget_units(&self, freed: &[Range<u64>]) {
+        for range in freed {
+            for from in range.clone().step_by(FORGOTTEN_AT_ONCE) {
+                let mut state = lock(&self.state);
+                let end = range.end.min(from + FORGOTTEN_AT_ONCE as u64);
+                (from..end).for_each(|unit| self.unlink_unit(&mut state, unit));
+                drop(state);
+                leisure::pause();
+            }
+        }
+    }
+
+    /// Looks up where the page of each frame lies.
+    fn forget_frames(&self, chunks: usize, freed: &[Range<u64>]) {
         let is_freed = |unit: u64| {
             let ends_behind = freed.partition_point(|range| range.end <= unit);
             freed.get(ends_behind).is_some_and(|range| range.start <= unit)
