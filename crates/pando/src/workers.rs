@@ -297,7 +297,7 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
                     let waits = store.waits_for_readers();
                     signals.checkpoint.wait(waits.then_some(RECLAIM));
                     if waits {
-                        store.reclaim();
+                        leisure::within(store, signals, || store.reclaim());
                     }
                 }
             }
