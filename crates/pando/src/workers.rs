@@ -143,6 +143,8 @@ impl Signals {
         store.tick(self.started.elapsed());
         store.look_after_readers();
         store.rest_log();
+        // What it finds latches: the next commit returns it, or closing does.
+        let _ = store.check_in_place();
         let notices = store.take_notices();
         if let ReaderWatch(Some(watch)) = &self.watch {
             notices.iter().for_each(|reader| watch(reader));

@@ -101,8 +101,9 @@ pub struct Store {
     /// The process that opened it: a child that was forked since is refused everything.
     pub(crate) origin: io::Origin,
     pub(crate) tallies: Tallies,
-    /// Released by closing, so that the directory can be opened again although snapshots still live.
-    pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
+    /// Those of the lock file and of the data file. Released by closing, so that the directory can be opened again
+    /// although snapshots still live.
+    pub(crate) locks: Mutex<Option<[Box<dyn Lock>; 2]>>,
 }
 
 /// Counts of what happened since the database was opened.
@@ -274,9 +275,12 @@ impl Store {
         }
     }
 
-    /// Syncs the log, writes its closing block, and lets go of the directory. Every later call fails with
-    /// [`ErrorKind::Closed`]; snapshots that still live go on reading. The caller has stopped its workers.
+    /// Syncs the log, writes its closing block and the closing note, and unlocks the directory. Every later call fails
+    /// with [`ErrorKind::Closed`]; snapshots that still live go on reading. The caller has stopped its workers.
     /// Closing twice does nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Latched`], with the cause, if writing had stopped: the next opening finds out what is on the disk.
     pub fn close(self: &Arc<Self>) -> Result<()> {
         self.check_process()?;
         if self.closed.swap(true, Ordering::SeqCst) {
@@ -284,19 +288,20 @@ impl Store {
         }
         crate::lease::Lease::forget_all(self);
         // Whoever is inside a checkpoint, a commit or a piece of a value finishes first.
-        let _checkpoint = self.claim_checkpoint();
+        let superblock = self.claim_checkpoint();
         let _streaming = self.streaming.write().unwrap_or_else(PoisonError::into_inner);
-        if self.latch.check().is_ok() {
+        // A directory that cannot be listed says nothing about who owns it.
+        if self.check_ownership(&superblock).is_ok() || self.latch.check().is_ok() {
             // A closed file has no next checkpoint to keep room for. What fails here costs nothing but room.
             self.free_unneeded();
             let _ = self.give_back(true);
         }
         let _committer = base::sync::lock(&self.committer);
-        let result = match self.latch.cause() {
-            None => self.log.close(),
-            Some(_) => Ok(()),
+        let result = match self.latch.check() {
+            Err(_) if self.is_read_only() => self.log.close().map(drop),
+            latched => latched.and_then(|()| self.close_log(&superblock)),
         };
-        base::sync::lock(&self.lock).take();
+        base::sync::lock(&self.locks).take();
         result
     }
 }
