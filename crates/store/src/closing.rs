@@ -123,4 +123,15 @@ mod tests {
         }
         assert_eq!(ClosingNote::decode(&[0; NOTE_BYTES]), None);
     }
+
+    #[test]
+    fn the_documented_bytes() {
+        let note = ClosingNote { database: DatabaseId(7), fork: 0, durable: Lsn(184) };
+        let documented = include_str!("../../../docs/format.md");
+        for (line, bytes) in note.encode().chunks(16).enumerate() {
+            let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let line = format!("{:04x}  {}", OFFSET_BYTES + 16 * line as u64, bytes.join(" "));
+            assert!(documented.contains(&line), "docs/format.md lacks {line:?}");
+        }
+    }
 }
