@@ -23,7 +23,7 @@ impl Store {
     /// system calls.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] with what became of the directory, which latches; then [`ErrorKind::Latched`].
+    /// [`ErrorKind::Io`] with what became of the files, which latches; then [`ErrorKind::Latched`].
     pub fn check_in_place(&self) -> Result<()> {
         self.latch.check()?;
         let (segment, len_bytes) = self.log.current_segment();
@@ -38,7 +38,8 @@ impl Store {
     /// Checks all three. `last` is the superblock that this store wrote last.
     ///
     /// # Errors
-    /// As [`Store::check_in_place`]; those of listing the directory and reading the superblocks, which do not latch.
+    /// As [`Store::check_in_place`]; those of listing the directory and of reading the superblocks,
+    /// which do not latch.
     pub(crate) fn check_ownership(&self, last: &Superblock) -> Result<()> {
         self.check_in_place()?;
         if let Some(name) = self.log.foreign_segment()? {
@@ -52,13 +53,11 @@ impl Store {
     /// # Errors
     /// As [`Store::check_ownership`].
     pub(crate) fn check_superblock(&self, last: &Superblock) -> Result<()> {
-        let found = Superblock::read(&*self.data)?;
-        // An older one is our own, where the newer one can no longer be read: the next checkpoint writes it anew.
-        let is_ours = found == *last || found.checkpoint < last.checkpoint;
-        if is_ours && found.database == last.database {
+        if last.is_newest_in(&*self.data)? {
             return Ok(());
         }
-        Err(self.latch.set(foreign(&format!("it has written checkpoint {}", found.checkpoint.0))))
+        let what = format!("superblock {}, which this one wrote last, was overwritten", last.checkpoint.0);
+        Err(self.latch.set(foreign(&what)))
     }
 }
 
@@ -72,7 +71,7 @@ fn cut(name: &str, expected: u64, found: u64) -> Error {
 #[cold]
 fn foreign(what: &str) -> Error {
     let message = format!(
-        "another process has opened the database for writing although this one has it open: {what}; close \
+        "another process has changed the database although this one has it open for writing: {what}; close \
          all but one, and open it again"
     );
     Error::new(ErrorKind::Io, message)

@@ -181,11 +181,27 @@ impl Superblock {
 
     /// Both slots, each if it is whole: for salvage, which takes what there is.
     pub(crate) fn read_slots(file: &dyn File) -> [Option<Self>; 2] {
-        [0, 1].map(|index| {
-            let mut slot = vec![0; UNIT_BYTES];
-            file.read_at(&mut slot, index * UNIT_BYTES as u64).ok()?;
-            Self::decode(&slot, index).ok()?
-        })
+        [0, 1].map(|index| Self::read_slot(file, index).ok()?)
+    }
+
+    /// What slot number `index` holds, if it is whole.
+    ///
+    /// # Errors
+    /// Those of reading; [`ErrorKind::Foreign`] if the version is unknown.
+    fn read_slot(file: &dyn File, index: u64) -> Result<Option<Self>> {
+        let mut slot = vec![0; UNIT_BYTES];
+        file.read_at(&mut slot, index * UNIT_BYTES as u64)?;
+        Self::decode(&slot, index)
+    }
+
+    /// Whether the file still has this superblock, and no newer one. Reads both slots.
+    ///
+    /// # Errors
+    /// As [`Superblock::read`].
+    pub(crate) fn is_newest_in(&self, file: &dyn File) -> Result<bool> {
+        let other = Self::read_slot(file, (self.slot() + 1) % RESERVED_UNITS)?;
+        let is_newest = other.is_none_or(|other| other.checkpoint < self.checkpoint);
+        Ok(is_newest && Self::read_slot(file, self.slot())? == Some(*self))
     }
 
     fn unreadable(file: &dyn File, slots: &[u8]) -> Error {

@@ -17,6 +17,11 @@ fn open(disk: &SimDisk) -> Arc<Store> {
     store::open_or_create(disk.dir(), &options()).expect("it opens")
 }
 
+/// What `result` was refused with.
+fn refusal<T>(result: Result<T>, seed: u64, what: &str) -> base::Error {
+    result.err().unwrap_or_else(|| panic!("seed {seed}: {what}, and nobody was refused"))
+}
+
 /// One durable commit of `key`.
 fn put(store: &Arc<Store>, key: &str) -> Result<()> {
     let mut tx = Transaction::begin(store, TransactionOptions::default())?;
@@ -65,7 +70,7 @@ fn a_deleted_lock_file_lets_nobody_in() {
         disk.lose_lock("lock");
         let read_only = random.below(2) == 0;
         let second = store::open(disk.dir(), &Options { read_only, ..options() });
-        let refused = second.err().unwrap_or_else(|| panic!("seed {seed}: two have it open"));
+        let refused = refusal(second, seed, "two have it open");
         assert_eq!(refused.kind(), ErrorKind::Locked, "seed {seed}: {refused:?}");
         put(&first, "goes on").expect("a commit");
         first.close().expect("it closes");
@@ -91,7 +96,7 @@ fn a_second_writer_that_recovered_the_database_is_noticed_by_the_first() {
             0 => put(&first, "lost").and_then(|()| first.checkpoint().map(drop)),
             _ => first.close(),
         };
-        let told = told.expect_err("the first is refused");
+        let told = refusal(told, seed, "two write");
         assert!(matches!(told.kind(), ErrorKind::Io | ErrorKind::Latched), "seed {seed}: {told:?}");
         let cause = first.latched().expect("it is latched").message();
         assert!(cause.contains("another process"), "seed {seed}: {cause}");
@@ -122,12 +127,41 @@ fn a_second_writer_that_went_on_in_a_closed_log_is_noticed_by_the_first() {
         if random.below(2) == 0 {
             second.close().expect("it closes");
         }
-        let told = put(&first, "lost").expect_err("the log's end is another's");
+        let told = refusal(put(&first, "lost"), seed, "the log's end is another's");
         assert_eq!(told.kind(), ErrorKind::Latched, "seed {seed}: {told:?}");
         assert!(first.latched().is_some(), "seed {seed}: it must not be tried again");
         let lost = missing(&disk, &acknowledged);
         assert!(lost.is_empty(), "seed {seed}: {lost:?} of the second writer's are gone");
         let _ = (first.close(), second.close());
+    }
+}
+
+#[test]
+fn a_data_file_that_an_older_copy_has_overwritten_is_not_written_to() {
+    for seed in 1..=SEEDS {
+        let (disk, mut random) = (SimDisk::new(), Random::seeded(seed));
+        let store = open(&disk);
+        put(&store, "begun").expect("a commit");
+        for _ in 0..random.below(3) {
+            put(&store, "before").expect("a commit");
+            store.checkpoint().expect("a checkpoint");
+        }
+        let data = disk.dir().open("data").expect("the data file");
+        let mut copy = vec![0; data.len().expect("a length") as usize];
+        data.read_exact_at(&mut copy, 0).expect("its bytes");
+        for _ in 0..1 + random.below(3) {
+            put(&store, "after").expect("a commit");
+            store.checkpoint().expect("a checkpoint");
+        }
+        data.write_at(&copy, 0).expect("overwritten");
+        put(&store, "lost").expect("a commit, to the log");
+        let refused = refusal(store.checkpoint(), seed, "its superblock is gone");
+        assert_eq!(refused.kind(), ErrorKind::Io, "seed {seed}: {refused:?}");
+        assert!(store.latched().is_some(), "seed {seed}");
+        let mut found = vec![0; copy.len()];
+        data.read_exact_at(&mut found, 0).expect("its bytes");
+        assert!(found == copy, "seed {seed}: the copy was written to");
+        let _ = store.close();
     }
 }
 
@@ -148,7 +182,7 @@ fn a_directory_that_is_elsewhere_latches_at_the_latest_at_the_next_segment_check
             // A log segment has room for a few hundred of these at first.
             _ => (0..1000).try_for_each(|number| put(&store, &format!("more{number}"))),
         };
-        let refused = refused.expect_err("the directory is elsewhere");
+        let refused = refusal(refused, seed, "the directory is elsewhere");
         assert!(matches!(refused.kind(), ErrorKind::Io | ErrorKind::Latched), "seed {seed}: {refused:?}");
         // Where a commit met it, only that is refused; the look that comes four times a second latches.
         let _ = store.check_in_place();
