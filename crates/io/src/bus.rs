@@ -1,20 +1,21 @@
-//! SIGBUS in a mapped log segment becomes an error instead of the end of the process.
+//! Turns SIGBUS in a mapped log segment into an error.
 //!
-//! A store into a mapped page goes without the file system only while the page is mapped for writing. After a flush the
-//! kernel asks it again. Where the file system was shut down (a journal error, a pulled device) or the file was cut,
-//! that fails, and the kernel sends SIGBUS. Pando runs inside somebody else's program, which must not die of that.
+//! A store into a mapped page needs no help from the file system while the page is mapped for writing. A flush takes
+//! that right away, and at the next store the kernel asks the file system again. If the file system was shut down (a
+//! journal error, a pulled device) or the file was cut, the kernel sends SIGBUS, which by default ends the process. A
+//! library must not end the program that it is part of.
 //!
 //! 1. Each mapping has an entry in a list of address ranges ([`Guard::over`]).
-//! 2. The handler looks for the range that holds the faulting address. If there is one, it puts a page of anonymous
-//!    memory in the place of the mapped one, marks the entry as broken, and returns: the store is repeated, and
-//!    succeeds into memory that nobody reads. Who stored looks at the mark ([`Guard::is_broken`]).
-//! 3. Any other SIGBUS goes to the handler that was there before, or does what it did before there was one.
+//! 2. The handler looks for the range that holds the faulting address. If it finds one, it replaces the page by
+//!    anonymous memory, marks the entry as broken, and returns. The processor repeats the store, which now succeeds.
+//!    The caller checks the mark after each store ([`Guard::is_broken`]), and discards the mapping if it is set.
+//! 3. The handler passes any other SIGBUS on to the handler that was installed before it, or to the default.
 //!
-//! The handler is installed with the first mapping and stays. If the host program installs one of its own afterwards,
-//! which need not pass anything on, [`Guard::is_possible`] says so, and log segments are written by calls from then on.
-//! A thread that blocks SIGBUS is killed by a fault whatever is installed: POSIX leaves no other way.
+//! The first mapping installs the handler, and nothing removes it. If the host program replaces it later,
+//! [`Guard::is_possible`] returns false, and new log segments are not mapped. A fault in a thread that blocks SIGBUS
+//! ends the process whatever is installed: the kernel offers no other way.
 //!
-//! What the handler does is safe in a signal handler: atomic loads and stores, and two system calls.
+//! The handler does only what is safe in a signal handler: atomic loads and stores, and system calls.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::ffi::{c_int, c_void};
@@ -23,8 +24,8 @@ use std::sync::OnceLock;
 // The standard library's under loom, too: a static cannot hold loom's, and a signal handler cannot run under it.
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
 
-/// One range of addresses. Entries are never freed: the handler may be looking at any of them. They are used again, so
-/// that there are as many as there were mappings at a time.
+/// One range of addresses. Entries are never freed, because the handler may be reading any of them. They are reused, so
+/// their number is the largest number of mappings that existed at one time.
 #[derive(Debug)]
 struct Entry {
     /// The first address; [`FREE`] or [`CLAIMED`], which no address reaches, while there is no mapping.
@@ -54,7 +55,8 @@ pub(crate) struct Guard {
 unsafe impl Sync for Entry {}
 
 impl Guard {
-    /// Whether faults reach the handler: it is installed with the first call, and nobody has replaced it since.
+    /// Returns whether faults reach the handler. The first call installs it; false means that this failed, or that the
+    /// program has replaced it since.
     pub fn is_possible() -> bool {
         static INSTALLED: OnceLock<bool> = OnceLock::new();
         *INSTALLED.get_or_init(install) && current().is_some_and(|action| action.sa_sigaction == handler())
@@ -63,8 +65,8 @@ impl Guard {
     /// Protects `len` bytes from `start` on.
     ///
     /// # Safety
-    /// The range is a mapping of the caller's, to which it only stores, and stays one until [`Guard::end`]: a page at
-    /// which the file system fails is replaced.
+    /// The caller owns this mapping, only stores to it, and keeps it mapped until [`Guard::end`]. The handler may
+    /// replace any of its pages.
     pub unsafe fn over(start: usize, len: usize) -> Guard {
         let entry = claim().unwrap_or_else(push);
         entry.broken.store(false, Ordering::SeqCst);
@@ -73,7 +75,7 @@ impl Guard {
         Guard { entry }
     }
 
-    /// Whether a store to the range met SIGBUS. To be asked after each.
+    /// Returns whether a store to the range met SIGBUS. Call it after each store.
     #[inline]
     pub fn is_broken(&self) -> bool {
         // The handler runs in the thread that stores, between two of its instructions. This keeps the compiler from
@@ -83,7 +85,7 @@ impl Guard {
         self.entry.broken.load(Ordering::Relaxed)
     }
 
-    /// Ends the protection: before the range is unmapped, as somebody else's may come to lie there.
+    /// Ends the protection. Call it before the range is unmapped, because another mapping may be placed there.
     pub fn end(&self) {
         self.entry.start.store(FREE, Ordering::SeqCst);
     }
@@ -187,7 +189,7 @@ fn pass_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut
         // A fault cannot be ignored: the instruction would be repeated for ever.
         libc::SIG_DFL | libc::SIG_IGN => {
             // SAFETY: a plain call with a valid action. On return the instruction faults again, and the default ends
-            // the process; a signal that somebody sent is sent again, to the same end.
+            // the process. A signal sent by `kill` is raised again, with the same effect.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = libc::SIG_DFL;

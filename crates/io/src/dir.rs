@@ -9,9 +9,10 @@
 //! 4. Handles outlive names: a file that was removed or replaced stays readable and writable through its handles.
 //! 5. A directory is what was opened, not its path: when it is moved, its files move with it.
 //!
-//! A file that is not there is [`ErrorKind::Io`](base::ErrorKind::Io), never `Missing`, and a name that is taken is no
-//! `Exists`: these two are answers about tables and keys, and a commit that cannot write its log must not pass for one.
-//! A caller for which a file may be absent looks at [`Dir::list`].
+//! Opening a file that does not exist fails with [`ErrorKind::Io`](base::ErrorKind::Io), not with `Missing`, and
+//! creating one that exists does not fail with `Exists`. Those two kinds describe tables and keys, and a commit that
+//! cannot write its log must not look like one of them. A caller that expects a file to be absent reads [`Dir::list`]
+//! first.
 
 use crate::File;
 use base::{Error, Result};
@@ -63,11 +64,11 @@ pub trait Dir: Send + Sync + Debug {
     fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>>;
 
     /// Checks that the path by which the directory was opened still leads to it, and that each of `files`, opened
-    /// here, still has its name. Costs two system calls, and two for each file.
+    /// here, still has its name. Costs one system call, and two for each file.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](base::ErrorKind::Io), with what became of the directory or the file: what is written from now
-    /// on may be found by nobody.
+    /// [`ErrorKind::Io`](base::ErrorKind::Io), with what happened to the directory or the file. Data that is written
+    /// after that may be unreachable by any path.
     fn check_in_place(&self, files: &[&dyn File]) -> Result<()>;
 
     /// What messages call this directory: its path.

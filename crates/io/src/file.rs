@@ -14,7 +14,7 @@ use base::{Error, Result};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Tells the files of one machine apart for as long as somebody has them open. Two handles of one file have the same.
+/// Identifies an open file on this machine. Two handles of one file have the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     /// The file system.

@@ -8,7 +8,7 @@
 //!    [`LogMap::write`] sound for any caller, for some 10 ns.
 //! 3. Each store is checked against the mapped length, which never changes; the mapping lives as long as its owner.
 //! 4. Where the file system cannot take a store (it was shut down, its device is gone, it is full, the file was
-//!    cut), the kernel sends SIGBUS. A [`Guard`] makes an error of it: the store goes to memory that nobody reads,
+//!    cut), the kernel sends SIGBUS. A [`Guard`] makes an error of it: the store goes to anonymous memory,
 //!    the mapping is marked, and [`LogMap::write`] says so.
 //!
 //! On a file system that needs new room for an overwritten byte, the fourth would happen to a healthy database whose

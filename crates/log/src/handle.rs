@@ -157,8 +157,8 @@ impl Log {
         (Arc::clone(&segment.file), segment.header.len_bytes)
     }
 
-    /// A log segment in the directory that this log did not make: another process has opened the database for writing,
-    /// and recovered it. Lists the directory.
+    /// Returns the name of a log segment that this log did not make, if there is one: another process has then opened
+    /// the database for writing and recovered it. Lists the directory.
     ///
     /// # Errors
     /// Those of listing.

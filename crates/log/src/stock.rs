@@ -271,7 +271,7 @@ impl Making {
         file.write_at(&header.encode(), 0)?;
         file.sync()?;
         dir.sync()?;
-        // Here at the latest: what is written to a file that nobody can find is lost.
+        // Commits that go to a file without a name are lost.
         dir.check_in_place(&[&*file])?;
         let segment = Segment::new(*header, file, room)?;
         // The kernel would read ahead within a commit: 8 MiB of zeros on one disk, 27 ms. And in folios larger than a

@@ -1,5 +1,6 @@
 //! What people and machines do to the files of an open database: directories moved, deleted and replaced, lock files
-//! deleted, log segments cut, sectors lost after an orderly close. What was acknowledged is there, or somebody is told.
+//! deleted, log segments cut, sectors lost after an orderly close. Acknowledged commits survive, or a call returns an
+//! error that says why they do not.
 
 use pando::{Database, Durability, ErrorKind, Result};
 use std::fs;
@@ -118,8 +119,7 @@ fn a_deleted_lock_file_lets_no_second_writer_in() -> Result<()> {
     assert_holds(&path, "k", 1)
 }
 
-/// Its pages are no longer there for whoever stores to them: as where a file system is shut down, SIGBUS would be the
-/// end of the process.
+/// A store to a page that the file no longer has raises SIGBUS, as after a file system was shut down.
 #[test]
 fn a_log_segment_that_was_cut_refuses_commits_and_spares_the_process() -> Result<()> {
     let (_home, path) = place();

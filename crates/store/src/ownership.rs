@@ -1,17 +1,21 @@
-//! Whether the files are still this store's own, and where its path leads.
+//! Checks that the files of an open database are in place, and that no other process writes them.
 //!
-//! Locks keep other writers out. But a directory can be moved aside or deleted under an open database, and there are
-//! ways around locks: file systems that do not keep them, a machine that resumes from an old image. So the store looks:
+//! Locks keep other writers out. But a directory can be moved or deleted while a database in it is open, and some file
+//! systems do not keep locks. So the store checks:
 //!
-//! 1. whether the path still leads to the directory, and the data file and the log's newest segment have their names
-//!    ([`io::Dir::check_in_place`]), and that segment its length: otherwise nobody finds what is committed from now on;
-//! 2. whether the directory has a log segment that this log did not make: whoever opens a database that was not closed
-//!    begins a generation of its own;
-//! 3. whether the superblock is the one that this store wrote last.
+//! 1. The path still leads to the directory, the data file and the newest log segment still have their names
+//!    ([`io::Dir::check_in_place`]), and that segment still has its length. Otherwise no path leads to later commits.
+//! 2. The directory holds no log segment that this log did not make. A process that opens a database which was not
+//!    closed begins a new generation of the log, with a segment of its own.
+//! 3. The superblock is the one that this store wrote last.
 //!
-//! It looks four times a second, at 1; where a segment is made ready, at 1 (`log`); at the beginning of a checkpoint,
-//! at all three; before a checkpoint's space map, the last step that can be undone, at 3; when it closes, at all three.
-//! Whatever it finds latches the database.
+//! | when | what |
+//! |---|---|
+//! | four times a second; when a log segment is made (`log`) | 1 |
+//! | when a checkpoint begins; when the database is closed | 1, 2, 3 |
+//! | before a checkpoint's space map, the last step that can be undone | 3 |
+//!
+//! A violation latches the database.
 
 use crate::store::Store;
 use crate::superblock::Superblock;
@@ -19,8 +23,7 @@ use base::{Error, ErrorKind, Result};
 use io::File;
 
 impl Store {
-    /// Checks that the database is still where it was opened. To be called four times a second. Costs seven
-    /// system calls.
+    /// Checks 1: the database is still where it was opened. Call it four times a second. Costs six system calls.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] with what became of the files, which latches; then [`ErrorKind::Latched`].
@@ -35,7 +38,7 @@ impl Store {
         looked.map_err(|cause| self.latch.set(cause))
     }
 
-    /// Checks all three. `last` is the superblock that this store wrote last.
+    /// Checks 1, 2 and 3. `last` is the superblock that this store wrote last.
     ///
     /// # Errors
     /// As [`Store::check_in_place`]; those of listing the directory and of reading the superblocks,
@@ -48,7 +51,7 @@ impl Store {
         self.check_superblock(last)
     }
 
-    /// Checks the third.
+    /// Checks 3.
     ///
     /// # Errors
     /// As [`Store::check_ownership`].

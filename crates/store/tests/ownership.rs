@@ -1,5 +1,5 @@
-//! Two writers that no lock kept apart, and directories that are no longer where they were opened: whoever comes too
-//! late is refused, and what the other one acknowledged stays. A failure prints the seed that repeats it.
+//! Two writers that no lock kept apart, and directories that are no longer where they were opened. The first writer is
+//! refused, and commits that the second one acknowledged survive. A failure prints the seed that repeats it.
 
 use base::seams::Random;
 use base::{ErrorKind, Result};
@@ -19,7 +19,7 @@ fn open(disk: &SimDisk) -> Arc<Store> {
 
 /// What `result` was refused with.
 fn refusal<T>(result: Result<T>, seed: u64, what: &str) -> base::Error {
-    result.err().unwrap_or_else(|| panic!("seed {seed}: {what}, and nobody was refused"))
+    result.err().unwrap_or_else(|| panic!("seed {seed}: {what}, and no call was refused"))
 }
 
 /// One durable commit of `key`.
@@ -60,7 +60,7 @@ fn work(store: &Arc<Store>, name: &str, random: &mut Random, acknowledged: &mut 
 }
 
 #[test]
-fn a_deleted_lock_file_lets_nobody_in() {
+fn a_deleted_lock_file_lets_no_second_opener_in() {
     for seed in 1..=SEEDS {
         let (disk, mut random) = (SimDisk::new(), Random::seeded(seed));
         let mut acknowledged = Vec::new();
@@ -91,13 +91,13 @@ fn a_second_writer_that_recovered_the_database_is_noticed_by_the_first() {
         disk.lose_locks();
         let second = open(&disk);
         work(&second, "second", &mut random, &mut acknowledged);
-        let told = match random.below(2) {
+        let refused = match random.below(2) {
             // To take room from what the second has used is what a checkpoint of the first must not do.
             0 => put(&first, "lost").and_then(|()| first.checkpoint().map(drop)),
             _ => first.close(),
         };
-        let told = refusal(told, seed, "two write");
-        assert!(matches!(told.kind(), ErrorKind::Io | ErrorKind::Latched), "seed {seed}: {told:?}");
+        let refused = refusal(refused, seed, "two write");
+        assert!(matches!(refused.kind(), ErrorKind::Io | ErrorKind::Latched), "seed {seed}: {refused:?}");
         let cause = first.latched().expect("it is latched").message();
         assert!(cause.contains("another process"), "seed {seed}: {cause}");
         if random.below(2) == 0 {
@@ -127,8 +127,8 @@ fn a_second_writer_that_went_on_in_a_closed_log_is_noticed_by_the_first() {
         if random.below(2) == 0 {
             second.close().expect("it closes");
         }
-        let told = refusal(put(&first, "lost"), seed, "the log's end is another's");
-        assert_eq!(told.kind(), ErrorKind::Latched, "seed {seed}: {told:?}");
+        let refused = refusal(put(&first, "lost"), seed, "the log's end is another's");
+        assert_eq!(refused.kind(), ErrorKind::Latched, "seed {seed}: {refused:?}");
         assert!(first.latched().is_some(), "seed {seed}: it must not be tried again");
         let lost = missing(&disk, &acknowledged);
         assert!(lost.is_empty(), "seed {seed}: {lost:?} of the second writer's are gone");

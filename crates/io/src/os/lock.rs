@@ -1,8 +1,8 @@
 //! Locks between processes: `flock`, which belongs to an open file and ends with it, or with the process.
 //!
-//! A database is locked twice. The lock file keeps openers apart while there is no data file yet, and holds the owner's
-//! process id for messages. But a file that only serves as a lock is easily taken for a leftover and deleted, and the
-//! next opener makes a new one. So the data file is locked as well: it cannot be deleted without the database.
+//! A database has two locks. The lock file separates openers while there is no data file yet, and holds the owner's
+//! process id for messages. People delete lock files that look stale, and the next opener then creates a new one. So
+//! the data file is locked as well: deleting it deletes the database.
 
 use super::{OsDir, id_of};
 use crate::dir::check_name;
@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// How often an opener that locked a file which lost its name meanwhile tries again.
+/// How often an opener tries again that has locked a file whose name was removed in the meantime.
 const ATTEMPTS: u32 = 16;
 
 /// What a file that is locked exclusively is for.
@@ -88,8 +88,8 @@ pub(super) fn shared(dir: &OsDir, name: &str) -> Result<Box<dyn Lock>> {
     Ok(Box::new(OsLock { handle, owner: std::process::id(), has_note: false }))
 }
 
-/// Opens and locks the file that has this name. Between the two somebody may delete the file: whoever comes next would
-/// lock another one, so that only the lock of the file that still has the name counts.
+/// Opens and locks the file that has this name. If the file loses its name between the two steps, the next opener would
+/// lock a different file: only the lock of the file that still has the name counts.
 fn take(
     dir: &OsDir,
     name: &str,
