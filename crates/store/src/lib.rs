@@ -68,6 +68,7 @@ pub mod snapshot;
 mod spill;
 pub mod stats;
 pub mod store;
+mod stretches;
 pub mod superblock;
 mod sweep;
 mod table_changes;

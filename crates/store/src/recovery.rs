@@ -25,6 +25,7 @@ use crate::pinned::Pins;
 use crate::read_only::Ceiling;
 use crate::replay::Survey;
 use crate::store::{Store, Tallies};
+use crate::stretches::Known;
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Rows, Tables};
 use crate::ttl::Time;
@@ -311,6 +312,7 @@ impl Parts {
             checkpoint: self.superblock.checkpoint,
             has_attached: false,
         };
+            absorbed: self.superblock.absorbed,
         let last = self.superblock.absorbed;
         let clocks = Clocks::new(last);
         let opened_at = self.superblock.replay_from.lsn;
@@ -321,6 +323,7 @@ impl Parts {
         let log_charge =
             log_charge.unwrap_or_else(|| self.account.charge_by_force(Holder::Log, mapped_bytes));
         Store {
+        let known = Known::new(&self.account);
             dir: self.dir,
             data: self.data,
             database: self.superblock.database,
@@ -364,6 +367,7 @@ impl Parts {
             closed: AtomicBool::new(false),
             expiry: Expiry::new(options),
             origin: io::Origin::here(),
+            known,
             tallies: Tallies::default(),
             lock: Mutex::new(Some(lock)),
         }

@@ -13,6 +13,7 @@ use crate::pacing::{Merging, Progress};
 use crate::pinned::Pins;
 use crate::relocate::Place;
 use crate::snapshot::Snapshot;
+use crate::stretches::Known;
 use crate::superblock::Superblock;
 use crate::sweep::Swept;
 use crate::ttl::Time;
@@ -98,6 +99,8 @@ pub struct Store {
     pub(crate) attached: AtomicU64,
     pub(crate) closed: AtomicBool,
     pub(crate) expiry: Expiry,
+    /// Stretches of keys that readers found empty.
+    pub(crate) known: Known,
     /// The process that opened it: a child that was forked since is refused everything.
     pub(crate) origin: io::Origin,
     pub(crate) tallies: Tallies,
@@ -114,6 +117,7 @@ pub(crate) struct Tallies {
     pub seals: AtomicU64,
     pub absorbed_records: AtomicU64,
     pub spills: AtomicU64,
+    pub dead_passed: AtomicU64,
     pub compacted_bytes: AtomicU64,
     pub edits: Mutex<page::EditCounters>,
     /// What checkpoints wrote for each table.

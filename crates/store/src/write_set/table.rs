@@ -47,6 +47,12 @@ pub(super) struct Content {
 }
 
 impl Content {
+    /// Whether the key has a value then.
+    #[inline]
+    pub(super) fn is_put(&self) -> bool {
+        matches!(self.state, State::Value | State::Large)
+    }
+
     /// The index of the large value that it holds.
     #[inline]
     pub(super) fn large(&self) -> Option<usize> {
