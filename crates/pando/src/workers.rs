@@ -144,6 +144,7 @@ impl Signals {
         store.look_after_readers();
         store.rest_log();
         let notices = store.take_notices();
+        store.keep_time();
         if let ReaderWatch(Some(watch)) = &self.watch {
             notices.iter().for_each(|reader| watch(reader));
         }

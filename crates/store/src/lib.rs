@@ -73,6 +73,7 @@ pub mod superblock;
 mod sweep;
 mod table_changes;
 pub mod tables;
+pub mod time;
 mod track;
 pub mod transaction;
 pub mod ttl;

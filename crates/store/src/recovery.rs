@@ -28,7 +28,7 @@ use crate::store::{Store, Tallies};
 use crate::stretches::Known;
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Rows, Tables};
-use crate::ttl::Time;
+use crate::time::{Time, Times};
 use crate::view::{OpenMemtable, View, Views};
 use base::budget::{Account, Budget, Holder, Member};
 use base::phases::{self, Phase};
@@ -169,6 +169,7 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
         space: SpaceRoot::EMPTY,
         physical: Run::EMPTY,
         time_ms: 0,
+        times: Times::default(),
     };
     // Both slots take their room now: a superblock that found the disk full would latch the database.
     data.write_at(&[0; RESERVED_UNITS as usize * limits::UNIT_BYTES], 0)?;
@@ -207,7 +208,7 @@ struct Found {
     /// The last commit.
     last: CommitTs,
     next_table: TableId,
-    /// How far the time had come at least.
+    /// How far the time had come at least, by the log.
     time_ms: u64,
 }
 
@@ -244,7 +245,7 @@ impl Parts {
             reader: self.slots.claim().expect("a new database has free slots"),
             last: superblock.absorbed,
             next_table: superblock.next_table,
-            time_ms: superblock.time_ms,
+            time_ms: 0,
         };
         let from = superblock.replay_from;
         let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| survey.block(&block))?;
@@ -311,8 +312,8 @@ impl Parts {
             tables: Arc::new(self.tables),
             checkpoint: self.superblock.checkpoint,
             has_attached: false,
-        };
             absorbed: self.superblock.absorbed,
+        };
         let last = self.superblock.absorbed;
         let clocks = Clocks::new(last);
         let opened_at = self.superblock.replay_from.lsn;
@@ -322,8 +323,8 @@ impl Parts {
         let log_charge = self.account.charge_making_room(Holder::Log, mapped_bytes);
         let log_charge =
             log_charge.unwrap_or_else(|| self.account.charge_by_force(Holder::Log, mapped_bytes));
-        Store {
         let known = Known::new(&self.account);
+        Store {
             dir: self.dir,
             data: self.data,
             database: self.superblock.database,
@@ -338,7 +339,7 @@ impl Parts {
             log,
             views: Views::new(view),
             clocks,
-            time: Time::new(options.clock.clone(), found.time_ms),
+            time: Time::new(options.clock.clone(), self.superblock.times, found.time_ms),
             latch: if options.read_only { Latch::read_only() } else { Latch::default() },
             space: Mutex::new(self.space),
             large_bytes: options.large_bytes,
@@ -366,8 +367,8 @@ impl Parts {
             attached: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             expiry: Expiry::new(options),
-            origin: io::Origin::here(),
             known,
+            origin: io::Origin::here(),
             tallies: Tallies::default(),
             lock: Mutex::new(Some(lock)),
         }

@@ -16,7 +16,7 @@ use crate::snapshot::Snapshot;
 use crate::stretches::Known;
 use crate::superblock::Superblock;
 use crate::sweep::Swept;
-use crate::ttl::Time;
+use crate::time::Time;
 use crate::view::{Purpose, Views};
 use base::budget::{Account, Charge, Holder};
 use base::latency::{Cause, Latencies};
@@ -288,7 +288,7 @@ impl Store {
         }
         crate::lease::Lease::forget_all(self);
         // Whoever is inside a checkpoint, a commit or a piece of a value finishes first.
-        let _checkpoint = self.claim_checkpoint();
+        let mut checkpoint = self.claim_checkpoint();
         let _streaming = self.streaming.write().unwrap_or_else(PoisonError::into_inner);
         if self.latch.check().is_ok() {
             // A closed file has no next checkpoint to keep room for. What fails here costs nothing but room.
@@ -300,6 +300,9 @@ impl Store {
             None => self.log.close(),
             Some(_) => Ok(()),
         };
+            // Nor does this, but what the wall may be set back by until the next opening.
+            let saved = self.save_time(&mut checkpoint, 0);
+            let _ = saved.and_then(|saved| if saved { self.sync_data() } else { Ok(()) });
         base::sync::lock(&self.lock).take();
         result
     }

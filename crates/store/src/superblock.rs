@@ -20,9 +20,17 @@
 //! | 104 | 48 | run of the physical catalog |
 //! | 152 | 8 | the latest time that anybody was told, in milliseconds since 1970; 0 where nobody asked |
 //! | 160 | 8 | checksum of bytes 0-159 |
+//! | 512 | 8 | the latest time that anybody was told, when this was last written |
+//! | 520 | 8 | what the clock on the wall was believed to show then, in milliseconds since 1970 |
+//! | 528 | 8 | checksum of bytes 512-527 |
 //!
 //! The rest of the unit is zero.
+//!
+//! Bytes 512-535 lie in a sector of their own and are written again, together with the same superblock, as time passes
+//! ([`crate::time`]): whatever is lost of that write, the superblock is whole. Where their checksum is wrong, as in
+//! files of older programs, or the time is less, the one at 152 counts, by a clock that was right.
 
+use crate::time::Times;
 use base::codec::{Reader, Writer};
 use base::limits::{UNIT_BYTES, is_page_size};
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Lsn, Result, TableId, checksum};
@@ -37,6 +45,8 @@ pub const FORMAT: u32 = 1;
 pub const RESERVED_UNITS: u64 = 2;
 const BODY_BYTES: usize = 160;
 const CHECKSUM_BYTES: usize = 8;
+/// The second sector.
+const TIMES_AT: usize = 512;
 
 /// What a checkpoint leaves behind for whoever opens the database next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,9 +71,21 @@ pub struct Superblock {
     pub space: SpaceRoot,
     /// Table id to run, for every table.
     pub physical: Run,
-    /// The latest time that anybody was told by then, in milliseconds since 1970: time goes on from here
-    /// ([`crate::ttl`]).
+    /// The latest time that anybody was told by then, in milliseconds since 1970; see [`crate::time`].
     pub time_ms: u64,
+    /// The same when it was last written, and what the wall showed.
+    pub times: Times,
+}
+
+/// What a slot says beside its superblock, which was written at `time_ms`.
+fn later_times(slot: &[u8], time_ms: u64) -> Times {
+    let read = || {
+        let times = slot.get(TIMES_AT..TIMES_AT + 16)?;
+        let mut reader = Reader::new(&slot[TIMES_AT..]);
+        let (later, wall_ms, sum) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        (sum == checksum::header(times)).then_some(Times { time_ms: later, wall_ms })
+    };
+    read().filter(|times| times.time_ms >= time_ms).unwrap_or(Times { time_ms, wall_ms: time_ms })
 }
 
 impl Superblock {
@@ -96,6 +118,10 @@ impl Superblock {
         out.put_u64(self.time_ms);
         debug_assert_eq!(out.len(), BODY_BYTES);
         out.put_u64(checksum::header(&out));
+        out.resize(TIMES_AT, 0);
+        out.put_u64(self.times.time_ms);
+        out.put_u64(self.times.wall_ms);
+        out.put_u64(checksum::header(&out[TIMES_AT..]));
         out.resize(UNIT_BYTES, 0);
         out
     }
@@ -122,7 +148,8 @@ impl Superblock {
     }
 
     fn read_fields(reader: &mut Reader) -> Option<(u32, Option<Self>)> {
-        let body = reader.rest().get(..BODY_BYTES)?;
+        let slot = reader.rest();
+        let body = slot.get(..BODY_BYTES)?;
         if reader.array()? != MAGIC {
             return None;
         }
@@ -146,7 +173,10 @@ impl Superblock {
             space: SpaceRoot::decode(&reader.array()?),
             physical: Run::decode(&reader.array()?).ok()?,
             time_ms: reader.u64()?,
+            times: Times::default(),
         };
+        let times = later_times(slot, superblock.time_ms);
+        let superblock = Superblock { times, ..superblock };
         Some((format, Some(superblock).filter(|found| is_page_size(found.page_bytes))))
     }
 
@@ -221,7 +251,30 @@ mod tests {
             space: SpaceRoot { map: None, units: 2 },
             physical: Run::EMPTY,
             time_ms: 0,
+            times: Times::default(),
         }
+    }
+
+    #[test]
+    fn the_time_is_written_again_beside_the_superblock() {
+        let dir = MemDir::new();
+        let file = dir.create("data").unwrap();
+        let written = Superblock { time_ms: 70, times: Times { time_ms: 70, wall_ms: 60 }, ..sample(4) };
+        written.write(&*file).unwrap();
+        assert_eq!(Superblock::read(&*file).unwrap(), written);
+        let later = Superblock { times: Times { time_ms: 90, wall_ms: 75 }, ..written };
+        let (old, new) = (written.encode(), later.encode());
+        assert_eq!(old[..TIMES_AT], new[..TIMES_AT], "the superblock's own sector stays as it is");
+        later.write(&*file).unwrap();
+        assert_eq!(Superblock::read(&*file).unwrap(), later);
+        for at in TIMES_AT..TIMES_AT + 24 {
+            file.write_at(&[0xa5], at as u64).unwrap();
+            let read = Superblock::read(&*file).unwrap();
+            assert_eq!((read.time_ms, read.times), (70, Times { time_ms: 70, wall_ms: 70 }), "byte {at}");
+            later.write(&*file).unwrap();
+        }
+        let short = Superblock::from_bytes(&new[..Superblock::BYTES]).unwrap();
+        assert_eq!(short.times, Times { time_ms: 70, wall_ms: 70 }, "as a backup has it");
     }
 
     #[test]
