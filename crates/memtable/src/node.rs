@@ -64,6 +64,7 @@ use std::array;
 use std::cmp::Ordering as Order;
 use std::hint::select_unpredictable;
 use std::marker::PhantomData;
+use std::mem::offset_of;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
@@ -129,13 +130,13 @@ impl Permutation {
 pub(crate) struct Node {
     permutation: AtomicU64,
     /// The upper 56 bits: no record below is newer. Kept up in leaves and their parents only, so that commits
-    /// leave the upper levels alone in the readers' caches. The low byte: the skip, which never changes.
+    /// leave these lines of the upper levels alone in the readers' caches: see [`NodePtr::newest`]. The low byte: the skip, which never changes.
     newest_and_skip: AtomicU64,
     heads: [AtomicU64; SLOTS],
     records: [AtomicPtr<Header>; SLOTS],
 }
 
-/// An inner node. Six cache lines.
+/// An inner node. Seven cache lines.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -143,10 +144,18 @@ pub(crate) struct Inner {
     /// How many slots were ever named. The writer's own; Relaxed throughout.
     used: AtomicU64,
     children: [NodeSlot; SLOTS],
+    /// Above the parents of leaves: no record below is newer. In a line that lookups leave alone, as each commit
+    /// writes it; the search for what changed passes over whole subtrees by it.
+    newest_below: Line,
 }
 
+/// A word in a cache line of its own.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Line(AtomicU64);
+
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Node>() == 256 && size_of::<Inner>() == 384);
+const _: () = assert!(size_of::<Node>() == 256 && size_of::<Inner>() == 448);
 
 /// Nodes have this many levels' worth of low pointer bits to spare.
 const LEVEL_MASK: usize = align_of::<Node>() - 1;
@@ -342,6 +351,7 @@ impl Inner {
             node: Node::with(entries, newest, skip),
             used: AtomicU64::new(entries.len() as u64),
             children: array::from_fn(|i| NodeSlot::new(entries.get(i).and_then(|entry| entry.child))),
+            newest_below: Line(AtomicU64::new(newest.0)),
         }
     }
 
@@ -429,10 +439,35 @@ impl<'m> NodePtr<'m> {
         (self.level() > 0).then(|| unsafe { &*self.untagged().cast::<Inner>() })
     }
 
+    /// No record below is newer.
+    #[inline]
+    pub fn newest(self) -> CommitTs {
+        match self.as_inner() {
+            // Relaxed: as `Node::newest`.
+            Some(inner) if self.level() > 1 => CommitTs(inner.newest_below.0.load(Ordering::Relaxed)),
+            _ => self.node().newest(),
+        }
+    }
+
+    /// As [`Node::stamp`].
+    #[inline]
+    pub fn stamp(self, ts: CommitTs) {
+        match self.as_inner() {
+            // Relaxed, in two steps: as `Node::stamp`.
+            Some(inner) if self.level() > 1 => {
+                if inner.newest_below.0.load(Ordering::Relaxed) < ts.0 {
+                    inner.newest_below.0.store(ts.0, Ordering::Relaxed);
+                }
+            }
+            _ => self.node().stamp(ts),
+        }
+    }
+
     /// Fetches all lines of the node side by side, where a search would wait for one after the other.
     #[inline]
     pub fn prefetch(self) {
-        let bytes = if self.level() > 0 { size_of::<Inner>() } else { size_of::<Node>() };
+        // Not the last line of an inner node: lookups do without.
+        let bytes = if self.level() > 0 { offset_of!(Inner, newest_below) } else { size_of::<Node>() };
         for offset in (0..bytes).step_by(64) {
             prefetch(self.untagged().wrapping_byte_add(offset));
         }

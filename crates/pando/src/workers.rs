@@ -146,6 +146,7 @@ impl Signals {
         // What it finds latches: the next commit returns it, or closing does.
         let _ = store.check_in_place();
         let notices = store.take_notices();
+        store.keep_time();
         if let ReaderWatch(Some(watch)) = &self.watch {
             notices.iter().for_each(|reader| watch(reader));
         }

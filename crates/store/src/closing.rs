@@ -14,8 +14,8 @@
 //! | 32 | 8 | checksum of bytes 0-31 |
 //!
 //! There are two copies, 2,048 bytes into the units of the two superblocks: in sectors of their own, so that writing
-//! them never tears a superblock. A note stays true for ever, as what is durable stays so; whatever the log ends with
-//! later comes after it. A checkpoint overwrites the copy in its slot, with a superblock that says more.
+//! them never tears a superblock, and beyond the bytes that a checkpoint writes. A note stays true: what is durable stays
+//! durable, and later blocks come after it.
 
 use crate::store::Store;
 use crate::superblock::{RESERVED_UNITS, Superblock};
@@ -85,25 +85,29 @@ pub(crate) fn known_durable(data: &dyn File, superblock: &Superblock) -> Result<
 }
 
 impl Store {
-    /// Closes the log, and notes in the data file how far it reaches, unless that is known there already.
+    /// Closes the log, and writes the closing note and the time beside the superblock, unless they are known there.
     ///
     /// # Errors
     /// Those of the log and of the data file. A failed flush latches.
-    pub(crate) fn close_log(&self, superblock: &Superblock) -> Result<()> {
+    pub(crate) fn close_log(&self, superblock: &mut Superblock) -> Result<()> {
         let durable = self.log.close()?;
-        self.note_closing(superblock, durable)
+        let noted = self.note_closing(superblock, durable)?;
+        // A time that is not saved costs no record.
+        let saved = self.save_time(superblock, 0).unwrap_or(false);
+        if noted || saved { self.sync_data() } else { Ok(()) }
     }
 
-    /// `durable` is what the log's last flush covered.
-    fn note_closing(&self, superblock: &Superblock, durable: Lsn) -> Result<()> {
+    /// Writes both copies of the note, without a sync. `durable` is what the log's last flush covered. Returns whether
+    /// there was something new to say.
+    fn note_closing(&self, superblock: &Superblock, durable: Lsn) -> Result<bool> {
         if durable <= known_durable(&*self.data, superblock)? {
-            return Ok(());
+            return Ok(false);
         }
         let note = ClosingNote { database: superblock.database, fork: superblock.fork, durable }.encode();
         for unit in 0..RESERVED_UNITS {
             self.data.write_at(&note, unit * UNIT_BYTES as u64 + OFFSET_BYTES)?;
         }
-        self.sync_data()
+        Ok(true)
     }
 }
 

@@ -26,9 +26,10 @@ use crate::pinned::Pins;
 use crate::read_only::Ceiling;
 use crate::replay::Survey;
 use crate::store::{Store, Tallies};
+use crate::stretches::Known;
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Rows, Tables};
-use crate::ttl::Time;
+use crate::time::{Time, Times};
 use crate::view::{OpenMemtable, View, Views};
 use base::budget::{Account, Budget, Holder, Member};
 use base::phases::{self, Phase};
@@ -174,6 +175,7 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
         space: SpaceRoot::EMPTY,
         physical: Run::EMPTY,
         time_ms: 0,
+        times: Times::default(),
     };
     // Both slots take their room now: a superblock that found the disk full would latch the database.
     data.write_at(&[0; RESERVED_UNITS as usize * limits::UNIT_BYTES], 0)?;
@@ -212,7 +214,7 @@ struct Found {
     /// The last commit.
     last: CommitTs,
     next_table: TableId,
-    /// How far the time had come at least.
+    /// How far the time had come at least, by the log.
     time_ms: u64,
 }
 
@@ -249,7 +251,7 @@ impl Parts {
             reader: self.slots.claim().expect("a new database has free slots"),
             last: superblock.absorbed,
             next_table: superblock.next_table,
-            time_ms: superblock.time_ms,
+            time_ms: 0,
         };
         let from = superblock.replay_from;
         let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| survey.block(&block))?;
@@ -317,6 +319,7 @@ impl Parts {
             tables: Arc::new(self.tables),
             checkpoint: self.superblock.checkpoint,
             has_attached: false,
+            absorbed: self.superblock.absorbed,
         };
         let last = self.superblock.absorbed;
         let clocks = Clocks::new(last);
@@ -327,6 +330,7 @@ impl Parts {
         let log_charge = self.account.charge_making_room(Holder::Log, mapped_bytes);
         let log_charge =
             log_charge.unwrap_or_else(|| self.account.charge_by_force(Holder::Log, mapped_bytes));
+        let known = Known::new(&self.account);
         Store {
             dir: self.dir,
             data: self.data,
@@ -342,7 +346,7 @@ impl Parts {
             log,
             views: Views::new(view),
             clocks,
-            time: Time::new(options.clock.clone(), found.time_ms),
+            time: Time::new(options.clock.clone(), self.superblock.times, found.time_ms),
             latch: if options.read_only { Latch::read_only() } else { Latch::default() },
             space: Mutex::new(self.space),
             large_bytes: options.large_bytes,
@@ -370,6 +374,7 @@ impl Parts {
             attached: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             expiry: Expiry::new(options),
+            known,
             origin: io::Origin::here(),
             tallies: Tallies::default(),
             locks: Mutex::new(Some(locks)),

@@ -13,9 +13,10 @@ use crate::pacing::{Merging, Progress};
 use crate::pinned::Pins;
 use crate::relocate::Place;
 use crate::snapshot::Snapshot;
+use crate::stretches::Known;
 use crate::superblock::Superblock;
 use crate::sweep::Swept;
-use crate::ttl::Time;
+use crate::time::Time;
 use crate::view::{Purpose, Views};
 use base::budget::{Account, Charge, Holder};
 use base::latency::{Cause, Latencies};
@@ -98,6 +99,8 @@ pub struct Store {
     pub(crate) attached: AtomicU64,
     pub(crate) closed: AtomicBool,
     pub(crate) expiry: Expiry,
+    /// Stretches of keys that readers found empty.
+    pub(crate) known: Known,
     /// The process that opened it: a child that was forked since is refused everything.
     pub(crate) origin: io::Origin,
     pub(crate) tallies: Tallies,
@@ -115,6 +118,7 @@ pub(crate) struct Tallies {
     pub seals: AtomicU64,
     pub absorbed_records: AtomicU64,
     pub spills: AtomicU64,
+    pub dead_passed: AtomicU64,
     pub compacted_bytes: AtomicU64,
     pub edits: Mutex<page::EditCounters>,
     /// What checkpoints wrote for each table.
@@ -288,7 +292,7 @@ impl Store {
         }
         crate::lease::Lease::forget_all(self);
         // Whoever is inside a checkpoint, a commit or a piece of a value finishes first.
-        let superblock = self.claim_checkpoint();
+        let mut superblock = self.claim_checkpoint();
         let _streaming = self.streaming.write().unwrap_or_else(PoisonError::into_inner);
         // A directory that cannot be listed says nothing about who owns it.
         if self.check_ownership(&superblock).is_ok() || self.latch.check().is_ok() {
@@ -299,7 +303,7 @@ impl Store {
         let _committer = base::sync::lock(&self.committer);
         let result = match self.latch.check() {
             Err(_) if self.is_read_only() => self.log.close().map(drop),
-            latched => latched.and_then(|()| self.close_log(&superblock)),
+            latched => latched.and_then(|()| self.close_log(&mut superblock)),
         };
         base::sync::lock(&self.locks).take();
         result

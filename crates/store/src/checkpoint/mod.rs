@@ -214,7 +214,8 @@ impl Checkpoint<'_> {
             Step::SyncData => store.sync_data()?,
             Step::Superblock => {
                 self.next.log_synced = store.log.synced();
-                self.next.time_ms = store.time.latest_ms();
+                self.next.times = store.time.times();
+                self.next.time_ms = self.next.times.time_ms;
                 self.next.next_table = TableId(store.next_table.load(Ordering::SeqCst));
                 self.next.write(&*store.data).map_err(latching)?;
             }
