@@ -195,6 +195,12 @@ impl Store {
     }
 
     /// Makes everything committed so far durable, `Buffered` and `Lazy` commits included.
+    /// Stops all writing, as after a failed write, because of `cause`: whoever works for the store found that it cannot
+    /// go on.
+    pub fn stop_writing(&self, cause: Error) {
+        let _ = self.latch.set(cause);
+    }
+
     pub fn sync(&self) -> Result<()> {
         self.check_open()?;
         self.sync_log(self.log.end().lsn)
