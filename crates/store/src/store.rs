@@ -1,7 +1,8 @@
 //! The store: everything that one open database consists of, and nothing that runs by itself.
 //!
 //! Lock order, outermost first: `checkpoint` → `space` → `committer` → the pins → the views' list → the log's own
-//! locks. A thread that holds one takes only later ones.
+//! locks. A thread that holds one takes only later ones. Under the lock of what is `known` of stretches, and of what
+//! `time` suspects, nothing else is locked but the budget.
 
 use crate::commit::Committer;
 use crate::expiry::Expiry;
@@ -194,13 +195,13 @@ impl Store {
         self.latch.cause()
     }
 
-    /// Makes everything committed so far durable, `Buffered` and `Lazy` commits included.
     /// Stops all writing, as after a failed write, because of `cause`: whoever works for the store found that it cannot
     /// go on.
     pub fn stop_writing(&self, cause: Error) {
         let _ = self.latch.set(cause);
     }
 
+    /// Makes everything committed so far durable, `Buffered` and `Lazy` commits included.
     pub fn sync(&self) -> Result<()> {
         self.check_open()?;
         self.sync_log(self.log.end().lsn)
@@ -300,15 +301,15 @@ impl Store {
             // A closed file has no next checkpoint to keep room for. What fails here costs nothing but room.
             self.free_unneeded();
             let _ = self.give_back(true);
+            // Nor does this, but what the wall may be set back by until the next opening.
+            let saved = self.save_time(&mut checkpoint, 0);
+            let _ = saved.and_then(|saved| if saved { self.sync_data() } else { Ok(()) });
         }
         let _committer = base::sync::lock(&self.committer);
         let result = match self.latch.cause() {
             None => self.log.close(),
             Some(_) => Ok(()),
         };
-            // Nor does this, but what the wall may be set back by until the next opening.
-            let saved = self.save_time(&mut checkpoint, 0);
-            let _ = saved.and_then(|saved| if saved { self.sync_data() } else { Ok(()) });
         base::sync::lock(&self.lock).take();
         result
     }
