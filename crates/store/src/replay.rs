@@ -118,15 +118,15 @@ const LENT_PAGES: usize = 64;
 /// An error that says how much memory would do, if it is memory that there was too little of.
 #[cold]
 fn with_need(store: &Store, error: Error) -> Error {
-    let budget = store.account.budget();
-    if error.kind() != ErrorKind::Full || budget.used_bytes() <= budget.limit_bytes() {
+    let (budget, pressure) = (store.account.budget(), store.pressure());
+    if error.kind() != ErrorKind::Full || pressure.memtables_bytes <= pressure.limit_bytes {
         return error;
     }
-    let needed = budget.peak_bytes() + 2 * least_budget_bytes(store.page_bytes);
+    let (limit, needed) =
+        (budget.limit_bytes(), budget.peak_bytes() + 2 * least_budget_bytes(store.page_bytes));
     error.within(format!(
-        "the log holds a commit that does not fit the memory limit of {} bytes; open the database once with {needed} \
-         bytes or more (memory_bytes)",
-        budget.limit_bytes()
+        "the log holds a commit that does not fit the memory limit of {limit} bytes; open the database once \
+         with memory_bytes of {needed} or more"
     ))
 }
 
