@@ -103,7 +103,7 @@ impl<'m> Cursor<'m> {
         }
     }
 
-    fn start(&mut self, to: impl FnOnce(crate::node::NodePtr<'m>) -> Path<'m>) {
+    fn start(&mut self, to: impl FnOnce(crate::pointer::NodePtr<'m>) -> Path<'m>) {
         self.path = self.table.and_then(|table| table.root.load()).map(to);
     }
 

@@ -12,7 +12,8 @@
 
 use crate::arena::{Arena, Bump};
 use crate::memtable::Found;
-use crate::node::{Entry, Inner, Node, NodePtr, NodeSlot, SLOTS};
+use crate::node::{Entry, Inner, Node, SLOTS};
+use crate::pointer::{NodePtr, NodeSlot};
 use crate::record::Record;
 use crate::search::{Fences, Frame, Path};
 use base::CommitTs;

@@ -12,7 +12,7 @@
 //! is for as long as the memtable lives.
 //!
 //! Reading order: `arena` (memory), `record` (one version of one key), `node` (the append slots and the
-//! permutation, and why readers need no lock), `search` (down the tree), `insert` (splits), `bulk`
+//! permutation, and why readers need no lock), `pointer`, `search` (down the tree), `insert` (splits), `bulk`
 //! (sorted loads), `ranges` (range deletes), `table` (both by table), `cursor`, `changed` (what validation
 //! asks), `memtable` and `writer` (the public face).
 #![deny(missing_docs)]
@@ -24,6 +24,7 @@ mod cursor;
 mod insert;
 mod memtable;
 mod node;
+mod pointer;
 mod ranges;
 mod record;
 mod search;

@@ -157,7 +157,8 @@ impl Memtable {
         changed::changed_key(table.root.load()?, start, Bound::Unbounded, since)
     }
 
-    /// The last key before `before` with a put or a delete of its own after `since`, as [`Memtable::key_changed_since`].
+    /// The last key before `before` with a put or a delete of its own after `since`, as
+    /// [`Memtable::key_changed_since`].
     pub fn key_changed_before(&self, table: TableId, before: &[u8], since: CommitTs) -> Option<&[u8]> {
         let table = self.directory.find(table).filter(|table| table.newest() > since)?;
         changed::changed_before(table.root.load()?, before, since)

@@ -1,12 +1,12 @@
 //! The range deletes of a table: for every key, when the newest range delete over it was committed.
 //!
-//! 1. As of one commit that is a step function over the keys: an *edge* is a key from which on, up to the next edge, one
-//!    commit's range delete is the newest ([`NEVER`]: none covers these keys). A range delete puts an edge at its start,
-//!    one at its end that restores what held there, and removes those between. A table has at most two edges for each
-//!    range delete, however these overlap.
+//! 1. As of one commit that is a step function over the keys: an *edge* is a key from which on, up to the next edge,
+//!    one commit's range delete is the newest ([`NEVER`]: none covers these keys). A range delete puts an edge at its
+//!    start, one at its end that restores what held there, and removes those between. A table has at most two edges
+//!    for each range delete, however these overlap.
 //! 2. The edges of one commit form a treap (Seidel, Aragon 1996): a binary tree in key order and a heap by priorities,
-//!    so that its shape depends on its edges alone, and its depth is logarithmic for whatever keys. Priorities are made of
-//!    addresses, which nobody who chooses keys knows.
+//!    so that its shape depends on its edges alone, and its depth is logarithmic for whatever keys. Priorities are
+//!    made of addresses, which nobody who chooses keys knows.
 //! 3. Nodes never change. A range delete copies the O(log n) nodes on two ways down and shares the rest with the tree
 //!    before, which stays as it was: a snapshot reads the tree of the newest commit that it sees. So readers need no
 //!    lock, and old snapshots pay for none of what came later.
@@ -136,8 +136,8 @@ fn first_newer<'m>(edges: Edges<'m>, from: &[u8], since: CommitTs) -> Edges<'m> 
         return first_newer(edge.right, from, since);
     }
     let here = || (edge.covered > since).then_some(edge);
-    // The left part may lie on both sides of `from`; the right one is all behind it, and the heap's order makes
-    // the second descent as short as the first.
+    // The left part may lie on both sides of `from`, so that one way down may be in vain. The right part lies behind it
+    // whole, and has what is looked for if anything in it is newer.
     first_newer(edge.left, from, since).or_else(here).or_else(|| first_newer(edge.right, from, since))
 }
 

@@ -14,8 +14,8 @@
 //! | 32 | 8 | checksum of bytes 0-31 |
 //!
 //! There are two copies, 2,048 bytes into the units of the two superblocks: in sectors of their own, so that writing
-//! them never tears a superblock, and beyond the bytes that a checkpoint writes. A note stays true: what is durable stays
-//! durable, and later blocks come after it.
+//! them never tears a superblock, and beyond the bytes that a checkpoint writes. A note stays true: what is durable
+//! stays durable, and later blocks come after it.
 
 use crate::store::Store;
 use crate::superblock::{RESERVED_UNITS, Superblock};

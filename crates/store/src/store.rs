@@ -1,7 +1,8 @@
 //! The store: everything that one open database consists of, and nothing that runs by itself.
 //!
 //! Lock order, outermost first: `checkpoint` → `space` → `committer` → the pins → the views' list → the log's own
-//! locks. A thread that holds one takes only later ones.
+//! locks. A thread that holds one takes only later ones. Under the lock of what is `known` of stretches, and of what
+//! `time` suspects, nothing else is locked but the budget.
 
 use crate::commit::Committer;
 use crate::expiry::Expiry;
@@ -193,6 +194,12 @@ impl Store {
     /// The failure that stopped all writing, if there was one.
     pub fn latched(&self) -> Option<&Error> {
         self.latch.cause()
+    }
+
+    /// Stops all writing, as after a failed write, because of `cause`: whoever works for the store found that it cannot
+    /// go on.
+    pub fn stop_writing(&self, cause: Error) {
+        let _ = self.latch.set(cause);
     }
 
     /// Makes everything committed so far durable, `Buffered` and `Lazy` commits included.

@@ -1,15 +1,16 @@
 //! Stretches of keys that are known to hold nothing, so that a cursor need not walk over what is dead in them.
 //!
-//! A queue is put to at its end and taken from at its head: until a checkpoint, or in an LSM table until a merge, what was
-//! taken lies before the head, dead, and everyone who looks for the first record would pass over all of it.
+//! A queue is put to at its end and taken from at its head: until a checkpoint, or in an LSM table until a merge, what
+//! was taken lies before the head, dead, and everyone who looks for the first record would pass over all of it.
 //!
 //! 1. *What is known*: as of commit `ts`, no key in `[start, end)` has a value that a reader sees whose time has passed
-//!    `oldest_ms` ([`Reading::Dated`]). It was seen by a cursor that walked over the stretch, and what was committed does
-//!    not change: it stays true for ever, whatever is committed, merged or expires later.
+//!    `oldest_ms` ([`Reading::Dated`]). It was seen by a cursor that walked over the stretch, and what was committed
+//!    does not change: it stays true for ever, whatever is committed, merged or expires later.
 //! 2. *Who may use it*: a reader at `ts` or later. To it, only what was put in the stretch after `ts` can be alive. As
 //!    long as its view has all of that in memtables, which know commits, the first such key is found in O(log n)
-//!    ([`Memtable::key_changed_since`]), and up to there all layers are passed over by one seek. So the view's runs must
-//!    hold nothing newer than `ts` ([`View::absorbed`]), and no run may be attached since. A reader before `ts` walks.
+//!    ([`Memtable::key_changed_since`]), and up to there all layers are passed over by one seek. So the view's runs
+//!    must hold nothing newer than `ts` ([`View::absorbed`]), and no run may be attached since. A reader before `ts`
+//!    walks.
 //! 3. *What is known to one alone* needs no commits: of a snapshot nothing changes, and in a transaction what it puts
 //!    itself, which takes that key out of the stretch ([`Stretches::cut`]). Going back to a savepoint forgets all.
 //! 4. Newer knowledge takes the place of older: it has fewer changes to look at. A reader of long ago keeps its own.

@@ -6,12 +6,12 @@
 //!    [`TOLERANCE_MS`] it was set, or the machine slept. Only once it has differed by the same for [`CONFIRM_MS`] it is
 //!    believed: if it is ahead, time goes on by as much as was slept; if it is behind, time goes on as it did. A wall
 //!    that was wrong for less changes nothing.
-//! 3. *Across a reopening* the wall is all there is. A superblock says what time it was and what the wall was believed to
-//!    show then; what the wall has gained since has passed, and nothing if it shows less. So a database whose time is
-//!    ahead of the wall, because the wall was wrong once, keeps that lead and ages entries as it should: their dates are
-//!    of the same time.
-//! 4. *What is remembered*: each checkpoint writes both into its superblock; closing in order, and the log thread now and
-//!    then, write them beside it ([`crate::superblock`]). Only a crash forgets, what came since.
+//! 3. *Across a reopening* the wall is all there is. A superblock says what time it was and what the wall was believed
+//!    to show then; what the wall has gained since has passed, and nothing if it shows less. So a database whose time
+//!    is ahead of the wall, because the wall was wrong once, keeps that lead and ages entries as it should: their
+//!    dates are of the same time.
+//! 4. *What is remembered*: each checkpoint writes both into its superblock; closing in order, and the log thread now
+//!    and then, write them beside it ([`crate::superblock`]). Only a crash forgets, what came since.
 //!
 //! Why so: docs/decisions/0031-time-of-a-database.md.
 
@@ -121,13 +121,14 @@ impl Time {
 }
 
 impl Store {
-    /// Has a killed process forget little of the time: writes it beside the superblock, if some has passed that anybody
-    /// was told. Syncs nothing. For whoever has time, now and then; does nothing while a checkpoint is made.
+    /// Writes the time beside the superblock if ten seconds of it have passed, so that a killed process forgets little.
+    /// Syncs nothing, and does nothing while a checkpoint is made. The log thread calls it four times a second.
     pub fn keep_time(&self) {
-        // A wall that was set is looked at even if nobody asks.
+        // Where no table has a TTL, nobody asked for the time.
         if self.time.times().time_ms == 0 || self.latch.check().is_err() {
             return;
         }
+        // A wall that was set is noticed although nobody asks.
         self.time.look();
         if let Ok(mut superblock) = self.checkpoint.try_lock() {
             // What fails here is tried again.

@@ -9,8 +9,9 @@
 //!    so what it sees does not change while it lives. An entry that has expired by then is absent to every read
 //!    (`Reading`), and so to `insert`, `compare_and_swap` and `remove`. A newer version that has expired hides the
 //!    older ones, as a delete does.
-//! 3. *Time never goes back, and does not jump* (`crate::time`): it passes as the process's monotonic clock does, whatever
-//!    becomes of the wall's, and goes on across a reopening from where it was. So what was absent once stays absent.
+//! 3. *Time never goes back, and does not jump* (`crate::time`): it passes as the process's monotonic clock does,
+//!    whatever becomes of the wall's, and goes on across a reopening from where it was. So what was absent once stays
+//!    absent.
 //! 4. *What has expired for good is dropped on the way*: where a checkpoint or a merge takes an entry anyway, it takes
 //!    an expired one for a delete (never for nothing: an older version may lie below), and where one lies in a B+tree a
 //!    sweep finds it (`crate::sweep`). The limit by which a checkpoint drops is that of the rows that it has absorbed.

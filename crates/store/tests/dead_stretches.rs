@@ -1,5 +1,5 @@
-//! Cursors over what is dead: they see what they should, whatever was found out before, and pass over dead entries a few
-//! times at most, however often they are asked.
+//! Cursors over what is dead: they see what they should, whatever was found out before, and pass over dead entries a
+//! few times at most, however often they are asked.
 
 use base::seams::{Clock, Random};
 use io::{Dir, MemDir};
@@ -102,7 +102,13 @@ fn expect(random: &mut Random, map: &Map, cursor: &mut Cursor<'_>, (start, end):
 /// Changes of hundreds of keys side by side, so that there are long stretches to walk over.
 fn change(random: &mut Random, tx: &mut Transaction, table: &Table, map: &mut Map) {
     let (at, count) = (random.below(1_800), 1 + random.below(200));
-    match random.below(6) {
+    match random.below(7) {
+        6 => {
+            // Enough for a run of its own.
+            let load = (at..at + count).map(|n| (key(n).to_vec(), vec![n as u8; 150])).collect::<Vec<_>>();
+            tx.bulk_load(table, load.iter().cloned().map(Ok)).unwrap();
+            map.extend(load);
+        }
         0 => {
             tx.delete_range(table, &Span::from(&key(at)[..]..&key(at + count)[..])).unwrap();
             let gone: Vec<_> =
@@ -316,4 +322,21 @@ fn what_has_expired_is_walked_over_once() {
         }
         assert!(bed.passed() < COUNT + 100 * 64, "{layout:?}: {} passed", bed.passed());
     }
+}
+
+/// A bulk load is no put, and must be seen where nothing was.
+#[test]
+fn a_transaction_sees_what_it_loads_into_a_stretch_that_it_found_empty() {
+    let (bed, table) = filled(WantedLayout::BTree, true);
+    bed.write(|tx| {
+        (0..COUNT - 1).for_each(|n| tx.delete(&table, &key(n)).unwrap());
+        let first =
+            |tx: &Transaction| ends(&mut tx.cursor(&table, Span::all()).unwrap(), true, 1)[0].0.clone();
+        assert_eq!(first(tx), key(COUNT - 1));
+        let load = (500..700).map(|n| Ok((key(n), [1; 150])));
+        assert_eq!(tx.bulk_load(&table, load).unwrap(), 200);
+        assert_eq!(first(tx), key(500));
+    });
+    let snapshot = bed.store.snapshot().unwrap();
+    assert_eq!(ends(&mut snapshot.cursor(&table, Span::all()).unwrap(), true, 1)[0].0, key(500));
 }

@@ -13,8 +13,8 @@
 //! Layers that have nothing of a table are left out by whoever builds the cursor; over no upper layer at all it adds
 //! one test to a step of the run's cursor.
 //!
-//! Reading order: [`Layer`] here, [`cursor`] (the algorithm), [`shortcuts`] (over what is dead), [`layers`] and [`run_layer`] (what stands behind the
-//! trait).
+//! Reading order: [`Layer`] here, [`cursor`] (the algorithm), [`shortcuts`] (over what is dead), [`layers`] and
+//! [`run_layer`] (what stands behind the trait).
 
 pub mod cursor;
 pub mod delta_layer;

@@ -248,6 +248,11 @@ impl WriteSet {
         &self.known
     }
 
+    /// Forgets them: the transaction got records in another way than by puts.
+    pub(crate) fn forget_known(&mut self) {
+        self.known.take();
+    }
+
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.sets().iter().all(|set| set.operations() == 0)

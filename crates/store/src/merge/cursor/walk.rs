@@ -7,12 +7,13 @@ use super::{At, Front, Merged, directed};
 use base::Result;
 
 impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
-    #[cold]
+    /// Out of line: most tables have no TTL.
+    #[inline(never)]
     pub(super) fn has_lower_expired(&self) -> Result<bool> {
         self.lower.entry().map_or(Ok(false), |(_, item)| self.shortcuts.has_expired(item))
     }
 
-    #[cold]
+    #[inline(never)]
     pub(super) fn has_front_expired(&self, front: Front) -> Result<bool> {
         self.uppers[front.layer].entry().map_or(Ok(false), |(_, item)| self.shortcuts.has_expired(item))
     }
