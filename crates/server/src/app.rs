@@ -5,7 +5,7 @@ use crate::body::Body;
 use crate::config::Config;
 use crate::databases::{DEFAULT_DATABASE, Databases};
 use crate::long_record::{CHUNK_BYTES, counted};
-use crate::need::{is_import, kind, need};
+use crate::need::{is_import, kind, need, refuse_raw_write};
 use crate::observe::{Kind, Observed};
 use crate::open::Open;
 use crate::operations::methods_of;
@@ -164,7 +164,9 @@ impl App {
         if !self.config.allow_anyone && !self.keeper.is_on_guard() {
             check_host(request.headers())?;
         }
-        self.keeper.admit(request.headers(), need(request.method(), request.uri().path()))
+        let (method, path) = (request.method(), request.uri().path());
+        self.keeper.admit(request.headers(), need(method, path))?;
+        refuse_raw_write(method, path)
     }
 
     /// A value as the body of an answer. One that is not short is counted until the last of it was sent.
