@@ -8,7 +8,8 @@
 //!    part of SQLite's transaction, and its callbacks tell us of the end (`Host::execute` in [`Session::enter`]).
 //! 4. `sync`, which the first table gets, commits; `commit` to all tables then only tidies up.
 //! 5. Savepoints, SQLite's own for each statement included, are numbered from 0 and come to every table in turn: the
-//!    first to bring a number makes ours. One that began before the transaction did has none; going back to it
+//!    first to bring a number makes ours. -1 is the one that began the transaction, in place of `BEGIN`, and comes to no
+//!    table: ours is made with the transaction. One that began before the transaction did has none; going back to it
 //!    goes back to the first after it, which is at the transaction's begin, and takes over its number once it is
 //!    released itself.
 
@@ -241,7 +242,12 @@ impl Session {
             return Ok(());
         }
         let options = state.options.unwrap_or_else(|| self.db.transaction_options());
-        state.mode = Mode::Writing(self.db.begin_with(options)?);
+        let mut transaction = self.db.begin_with(options)?;
+        if state.lowest < 0 {
+            // SQLite does not tell tables of a savepoint that begins a transaction, but goes back to it by this number.
+            state.savepoints = vec![(-1, transaction.savepoint())];
+        }
+        state.mode = Mode::Writing(transaction);
         Ok(())
     }
 
