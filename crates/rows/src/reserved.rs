@@ -1,9 +1,9 @@
 //! Names of the engine's tables that belong to typed tables.
 //!
-//! Rows, index entries and schemas lie in tables of the engine whose names begin with [`PREFIX`] (`catalog.rs`). A write
-//! of a single record there bypasses types, keys and indexes, and nothing that follows is right. So every door that
-//! writes records by the name of a table, of the command and of the server, asks [`refuse_reserved`] first. The library
-//! itself lets a program write what it wants.
+//! Rows, index entries and schemas lie in tables of the engine whose names begin with [`PREFIX`] (`catalog.rs`). A
+//! write of a single record there bypasses types, keys and indexes, and nothing that follows is right. So every door
+//! that writes records by the name of a table, of the command and of the server, asks [`refuse_reserved`] first. The
+//! library itself lets a program write what it wants.
 
 use pando::{Error, Result};
 

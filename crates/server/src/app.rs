@@ -2,7 +2,7 @@
 
 use crate::auth::{Gatekeeper, random};
 use crate::body::Body;
-use crate::config::Config;
+use crate::config::{Config, share_bytes};
 use crate::databases::{DEFAULT_DATABASE, Databases};
 use crate::long_record::{CHUNK_BYTES, counted};
 use crate::need::{is_import, kind, need, refuse_raw_write};
@@ -20,8 +20,7 @@ use arc_swap::ArcSwap;
 use axum::Router;
 use axum::http::header::{ALLOW, EXPECT};
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
-use pando::options::Value;
-use pando::{Budget, Database, Error, Result, Table};
+use pando::{Budget, Error, Result, Table};
 use profile::Window;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -92,7 +91,7 @@ pub struct Service {
 impl App {
     /// Over the databases of the directory; the default one is opened, or made.
     pub fn new(config: Config) -> Result<Arc<Self>> {
-        let budget = Budget::new(config.memory_bytes.unwrap_or_else(memory_bytes));
+        let budget = Budget::new(config.memory_bytes.unwrap_or_else(share_bytes));
         let databases = Databases::new(&config.dir, budget, config.durability, config.limits.open_databases)?;
         let (default, _) = databases.create(DEFAULT_DATABASE, None).map_err(Problem::into_error)?;
         let limits = &config.limits;
@@ -352,16 +351,6 @@ fn allowed(path: &str) -> HeaderValue {
 
 async fn nothing_here() -> Problem {
     Problem::not_found("there is nothing at this path")
-}
-
-/// The memory that databases get unless it is said: a quarter of the machine's, as the library reckons it.
-fn memory_bytes() -> usize {
-    let settings = Database::builder().settings(None).unwrap_or_default();
-    let memory = settings.iter().find(|setting| setting.spec.name == "memory_bytes");
-    match memory.map(|setting| setting.value) {
-        Some(Value::Number(bytes)) => bytes as usize,
-        _ => 256 << 20,
-    }
 }
 
 #[cfg(test)]

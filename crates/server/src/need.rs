@@ -42,8 +42,8 @@ pub fn need<'r>(method: &Method, path: &'r str) -> Need<'r> {
     }
 }
 
-/// Refuses a request that writes to, makes or drops a table with a reserved name ([`rows::is_reserved`]). Of a PATCH, the
-/// body tells (`v1/tables.rs`); of a batch, each operation (`v1/batch.rs`).
+/// Refuses a request that writes to, makes or drops a table with a reserved name ([`rows::is_reserved`]). Of a PATCH,
+/// the body tells (`v1/tables.rs`); of a batch, each operation (`v1/batch.rs`).
 ///
 /// # Errors
 /// 403.

@@ -69,8 +69,8 @@ pub(crate) fn bounds<'v>(
     Some(bounds)
 }
 
-/// Whether what values of these are compared with may have them converted: texts by something of numbers, and any values
-/// that no affinity has touched, by texts as well.
+/// Whether what values of these are compared with may have them converted: texts by something of numbers, and any
+/// values that no affinity has touched, by texts as well.
 pub(crate) fn is_soft(kind: ColumnType, affinity: Affinity) -> bool {
     affinity == Affinity::Text || affinity == Affinity::Blob && kind == ColumnType::Any
 }

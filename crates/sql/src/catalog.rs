@@ -258,14 +258,17 @@ impl SqlTable {
         plain.map(of_column).collect()
     }
 
-    /// `CREATE TABLE`, as SQLite is told of the table: names, types and collations, and no constraints.
+    /// `CREATE TABLE`, as SQLite is told of the table: names, types, collations, what is never null, and no
+    /// constraints.
     pub fn declaration(&self) -> String {
         let column = |column: &SqlColumn| {
             let collate = match column.collation {
                 Collation::Binary => String::new(),
                 other => format!(" COLLATE {}", collation_name(other)),
             };
-            format!("{} {}{collate}", quote(&column.name), column.sqlite_type())
+            // Without it, the least value of a key is looked for behind nulls that there are not.
+            let not_null = if column.is_nullable { "" } else { " NOT NULL" };
+            format!("{} {}{not_null}{collate}", quote(&column.name), column.sqlite_type())
         };
         let mut columns: Vec<_> = self.columns.iter().map(column).collect();
         if self.key_column().is_none() {

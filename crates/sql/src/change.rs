@@ -74,6 +74,9 @@ impl PandoTable {
     }
 
     fn insert(&self, id: ValueRef<'_>, row: &Row<'_>, on_conflict: OnConflict) -> Outcome<Option<i64>> {
+        if self.session().is_of_others() {
+            self.check_of_others(row)?;
+        }
         let mut values = self.spare.take();
         self.read_values(row, on_conflict, &mut values)?;
         let id = self.insert_values(id, row, &mut values, on_conflict)?;
@@ -423,8 +426,8 @@ impl PandoTable {
     }
 }
 
-/// That a value is of another type than its column: no conflict with a row, so that `OR IGNORE` and its like do not go on
-/// without the row. SQLite's `STRICT` tables do the same; a virtual table has no code of a constraint for it.
+/// That a value is of another type than its column: no conflict with a row, so that `OR IGNORE` and its like do not go
+/// on without the row. SQLite's `STRICT` tables do the same; a virtual table has no code of a constraint for it.
 #[cold]
 fn mistyped(on_conflict: OnConflict, message: String) -> Failure {
     let code = match on_conflict {

@@ -3,7 +3,8 @@
 //!
 //! | note of | holds, as JSON |
 //! |---|---|
-//! | a table | `row_id`: whether SQL hides its first column; `checks`: expressions; `foreign_keys`: clauses; `strict`, `without_row_id`: how it was made |
+//! | a table | `row_id`: whether SQL hides its first column; `checks`: expressions; `foreign_keys`: clauses |
+//! | | `strict`, `without_row_id`: how it was made |
 //! | a column | `type`: as declared; `default`: an expression; `collate`: a collation |
 
 use crate::affinity::Affinity;

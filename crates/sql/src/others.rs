@@ -1,5 +1,5 @@
-//! Names of SQLite's own tables in a connection: of `temp`, which go before Pando's, and of attached databases, which to
-//! SQLite go before them, too, as it finds virtual tables last.
+//! Names of SQLite's own tables in a connection: of `temp`, which go before Pando's, and of attached databases, which
+//! to SQLite go before them, too, as it finds virtual tables last.
 //!
 //! 1. A statement about a name of `temp`, without a schema before it, is SQLite's.
 //! 2. Where a schema stands before a name that it does not have, SQLite finds Pando's table: that is refused.
@@ -58,8 +58,8 @@ impl Others {
         attached.find(|(known, _)| known.eq_ignore_ascii_case(schema)).map(|(_, names)| names)
     }
 
-    /// That every name stands for one table. Answers whether the statement has anything to do: one that is to drop a table
-    /// that may be missing, and is, has not.
+    /// That every name stands for one table. Answers whether the statement has anything to do: one that is to drop a
+    /// table that may be missing, and is, has not.
     pub fn check(&self, sql: &str, catalog: &Catalog) -> Result<bool> {
         let tokens: Vec<Token<'_>> = lexer::tokens(sql).collect();
         // What is made has a name that nothing else in its schema has.

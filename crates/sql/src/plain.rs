@@ -1,7 +1,7 @@
 //! Whether everything that a statement compares with columns is a literal, a parameter or a function of such.
 //!
-//! SQLite converts both sides of a comparison by their *affinities*, of which columns, subqueries and casts have one. It
-//! does not tell a virtual table what is on the other side of a comparison. So a way through a table by texts, or by
+//! SQLite converts both sides of a comparison by their *affinities*, of which columns, subqueries and casts have one.
+//! It does not tell a virtual table what is on the other side of a comparison. So a way through a table by texts, or by
 //! values of any type, is as good as SQLite's own only where the other side certainly has no affinity; see `bounds.rs`
 //! for what is done otherwise.
 //!

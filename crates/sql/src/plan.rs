@@ -144,7 +144,8 @@ pub(crate) struct Asked<'a> {
     /// Whether values are literals, parameters and the like alone.
     pub is_plain: bool,
     /// Whether a scan can be told to find rows by this column on its own: by a transient index.
-    pub is_indexable: &'a dyn Fn(usize) -> bool,
+    /// If so, the column's name.
+    pub indexable: &'a dyn Fn(usize) -> Option<&'a str>,
 }
 
 /// The cheapest of the ways.
@@ -174,12 +175,13 @@ fn transient(asked: &Asked<'_>) -> Option<Choice> {
         let column = constraint
             .column
             .filter(|column| constraint.op == Operator::Equal && !constraint.is_in && *column < 1 << 15)?;
-        ((asked.is_indexable)(column) && constraint.collation.is_some()).then_some((*index, column))
+        let name = (asked.indexable)(column).filter(|_| constraint.collation.is_some())?;
+        Some((*index, column, name))
     });
-    let (index, column) = equalities.next()?;
+    let (index, column, name) = equalities.next()?;
     Some(Choice {
         plan: i32::from(TRANSIENT_WAY) << 24 | (column as i32) << 8,
-        label: format!("TRANSIENT INDEX (column {column}=?)"),
+        label: format!("TRANSIENT INDEX ({name}=?)"),
         arguments: vec![index],
         cost: asked.rows.log2() + 10.0 * COST_OF_ENTRY,
         rows: 10.0,
@@ -242,7 +244,9 @@ fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
     let compared = asked.constraints.iter().filter(|(_, constraint)| !is_limit(constraint.op)).count();
     let stops = plan.has_limit && order.is_some() && compared == used;
     let looked_at = if stops { rows.min(100.0) } else { rows };
-    let cost = asked.rows.max(2.0).log2() * 0.5 + looked_at * cost_of_row(way, plan);
+    let is_sorted = order.is_some() || asked.order.is_empty();
+    let sorting = if is_sorted { 0.0 } else { rows * rows.max(2.0).log2() * COST_OF_COMPARISON };
+    let cost = asked.rows.max(2.0).log2() * 0.5 + looked_at * cost_of_row(way, plan) + sorting;
     Choice {
         plan: plan.to_number(),
         label: describe(way, plan, &label),
@@ -317,6 +321,8 @@ fn cost_of_row(way: &Way, plan: Plan) -> f64 {
     }
 }
 
+/// A comparison of two rows that are sorted, in look-ups.
+const COST_OF_COMPARISON: f64 = 0.2;
 /// A row that an entry leads to, in look-ups.
 const COST_OF_ENTRY: f64 = 3.5;
 
@@ -383,14 +389,14 @@ mod tests {
         });
         let constraints = constraints.collect::<Vec<_>>();
         let uses = |column: usize| used.contains(&column);
-        let is_indexable = |_| false;
+        let indexable = |_| None;
         let asked = Asked {
             constraints: &constraints,
             order,
             uses: &uses,
             rows: 1e6,
             is_plain: true,
-            is_indexable: &is_indexable,
+            indexable: &indexable,
         };
         choose(&ways(), &asked)
     }

@@ -68,7 +68,10 @@ impl Statement<'_> {
     /// Runs it to its end; answers how many rows it inserted, updated or deleted.
     pub fn execute(&mut self, parameters: &[Value]) -> Result<u64> {
         let connection = self.connection;
-        self.execute_kind(parameters).map_err(|error| connection.told(error))
+        connection.session().set_own(true);
+        let done = self.execute_kind(parameters).map_err(|error| connection.told(error));
+        connection.session().set_own(false);
+        done
     }
 
     /// [`Statement::execute`] with values that are lent: texts and blobs need not be copied to be parameters.

@@ -130,9 +130,9 @@ impl Table for PandoTable {
             query.order().into_iter().map(|(column, down)| (column.or(row_id), down)).collect();
         let uses = |column: usize| query.uses(column);
         let rows = rows.max(1) as f64;
-        let is_indexable = |column: usize| {
-            let column = self.table.columns.get(column);
-            column.is_some_and(|column| transient::is_indexable(column.kind, column.affinity))
+        let indexable = |column: usize| {
+            let column = self.table.columns.get(column)?;
+            transient::is_indexable(column.kind, column.affinity).then_some(&column.name[..])
         };
         let is_plain = self.tables.prepares_plain();
         let asked = Asked {
@@ -141,7 +141,7 @@ impl Table for PandoTable {
             uses: &uses,
             rows,
             is_plain,
-            is_indexable: &is_indexable,
+            indexable: &indexable,
         };
         Ok(plan::choose(&self.table.ways, &asked))
     }

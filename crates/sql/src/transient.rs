@@ -1,5 +1,5 @@
-//! An index that a scan makes for itself, as SQLite does for its own tables, and not for virtual ones: without it, a join
-//! by columns that nothing is in the order of reads one table as often as the other has rows.
+//! An index that a scan makes for itself, as SQLite does for its own tables, and not for virtual ones: without it, a
+//! join by columns that nothing is in the order of reads one table as often as the other has rows.
 //!
 //! 1. The first scan of a statement reads all rows: there may be no second one.
 //! 2. The second one reads all rows once more, and keeps for each the *bucket* of its value and its key.

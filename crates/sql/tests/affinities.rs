@@ -1,5 +1,5 @@
-//! Comparisons between columns of every affinity: an index changes no answer, and neither does a scan that makes one for
-//! itself.
+//! Comparisons between columns of every affinity: an index changes no answer, and neither does a scan that makes one
+//! for itself.
 
 mod support;
 
@@ -96,7 +96,7 @@ fn an_index_changes_no_answer() {
         let rows = if seed % 2 == 0 { 20 } else { 90 };
         for table in ["t", "u"] {
             both.run(&format!("CREATE TABLE {table}(id INTEGER PRIMARY KEY, {})", columns.join(", ")));
-            (0..rows).for_each(|id| drop(both.run(&insert(table, id, &mut random))));
+            (0..rows).for_each(|id| assert!(both.run(&insert(table, id, &mut random))));
         }
         for step in 0..60 {
             // Ours alone: SQLite's own indexes are not what is asked about.
@@ -141,7 +141,8 @@ fn a_join_without_an_index_is_not_quadratic() {
              INSERT INTO b SELECT x || '.0', v FROM a"
         ))
         .unwrap();
-    let visited = || db.table_stats().unwrap().iter().map(|table| table.gets + table.scans).sum::<u64>();
+    let visited =
+        || db.table_stats().unwrap().iter().map(|table| table.gets + table.cursor_moves).sum::<u64>();
     for query in [
         "SELECT count(*), sum(w) FROM a JOIN b ON a.x = b.y",
         "SELECT count(*), sum(w) FROM a LEFT JOIN b ON a.x = b.y AND w >= 0",
@@ -152,5 +153,41 @@ fn a_join_without_an_index_is_not_quadratic() {
         assert_eq!(rows[0][0], i64::try_from(ROWS).unwrap().into(), "{query}");
         let rows_visited = visited() - before;
         assert!(rows_visited <= 6 * ROWS, "{query}: {rows_visited} for {ROWS} rows");
+    }
+}
+
+/// The first and the last key are where the key begins and ends, whatever indexes there are beside.
+#[test]
+fn the_largest_key_is_found_without_a_scan() {
+    const ROWS: u64 = 2000;
+    let db = pando::Database::builder().in_memory().unwrap();
+    let connection = sql::Sql::new(db.clone()).connect().unwrap();
+    connection
+        .execute_batch(&format!(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a INT NOT NULL, b INT); CREATE INDEX by_a ON t(a);
+             CREATE TABLE k(s TEXT PRIMARY KEY, v INT); CREATE INDEX by_v ON k(v);
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})
+             INSERT INTO t SELECT i, i % 100, i FROM n;
+             INSERT INTO k SELECT printf('%05d', id), a FROM t"
+        ))
+        .unwrap();
+    let visited =
+        || db.table_stats().unwrap().iter().map(|table| table.gets + table.cursor_moves).sum::<u64>();
+    for query in [
+        "SELECT max(id) FROM t",
+        "SELECT min(id) FROM t",
+        "SELECT max(rowid) FROM t",
+        "SELECT max(a) FROM t",
+        "SELECT min(a) FROM t",
+        "SELECT max(s) FROM k",
+        "SELECT min(s) FROM k",
+        "SELECT id, b FROM t ORDER BY id DESC LIMIT 1",
+        "SELECT s FROM k ORDER BY s DESC LIMIT 1",
+        "SELECT max(id) FROM t WHERE a = 5",
+    ] {
+        let before = visited();
+        connection.query(query, &[]).unwrap();
+        let rows_visited = visited() - before;
+        assert!(rows_visited <= 200, "{query}: {rows_visited} of {ROWS} rows");
     }
 }

@@ -240,7 +240,7 @@ fn savepoints(seed: u64) {
                 9 => drop(both.run(&format!("UPDATE {table} SET a = a + 1 WHERE id = {id}"))),
                 10 => drop(both.run(&format!("DELETE FROM {table} WHERE id = {id}"))),
                 11 => {
-                    drop(both.run(&format!("INSERT OR REPLACE INTO {table} VALUES({id}, 5) RETURNING id, a")))
+                    both.run(&format!("INSERT OR REPLACE INTO {table} VALUES({id}, 5) RETURNING id, a"));
                 }
                 12 => drop(both.run(&format!(
                     "INSERT INTO {table} VALUES({id}, 2) ON CONFLICT(id) DO UPDATE SET a = a + 2 RETURNING a"

@@ -1,7 +1,7 @@
 //! What the catalog says, against which tables of the engine there are.
 //!
-//! 1. Every record of `rows/catalog` is one that this crate writes (`catalog.rs` has them), the number of the next table
-//!    is above all that were given, and the progress of a build belongs to an index that is being built.
+//! 1. Every record of `rows/catalog` is one that this crate writes (`catalog.rs` has them), the number of the next
+//!    table is above all that were given, and the progress of a build belongs to an index that is being built.
 //! 2. Every table of the engine with a reserved name is the catalog, or is named by a schema.
 
 use super::CheckReport;

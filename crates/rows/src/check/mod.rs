@@ -78,7 +78,8 @@ pub struct Problem {
     pub what: String,
 }
 
-/// Reads all schemas, typed tables and indexes, and compares them. `progress` is shown the counts every few thousand rows.
+/// Reads all schemas, typed tables and indexes, and compares them. `progress` is shown the counts every few thousand
+/// rows.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {

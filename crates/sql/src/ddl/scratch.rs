@@ -235,7 +235,8 @@ impl ForeignKey {
     }
 }
 
-/// What a table's definition asks for that is not followed: it is refused, or, of a file of SQLite's, named as left out.
+/// What a table's definition asks for that is not followed: it is refused, or, of a file of SQLite's, named as left
+/// out.
 fn not_followed(sql: &str, table: &str) -> Vec<String> {
     let tokens: Vec<_> = lexer::tokens(sql).collect();
     let mut found = Vec::new();

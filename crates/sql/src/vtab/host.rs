@@ -54,6 +54,25 @@ impl Host {
         i64::from(unsafe { ffi::sqlite3_changes(self.0) })
     }
 
+    /// Whether the statement that writes is to show what it wrote: SQLite shows what it was given, and not what a
+    /// virtual table made of it.
+    pub fn is_returning(self) -> bool {
+        // SAFETY: as above; the statements of an open connection, one after the other, until there is none.
+        unsafe {
+            let mut statement = ffi::sqlite3_next_stmt(self.0, ptr::null_mut());
+            while !statement.is_null() {
+                let is_it = ffi::sqlite3_stmt_busy(statement) != 0
+                    && ffi::sqlite3_stmt_readonly(statement) == 0
+                    && ffi::sqlite3_column_count(statement) > 0;
+                if is_it {
+                    return true;
+                }
+                statement = ffi::sqlite3_next_stmt(self.0, statement);
+            }
+        }
+        false
+    }
+
     /// What the statement that writes wants of a row that breaks a constraint.
     pub(super) fn on_conflict(self) -> OnConflict {
         // SAFETY: called within `xUpdate`, as the interface asks.
