@@ -37,7 +37,8 @@ pub fn refuse_reserved(table: &str) -> Result<()> {
 #[cold]
 fn refusal(table: &str) -> Error {
     Error::invalid(format!(
-        "table {table:?} holds part of a typed table, and records written to it directly would break its indexes; \
-         write rows with SQL, with a typed import, or as documents; names that begin with {PREFIX:?} are reserved"
+        "table {table:?} holds part of a typed table, and records written to it directly would break its \
+         indexes; write rows with SQL, with a typed import, or as documents; names that begin with {PREFIX:?} are \
+         reserved"
     ))
 }

@@ -95,7 +95,7 @@ impl Default for Limits {
             statements: 16,
             statement_time: Duration::from_secs(10),
             most_statement_time: Duration::from_secs(60),
-            sql_memory_bytes: MOST_USUAL_SQL_BYTES.min(share_bytes() as u64),
+            sql_memory_bytes: usual_sql_bytes(share_bytes()),
             head_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(30),
             slow: Duration::from_millis(10),
@@ -115,5 +115,25 @@ pub fn share_bytes() -> usize {
     match memory.map(|setting| setting.value) {
         Some(Value::Number(bytes)) => bytes as usize,
         _ => MOST_USUAL_SQL_BYTES as usize,
+    }
+}
+
+/// What SQL gets by default, where databases get `share_bytes`.
+fn usual_sql_bytes(share_bytes: usize) -> u64 {
+    MOST_USUAL_SQL_BYTES.min(share_bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sql_gets_no_more_than_the_machine_or_the_group_allows() {
+        // A container of 96 MiB, of which databases get a quarter.
+        assert_eq!(usual_sql_bytes(24 << 20), 24 << 20);
+        assert_eq!(usual_sql_bytes(16 << 30), MOST_USUAL_SQL_BYTES);
+        let all = Database::builder().settings(None).unwrap();
+        let share = all.iter().find(|setting| setting.spec.name == "memory_bytes").unwrap();
+        assert!(matches!(share.value, Value::Number(bytes) if bytes >= Limits::default().sql_memory_bytes));
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn asking(sql: &str, is_other: impl Fn(&str) -> bool) -> Result<Askin
         Some(token) if token.is("PRAGMA") => pragma(sql, is_other),
         Some(token) if token.is("VACUUM") => vacuum(sql),
         Some(token) if token.is("REINDEX") => Err(Error::new(
-            "not supported: REINDEX; DROP the index and CREATE it again, or check with PRAGMA integrity_check",
+            "not supported: REINDEX; DROP and CREATE the index, or check with PRAGMA integrity_check",
         )),
         Some(_) if names_any(sql) => names(sql),
         _ => Ok(Asking::Nothing),
@@ -65,8 +65,8 @@ fn vacuum(sql: &str) -> Result<Asking> {
         return Ok(Asking::Nothing);
     }
     Err(Error::new(
-        "not supported: VACUUM; `pando compact` makes the files small, `pando backup` and `pando sql DIR --to-sqlite \
-         FILE` copy the database",
+        "not supported: VACUUM; `pando compact` makes the files small, `pando backup` and `pando sql DIR \
+         --to-sqlite FILE` copy the database",
     ))
 }
 
@@ -196,7 +196,8 @@ mod tests {
         );
         assert_eq!(
             text("PRAGMA main.index_list('it''s')"),
-            "SELECT \"seq\", \"name\", \"unique\", \"origin\", \"partial\" FROM pando_sqlite_index_list('it''s')"
+            "SELECT \"seq\", \"name\", \"unique\", \"origin\", \"partial\" \
+             FROM pando_sqlite_index_list('it''s')"
         );
         for own in [
             "SELECT * FROM o.sqlite_master",

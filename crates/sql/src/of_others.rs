@@ -25,8 +25,8 @@ impl PandoTable {
         match without.next() {
             None => Ok(()),
             Some((_, column)) => Err(Failure::error(format!(
-                "column {name}.{} has a default, which is not put in here: give it a value, or run the statement with \
-                 pando_sql",
+                "column {name}.{} has a default, which is not put in here: give it a value, or run the \
+                 statement with pando_sql",
                 column.name
             ))),
         }

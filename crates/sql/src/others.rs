@@ -99,8 +99,8 @@ impl Others {
             let lower = name.to_lowercase();
             if let Some((schema, _)) = self.attached.iter().find(|(_, names)| names.contains(&lower)) {
                 return Err(Error::new(format!(
-                    "ambiguous: {name} is in the database and in {schema}, which is attached; write main.{name} or \
-                     {schema}.{name}"
+                    "ambiguous: {name} is in the database and in {schema}, which is attached; write \
+                     main.{name} or {schema}.{name}"
                 )));
             }
         }

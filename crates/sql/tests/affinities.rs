@@ -118,7 +118,8 @@ fn a_key_of_texts_changes_no_answer() {
     let both = Both::new();
     both.run_all(
         "CREATE TABLE k(x TEXT PRIMARY KEY, y INT) WITHOUT ROWID; CREATE TABLE n(i INTEGER);
-         INSERT INTO k VALUES('10', 1), ('10.0', 2), ('4x', 3), ('abc', 4); INSERT INTO n VALUES(10), (602393);
+         INSERT INTO k VALUES('10', 1), ('10.0', 2), ('4x', 3), ('abc', 4);
+         INSERT INTO n VALUES(10), (602393);
          SELECT x, i FROM n JOIN k ON x = i ORDER BY x;
          SELECT x FROM k WHERE x IN (SELECT i FROM n) ORDER BY x;
          SELECT count(*) FROM k WHERE x > (SELECT max(i) FROM n);

@@ -32,8 +32,10 @@ const QUESTIONS: [&str; 22] = [
     "SELECT type, name, tbl_name FROM sqlite_master ORDER BY name",
     "SELECT name FROM main.sqlite_schema WHERE type = 'table' ORDER BY name",
     "SELECT sqlite_master.name FROM sqlite_master WHERE sql LIKE '%by_price%'",
-    "SELECT m.name, p.name, p.type FROM sqlite_master m JOIN pragma_table_info(m.name) p WHERE m.type = 'table'",
-    "SELECT m.name, i.name, c.name FROM sqlite_master m, pragma_index_list(m.name) i, pragma_index_info(i.name) c
+    "SELECT m.name, p.name, p.type FROM sqlite_master m JOIN pragma_table_info(m.name) p
+     WHERE m.type = 'table'",
+    "SELECT m.name, i.name, c.name FROM sqlite_master m, pragma_index_list(m.name) i,
+         pragma_index_info(i.name) c
      WHERE m.type = 'table' ORDER BY 1, 2, c.seqno",
     "SELECT count(*) FROM sqlite_master AS m WHERE EXISTS
      (SELECT 1 FROM pragma_table_info(m.tbl_name, 'main') WHERE name = 'id')",

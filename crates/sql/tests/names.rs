@@ -26,7 +26,8 @@ fn statement(random: &mut Random) -> String {
         6 | 7 => format!("INSERT INTO {table}(id) VALUES({id}){returning}"),
         8 | 9 => format!("INSERT INTO {table}(id, a) VALUES({id}, {a}){returning}"),
         10 | 11 => format!(
-            "INSERT INTO {table}(id, a) VALUES({id}, {a}) ON CONFLICT(id) DO UPDATE SET a = a + 100{returning}"
+            "INSERT INTO {table}(id, a) VALUES({id}, {a}) ON CONFLICT(id)
+             DO UPDATE SET a = a + 100{returning}"
         ),
         12 => format!("INSERT OR REPLACE INTO {table}(id, a) VALUES({id}, {a}){returning}"),
         13 => format!("UPDATE {table} SET a = {a} WHERE id = {id}{returning}"),

@@ -44,7 +44,8 @@ fn clauses_that_are_not_followed_are_refused_by_name() {
 fn clauses_that_are_followed_do_what_sqlite_does() {
     let both = Both::new();
     both.run_all(
-        "CREATE TABLE named(a INT CONSTRAINT one UNIQUE ON CONFLICT ABORT, b TEXT CONSTRAINT two CHECK(b <> 'x'));
+        "CREATE TABLE named(a INT CONSTRAINT one UNIQUE ON CONFLICT ABORT,
+             b TEXT CONSTRAINT two CHECK(b <> 'x'));
          CREATE TABLE kept(id INTEGER PRIMARY KEY, v TEXT) STRICT, WITHOUT ROWID;
          CREATE TABLE strict(a INT, b ANY, c BLOB) STRICT",
     );

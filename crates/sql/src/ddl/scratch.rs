@@ -242,7 +242,7 @@ fn not_followed(sql: &str, table: &str) -> Vec<String> {
     let mut found = Vec::new();
     if tokens.iter().any(|token| token.is("AUTOINCREMENT")) {
         found.push(format!(
-            "AUTOINCREMENT of table {table}: after the database was closed, ids of deleted rows may be given again"
+            "AUTOINCREMENT of table {table}: once the database was closed, ids of deleted rows may come again"
         ));
     }
     for three in tokens.windows(3).filter(|three| three[0].is("ON") && three[1].is("CONFLICT")) {
