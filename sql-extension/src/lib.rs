@@ -15,11 +15,14 @@
 //! | `pando_sql(statement)` | runs a statement as `pando sql` does, and answers how many rows changed |
 //!
 //! `pando_sql` is for what SQLite has no answer for where tables are virtual: `CREATE`, `ALTER`, `DROP`, `ON CONFLICT`,
-//! defaults of columns left out. A connection opens one database, which is closed with it. What is different from
+//! defaults of columns left out. The program's own `CREATE TABLE` is refused (`not authorized`) where the program's
+//! database is in memory, as the table would be gone with it; so are its `INSERT ... RETURNING`, and an `INSERT` that
+//! leaves out a column with a default. A connection opens one database, which is closed with it. What is different from
 //! SQLite's own tables is in `docs/sql.md`.
 
 use pando::Database;
 use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, Error, Result, ffi};
 use std::ffi::{c_char, c_int};
 use std::mem::offset_of;
@@ -128,15 +131,29 @@ fn open_called(slot: &Slot, context: &Context<'_>) -> Result<i64> {
     open(slot, connection, open_it(context.get(0)?))
 }
 
-fn open(slot: &Slot, connection: Connection, db: pando::Result<Database>) -> Result<i64> {
+fn open(slot: &Slot, mut connection: Connection, db: pando::Result<Database>) -> Result<i64> {
     let mut slot = held(slot)?;
     if slot.is_some() {
         return Err(told("this connection has a Pando database already"));
     }
-    let attached = sql::Sql::new(db.map_err(told)?).attach(connection).map_err(told)?;
+    let db = db.map_err(told)?;
+    refuse_lost_tables(&mut connection)?;
+    let attached = sql::Sql::new(db).attach(connection).map_err(told)?;
     let tables = attached.tables().map_err(told)?.len();
     *slot = Some(attached);
     Ok(tables as i64)
+}
+
+/// Where the program's own database is in memory, its tables would be gone with it, and whoever said `CREATE TABLE`
+/// meant one of Pando's: SQLite refuses it, as not authorized. `CREATE TEMP TABLE` makes one of the program's own.
+fn refuse_lost_tables(connection: &mut Connection) -> Result<()> {
+    if connection.path().is_some_and(|path| !path.is_empty()) {
+        return Ok(());
+    }
+    connection.authorizer(Some(|context: AuthContext<'_>| match context.action {
+        AuthAction::CreateTable { .. } if context.database_name == Some("main") => Authorization::Deny,
+        _ => Authorization::Allow,
+    }))
 }
 
 fn schema(slot: &Slot) -> Result<String> {

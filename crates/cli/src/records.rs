@@ -90,6 +90,7 @@ pub struct ScanArgs {
 
 /// `pando put`.
 pub fn put(args: &PutArgs) -> Outcome {
+    rows::refuse_reserved(&args.table)?;
     let key = bytes(&args.key, args.hex)?;
     let mut value: Box<dyn Read> = match (&args.file, args.value.as_deref()) {
         (Some(file), _) => values::input(file)?,
@@ -150,6 +151,7 @@ fn get_remote(remote: &Remote, table: &str, key: &[u8]) -> Outcome {
 
 /// `pando delete`.
 pub fn delete(args: &DeleteArgs) -> Outcome {
+    rows::refuse_reserved(&args.table)?;
     let key = bytes(&args.key, args.hex)?;
     if let Some(remote) = Remote::of(&args.dir)? {
         // Only a key that is there: so it says whether there was one.

@@ -75,10 +75,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_MAX_SQL_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     max_sql_timeout: u64,
-    /// What SQLite may take for all statements together, sorts and temporary tables included
-    #[arg(long, value_name = "SIZE", default_value = "256M", env = "PANDO_SQL_MEMORY",
-          value_parser = text::parse_size)]
-    sql_memory: usize,
+    /// Memory of SQL for all statements together, sorts and temporary tables included [default: a quarter of the
+    /// machine's memory or of the control group's limit, and at most 256M]
+    #[arg(long, value_name = "SIZE", env = "PANDO_SQL_MEMORY", value_parser = text::parse_size)]
+    sql_memory: Option<usize>,
     /// Seconds that a client may take for the head of a request, and between requests
     #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_HEAD_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -221,7 +221,8 @@ pub fn run(args: ServeArgs) -> Outcome {
     limits.statements = args.max_sql as usize;
     limits.statement_time = Duration::from_secs(args.sql_timeout);
     limits.most_statement_time = Duration::from_secs(args.max_sql_timeout.max(args.sql_timeout));
-    limits.sql_memory_bytes = args.sql_memory.max(LEAST_SQL_MEMORY_BYTES) as u64;
+    let usual = usize::try_from(limits.sql_memory_bytes).unwrap_or(usize::MAX);
+    limits.sql_memory_bytes = args.sql_memory.unwrap_or(usual).max(LEAST_SQL_MEMORY_BYTES) as u64;
     limits.head_timeout = Duration::from_secs(args.head_timeout);
     limits.body_timeout = Duration::from_secs(args.body_timeout);
     limits.slow = Duration::from_millis(args.slow);

@@ -2,10 +2,10 @@
 
 use crate::auth::{Gatekeeper, random};
 use crate::body::Body;
-use crate::config::Config;
+use crate::config::{Config, share_bytes};
 use crate::databases::{DEFAULT_DATABASE, Databases};
 use crate::long_record::{CHUNK_BYTES, counted};
-use crate::need::{is_import, kind, need};
+use crate::need::{is_import, kind, need, refuse_raw_write};
 use crate::observe::{Kind, Observed};
 use crate::open::Open;
 use crate::operations::methods_of;
@@ -20,8 +20,7 @@ use arc_swap::ArcSwap;
 use axum::Router;
 use axum::http::header::{ALLOW, EXPECT};
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
-use pando::options::Value;
-use pando::{Budget, Database, Error, Result, Table};
+use pando::{Budget, Error, Result, Table};
 use profile::Window;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -92,7 +91,7 @@ pub struct Service {
 impl App {
     /// Over the databases of the directory; the default one is opened, or made.
     pub fn new(config: Config) -> Result<Arc<Self>> {
-        let budget = Budget::new(config.memory_bytes.unwrap_or_else(memory_bytes));
+        let budget = Budget::new(config.memory_bytes.unwrap_or_else(share_bytes));
         let databases = Databases::new(&config.dir, budget, config.durability, config.limits.open_databases)?;
         let (default, _) = databases.create(DEFAULT_DATABASE, None).map_err(Problem::into_error)?;
         let limits = &config.limits;
@@ -164,7 +163,9 @@ impl App {
         if !self.config.allow_anyone && !self.keeper.is_on_guard() {
             check_host(request.headers())?;
         }
-        self.keeper.admit(request.headers(), need(request.method(), request.uri().path()))
+        let (method, path) = (request.method(), request.uri().path());
+        self.keeper.admit(request.headers(), need(method, path))?;
+        refuse_raw_write(method, path)
     }
 
     /// A value as the body of an answer. One that is not short is counted until the last of it was sent.
@@ -350,16 +351,6 @@ fn allowed(path: &str) -> HeaderValue {
 
 async fn nothing_here() -> Problem {
     Problem::not_found("there is nothing at this path")
-}
-
-/// The memory that databases get unless it is said: a quarter of the machine's, as the library reckons it.
-fn memory_bytes() -> usize {
-    let settings = Database::builder().settings(None).unwrap_or_default();
-    let memory = settings.iter().find(|setting| setting.spec.name == "memory_bytes");
-    match memory.map(|setting| setting.value) {
-        Some(Value::Number(bytes)) => bytes as usize,
-        _ => 256 << 20,
-    }
 }
 
 #[cfg(test)]

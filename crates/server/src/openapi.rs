@@ -94,7 +94,11 @@ fn problem() -> Value {
 const ALWAYS: &[(u16, &str)] = &[
     (400, "The request is not as it should be"),
     (401, "A token is needed"),
-    (403, "The token does not reach so far, or a page of another site may have sent the request"),
+    (
+        403,
+        "The token does not reach so far, a page of another site may have sent the request, or the name of \
+         the table is reserved",
+    ),
 ];
 
 /// Paths that are answered at once, whatever is at work.

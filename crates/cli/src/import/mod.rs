@@ -95,6 +95,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
         }
         return typed::run(args);
     }
+    rows::refuse_reserved(&args.table)?;
     // The input is opened first: a name mistyped creates no database.
     let items = args.items()?;
     let begun = Instant::now();

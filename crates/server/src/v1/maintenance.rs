@@ -55,14 +55,23 @@ pub async fn compact(axum::extract::State(app): Shared, request: Request<Request
 
 /// POST. What is wrong with the database is an answer, not a failure of the request.
 pub async fn check(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let found = run(app, request, |db| Ok(db.check_all(|_| {})?)).await?;
+    let (found, typed) = run(app, request, |db| {
+        let found = db.check_all(|_| {})?;
+        Ok((found, rows::check(&db.snapshot()?, |_| {})?))
+    })
+    .await?;
     let report = &found.report;
-    let problems: Vec<Value> =
-        found.wrong.iter().take(LISTED).map(|wrong| wrong.to_string().into()).collect();
+    let count = found.count + typed.problem_count();
+    let problems = found.wrong.iter().map(ToString::to_string);
+    let problems = problems.chain(typed.problems.iter().map(ToString::to_string));
+    let problems: Vec<Value> = problems.take(LISTED).map(Value::from).collect();
     let answer = object!({
-        "sound": found.count == 0,
-        "problem_count": found.count,
+        "sound": count == 0,
+        "problem_count": count,
         "problems": problems,
+        "typed_tables": typed.tables,
+        "typed_rows": typed.rows,
+        "index_entries": typed.entries,
         "tables": report.tables,
         "lsm_tables": report.lsm_tables,
         "runs": report.runs,
