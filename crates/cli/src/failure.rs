@@ -32,6 +32,8 @@ pub enum Failure {
     Failed(String),
     /// Files are damaged, as the command has said in detail.
     Damaged(String),
+    /// It was said already; the exit code.
+    Reported(u8),
     /// Whoever reads our output has seen enough, as `head` does. Not an error.
     ReaderGone,
 }
@@ -52,14 +54,18 @@ impl Failure {
 
     /// Writes the failure to standard error and answers the exit code.
     pub fn report(&self) -> ExitCode {
-        if matches!(self, Failure::ReaderGone) {
-            return ExitCode::SUCCESS;
-        }
-        eprintln!("error: {}", self.message());
-        if let Some(help) = self.help() {
-            eprintln!("help: {help}");
-        }
+        // A closed pipe or a full disk changes nothing about the exit code.
+        let _ = self.write(&mut io::stderr());
         ExitCode::from(self.code())
+    }
+
+    /// Writes the failure, and what to do.
+    pub fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
+        if matches!(self, Failure::ReaderGone | Failure::Reported(_)) {
+            return Ok(());
+        }
+        let help = self.help().map_or(String::new(), |help| format!("help: {help}\n"));
+        out.write_all(format!("error: {}\n{help}", self.message()).as_bytes())
     }
 
     /// What happened, in a line.
@@ -71,13 +77,16 @@ impl Failure {
             | Failure::Usage(message)
             | Failure::Failed(message)
             | Failure::Damaged(message) => message.clone(),
+            Failure::Reported(_) => "it was said already".to_owned(),
             Failure::ReaderGone => "whoever reads the output has seen enough".to_owned(),
         }
     }
 
-    fn code(&self) -> u8 {
+    /// The exit code.
+    pub fn code(&self) -> u8 {
         match self {
             Failure::ReaderGone => 0,
+            Failure::Reported(code) => *code,
             Failure::System { .. } | Failure::Absent(_) | Failure::Failed(_) => 1,
             Failure::Usage(_) => 2,
             Failure::Damaged(_) => 3,

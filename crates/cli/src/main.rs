@@ -11,7 +11,7 @@
 //!   command.
 //!
 //! What they share: [`open`] (options of a database), [`output`] (rows in each format), [`text`] (bytes, sizes,
-//! times), [`tree`] (directories as records), [`scratch`] (temporary directories), [`failure`] (exit codes).
+//! times), [`tree`] (directories as records), [`scratch`] (temporary directories), [`failure`] (exit codes), [`signals`].
 //!
 //! Data goes to standard output. Standard error has errors, and progress if it is a terminal. Commands that only
 //! look at a database create nothing.
@@ -38,6 +38,7 @@ mod remote;
 mod salvage;
 mod scratch;
 mod serve;
+mod signals;
 #[cfg(feature = "sql")]
 mod sql;
 mod text;
@@ -56,6 +57,7 @@ use std::process::ExitCode;
 static ALLOCATOR: ::profile::Allocator<CountingAllocator> = ::profile::Allocator::new(CountingAllocator);
 
 fn main() -> ExitCode {
+    signals::outlive_file_size_limit();
     match remote::expand(std::env::args_os().collect()).and_then(serve::expand) {
         Ok(words) => dispatch(Cli::parse_from(words)),
         Err(failure) => failure.report(),

@@ -11,7 +11,7 @@
 //! `fast`, `v0` and `v1` (the paths); what they use: `target` (addresses), `receive` (bodies in), `body`, `records`,
 //! `long_record`, `long_value` and `pipe` (bodies out), `writer` (commits), `databases`, `inside`, `open` and `names`,
 //! `transactions`, `problem` (errors), `lock`; for operators: [`auth`], `need` and `sites` (who may do what), `health`,
-//! `metrics`, `observe` and `slow`, `trace`, `openapi` with `operations` and `bodies`, `dashboard`, `debug` (profiles).
+//! [`log`], `metrics`, `observe` and `slow`, `trace`, `openapi` with `operations` and `bodies`, `dashboard`, `debug` (profiles).
 //!
 //! The threads that read sockets never wait: not for a disk, not for a commit, not for a lock held across either.
 #![deny(missing_docs, unsafe_code)]
@@ -31,6 +31,7 @@ mod handoff;
 mod health;
 mod inside;
 mod lock;
+pub mod log;
 mod long_record;
 mod long_value;
 mod metrics;

@@ -1,6 +1,7 @@
 //! `/metrics`: everything that is counted, in the text format that Prometheus reads (version 0.0.4).
 
 use crate::app::App;
+use crate::log::dropped_lines;
 use crate::observe::{BUCKETS, Kind, bucket_end_ns};
 use crate::problem::Answer;
 use std::fmt::Write;
@@ -65,6 +66,10 @@ fn server(app: &App, out: &mut String) {
         head(out, name, "gauge", help);
         let _ = writeln!(out, "{name} {value}");
     }
+    let name = "pando_log_dropped_lines_total";
+    let help = "Lines of the log that were dropped, as nobody took them in time or they could not be written.";
+    head(out, name, "counter", help);
+    let _ = writeln!(out, "{name} {}", dropped_lines());
     let name = "pando_build_info";
     head(out, name, "gauge", "The version that runs.");
     let _ = writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
