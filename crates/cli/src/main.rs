@@ -50,6 +50,7 @@ mod watch;
 use args::{Cli, Command};
 use bench::alloc::CountingAllocator;
 use clap::Parser;
+use failure::Doing;
 use std::process::ExitCode;
 
 /// Counts allocations for `bench`, and shows them to `profile`, at the price of an addition and a look each.
@@ -60,11 +61,22 @@ fn main() -> ExitCode {
     signals::outlive_file_size_limit();
     match remote::expand(std::env::args_os().collect()).and_then(serve::expand) {
         Ok(words) => dispatch(Cli::parse_from(words)),
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(Doing::Using),
+    }
+}
+
+/// What a command does, for the advice when it fails.
+fn doing(command: &Command) -> Doing {
+    match command {
+        Command::Restore(_) => Doing::Restoring,
+        Command::Salvage(_) => Doing::Salvaging,
+        Command::Put(_) | Command::Import(_) | Command::Serve(_) | Command::Token(_) => Doing::Creating,
+        _ => Doing::Using,
     }
 }
 
 fn dispatch(cli: Cli) -> ExitCode {
+    let doing = doing(&cli.command);
     let outcome = match cli.command {
         Command::Put(args) => records::put(&args),
         Command::Get(args) => records::get(&args),
@@ -106,6 +118,6 @@ fn dispatch(cli: Cli) -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(doing),
     }
 }

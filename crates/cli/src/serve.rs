@@ -1,7 +1,7 @@
 //! `serve`: a directory of databases over HTTP.
 
 use crate::args::Cli;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Doing, Failure, Outcome};
 use crate::open::WriteArgs;
 use crate::output::say;
 use crate::text;
@@ -209,7 +209,7 @@ pub fn run(args: ServeArgs) -> Outcome {
     let outcome = serve(args);
     if let Err(failure) = &outcome {
         // Not by whoever reports failures of commands: the reader of standard error may have stalled.
-        let _ = failure.write(&mut log.line());
+        let _ = failure.write(&mut log.line(), Doing::Creating);
     }
     log.finish(LAST_LINES);
     outcome.map_err(|failure| Failure::Reported(failure.code()))

@@ -238,14 +238,14 @@ fn slow_clients_are_given_up() {
     is_well(&server);
 }
 
-/// Clients ask for more than sockets hold, and take nothing of it: of a range, of a long value, of rows. Each keeps its
-/// place for as long as it may, in the memory of some pieces, and then others have it.
+/// Clients ask for more than sockets hold, and take nothing of it: of a range, of a long value, of rows. Another that wants
+/// the place has it soon: long before a client that does nothing is given up.
 #[test]
 fn readers_that_never_read_are_given_up() {
     let dir = tempfile::tempdir().unwrap();
     let bounds = [
         "--head-timeout",
-        "2",
+        "60",
         "--max-streams",
         "1",
         "--max-sql",
@@ -274,15 +274,12 @@ fn readers_that_never_read_are_given_up() {
         is_well(&server);
         let begun = Instant::now();
         let mut others = server.connect();
-        // Theirs would be refused as long as the place is taken; what they take themselves is given back at once.
+        // What they take themselves is given back at once.
         let other = if body.is_empty() { (*target, *body) } else { (*target, r#"{"sql": "SELECT 1"}"#) };
-        let mut was_refused = false;
         while others.ask(method, other.0, &[], other.1.as_bytes()).status == 503 {
-            was_refused = true;
             assert!(begun.elapsed() < Duration::from_secs(20), "{target}: it keeps its place for ever");
             std::thread::sleep(Duration::from_millis(20));
         }
-        assert!(was_refused, "{target}: it has no place");
         let grown = server.resident_bytes().saturating_sub(before);
         assert!(grown < 64 << 20, "{target}: it grew by {} MiB", grown >> 20);
         drop(stalled);

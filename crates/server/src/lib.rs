@@ -9,7 +9,7 @@
 //!
 //! Reading order: [`config`] (what can be set), `serve` (a server from start to end), `app` (the way of a request),
 //! `fast`, `v0` and `v1` (the paths); what they use: `target` (addresses), `receive` (bodies in), `body`, `records`,
-//! `long_record`, `long_value` and `pipe` (bodies out), `writer` (commits), `databases`, `inside`, `open` and `names`,
+//! `long_record`, `long_value` and `pipe` (bodies out), `streams` (their places), `gate` (heads of requests), `writer` (commits), `databases`, `inside`, `open` and `names`,
 //! `transactions`, `problem` (errors), `lock`; for operators: [`auth`], `need` and `sites` (who may do what), `health`,
 //! [`log`], `metrics`, `observe` and `slow`, `trace`, `openapi` with `operations` and `bodies`, `dashboard`, `debug` (profiles).
 //!
@@ -27,6 +27,7 @@ mod databases;
 mod debug;
 mod fast;
 mod form;
+mod gate;
 mod handoff;
 mod health;
 mod inside;
@@ -49,6 +50,7 @@ mod records;
 mod serve;
 mod sites;
 mod slow;
+mod streams;
 mod target;
 mod trace;
 mod transactions;

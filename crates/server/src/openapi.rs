@@ -6,6 +6,7 @@
 use crate::app::App;
 use crate::bodies::{body, table_name};
 use crate::body::Body;
+use crate::form::LONGEST_CUT_BYTES;
 use crate::operations::{BUSY, OPERATIONS, Operation};
 use crate::problem::{Answer, Problem};
 use crate::v1::LEAST_RATE_BYTES;
@@ -196,7 +197,7 @@ fn response(operation: &Operation, status: u16, meaning: &str) -> Value {
 const TAGS: &str = r#"^(\*|(W/)?"[!#-~]*"( ?, ?(W/)?"[!#-~]*")*)$"#;
 
 /// A parameter of the query or a header.
-fn parameter(name: &str) -> Value {
+pub fn parameter(name: &str) -> Value {
     let described = |name: &str, place: &str, required: bool, meaning: &str, schema: Value| {
         json!({
             "name": name, "in": place, "required": required, "description": meaning, "schema": schema,
@@ -248,6 +249,18 @@ fn parameter(name: &str) -> Value {
             "On from here: of the last line of the page before",
             json!({ "type": "string", "pattern": "^([0-9a-f]{2})*$" }),
         ),
+        "tables" => {
+            let words = json!({ "type": "string", "enum": ["top", "all"] });
+            let meaning = "`all`: samples of every table; else of the 100 of a database that are used most, and \
+                           one of all others";
+            query("tables", false, meaning, words)
+        }
+        "value_bytes" => {
+            let meaning = "Only the first so many bytes of each value; a record whose value is longer has its \
+                           length as `value_bytes`";
+            let number = json!({ "type": "integer", "minimum": 0, "maximum": LONGEST_CUT_BYTES });
+            query("value_bytes", false, meaning, number)
+        }
         "keys_only" => query("keys_only", false, "Without values", json!({ "type": "boolean" })),
         "durability" => {
             let words = json!({ "type": "string", "enum": ["sync", "buffered", "lazy"] });
@@ -280,9 +293,8 @@ fn parameter(name: &str) -> Value {
             query("format", false, "How rows are written; unless it is said, as NDJSON", words)
         }
         "since" | "rate" => of_backup(name),
-        "lines" | "insert" | "schema" | "made" | "unique" | "layout" | "ttl_ms" | "compression" | "chunk" => {
-            of_rows(name)
-        }
+        "lines" | "delimiter" | "insert" | "schema" | "made" | "unique" | "layout" | "ttl_ms"
+        | "compression" | "chunk" => of_rows(name),
         "form" => query("form", false, "As what", json!({ "type": "string", "enum": ["svg", "folded"] })),
         "if-match" => {
             header("if-match", "Only if the value has one of these tags; `*`: if there is one", tags())
@@ -324,6 +336,10 @@ fn of_rows(name: &str) -> Value {
         "lines" => {
             let words = json!({ "type": "string", "enum": ["ndjson", "csv"] });
             query("format", "How rows are written down; CSV has a header, and no pages", words)
+        }
+        "delimiter" => {
+            let one = json!({ "type": "string", "pattern": "^[!#-~\t ]$" });
+            query("delimiter", "What stands between the fields of CSV; unless it is said, a comma", one)
         }
         "insert" => query(
             "insert",

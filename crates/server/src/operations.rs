@@ -1,5 +1,12 @@
 //! Every operation of the HTTP interface: what the OpenAPI document says, line by line.
 
+use crate::openapi::parameter;
+use crate::problem::{Answer, Problem};
+use crate::target::names;
+use crate::v0::ENTITY_PATH;
+use axum::http::Method;
+use serde_json::Value;
+
 /// What an operation does, takes and answers.
 #[derive(Debug)]
 pub struct Operation {
@@ -44,10 +51,67 @@ const VALUE: (u16, &str) = (200, "The value, as it is");
 /// The methods of a path, as the header `Allow` lists them; empty where nothing is.
 pub fn methods_of(path: &str) -> String {
     let there = OPERATIONS.iter().filter(|operation| operation.is_at(path));
-    there.map(|operation| operation.method.to_uppercase()).collect::<Vec<_>>().join(", ")
+    let mut methods: Vec<String> = there.map(|operation| operation.method.to_uppercase()).collect();
+    // HEAD is wherever GET is, also where the document does not say what it is for.
+    if methods.iter().any(|method| method == "GET") && !methods.iter().any(|method| method == "HEAD") {
+        methods.push("HEAD".to_owned());
+    }
+    methods.join(", ")
+}
+
+/// Refuses a query with a parameter that the operation does not have, or has once: a misspelt one would be taken to be
+/// heard, and do something else than was meant.
+///
+/// # Errors
+/// 400.
+#[inline]
+pub fn check_query(method: &Method, path: &str, query: Option<&str>) -> Answer<()> {
+    match query {
+        // The usual one, whose handler says what is missing.
+        Some(query) if path == ENTITY_PATH && query.starts_with("id=") && !query.contains('&') => Ok(()),
+        Some(query) if ["/v0", "/v1", "/debug", "/metrics"].iter().any(|root| path.starts_with(root)) => {
+            check_names(method, path, query)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_names(method: &Method, path: &str, query: &str) -> Answer<()> {
+    let method = if *method == Method::HEAD { Method::GET } else { method.clone() };
+    let is_asked = |operation: &&Operation| {
+        operation.method.eq_ignore_ascii_case(method.as_str()) && operation.is_at(path)
+    };
+    let Some(operation) = OPERATIONS.iter().find(is_asked) else { return Ok(()) };
+    let known = operation.query();
+    let mut seen = Vec::new();
+    for name in names(Some(query)) {
+        let Some((_, is_list)) = known.iter().find(|(known, _)| known == name) else {
+            let known: Vec<&str> = known.iter().map(|(name, _)| &name[..]).collect();
+            let which = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let detail =
+                format!("{name:?} is no parameter of this path, which has {which}; nothing was done");
+            return Err(Problem::bad_request(detail));
+        };
+        if !is_list && seen.contains(&name) {
+            return Err(Problem::bad_request(format!("{name:?} is there twice; nothing was done")));
+        }
+        seen.push(name);
+    }
+    Ok(())
 }
 
 impl Operation {
+    /// The parameters of its query, and whether each may be there several times.
+    fn query(&self) -> Vec<(String, bool)> {
+        let described = self.parameters.iter().map(|name| parameter(name));
+        let in_query = described.filter(|parameter| parameter["in"] == "query");
+        let name = |parameter: Value| {
+            let is_list = parameter["schema"]["type"] == "array";
+            (parameter["name"].as_str().unwrap_or_default().to_owned(), is_list)
+        };
+        in_query.map(name).collect()
+    }
+
     /// Whether `path` is one of those that its own stands for: a parameter is one segment, a key all the rest.
     fn is_at(&self, path: &str) -> bool {
         let mut segments = path.split('/');
@@ -67,7 +131,7 @@ impl Operation {
 /// Every operation there is.
 pub const OPERATIONS: &[Operation] = &[
     operation("get", "/healthz", "Whether the process answers", &[], "", &[(200, "It does")]),
-    operation("head", "/healthz", "Likewise, without a body", &[], "", &[(200, "It does")]),
+    operation("head", "/healthz", "Same as GET, but returns headers only", &[], "", &[(200, "It does")]),
     operation(
         "get",
         "/readyz",
@@ -79,7 +143,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "head",
         "/readyz",
-        "Likewise, without a body",
+        "Same as GET, but returns headers only",
         &[],
         "",
         &[(200, "It does"), (503, "It does not")],
@@ -88,17 +152,31 @@ pub const OPERATIONS: &[Operation] = &[
         "get",
         "/metrics",
         "Everything that is counted, for Prometheus",
-        &[],
+        &["tables"],
         "",
         &[(200, "Text, version 0.0.4")],
     ),
-    operation("head", "/metrics", "Likewise, without a body", &[], "", &[(200, "They are there")]),
+    operation(
+        "head",
+        "/metrics",
+        "Same as GET, but returns headers only",
+        &["tables"],
+        "",
+        &[(200, "They are there")],
+    ),
     operation("get", "/openapi.json", "This document", &[], "", &[(200, "JSON")]),
-    operation("head", "/openapi.json", "Likewise, without a body", &[], "", &[(200, "It is there")]),
+    operation(
+        "head",
+        "/openapi.json",
+        "Same as GET, but returns headers only",
+        &[],
+        "",
+        &[(200, "It is there")],
+    ),
     operation("get", "/docs", "This document, to be read", &[], "", &[(200, "A page")]),
-    operation("head", "/docs", "Likewise, without a body", &[], "", &[(200, "It is there")]),
+    operation("head", "/docs", "Same as GET, but returns headers only", &[], "", &[(200, "It is there")]),
     operation("get", "/", "The dashboard", &[], "", &[(200, "A page")]),
-    operation("head", "/", "Likewise, without a body", &[], "", &[(200, "It is there")]),
+    operation("head", "/", "Same as GET, but returns headers only", &[], "", &[(200, "It is there")]),
     operation(
         "get",
         "/debug/profile",
@@ -116,7 +194,14 @@ pub const OPERATIONS: &[Operation] = &[
         &[(200, "JSON")],
     ),
     operation("get", "/v1/server", "What the server does: counts since its start", &[], "", &[(200, "JSON")]),
-    operation("head", "/v1/server", "Likewise, without a body", &[], "", &[(200, "It is there")]),
+    operation(
+        "head",
+        "/v1/server",
+        "Same as GET, but returns headers only",
+        &[],
+        "",
+        &[(200, "It is there")],
+    ),
     operation("get", "/v0/entity", "The value of a key of the default table", &["id"], "", &[VALUE, MISSING]),
     operation(
         "put",
@@ -315,6 +400,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Documents of NDJSON or CSV, in one transaction, with the making of the table if it has a schema",
         &[
             "lines",
+            "delimiter",
             "insert",
             "schema",
             "made",
@@ -397,7 +483,18 @@ pub const OPERATIONS: &[Operation] = &[
         "get",
         "/v1/databases/{database}/tables/{table}/entries",
         "Records as NDJSON: a range, or those of some keys",
-        &["key", "start", "end", "prefix", "reverse", "limit", "cursor", "keys_only", "transaction"],
+        &[
+            "key",
+            "start",
+            "end",
+            "prefix",
+            "reverse",
+            "limit",
+            "cursor",
+            "keys_only",
+            "value_bytes",
+            "transaction",
+        ],
         "",
         &[
             (200, "A record a line; with a limit, a cursor in the last line if there is more"),
