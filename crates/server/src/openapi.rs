@@ -4,7 +4,7 @@
 //! server for every line of it.
 
 use crate::app::App;
-use crate::bodies::{body, table_name};
+use crate::bodies::{body, schemas, table_name};
 use crate::body::Body;
 use crate::form::LONGEST_CUT_BYTES;
 use crate::operations::{BUSY, OPERATIONS, Operation};
@@ -58,6 +58,16 @@ fn document() -> Value {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = describe(operation);
     }
+    // HEAD is wherever GET is.
+    for operation in OPERATIONS.iter().filter(|operation| operation.method == "get") {
+        let path = &mut paths[operation.path];
+        if path["head"].is_null() {
+            let summary = "Same as GET, but returns headers only";
+            path["head"] = describe(&Operation { method: "head", summary, ..*operation });
+        }
+    }
+    let mut schemas = schemas();
+    schemas.insert("Problem".to_owned(), problem());
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -72,7 +82,7 @@ fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-            "schemas": { "Problem": problem() },
+            "schemas": schemas,
         },
     })
 }
@@ -119,9 +129,11 @@ fn describe(operation: &Operation) -> Value {
     let responses: Map<String, Value> = answers
         .map(|&(status, meaning)| (status.to_string(), response(operation, status, meaning)))
         .collect();
-    let id = operation.path.replace(['/', '{', '}', '.'], "_");
+    let words = operation.path.split(['/', '{', '}', '.']).filter(|word| !word.is_empty());
+    let words = words.collect::<Vec<_>>().join("_");
+    let id = if words.is_empty() { "dashboard" } else { &words };
     let mut described = json!({
-        "operationId": format!("{}{}", operation.method, id),
+        "operationId": format!("{}_{id}", operation.method),
         "summary": operation.summary,
         "tags": [tag(operation.path)],
         "parameters": parameters,
@@ -157,7 +169,7 @@ fn response(operation: &Operation, status: u16, meaning: &str) -> Value {
     match (status, operation.path) {
         (200, path) if path.ends_with("/documents/{table}") && operation.method == "get" => {
             json!({ "description": meaning, "content": {
-                "application/x-ndjson": {}, "text/csv": { "schema": { "type": "string" } },
+                "application/x-ndjson": { "schema": {} }, "text/csv": { "schema": { "type": "string" } },
             } })
         }
         (200, path) if path.contains("/documents") => of("application/json", json!({ "type": "object" })),
@@ -177,7 +189,7 @@ fn response(operation: &Operation, status: u16, meaning: &str) -> Value {
             json!({ "description": meaning, "content": { "image/svg+xml": {}, "text/plain": {} } })
         }
         (_, path) if path.ends_with("/sql") => json!({ "description": meaning, "content": {
-            "application/x-ndjson": {},
+            "application/x-ndjson": { "schema": {} },
             "application/json": { "schema": { "type": "object" } },
             "text/csv": { "schema": { "type": "string" } },
         } }),
@@ -249,18 +261,7 @@ pub fn parameter(name: &str) -> Value {
             "On from here: of the last line of the page before",
             json!({ "type": "string", "pattern": "^([0-9a-f]{2})*$" }),
         ),
-        "tables" => {
-            let words = json!({ "type": "string", "enum": ["top", "all"] });
-            let meaning = "`all`: samples of every table; else of the 100 of a database that are used most, and \
-                           one of all others";
-            query("tables", false, meaning, words)
-        }
-        "value_bytes" => {
-            let meaning = "Only the first so many bytes of each value; a record whose value is longer has its \
-                           length as `value_bytes`";
-            let number = json!({ "type": "integer", "minimum": 0, "maximum": LONGEST_CUT_BYTES });
-            query("value_bytes", false, meaning, number)
-        }
+        "tables" | "value_bytes" => of_bounds(name),
         "keys_only" => query("keys_only", false, "Without values", json!({ "type": "boolean" })),
         "durability" => {
             let words = json!({ "type": "string", "enum": ["sync", "buffered", "lazy"] });
@@ -308,6 +309,22 @@ pub fn parameter(name: &str) -> Value {
 
 fn query(name: &str, meaning: &str, schema: Value) -> Value {
     json!({ "name": name, "in": "query", "required": false, "description": meaning, "schema": schema })
+}
+
+/// Parameters that bound an answer.
+fn of_bounds(name: &str) -> Value {
+    match name {
+        "tables" => {
+            let words = json!({ "type": "string", "enum": ["top", "all"] });
+            let meaning = "`all`: every table; else the 100 that are used most, and one sample of the others";
+            query("tables", meaning, words)
+        }
+        _ => {
+            let number = json!({ "type": "integer", "minimum": 0, "maximum": LONGEST_CUT_BYTES });
+            let meaning = "Only so many bytes of each value; a longer one has its length as `value_bytes`";
+            query("value_bytes", meaning, number)
+        }
+    }
 }
 
 /// Parameters of backups.

@@ -1,12 +1,5 @@
 //! Every operation of the HTTP interface: what the OpenAPI document says, line by line.
 
-use crate::openapi::parameter;
-use crate::problem::{Answer, Problem};
-use crate::target::names;
-use crate::v0::ENTITY_PATH;
-use axum::http::Method;
-use serde_json::Value;
-
 /// What an operation does, takes and answers.
 #[derive(Debug)]
 pub struct Operation {
@@ -59,61 +52,9 @@ pub fn methods_of(path: &str) -> String {
     methods.join(", ")
 }
 
-/// Refuses a query with a parameter that the operation does not have, or has once: a misspelt one would be taken to be
-/// heard, and do something else than was meant.
-///
-/// # Errors
-/// 400.
-#[inline]
-pub fn check_query(method: &Method, path: &str, query: Option<&str>) -> Answer<()> {
-    match query {
-        // The usual one, whose handler says what is missing.
-        Some(query) if path == ENTITY_PATH && query.starts_with("id=") && !query.contains('&') => Ok(()),
-        Some(query) if ["/v0", "/v1", "/debug", "/metrics"].iter().any(|root| path.starts_with(root)) => {
-            check_names(method, path, query)
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_names(method: &Method, path: &str, query: &str) -> Answer<()> {
-    let method = if *method == Method::HEAD { Method::GET } else { method.clone() };
-    let is_asked = |operation: &&Operation| {
-        operation.method.eq_ignore_ascii_case(method.as_str()) && operation.is_at(path)
-    };
-    let Some(operation) = OPERATIONS.iter().find(is_asked) else { return Ok(()) };
-    let known = operation.query();
-    let mut seen = Vec::new();
-    for name in names(Some(query)) {
-        let Some((_, is_list)) = known.iter().find(|(known, _)| known == name) else {
-            let known: Vec<&str> = known.iter().map(|(name, _)| &name[..]).collect();
-            let which = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            let detail =
-                format!("{name:?} is no parameter of this path, which has {which}; nothing was done");
-            return Err(Problem::bad_request(detail));
-        };
-        if !is_list && seen.contains(&name) {
-            return Err(Problem::bad_request(format!("{name:?} is there twice; nothing was done")));
-        }
-        seen.push(name);
-    }
-    Ok(())
-}
-
 impl Operation {
-    /// The parameters of its query, and whether each may be there several times.
-    fn query(&self) -> Vec<(String, bool)> {
-        let described = self.parameters.iter().map(|name| parameter(name));
-        let in_query = described.filter(|parameter| parameter["in"] == "query");
-        let name = |parameter: Value| {
-            let is_list = parameter["schema"]["type"] == "array";
-            (parameter["name"].as_str().unwrap_or_default().to_owned(), is_list)
-        };
-        in_query.map(name).collect()
-    }
-
     /// Whether `path` is one of those that its own stands for: a parameter is one segment, a key all the rest.
-    fn is_at(&self, path: &str) -> bool {
+    pub fn is_at(&self, path: &str) -> bool {
         let mut segments = path.split('/');
         for part in self.path.split('/') {
             let Some(segment) = segments.next() else { return false };
