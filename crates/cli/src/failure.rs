@@ -147,7 +147,7 @@ impl Failure {
             },
             ErrorKind::Corruption => match doing {
                 Doing::Restoring => {
-                    "the backup is damaged, or was cut off as it was copied: copy it again, or restore another"
+                    "the backup is damaged or was cut off: copy it again, or restore another one"
                 }
                 Doing::Salvaging => "keep the directory as it is; restore from a backup",
                 _ => "keep the directory as it is; restore from a backup, or run `pando salvage`",

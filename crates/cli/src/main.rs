@@ -11,7 +11,8 @@
 //!   command.
 //!
 //! What they share: [`open`] (options of a database), [`output`] (rows in each format), [`text`] (bytes, sizes,
-//! times), [`tree`] (directories as records), [`scratch`] (temporary directories), [`failure`] (exit codes), [`signals`].
+//! times), [`tree`] (directories as records), [`scratch`] (temporary directories), [`failure`] (exit codes),
+//! [`signals`].
 //!
 //! Data goes to standard output. Standard error has errors, and progress if it is a terminal. Commands that only
 //! look at a database create nothing.

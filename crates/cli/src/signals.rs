@@ -2,7 +2,7 @@
 //!
 //! | signal | effect |
 //! |---|---|
-//! | SIGTERM, SIGINT, SIGXCPU | `serve` ends in order; other commands end at once, and `sql` ends the statement at SIGINT |
+//! | SIGTERM, SIGINT, SIGXCPU | `serve` ends in order; others end at once, but `sql` ends its statement at SIGINT |
 //! | SIGHUP, SIGUSR1, SIGUSR2 | nothing in `serve`; other commands end at once |
 //! | SIGXFSZ | nothing: the write that would pass the limit on file sizes fails, as on a full disk |
 //! | SIGPIPE | nothing: the write fails |

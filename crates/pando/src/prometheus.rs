@@ -49,8 +49,8 @@ pub fn prometheus<'d>(databases: impl IntoIterator<Item = (&'d str, &'d Database
 
 /// The same page with the samples of at most `most_tables` tables a database: those with the most look-ups, scans and
 /// writes since the database was opened. The others are one sample of each family, with the label `rest="true"` in the
-/// place of `table`: the sum of their figures, or of `table_get_pages` the largest. A table may move between the two, so
-/// that the sample of the rest may fall. O(databases x tables), and the page O(databases x `most_tables`).
+/// place of `table`: the sum of their figures, or of `table_get_pages` the largest. A table may move between the two,
+/// so that the sample of the rest may fall. O(databases x tables), and the page O(databases x `most_tables`).
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {

@@ -1,8 +1,8 @@
 //! Memory that the allocator keeps although nothing is in it any more.
 //!
-//! glibc keeps freed memory for the next allocation, in an arena for a few threads each; what lies between blocks that are
-//! in use is not given back by itself. A server whose threads come and go, and pass memory to one another, keeps several
-//! times what it uses.
+//! glibc keeps freed memory for the next allocation, in an arena for a few threads each; what lies between blocks
+//! that are in use is not given back by itself. A server whose threads come and go, and pass memory to one another,
+//! keeps several times what it uses.
 
 use std::fs;
 

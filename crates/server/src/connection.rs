@@ -5,15 +5,15 @@
 //!    for as long as a head may take. That covers clients that never speak, that speak a byte at a time without coming
 //!    to the end of a head, and that do not take what they are sent. How long a body may pause is for `receive` to say.
 //!    One that was in the midst of a head is told so (408).
-//! 3. A client that sends nothing more, and has not closed its connection altogether, is answered: the two look the same
-//!    until something is written. Statements of SQL alone are given up [`GRACE`] after such an end, as they may take long
-//!    without anything to write, and others wait for their place.
+//! 3. A client that sends nothing more, and has not closed its connection altogether, is answered: the two look the
+//!    same until something is written. Statements of SQL alone are given up [`GRACE`] after such an end, as they may
+//!    take long without anything to write, and others wait for their place.
 //! 4. What comes from the client passes a [`Gate`], and what the HTTP library refuses by itself gets a body there.
 //! 5. A stream whose place is lost ([`streams`](crate::streams)) ends with its connection.
 //! 6. Instead of a timer for each request there is one for each connection, which rings seldom and looks at counters.
 
 use crate::app::Service;
-use crate::gate::{Gate, Refusal};
+use crate::gate::{Gate, Refusal, UNREADABLE_END};
 use crate::streams::Place;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -244,17 +244,10 @@ impl Watched {
         }
     }
 
-    /// What is read when the rest of a head has not come: nothing that could be a part of one.
-    fn read_late(&mut self, context: &Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    /// Whether the head that is being read is to be refused, whatever comes: the gate has refused it, or it is late.
+    fn is_refused(&self) -> bool {
         // Relaxed: one thread alone looks at it.
-        if self.signs.is_late.load(Ordering::Relaxed) {
-            buffer.put_slice(&[0]);
-            return Poll::Ready(Ok(()));
-        }
-        if self.gate.is_within_head() {
-            *self.signs.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
-        }
-        Poll::Pending
+        self.gate.is_closed() || self.signs.is_late.load(Ordering::Relaxed)
     }
 }
 
@@ -265,9 +258,17 @@ impl AsyncRead for Watched {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.is_refused() {
+            buffer.put_slice(&UNREADABLE_END[..UNREADABLE_END.len().min(buffer.remaining())]);
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let Poll::Ready(read) = Pin::new(&mut this.stream).poll_read(context, buffer) else {
-            return this.read_late(context, buffer);
+            if this.gate.is_within_head() {
+                let mut reader = this.signs.reader.lock().unwrap_or_else(PoisonError::into_inner);
+                *reader = Some(context.waker().clone());
+            }
+            return Poll::Pending;
         };
         let passed = this.gate.look(&mut buffer.filled_mut()[before..]);
         buffer.set_filled(before + passed);

@@ -1,12 +1,12 @@
 //! What the HTTP library cannot tell afterwards: the bytes of a connection are looked at before it gets them.
 //!
-//! 1. [`Gate::look`] follows the heads and bodies of requests through whatever pieces they come in. Of a head it looks at
-//!    the beginning and the end of each line; a body it skips.
-//! 2. Refused are the ways of writing a head that two programs may understand differently, so that one of them takes for
-//!    a body what the other takes for the next request (RFC 9112, 6.1 and 11.2): `content-length` beside
+//! 1. [`Gate::look`] follows the heads and bodies of requests through whatever pieces they come in. Of a head it
+//!    looks at the beginning and the end of each line; a body it skips.
+//! 2. Refused are the ways of writing a head that two programs may understand differently, so that one of them takes
+//!    for a body what the other takes for the next request (RFC 9112, 6.1 and 11.2): `content-length` beside
 //!    `transfer-encoding`, lines that end in a line feed alone, and header lines that go on in the next line.
-//! 3. What is refused is made unreadable for the library, which then refuses it and closes the connection as for any bad
-//!    bytes. Its refusals have no body: [`Refusal`] says what the body is.
+//! 3. What is refused is made unreadable for the library, which then refuses it and closes the connection as for any
+//!    bad bytes. Its refusals have no body: [`Refusal`] says what the body is.
 
 use crate::problem::Problem;
 use axum::http::StatusCode;
@@ -15,6 +15,9 @@ use axum::http::StatusCode;
 const KEPT_LINE_BYTES: usize = 256;
 /// A byte that stands in no head.
 const UNREADABLE: u8 = 0;
+
+/// What the library gets of a head that is not to be understood: it looks at one again only when its end has come.
+pub const UNREADABLE_END: &[u8] = b"\0\r\n\r\n";
 
 /// Where in the bytes of a connection the next one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,11 @@ impl Gate {
     /// Whether the last head that began has not come to its end.
     pub fn is_within_head(&self) -> bool {
         self.place == Place::Head || (self.place == Place::Between && !self.line.is_empty())
+    }
+
+    /// Whether nothing more is looked at.
+    pub fn is_closed(&self) -> bool {
+        self.place == Place::Refused
     }
 
     /// Why a head was refused, if one was.
@@ -259,8 +267,9 @@ mod tests {
     fn requests_are_followed_through_whatever_pieces_they_come_in() {
         let lines = "content-length: 7\r\ntransfer-encoding: chunked\r\n a\n";
         let text = format!(
-            "\r\nPUT /a HTTP/1.1\r\nhost: a\r\nContent-Length: {}\r\n\r\n{lines}GET /b HTTP/1.1\r\nhost: a\r\n\r\n\
-             PUT /c HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n{:x};x=y\r\n{lines}\r\n0\r\na: b\r\n\r\n\
+            "\r\nPUT /a HTTP/1.1\r\nhost: a\r\nContent-Length: {}\r\n\r\n{lines}\
+             GET /b HTTP/1.1\r\nhost: a\r\n\r\nPUT /c HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n\
+             {:x};x=y\r\n{lines}\r\n0\r\na: b\r\n\r\n\
              GET /d HTTP/1.1\r\nhost: a\r\n\r\n",
             lines.len(),
             lines.len()

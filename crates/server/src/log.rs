@@ -1,9 +1,9 @@
 //! The server's log: no request waits for whoever reads it.
 //!
-//! 1. A line goes into a queue of at most [`MOST_BYTES`], and whoever wrote it goes on at once. A line that does not fit is
-//!    dropped and counted.
-//! 2. One thread takes lines out of the queue and writes them. It writes to a descriptor of its own, so that it holds no
-//!    lock of the standard library while a pipe's reader stalls.
+//! 1. A line goes into a queue of at most [`MOST_BYTES`], and whoever wrote it goes on at once. A line that does not
+//!    fit is dropped and counted.
+//! 2. One thread takes lines out of the queue and writes them. It writes to a descriptor of its own, so that it holds
+//!    no lock of the standard library while a pipe's reader stalls.
 //! 3. A line that cannot be written, as the disk is full or the pipe is closed, is dropped and counted, too. After the
 //!    next line that can be written, another says how many are missing.
 //! 4. [`Log::finish`] waits for the queue, for a while: the end of the server does not depend on the reader either.

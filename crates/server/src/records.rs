@@ -118,7 +118,8 @@ impl Batch {
         Ok(())
     }
 
-    /// The record that `cursor` is on, with the first `cut` bytes of its value. No more of a long one is read than that.
+    /// The record that `cursor` is on, with the first `cut` bytes of its value. No more of a long one is read than
+    /// that.
     fn add_cut(&mut self, form: Form, cursor: &mut Cursor<'_>, cut: u64) -> Result<()> {
         let len_bytes = cursor.value_len().unwrap_or_default();
         let beginning = match cursor.value_reader()? {

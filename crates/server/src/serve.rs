@@ -5,8 +5,8 @@
 //! 2. [`Server::run`]: one thread accepts connections, as many at a time as there may be, and gives them to the workers
 //!    in turn: a thread for each core, with a loop of its own that waits for its sockets alone. So the thread that
 //!    reads a request is the one that answers it, and wakes no other.
-//! 3. At SIGTERM, SIGINT or SIGXCPU: nothing more is accepted; every connection ends after the request it is in; after the
-//!    drain's time those that are left are cut off. Then every database is synced and closed.
+//! 3. At SIGTERM, SIGINT or SIGXCPU: nothing more is accepted; every connection ends after the request it is in;
+//!    after the drain's time those that are left are cut off. Then every database is synced and closed.
 //! 4. SIGHUP, SIGUSR1 and SIGUSR2 change nothing: there is no file to open or read again, as the log is standard error
 //!    and tokens are read again when they change.
 
@@ -82,7 +82,10 @@ impl Signals {
             let ignored = tokio::select! {
                 _ = term.recv() => return,
                 _ = int.recv() => return,
-                _ = xcpu.recv() => return tracing::warn!("SIGXCPU: the time of CPU is used up, the server ends"),
+                _ = xcpu.recv() => {
+                    tracing::warn!("SIGXCPU: the time of CPU is used up, the server ends");
+                    return;
+                }
                 _ = hup.recv() => "SIGHUP",
                 _ = usr1.recv() => "SIGUSR1",
                 _ = usr2.recv() => "SIGUSR2",

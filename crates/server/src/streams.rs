@@ -1,7 +1,7 @@
 //! The places of streams: long values, ranges and maintenance under way.
 //!
-//! 1. There are so many places (`--max-streams`). A stream has one from its first piece that does not fit into one answer
-//!    to its last.
+//! 1. There are so many places (`--max-streams`). A stream has one from its first piece that does not fit into one
+//!    answer to its last.
 //! 2. A stream whose client has taken nothing for [`STALLED`] loses its place to one that wants it: its connection is
 //!    closed, as its client would otherwise keep others from being served for as long as it likes. While there are
 //!    places, a slow client keeps its own.

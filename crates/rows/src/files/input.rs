@@ -2,9 +2,9 @@
 //!
 //! 1. [`Text`] skips the byte order mark of UTF-8, and refuses by name what is no such text: UTF-16, and files that are
 //!    compressed.
-//! 2. [`Quotes`] follows the quotes of CSV as the parser does. A quoted field that is still open at the end, or that goes
-//!    on behind its closing quote, is refused with the place where it was opened: a parser would take all that follows
-//!    for one value.
+//! 2. [`Quotes`] follows the quotes of CSV as the parser does. A quoted field that is still open at the end, or that
+//!    goes on behind its closing quote, is refused with the place where it was opened: a parser would take all that
+//!    follows for one value.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -207,8 +207,8 @@ impl<R> Quotes<R> {
             (Place::Closing, _) => {
                 let line = self.line;
                 let what = format!(
-                    "the field that is quoted from here on goes on behind its closing quote, in line {line}; a \
-                     quote within a field is written twice"
+                    "the field that is quoted from here on goes on behind its closing quote, in line {line}; \
+                     a quote within a field is written twice"
                 );
                 return Err(self.refused(what));
             }
@@ -242,8 +242,8 @@ pub fn other_delimiter(header: &[&str], delimiter: u8) -> Option<String> {
     let (found, word) =
         [(';', "';'"), ('\t', "tab"), ('|', "'|'"), (',', "','")].iter().find(is_there)?.to_owned();
     Some(format!(
-        "CSV line 1: the header is one column, and has {found:?} in it: if that stands between columns, say it \
-         (--delimiter {word})"
+        "CSV line 1: the header is one column, and has {found:?} in it: if that stands between columns, say \
+         so (--delimiter {word})"
     ))
 }
 

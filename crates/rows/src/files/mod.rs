@@ -1,7 +1,8 @@
 //! Rows of typed tables as files have them: CSV with a header, or NDJSON, an object a line.
 //!
-//! `input.rs` looks what the text is, `reader.rs` reads rows, `import.rs` puts them into a table, stored as `storage.rs` says, `writer.rs` writes them
-//! down. Values are as `text.rs` has them, so that what was written is read back as the same rows.
+//! `input.rs` looks what the text is, `reader.rs` reads rows, `import.rs` puts them into a table, stored as
+//! `storage.rs` says, `writer.rs` writes them down. Values are as `text.rs` has them, so that what was written is
+//! read back as the same rows.
 
 mod import;
 mod input;
