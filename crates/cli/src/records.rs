@@ -237,5 +237,5 @@ fn bytes(text: &str, hex: bool) -> Outcome<Vec<u8>> {
 }
 
 fn absent(table: &str, key: &[u8]) -> Failure {
-    Failure::Absent(format!("no key {} in table {table:?}", text::show(key)))
+    Failure::Absent(format!("no key {} in table {table:?}", text::name(key)))
 }

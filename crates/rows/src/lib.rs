@@ -93,7 +93,8 @@ pub use field::{Field, Key, KeyPart, Timestamp};
 #[doc(hidden)]
 pub use field::{field_from, wrong_count};
 pub use files::{
-    Import, ImportError, ImportFailure, Imported, Kept, RowFormat, RowReader, RowWriter, Storage,
+    Import, ImportError, ImportFailure, Imported, Kept, Quotes, Refused, RowFormat, RowReader, RowWriter,
+    Storage, Text, check_beginning, json_problem, other_delimiter,
 };
 pub use read::Read;
 pub use reserved::{is_reserved, refuse_reserved};

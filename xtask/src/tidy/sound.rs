@@ -35,6 +35,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("crates/pool/src/memory.rs", "memory in huge pages, mapped and unmapped by its one owner"),
     ("crates/profile/src/allocator.rs", "an allocator that hands on, and samples"),
+    ("crates/profile/src/freed.rs", "the allocator is told to give back what is free"),
     ("crates/profile/src/native/modules.rs", "the loader's list of what is mapped"),
     ("crates/profile/src/native/signal.rs", "a signal handler, and its timer"),
     ("crates/profile/src/native/unwind.rs", "registers, and stacks read while they are in use"),
