@@ -471,7 +471,9 @@ fn heads_that_can_be_understood_in_two_ways_are_refused() {
     let (status, detail) = refused(&server, "GET /v0/status HTTP/1.1\r\nhost:");
     assert!(status == 408 && detail.contains("in time"), "{status}: {detail}");
     // HTTP/1.0 has no `host`.
-    assert_eq!(told(&server, b"GET /v0/status HTTP/1.0\r\n\r\n"), Some(200));
+    let mut old = server.connect();
+    old.send(b"GET /v0/status HTTP/1.0\r\n\r\n").unwrap();
+    assert_eq!(old.reply_head().unwrap().status, 200);
     is_well(&server);
 }
 
