@@ -28,9 +28,8 @@ use profile::{Window, freed};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 use tower_service::Service as _;
 
 /// The memory of chunks that are read whole, of all streams: at least the longest one.

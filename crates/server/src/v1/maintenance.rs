@@ -244,7 +244,9 @@ impl HttpBody for BackupBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::streams::Streams;
     use http_body_util::BodyExt;
+    use std::sync::Arc;
     use tokio::sync::Semaphore;
 
     #[test]
