@@ -22,9 +22,8 @@
 
 use pando::Database;
 use rusqlite::functions::{Context, FunctionFlags};
-use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, Error, Result, ffi};
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::offset_of;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -131,13 +130,13 @@ fn open_called(slot: &Slot, context: &Context<'_>) -> Result<i64> {
     open(slot, connection, open_it(context.get(0)?))
 }
 
-fn open(slot: &Slot, mut connection: Connection, db: pando::Result<Database>) -> Result<i64> {
+fn open(slot: &Slot, connection: Connection, db: pando::Result<Database>) -> Result<i64> {
     let mut slot = held(slot)?;
     if slot.is_some() {
         return Err(told("this connection has a Pando database already"));
     }
     let db = db.map_err(told)?;
-    refuse_lost_tables(&mut connection)?;
+    refuse_lost_tables(&connection)?;
     let attached = sql::Sql::new(db).attach(connection).map_err(told)?;
     let tables = attached.tables().map_err(told)?.len();
     *slot = Some(attached);
@@ -146,14 +145,32 @@ fn open(slot: &Slot, mut connection: Connection, db: pando::Result<Database>) ->
 
 /// Where the program's own database is in memory, its tables would be gone with it, and whoever said `CREATE TABLE`
 /// meant one of Pando's: SQLite refuses it, as not authorized. `CREATE TEMP TABLE` makes one of the program's own.
-fn refuse_lost_tables(connection: &mut Connection) -> Result<()> {
+fn refuse_lost_tables(connection: &Connection) -> Result<()> {
     if connection.path().is_some_and(|path| !path.is_empty()) {
         return Ok(());
     }
-    connection.authorizer(Some(|context: AuthContext<'_>| match context.action {
-        AuthAction::CreateTable { .. } if context.database_name == Some("main") => Authorization::Deny,
-        _ => Authorization::Allow,
-    }))
+    // SAFETY: an open connection, and a function that lives as long as the extension, which stays loaded. Not by way of
+    // `rusqlite`, whose hooks need a newer SQLite than the oldest that loads this.
+    let code =
+        unsafe { ffi::sqlite3_set_authorizer(connection.handle(), Some(authorize), std::ptr::null_mut()) };
+    if code == ffi::SQLITE_OK { Ok(()) } else { Err(told("the authorizer cannot be set")) }
+}
+
+/// No table is made in `main`.
+///
+/// # Safety
+/// Called by SQLite, with the names of what a statement is about, each null or ended by a NUL.
+unsafe extern "C" fn authorize(
+    _data: *mut c_void,
+    action: c_int,
+    _first: *const c_char,
+    _second: *const c_char,
+    database: *const c_char,
+    _inside: *const c_char,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let is_main = !database.is_null() && unsafe { CStr::from_ptr(database) } == c"main";
+    if action == ffi::SQLITE_CREATE_TABLE && is_main { ffi::SQLITE_DENY } else { ffi::SQLITE_OK }
 }
 
 fn schema(slot: &Slot) -> Result<String> {

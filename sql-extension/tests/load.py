@@ -76,7 +76,6 @@ assert connection.execute("SELECT last_insert_rowid()").fetchone() == (2,)
 connection.execute("SELECT pando_sql('DELETE FROM town WHERE id = 2')").fetchall()
 
 # A savepoint that begins a transaction, and what is told of tables.
-connection.isolation_level = None
 connection.execute("SAVEPOINT outermost")
 connection.execute("INSERT INTO town VALUES(7, 'Jena')")
 connection.execute("ROLLBACK TO outermost")
@@ -84,7 +83,6 @@ connection.execute("RELEASE outermost")
 assert connection.execute("SELECT count(*) FROM town").fetchone() == (1,)
 named = connection.execute("SELECT name FROM pando_sqlite_schema WHERE type = 'table' ORDER BY 1").fetchall()
 assert named == [("fruit",), ("town",), ("word",)], named
-connection.isolation_level = ""
 upsert = "INSERT INTO fruit VALUES(1, 'apple', 9) ON CONFLICT(id) DO UPDATE SET price = excluded.price"
 assert connection.execute("SELECT pando_sql(?)", [upsert]).fetchone() == (1,)
 assert connection.execute("SELECT price FROM fruit WHERE id = 1").fetchone() == (9.0,)
