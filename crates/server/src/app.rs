@@ -225,7 +225,7 @@ impl App {
 impl App {
     /// The right to run statements, for as long as it is kept. Those who ask wait in order, no longer than for
     /// `patience`.
-    pub async fn statement_permit(&self, patience: Duration) -> Answer<OwnedSemaphorePermit> {
+    pub async fn statement_permit(&self, patience: std::time::Duration) -> Answer<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&self.statements).try_acquire_owned() {
             return Ok(permit);
         }
@@ -234,7 +234,7 @@ impl App {
         if self.config.limits.statements == 0 {
             return Err(busy());
         }
-        let permit = timeout(patience, Arc::clone(&self.statements).acquire_owned()).await;
+        let permit = tokio::time::timeout(patience, Arc::clone(&self.statements).acquire_owned()).await;
         permit.map_err(|_| busy())?.map_err(|_| busy())
     }
 }
