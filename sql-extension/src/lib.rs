@@ -143,8 +143,9 @@ fn open(slot: &Slot, connection: Connection, db: pando::Result<Database>) -> Res
     Ok(tables as i64)
 }
 
-/// Where the program's own database is in memory, its tables would be gone with it, and whoever said `CREATE TABLE`
-/// meant one of Pando's: SQLite refuses it, as not authorized. `CREATE TEMP TABLE` makes one of the program's own.
+/// Where the program's own database is in memory, its tables would be gone with it, and a program that says `CREATE
+/// TABLE` means one of Pando's: SQLite refuses it, as not authorized. `CREATE TEMP TABLE` makes one of the program's
+/// own.
 fn refuse_lost_tables(connection: &Connection) -> Result<()> {
     if connection.path().is_some_and(|path| !path.is_empty()) {
         return Ok(());

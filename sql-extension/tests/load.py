@@ -75,7 +75,7 @@ connection.execute("INSERT INTO town(name) VALUES('Bonn')")
 assert connection.execute("SELECT last_insert_rowid()").fetchone() == (2,)
 connection.execute("SELECT pando_sql('DELETE FROM town WHERE id = 2')").fetchall()
 
-# A savepoint that begins a transaction, and what is told of tables.
+# A savepoint that begins a transaction, and the descriptions of tables.
 connection.execute("SAVEPOINT outermost")
 connection.execute("INSERT INTO town VALUES(7, 'Jena')")
 connection.execute("ROLLBACK TO outermost")

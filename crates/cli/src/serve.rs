@@ -208,7 +208,7 @@ pub fn run(args: ServeArgs) -> Outcome {
     start_log(level, log.clone());
     let outcome = serve(args);
     if let Err(failure) = &outcome {
-        // Not by whoever reports failures of commands: the reader of standard error may have stalled.
+        // Through the log, and not to standard error directly: its reader may have stalled.
         let _ = failure.write(&mut log.line(), Doing::Creating);
     }
     log.finish(LAST_LINES);

@@ -427,7 +427,7 @@ fn a_burst_of_connections_is_kept_until_it_is_accepted() {
     assert_eq!(streams.len(), BURST);
 }
 
-/// The status and the body of what a client that sends these bytes is told.
+/// The status and the body of the response to these bytes.
 fn refused(server: &Server, bytes: &str) -> (u16, String) {
     let mut client = server.connect();
     client.send(bytes.as_bytes()).unwrap();

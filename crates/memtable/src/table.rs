@@ -142,7 +142,7 @@ impl Table {
         self.push_version(arena, bump, Version { ts, edges, most: most + 2 });
     }
 
-    /// Likewise ranges that ascend and do not overlap; at once, where they are many for what is there.
+    /// Deletes ranges that ascend and do not overlap: in one pass, where they are many compared with what is there.
     pub fn delete_ranges<'m>(&'m self, arena: &'m Arena, bump: &mut Bump, spans: &[Span<'_>], ts: CommitTs) {
         // A delete by itself copies dozens of nodes.
         const COPIES: usize = 32;

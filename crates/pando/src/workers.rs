@@ -149,8 +149,8 @@ impl Signals {
         store.keep_time();
         let notices = store.take_notices();
         if let ReaderWatch(Some(watch)) = &self.watch {
-            // A panic of the caller's own was printed; it must not end the thread that syncs for everybody. The next
-            // reader is told of all the same.
+            // A panic in the caller's function was printed. It must not end the thread that syncs commits, nor keep the
+            // next reader from being reported.
             let tell = |reader| panic::catch_unwind(AssertUnwindSafe(|| watch(reader)));
             notices.iter().for_each(|reader| drop(tell(reader)));
         }
@@ -281,8 +281,8 @@ impl Drop for Workers {
     }
 }
 
-/// Runs a worker. One that panics may have left anything half done: nothing is written any more, and whoever writes is
-/// told why.
+/// Runs a worker. One that panics may have left work half done: the store stops writing, and later commits return the
+/// reason.
 fn attend(name: &str, store: &Arc<Store>, signals: &Arc<Signals>, run: fn(&Arc<Store>, &Arc<Signals>)) {
     let ended = panic::catch_unwind(AssertUnwindSafe(|| run(store, signals)));
     if let Err(panic) = ended {

@@ -297,6 +297,6 @@ fn a_worker_that_panics_stops_all_writing_and_says_so() {
         let said = format!("{refused} {refused:?}");
         assert!(said.contains(thread) && said.contains("a file that panics"), "{said}");
         assert!(db.get(&table, b"before").unwrap().is_some(), "reads go on");
-        db.close().unwrap();
+        assert_eq!(db.close().unwrap_err().kind(), ErrorKind::Latched, "closing says so, too");
     }
 }

@@ -41,7 +41,7 @@ const ANSWERS_KIB: usize = 256 << 10;
 /// A shorter one is not counted.
 const FREE_ANSWER_BYTES: usize = 64 << 10;
 
-/// A process that has grown by less is not told to give memory back.
+/// A process that has grown by less keeps its free memory.
 const GROWN_BYTES: u64 = 8 << 20;
 
 /// Requests of SQL that wait for those at work; their statements are counted as bodies that are received.
@@ -84,7 +84,7 @@ pub struct App {
     waiting_statements: Arc<Semaphore>,
     ids: Ids,
     ending: AtomicBool,
-    /// The memory of the process after it was last told to give some back, or the least since.
+    /// The memory of the process after it gave some back last, or the least since.
     resident_bytes: AtomicU64,
 }
 

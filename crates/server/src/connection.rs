@@ -4,7 +4,7 @@
 //! 2. A connection on which nothing happens is closed: no request begun, no byte written and nothing being worked on
 //!    for as long as a head may take. That covers clients that never speak, that speak a byte at a time without coming
 //!    to the end of a head, and that do not take what they are sent. How long a body may pause is for `receive` to say.
-//!    One that was in the midst of a head is told so (408).
+//!    A client in the middle of a head gets 408.
 //! 3. A client that sends nothing more, and has not closed its connection altogether, is answered: the two look the
 //!    same until something is written. Statements of SQL alone are given up [`GRACE`] after such an end, as they may
 //!    take long without anything to write, and others wait for their place.
@@ -53,7 +53,7 @@ pub struct Signs {
     cut: Arc<Notify>,
     /// Within a head.
     is_within_head: AtomicBool,
-    /// The rest of a head did not come, and its reader is to be told.
+    /// The rest of a head did not come: the client gets 408.
     is_late: AtomicBool,
     reader: Mutex<Option<Waker>>,
 }

@@ -467,7 +467,7 @@ mod tests {
             let open = databases.open(&format!("d{n}")).unwrap();
             assert_eq!(open.db.get(&open.table("t").unwrap(), b"k").unwrap(), Some(vec![n]));
         }
-        // One that is used is not closed, whoever wants its memory.
+        // A database in use is not closed for its memory.
         let used: Vec<_> = (0..40).map_while(|n| databases.open(&format!("d{n}")).ok()).collect();
         assert!((2..40).contains(&used.len()), "{} at a time", used.len());
         assert!(databases.open("d39").is_err_and(|problem| problem.status.as_u16() == 507));

@@ -1,6 +1,6 @@
-//! The server's log: no request waits for whoever reads it.
+//! The server's log: no request waits for the reader of its lines.
 //!
-//! 1. A line goes into a queue of at most [`MOST_BYTES`], and whoever wrote it goes on at once. A line that does not
+//! 1. A line goes into a queue of at most [`MOST_BYTES`], and the request goes on at once. A line that does not
 //!    fit is dropped and counted.
 //! 2. One thread takes lines out of the queue and writes them. It writes to a descriptor of its own, so that it holds
 //!    no lock of the standard library while a pipe's reader stalls.
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// An output that takes a line when it is told to, and then says which.
+    /// An output that takes a line when the test asks for one, and returns it.
     struct Slow {
         may: Receiver<bool>,
         took: Sender<Vec<u8>>,
@@ -223,7 +223,7 @@ mod tests {
         }
         assert!(begun.elapsed() < Duration::from_secs(5), "it took {:?}", begun.elapsed());
         let dropped = dropped_lines() - before;
-        assert!((3_900..4_000).contains(&dropped), "{dropped} were dropped");
+        assert!((3_900..=4_000).contains(&dropped), "{dropped} were dropped");
         log.finish(Duration::from_millis(10));
         // The first cannot be written, the second can.
         go_on.send(false).unwrap();

@@ -53,7 +53,7 @@ pub fn refuse_raw_write(method: &Method, path: &str) -> Answer<()> {
         return Ok(());
     }
     match place::part_of(path, "tables") {
-        // What is no name is told by the route.
+        // The route refuses what is no name.
         Some(_) => place::table(path).map_or(Ok(()), |name| refuse_reserved(&name)),
         None => Ok(()),
     }

@@ -5,7 +5,7 @@
 //! 2. A stream whose client has taken nothing for [`STALLED`] loses its place to one that wants it: its connection is
 //!    closed, as its client would otherwise keep others from being served for as long as it likes. While there are
 //!    places, a slow client keeps its own.
-//! 3. Who finds no place waits for one, for [`PATIENCE`], among at most [`MOST_WAITING`]; then it is told to come back.
+//! 3. Who finds no place waits for one, for [`PATIENCE`], among at most [`MOST_WAITING`]; then it gets 503.
 
 use crate::problem::{Answer, Problem};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -139,7 +139,7 @@ impl Place {
         }
     }
 
-    /// Has `cut` be told when the place is lost.
+    /// Wakes `cut` when the place is lost.
     pub fn cut_by(&self, cut: &Arc<Notify>) {
         let _ = self.cut.set(Arc::clone(cut));
         // Stored by `lose` before it looks for `cut`: one of the two sees the other.

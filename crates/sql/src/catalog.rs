@@ -258,7 +258,7 @@ impl SqlTable {
         plain.map(of_column).collect()
     }
 
-    /// `CREATE TABLE`, as SQLite is told of the table: names, types, collations, what is never null, and no
+    /// `CREATE TABLE`, as it is declared to SQLite: names, types, collations, what is never null, and no
     /// constraints.
     pub fn declaration(&self) -> String {
         let column = |column: &SqlColumn| {

@@ -101,7 +101,7 @@ impl Sql {
         tables.session.attach();
         tables.register_views(host)?;
         let connection = Connection::of(sqlite, tables, host);
-        // Whoever has the connection makes tables of its own as it likes.
+        // The program may create tables of its own on this connection.
         connection.has_others.set(true);
         connection.reload()?;
         Ok(connection)

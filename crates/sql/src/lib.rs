@@ -10,11 +10,11 @@
 //! different from SQLite's own tables is in `docs/sql.md`.
 //!
 //! Reading order: `connection.rs`, `statement.rs`, `answer.rs`; `session.rs` and `marker.rs` (transactions);
-//! `table.rs`, `plan.rs`, `plain.rs`, `bounds.rs`, `cursor.rs`, `transient.rs`, `change.rs`,
-//! `row_ids.rs`, `of_others.rs` (one table); `column.rs`, `catalog.rs`, `tables.rs`, `others.rs` (which tables there
-//! are); `asking.rs`, `introspect.rs` (what is told of them); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for
-//! virtual tables);
-//! `affinity.rs`; `stop.rs`; `confine.rs` (statements of strangers); `vtab`, the one room with `unsafe`.
+//! `table.rs`, `plan.rs`, `plain.rs`, `bounds.rs`, `cursor.rs`, `transient.rs`, `change.rs`, `row_ids.rs`,
+//! `of_others.rs` (one table); `column.rs`, `catalog.rs`, `tables.rs`, `others.rs` (which tables there are);
+//! `asking.rs`, `introspect.rs` (how they are described); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for
+//! virtual tables); `affinity.rs`; `stop.rs`; `confine.rs` (statements of strangers); `vtab`, the one room with
+//! `unsafe`.
 #![deny(missing_docs, unsafe_code)]
 
 mod affinity;

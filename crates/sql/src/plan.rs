@@ -143,7 +143,7 @@ pub(crate) struct Asked<'a> {
     pub rows: f64,
     /// Whether values are literals, parameters and the like alone.
     pub is_plain: bool,
-    /// Whether a scan can be told to find rows by this column on its own: by a transient index.
+    /// Whether a scan can find rows by this column alone, by a transient index.
     /// If so, the column's name.
     pub indexable: &'a dyn Fn(usize) -> Option<&'a str>,
 }

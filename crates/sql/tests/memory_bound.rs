@@ -23,7 +23,7 @@ fn a_statement_that_takes_too_much_memory_is_undone() {
         assert_eq!(error.kind(), pando::ErrorKind::Full, "{error}");
         assert_eq!(connection.query("SELECT count(*) FROM t", &[]).unwrap(), [[Value::Integer(0)]]);
     }
-    // What a statement in steps holds counts, too, whoever runs it.
+    // What a statement in steps holds counts, too, on every connection.
     let unconfined = sql.connect().unwrap();
     let returning =
         format!("{} INSERT INTO t SELECT i, hex(randomblob(500)) FROM n RETURNING a", rows(40_000));

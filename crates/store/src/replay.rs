@@ -103,7 +103,7 @@ impl Store {
             })?;
         }
         if replay.is_overfull() {
-            // Whoever works on would find no memory for a checkpoint.
+            // Later work would find no memory for a checkpoint.
             replay.checkpoint().map_err(|error| with_need(self, error))?;
         }
         lock(&self.committer).may_drop = true;

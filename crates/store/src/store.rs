@@ -196,7 +196,7 @@ impl Store {
         self.latch.cause()
     }
 
-    /// Stops all writing, as after a failed write, because of `cause`: whoever works for the store found that it cannot
+    /// Stops all writing, as after a failed write, because of `cause`: a thread that works for the store cannot
     /// go on.
     pub fn stop_writing(&self, cause: Error) {
         let _ = self.latch.set(cause);

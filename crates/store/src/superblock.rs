@@ -20,7 +20,7 @@
 //! | 104 | 48 | run of the physical catalog |
 //! | 152 | 8 | the latest time that anybody was told, in milliseconds since 1970; 0 where nobody asked |
 //! | 160 | 8 | checksum of bytes 0-159 |
-//! | 512 | 8 | the latest time that anybody was told, when this was last written |
+//! | 512 | 8 | the latest time that a caller was given, when this was last written |
 //! | 520 | 8 | what the clock on the wall was believed to show then, in milliseconds since 1970 |
 //! | 528 | 8 | checksum of bytes 512-527 |
 //!
@@ -72,7 +72,7 @@ pub struct Superblock {
     pub space: SpaceRoot,
     /// Table id to run, for every table.
     pub physical: Run,
-    /// The latest time that anybody was told by then, in milliseconds since 1970; see [`crate::time`].
+    /// The latest time that a caller was given by then, in milliseconds since 1970; see [`crate::time`].
     pub time_ms: u64,
     /// The same when it was last written, and what the wall showed.
     pub times: Times,

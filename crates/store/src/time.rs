@@ -33,7 +33,7 @@ const UNSAVED_MS: u64 = 10_000;
 /// What time it was, and what the wall was believed to show then, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Times {
-    /// The latest time that anybody was told; 0 where nobody asked.
+    /// The latest time that a caller was given; 0 if no caller asked.
     pub time_ms: u64,
     /// See above. Less where the wall was wrong once.
     pub wall_ms: u64,
@@ -77,7 +77,7 @@ impl Time {
         }
     }
 
-    /// Looks at the clocks, and tells nobody.
+    /// Reads the clocks, without giving the time to a caller.
     #[inline]
     fn look(&self) -> u64 {
         let moment = self.clock.moment();
@@ -89,7 +89,7 @@ impl Time {
 
     /// The time now, in milliseconds since 1970. Writes to a shared line once a millisecond at most.
     pub fn now_ms(&self) -> u64 {
-        // SeqCst throughout: who is told a time after somebody else was, is told no less.
+        // SeqCst throughout: a caller that asks later than another one is given no earlier time.
         let now = self.look();
         let latest = self.latest_ms.load(Ordering::SeqCst);
         if now > latest { self.latest_ms.fetch_max(now, Ordering::SeqCst).max(now) } else { latest }
@@ -111,7 +111,7 @@ impl Time {
         self.offset_ms.fetch_add(u64::try_from(ahead_ms).unwrap_or(0), Ordering::SeqCst);
     }
 
-    /// What there is to remember: the latest time that anybody was told.
+    /// Returns what there is to remember: the latest time that a caller was given.
     pub fn times(&self) -> Times {
         let time_ms = self.latest_ms.load(Ordering::SeqCst);
         let offset_ms = self.offset_ms.load(Ordering::SeqCst) as i64;

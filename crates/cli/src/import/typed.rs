@@ -122,17 +122,18 @@ fn load(
 }
 
 fn failed(failure: ImportFailure, args: &ImportArgs) -> Failure {
+    if matches!(&failure.error, ImportError::Engine(error) if is_absent(error)) && args.typed.schema.is_none()
+    {
+        return no_table(&args.table);
+    }
     let kept = failure.kept.map_or("no row was imported".to_owned(), |Kept { rows, line }| {
         format!("{rows} rows, through line {line}, were imported before and are in the table")
     });
-    cause_of(failure.error, args).keeping(kept, "the rows that followed may be in the table, too")
+    cause_of(failure.error).keeping(kept, "the rows that followed may be in the table, too")
 }
 
-fn cause_of(error: ImportError, args: &ImportArgs) -> Failure {
+fn cause_of(error: ImportError) -> Failure {
     match error {
-        ImportError::Engine(error) if is_absent(&error) && args.typed.schema.is_none() => {
-            no_table(&args.table)
-        }
         ImportError::Engine(error) => error.into(),
         ImportError::Wrong(message) => Failure::Failed(message),
         ImportError::Refused(error) => Failure::Failed(error.to_string()),
@@ -181,7 +182,8 @@ fn send(remote: &Remote, args: &ImportArgs, format: RowFormat, input: Box<dyn Re
         lost @ Failure::Unanswered(_) => {
             lost.keeping("the server has not answered".to_owned(), "rows that were sent may be in the table")
         }
-        // An answer says what is in the table.
+        // Without chunks an import is one transaction. With them, the answer says which rows are in the table.
+        refused if typed.chunk.is_none() => refused.keeping("no row was imported".to_owned(), ""),
         refused => refused,
     })?;
     Ok(Remote::object(answer)?.get("records").and_then(serde_json::Value::as_u64).unwrap_or_default())

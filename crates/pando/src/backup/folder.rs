@@ -257,8 +257,11 @@ fn number_of(name: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-/// Opens a file anywhere.
+/// Opens a file anywhere. [`ErrorKind::Missing`] if there is none.
 pub(super) fn open_file(path: &Path) -> Result<Arc<dyn File>> {
+    if !path.exists() {
+        return Err(missing(format!("there is no file {}", path.display())));
+    }
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| Error::invalid(format!("{} is no file's name", path.display())))?;
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -184,7 +184,7 @@ impl fmt::Display for ImportFailure {
         write!(f, "{}", self.error)?;
         match self.kept {
             Some(Kept { rows, line }) => {
-                write!(f, "\n{rows} rows, through line {line}, were imported before")
+                write!(f, "\n{rows} rows, through line {line}, were imported before and are in the table")
             }
             None => Ok(()),
         }

@@ -157,7 +157,7 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
         }
         Ok(())
     })?;
-    // What was prepared before may name what is no more: it is told when it is prepared, not half-way.
+    // A statement that was prepared before may name a table that is gone: preparing it again finds that out.
     connection.sqlite.flush_prepared_statement_cache();
     connection.reload()
 }
