@@ -142,7 +142,12 @@ fn current() -> Option<libc::sigaction> {
 /// Puts the handler before what SIGBUS did so far. Says whether it could.
 fn install() -> bool {
     let Some(before) = current() else { return false };
-    PAGE_BYTES.store(rustix::param::page_size(), Ordering::SeqCst);
+    // SAFETY: a plain call. (rustix reads the auxiliary vector instead, which valgrind does not hand over whole.)
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let Some(page_bytes) = usize::try_from(page_bytes).ok().filter(|bytes| bytes.is_power_of_two()) else {
+        return false;
+    };
+    PAGE_BYTES.store(page_bytes, Ordering::SeqCst);
     // Never freed: the handler may read it at any time. Before the call below, after which it may run.
     BEFORE.store(Box::leak(Box::new(before)), Ordering::SeqCst);
     // SAFETY: all zeros is a valid `sigaction`, its mask empty; the handler is one for SA_SIGINFO.

@@ -1,6 +1,6 @@
 //! The server's log: no request waits for the reader of its lines.
 //!
-//! 1. A line goes into a queue of at most [`MOST_BYTES`], and the request goes on at once. A line that does not
+//! 1. A line goes into a queue of at most 1 MiB (`MOST_BYTES`), and the request goes on at once. A line that does not
 //!    fit is dropped and counted.
 //! 2. One thread takes lines out of the queue and writes them. It writes to a descriptor of its own, so that it holds
 //!    no lock of the standard library while a pipe's reader stalls.

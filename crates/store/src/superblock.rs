@@ -24,7 +24,7 @@
 //! | 520 | 8 | what the clock on the wall was believed to show then, in milliseconds since 1970 |
 //! | 528 | 8 | checksum of bytes 512-527 |
 //!
-//! The rest of the first 1,024 bytes is zero. Beyond them a slot may hold a closing note ([`crate::closing`]).
+//! The rest of the first 1,024 bytes is zero. Beyond them a slot may hold a closing note (`closing`).
 //!
 //! Bytes 512-535 lie in a sector of their own and are written again, alone, as time passes ([`crate::time`]): a lost
 //! write does not touch the superblock. Where their checksum is wrong, as in files of older programs, or the time is

@@ -3,7 +3,7 @@
 //!
 //! 1. *Within a process* time passes as its monotonic clock does: it is that plus an offset.
 //! 2. *The wall* is believed to be ahead of the monotonic clock by a constant (`skew`). Where it differs by more than
-//!    [`TOLERANCE_MS`] it was set, or the machine slept. Only once it has differed by the same for [`CONFIRM_MS`] it is
+//!    `TOLERANCE_MS` it was set, or the machine slept. Only once it has differed by the same for `CONFIRM_MS` it is
 //!    believed: if it is ahead, time goes on by as much as was slept; if it is behind, time goes on as it did. A wall
 //!    that was wrong for less changes nothing.
 //! 3. *Across a reopening* the wall is all there is. A superblock says what time it was and what the wall was believed
@@ -11,7 +11,7 @@
 //!    is ahead of the wall, because the wall was wrong once, keeps that lead and ages entries as it should: their
 //!    dates are of the same time.
 //! 4. *What is remembered*: each checkpoint writes both into its superblock; closing in order, and the log thread now
-//!    and then, write them beside it ([`crate::superblock`]). Only a crash forgets, what came since.
+//!    and then, write them beside it (`superblock`). Only a crash forgets, what came since.
 //!
 //! Why so: docs/decisions/0031-time-of-a-database.md.
 

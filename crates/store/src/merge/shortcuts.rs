@@ -2,8 +2,8 @@
 //!
 //! A cursor passes over entries that are deleted, hidden by a range delete, or expired. There may be any number of them
 //! before the next live one: in a queue all that was taken since the last checkpoint. A *walk* is the part of a move
-//! that passes over them. Once it has passed [`FIRST_ASK`], and then each time it has passed as many again as it had,
-//! it asks [`Shortcuts::ahead`] where it may go on instead; and a walk of [`WORTH_NOTING`] entries or more is noted
+//! that passes over them. Once it has passed `FIRST_ASK`, and then each time it has passed as many again as it had,
+//! it asks [`Shortcuts::ahead`] where it may go on instead; and a walk of `WORTH_NOTING` entries or more is noted
 //! when it ends, so that the next one need not be made. So each dead entry is walked over a few times, not once a move.
 
 use super::Item;
