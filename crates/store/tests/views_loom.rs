@@ -67,6 +67,7 @@ impl Model {
             tables: Arc::new(Tables::default()),
             checkpoint: CheckpointNo(0),
             has_attached: false,
+            absorbed: CommitTs(0),
         };
         let (slots, clock) = (std::sync::Arc::new(Slots::new()), AtomicU64::new(0));
         Arc::new(Model { views: Views::new(first), slots, clock, memtables })
