@@ -236,9 +236,9 @@ impl Builder {
         self
     }
 
-    /// Has `told` called, on a thread of the database, with each snapshot or transaction that has been open for a
+    /// Has `report` called, on a thread of the database, with each snapshot or transaction that has been open for a
     /// minute (or half of [`Builder::max_snapshot_age`]), keeps more than half of what is allowed, or has just expired.
-    /// Each comes once, and once more if it expires later. `told` should be brief: the thread syncs `Lazy` commits,
+    /// Each comes once, and once more if it expires later. `report` should be brief: the thread syncs `Lazy` commits,
     /// too. A panic in it is printed, and changes nothing else.
     ///
     /// ```
@@ -249,8 +249,8 @@ impl Builder {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn on_long_reader(mut self, told: impl Fn(&OpenReader) + Send + Sync + 'static) -> Self {
-        self.watch = ReaderWatch(Some(Arc::new(told)));
+    pub fn on_long_reader(mut self, report: impl Fn(&OpenReader) + Send + Sync + 'static) -> Self {
+        self.watch = ReaderWatch(Some(Arc::new(report)));
         self
     }
 

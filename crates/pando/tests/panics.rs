@@ -43,8 +43,8 @@ fn check_whole(db: &Database, what: &str) {
 
 #[test]
 fn a_callback_that_panics_is_called_again_and_lazy_commits_are_flushed() {
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&told);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
     let db = small()
         .max_snapshot_age(Duration::from_millis(200))
         .lazy_interval(Duration::from_millis(10))
@@ -55,9 +55,9 @@ fn a_callback_that_panics_is_called_again_and_lazy_commits_are_flushed() {
         .in_memory()
         .unwrap();
     for round in 1..=3 {
-        let before = told.load(Ordering::SeqCst);
+        let before = calls.load(Ordering::SeqCst);
         let snapshot = db.snapshot().unwrap();
-        wait_until("the call", || told.load(Ordering::SeqCst) > before);
+        wait_until("the call", || calls.load(Ordering::SeqCst) > before);
         let table = db.table("t").unwrap();
         wait_until("the expiry", || snapshot.get(&table, b"k").is_err());
         drop(snapshot);

@@ -16,9 +16,8 @@ const WRITEBACK_BYTES: u64 = 1 << 20;
 /// What one call writes at most, if there is time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Gives a nameless file's room back bit by bit, with pauses: while the file system frees 64 MiB at once, and tells the
-/// disk, whoever flushes another file waits for 12 ms. What is not done here is when the file is closed. A file that
-/// somebody has linked to is his, and stays as it is.
+/// Gives a nameless file's room back bit by bit, with pauses: while the file system frees 64 MiB at once, a flush of
+/// another file waits for 12 ms. Closing the file frees the rest. A file that has another link stays as it is.
 pub(super) fn shrink(file: &fs::File) {
     let Ok(metadata) = file.metadata() else { return };
     let mut left = if metadata.nlink() == 0 { metadata.len() } else { 0 };
@@ -31,7 +30,7 @@ pub(super) fn shrink(file: &fs::File) {
     }
 }
 
-/// How much of so many bytes one call writes. Whoever has time writes them bit by bit: the kernel copies what it is
+/// How much of so many bytes one call writes. Work that has time writes them bit by bit: the kernel copies what it is
 /// given in one go, into pages of memory that it may have to find first.
 fn bytes_at_once(bytes: usize) -> usize {
     if bytes > PIECE_BYTES && leisure::has_time() { PIECE_BYTES } else { bytes.max(1) }
@@ -57,8 +56,8 @@ impl OsFile {
     }
 
     /// Has the disk begin with every [`WRITEBACK_BYTES`] that were written, so that the sync at the end of a long write
-    /// finds little left to do, and whoever else waits for the disk waits behind little: work that has time lets the
-    /// disk rest behind each.
+    /// finds little left to do, and other flushes wait behind little: work that has time lets the disk rest behind
+    /// each.
     fn note_written(&self, bytes: u64) {
         // Relaxed: a count that orders nothing.
         let before = self.written.fetch_add(bytes, Ordering::Relaxed);

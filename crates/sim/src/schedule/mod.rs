@@ -235,9 +235,9 @@ impl<'s> Driver<'s> {
         self.session.disk.mark(phase.label());
     }
 
-    /// Moves the clock by a millisecond; sometimes it jumps, and sometimes it goes back. The store's time never does. It
-    /// is at least what the clock shows, and passes no faster: since an opening at which the clock had gone back it may
-    /// be ahead.
+    /// Moves the clock by a millisecond; sometimes it jumps, and sometimes it goes back. The store's time never does.
+    /// It is at least what the clock shows, and passes no faster: since an opening at which the clock had gone back it
+    /// may be ahead.
     fn move_hand(&mut self) -> Result<(), String> {
         let hand = &self.workload.hand;
         let shown = hand.load(Ordering::SeqCst);
