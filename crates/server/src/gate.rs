@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     /// What a gate says of bytes that come in pieces of that length, and how many it hands on.
-    fn told(text: &str, piece: usize) -> (Option<&'static str>, usize, Gate) {
+    fn refused_by_gate(text: &str, piece: usize) -> (Option<&'static str>, usize, Gate) {
         let (mut gate, mut handed_on) = (Gate::new(), 0);
         for bytes in text.as_bytes().chunks(piece) {
             let mut bytes = bytes.to_vec();
@@ -275,11 +275,14 @@ mod tests {
             lines.len()
         );
         for piece in [1, 2, 3, 7, 64, 10_000] {
-            let (refusal, handed_on, gate) = told(&text, piece);
+            let (refusal, handed_on, gate) = refused_by_gate(&text, piece);
             assert_eq!((refusal, handed_on, gate.place), (None, text.len(), Place::Between), "{piece}");
             assert!(!gate.is_within_head());
         }
-        assert!(told("GET", 1).2.is_within_head() && told("GET / HTTP/1.1\r\nhost", 5).2.is_within_head());
+        assert!(
+            refused_by_gate("GET", 1).2.is_within_head()
+                && refused_by_gate("GET / HTTP/1.1\r\nhost", 5).2.is_within_head()
+        );
     }
 
     #[test]
@@ -294,12 +297,12 @@ mod tests {
         ] {
             let text = format!("{put}{head}\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n");
             for piece in [1, 5, 10_000] {
-                let (refusal, handed_on, _) = told(&text, piece);
+                let (refusal, handed_on, _) = refused_by_gate(&text, piece);
                 assert!(refusal.is_some_and(|said| said.contains(why)), "{head} {piece}: {refusal:?}");
                 assert!(handed_on <= put.len() + head.len(), "{head} {piece}");
             }
         }
-        assert!(told("GET / HTTP/1.1\nhost: a\n\n", 3).0.is_some());
+        assert!(refused_by_gate("GET / HTTP/1.1\nhost: a\n\n", 3).0.is_some());
     }
 
     #[test]
