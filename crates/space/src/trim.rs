@@ -59,6 +59,15 @@ impl Space {
     /// ```
     pub fn trim(&self, keep_units: u64) -> Trim {
         let least = if keep_units == 0 { 1 } else { (self.units / LEAST_SHARE).max(LEAST_UNITS) };
+        self.trim_for(keep_units, least)
+    }
+
+    /// As [`Space::trim`], however little is gained: for a file that is to be as small as it gets. O(chunks).
+    pub fn trim_all_but(&self, keep_units: u64) -> Trim {
+        self.trim_for(keep_units, 1)
+    }
+
+    fn trim_for(&self, keep_units: u64, least: u64) -> Trim {
         let tail = self.tail();
         let end_free = self.units - tail;
         let free: u64 = self.chunks.iter().map(|chunk| chunk.free).sum();
