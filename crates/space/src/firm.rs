@@ -4,13 +4,13 @@
 //! A unit is *firm* once it was written, or allocated, since the file was opened, and until it is given back. Of free
 //! units that are not firm nobody knows: they may be holes of the file, or lie behind its end.
 //!
-//! 1. [`Space::firm_up`] makes enough free units firm, by asking the file system: first those within the map, the lowest
-//!    first, then behind its end. To ask for units that have their blocks already succeeds on a full disk, too.
+//! 1. [`Space::firm_up`] makes enough free units firm, by asking the file system: first those within the map, from
+//!    the lowest on, then behind its end. To ask for units that have their blocks already succeeds on a full disk, too.
 //! 2. While [`Space::set_firm_only`] is on, only firm units are handed out. A checkpoint that met a full disk is made
 //!    anew like this: what it is given it can write.
 //! 3. [`Space::keep_firm`] says how many must be left. What is allocated for the log
-//!    ([`Space::allocate_logged`]) leaves as many, or gets [`Full`](ErrorKind::Full): so large values and spilled writes
-//!    do not take the room that the next checkpoint needs.
+//!    ([`Space::allocate_logged`]) leaves as many, or gets [`Full`](ErrorKind::Full): so large values and spilled
+//!    writes do not take the room that the next checkpoint needs.
 //!
 //! Units count as pages: of a run of free units that is no whole number of them the rest does not count.
 
@@ -137,8 +137,31 @@ impl Space {
         self.kept.only = only;
     }
 
-    /// Refuses what would not leave the units that are kept, once `units` are handed out.
-    pub(crate) fn check_kept(&mut self, units: u64) -> Result<()> {
+    /// How many that is.
+    pub fn kept_units(&self) -> u64 {
+        self.kept.units
+    }
+
+    /// Whether `units` more may be given back to the file system: as many firm ones are left as are kept.
+    pub(crate) fn can_spare(&mut self, units: u64) -> bool {
+        self.kept.units == 0 || {
+            self.kept.slack = 0;
+            self.firm_units(self.kept.page_units) >= self.kept.units + units
+        }
+    }
+
+    /// Refuses `extent`, which was handed out, if it has no room on the disk, or does not leave the units that are
+    /// kept.
+    pub(crate) fn check_kept(&mut self, extent: Extent) -> Result<()> {
+        let units = extent.units;
+        if self.kept.units > 0 && !self.is_firm(extent) {
+            let mut firm = Firm { units: 0, is_supported: true, refused: None };
+            if !self.ask(extent, &mut firm)?
+                && let Some(refused) = firm.refused
+            {
+                return Err(refused);
+            }
+        }
         if self.kept.units == 0 || self.kept.slack >= units {
             self.kept.slack = self.kept.slack.saturating_sub(units);
             return Ok(());
@@ -266,6 +289,14 @@ impl Space {
         }
         let full = || Error::new(ErrorKind::Full, "the file system sets no room aside");
         Err(firm.refused.unwrap_or_else(full))
+    }
+
+    fn is_firm(&mut self, extent: Extent) -> bool {
+        let mut is_firm = true;
+        self.each_chunk_untouched(extent, |chunk, from, to| {
+            is_firm &= chunk.firm.as_ref().is_some_and(|firm| firm.count(from, to) == to - from);
+        });
+        is_firm
     }
 
     /// Each of these units has its block.

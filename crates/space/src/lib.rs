@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`root`] (what the superblock keeps), `chunk` (32,768 units as bits), [`map`] (retire, release,
 //! revert), `place` (where units are handed out), `save` (the written form, copy-on-write), `reached` (what
-//! readers keep), `trim` (giving room back), [`firm`] (room that a full disk cannot take away), [`check`] (the map against what is reachable).
+//! readers keep), `trim` (giving room back), [`firm`] (room that a full disk cannot take away), [`check`] (the map
+//! against what is reachable).
 //!
 //! A unit is in one of three states:
 //!

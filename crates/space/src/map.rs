@@ -139,7 +139,7 @@ impl Space {
             ));
         }
         let unit = self.allocate(units)?;
-        if let Err(full) = self.check_kept(units) {
+        if let Err(full) = self.check_kept(Extent { unit, units }) {
             self.free_unused(unit, units);
             return Err(full);
         }

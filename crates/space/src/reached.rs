@@ -31,8 +31,8 @@ pub(crate) struct Reached {
 }
 
 impl Space {
-    /// The map as it is now, without what only the log refers to, is that of checkpoint `at`: after a save, or to be said
-    /// once after a map was loaded.
+    /// The map as it is now, without what only the log refers to, is that of checkpoint `at`: after a save, or, to be
+    /// said once, after a map was loaded.
     pub fn note_reached(&mut self, at: CheckpointNo) {
         let mut chunks = Vec::with_capacity(self.chunks.len());
         for index in 0..self.chunks.len() {

@@ -185,8 +185,8 @@ impl Space {
             self.retired.entry(since).or_default().extend(extents);
         }
         if !old.is_empty() {
-            // Whoever opens the database reads the map, and a copy that pins its checkpoint; no snapshot does.
-            let retired = |ptr| Retired { extent: Extent::from(ptr), birth: at };
+            // Whoever opens the database reads the map, and a copy that pins its checkpoint: maps have their parts.
+            let retired = |ptr| Retired { extent: Extent::from(ptr), birth: CheckpointNo(0) };
             self.retired.entry(at).or_default().extend(old.into_iter().map(retired));
         }
         for unit in std::mem::take(&mut self.adopted).into_keys() {

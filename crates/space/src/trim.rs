@@ -82,6 +82,9 @@ impl Space {
     /// through, and the system calls.
     pub fn trim_on(&mut self, trim: &mut Trim) -> Result<Option<u64>> {
         let end_unit = trim.end_unit.max(self.tail());
+        if !self.can_spare(PIECE_UNITS + DISCARD_UNITS) {
+            return Ok(None);
+        }
         if end_unit < self.units {
             let units = end_unit.max(self.units.saturating_sub(PIECE_UNITS));
             self.file.set_len(units * UNIT_BYTES as u64)?;

@@ -194,9 +194,6 @@ impl Replay<'_> {
             return Ok(());
         }
         store.seal_at(&mut lock(&store.committer), self.at);
-        match store.begin_pending_checkpoint()? {
-            Some(checkpoint) => checkpoint.finish(),
-            None => Ok(()),
-        }
+        store.with_care(|| store.begin_pending_checkpoint()).map(drop)
     }
 }

@@ -12,6 +12,7 @@ use crate::options::{MAX_SEALED, Options, Shares};
 use crate::pacing::{Merging, Progress};
 use crate::pinned::Pins;
 use crate::relocate::Place;
+use crate::room::{Credit, Rooms};
 use crate::snapshot::Snapshot;
 use crate::superblock::Superblock;
 use crate::sweep::Swept;
@@ -43,7 +44,7 @@ pub struct Store {
     pub(crate) account: Arc<Account>,
     pub(crate) attended: Attended,
     /// The mapping of the log's newest segment counts as memory.
-    pub(crate) _log_charge: Charge,
+    pub(crate) log_charge: Mutex<Charge>,
     pub(crate) shares: Shares,
     pub(crate) seal_records: u64,
     pub(crate) slots: Arc<Slots>,
@@ -101,6 +102,7 @@ pub struct Store {
     /// The process that opened it: a child that was forked since is refused everything.
     pub(crate) origin: io::Origin,
     pub(crate) tallies: Tallies,
+    pub(crate) rooms: Rooms,
     /// Released by closing, so that the directory can be opened again although snapshots still live.
     pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
 }
@@ -128,7 +130,7 @@ impl Store {
     #[inline]
     #[track_caller]
     pub fn snapshot(self: &Arc<Self>) -> Result<Snapshot> {
-        self.check_open()?;
+        self.check_process()?;
         Snapshot::begin(self, Purpose::Read)
     }
 
@@ -156,7 +158,7 @@ impl Store {
     }
 
     #[cold]
-    fn closed() -> Error {
+    pub(crate) fn closed() -> Error {
         Error::new(ErrorKind::Closed, "the database was closed")
     }
 
@@ -289,14 +291,18 @@ impl Store {
         if self.latch.check().is_ok() {
             // A closed file has no next checkpoint to keep room for. What fails here costs nothing but room.
             self.free_unneeded();
+            base::sync::lock(&self.committer).room = Credit::default();
             let _ = self.give_back(true);
+            let _ = self.reserve_log(&[]);
         }
-        let _committer = base::sync::lock(&self.committer);
+        let committer = base::sync::lock(&self.committer);
         let result = match self.latch.cause() {
             None => self.log.close(),
             Some(_) => Ok(()),
         };
+        drop(committer);
         base::sync::lock(&self.lock).take();
+        self.give_memory_back();
         result
     }
 }
