@@ -272,8 +272,8 @@ impl Database {
         self.shared.store.sync()
     }
 
-    /// Why writes are refused for want of room on the disk; `None`: they are not. Reads go on, and so do commits that only
-    /// delete. It ends by itself once there is room: within a second, or with the next checkpoint.
+    /// Why writes are refused for want of room on the disk; `None`: they are not. Reads go on, and so do commits that
+    /// only delete. It ends by itself once there is room: within a second, or with the next checkpoint.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

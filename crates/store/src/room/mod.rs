@@ -5,8 +5,8 @@
 //! 1. *Bound.* What absorbing takes at most follows from how many records, bytes and tables the memtables hold
 //!    ([`Store::want_units`]): two pages for each record, but no more than there are; what is new, twice; the map.
 //! 2. *Reserve.* So many free units of the data file are firm ([`space::firm`]): the file system keeps a block for
-//!    each. The commit lock has a [`Credit`] of records and bytes for which that was seen to; a commit that it does not cover
-//!    has more room set aside, or waits for a checkpoint, or is [`Full`](ErrorKind::Full). Beyond
+//!    each. The commit lock has a [`Credit`] of records and bytes for which that was seen to; a commit that it does
+//!    not cover has more room set aside, or waits for a checkpoint, or is [`Full`](ErrorKind::Full). Beyond
 //!    [`SURE_UNITS`] and what checkpoints took lately the room is not set aside but asked for: the file system must
 //!    have it twice.
 //! 3. *Deletes.* Some units more are kept, which only commits that delete and nothing else may count on. If these find
@@ -133,6 +133,8 @@ struct Owed {
     records: u64,
     bytes: u64,
     tables: u64,
+    /// So often a checkpoint may go through a table: what it wrote in one pass it copies in the next.
+    passes: u64,
 }
 
 impl Owed {
@@ -141,6 +143,7 @@ impl Owed {
             records: self.records.saturating_add(more.records),
             bytes: self.bytes.saturating_add(more.bytes),
             tables: self.tables + 1,
+            passes: self.passes.max(1),
         }
     }
 }
@@ -253,7 +256,7 @@ impl Store {
         let log_bytes = self.pressure().log_bytes.saturating_sub(gap);
         self.views.with_current(|view| {
             let (mut records, mut held_bytes, mut attached_bytes) = (0, 0, 0);
-            let mut tables = BTreeSet::new();
+            let (mut tables, mut passes) = (BTreeSet::new(), 1);
             for memtable in view.memtables() {
                 records += memtable.records();
                 held_bytes += memtable.bytes() as u64;
@@ -263,11 +266,14 @@ impl Store {
                 records += attached.records();
                 attached_bytes += attached.bytes();
                 tables.extend(attached.tables());
+                // Its range deletes, its records, and what was committed behind it.
+                passes += 3;
             }
             if records == 0 {
                 return Owed::default();
             }
-            Owed { records, bytes: log_bytes.min(held_bytes) + attached_bytes, tables: tables.len() as u64 }
+            let bytes = log_bytes.min(held_bytes) + attached_bytes;
+            Owed { records, bytes, tables: tables.len() as u64, passes }
         })
     }
 
@@ -281,7 +287,7 @@ impl Store {
     /// Rule 1, in units.
     fn want_units(&self, owed: Owed) -> u64 {
         let leaves = self.rooms.leaves.load(Ordering::SeqCst);
-        let copies = owed.records.saturating_mul(2).min(leaves) + 2 * owed.tables;
+        let copies = owed.records.saturating_mul(2).min(leaves * owed.passes.max(1)) + 2 * owed.tables;
         let pages = copies + copies / 8 + FIXED_PAGES;
         let chunks = lock(&self.space).stats().total_units / 32_768 + 2;
         let new = 2 * owed.bytes.div_ceil(UNIT_BYTES as u64);
