@@ -8,7 +8,8 @@ use pando_fuzz::{Edit, Files, dir_of, files_of, is_refusal};
 use std::sync::{Arc, OnceLock};
 
 const DATABASE: DatabaseId = DatabaseId(7);
-const SMALL: Options = Options { first_segment_bytes: 4096, max_segment_bytes: 8192 };
+const SMALL: Options =
+    Options { first_segment_bytes: 4096, max_segment_bytes: 8192, flush_worth_bytes: u64::MAX };
 const START: Position = Position { segment: 1, generation: 1, lsn: Lsn(0) };
 
 /// Several segments and two generations, synced here and there; and what was appended.

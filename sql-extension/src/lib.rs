@@ -15,13 +15,15 @@
 //! | `pando_sql(statement)` | runs a statement as `pando sql` does, and answers how many rows changed |
 //!
 //! `pando_sql` is for what SQLite has no answer for where tables are virtual: `CREATE`, `ALTER`, `DROP`, `ON CONFLICT`,
-//! defaults of columns left out. A connection opens one database, which is closed with it. What is different from
+//! defaults of columns left out. The program's own `CREATE TABLE` is refused (`not authorized`) where the program's
+//! database is in memory, as the table would be gone with it; so are its `INSERT ... RETURNING`, and an `INSERT` that
+//! leaves out a column with a default. A connection opens one database, which is closed with it. What is different from
 //! SQLite's own tables is in `docs/sql.md`.
 
 use pando::Database;
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Error, Result, ffi};
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::offset_of;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -133,10 +135,42 @@ fn open(slot: &Slot, connection: Connection, db: pando::Result<Database>) -> Res
     if slot.is_some() {
         return Err(told("this connection has a Pando database already"));
     }
-    let attached = sql::Sql::new(db.map_err(told)?).attach(connection).map_err(told)?;
+    let db = db.map_err(told)?;
+    refuse_lost_tables(&connection)?;
+    let attached = sql::Sql::new(db).attach(connection).map_err(told)?;
     let tables = attached.tables().map_err(told)?.len();
     *slot = Some(attached);
     Ok(tables as i64)
+}
+
+/// Where the program's own database is in memory, its tables would be gone with it, and whoever said `CREATE TABLE`
+/// meant one of Pando's: SQLite refuses it, as not authorized. `CREATE TEMP TABLE` makes one of the program's own.
+fn refuse_lost_tables(connection: &Connection) -> Result<()> {
+    if connection.path().is_some_and(|path| !path.is_empty()) {
+        return Ok(());
+    }
+    // SAFETY: an open connection, and a function that lives as long as the extension, which stays loaded. Not by way of
+    // `rusqlite`, whose hooks need a newer SQLite than the oldest that loads this.
+    let code =
+        unsafe { ffi::sqlite3_set_authorizer(connection.handle(), Some(authorize), std::ptr::null_mut()) };
+    if code == ffi::SQLITE_OK { Ok(()) } else { Err(told("the authorizer cannot be set")) }
+}
+
+/// No table is made in `main`.
+///
+/// # Safety
+/// Called by SQLite, with the names of what a statement is about, each null or ended by a NUL.
+unsafe extern "C" fn authorize(
+    _data: *mut c_void,
+    action: c_int,
+    _first: *const c_char,
+    _second: *const c_char,
+    database: *const c_char,
+    _inside: *const c_char,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let is_main = !database.is_null() && unsafe { CStr::from_ptr(database) } == c"main";
+    if action == ffi::SQLITE_CREATE_TABLE && is_main { ffi::SQLITE_DENY } else { ffi::SQLITE_OK }
 }
 
 fn schema(slot: &Slot) -> Result<String> {

@@ -51,7 +51,8 @@ connection.execute("ROLLBACK")
 assert connection.execute("SELECT sum(price) > 0 FROM fruit").fetchone() == (1,)
 
 # Joins with tables of the program's own.
-connection.execute("CREATE TABLE mine(fruit INTEGER)")
+refused(connection, "CREATE TABLE mine(fruit INTEGER)", "not authorized")
+connection.execute("CREATE TEMP TABLE mine(fruit INTEGER)")
 connection.execute("INSERT INTO mine VALUES(1), (2)")
 names = connection.execute("SELECT name FROM mine JOIN fruit ON fruit.id = mine.fruit ORDER BY 1").fetchall()
 assert names == [("apple",), ("lemon",)], names
@@ -68,6 +69,20 @@ assert connection.execute("DELETE FROM word").rowcount == 997
 connection.execute("SELECT pando_sql('CREATE TABLE town(id INTEGER PRIMARY KEY, name TEXT DEFAULT ''Ulm'')')").fetchall()
 assert connection.execute("SELECT pando_sql('INSERT INTO town DEFAULT VALUES')").fetchone() == (1,)
 assert connection.execute("SELECT * FROM town").fetchall() == [(1, "Ulm")]
+refused(connection, "INSERT INTO town(id) VALUES(2)", "has a default")
+refused(connection, "INSERT INTO town(name) VALUES('Bonn') RETURNING id", "RETURNING")
+connection.execute("INSERT INTO town(name) VALUES('Bonn')")
+assert connection.execute("SELECT last_insert_rowid()").fetchone() == (2,)
+connection.execute("SELECT pando_sql('DELETE FROM town WHERE id = 2')").fetchall()
+
+# A savepoint that begins a transaction, and what is told of tables.
+connection.execute("SAVEPOINT outermost")
+connection.execute("INSERT INTO town VALUES(7, 'Jena')")
+connection.execute("ROLLBACK TO outermost")
+connection.execute("RELEASE outermost")
+assert connection.execute("SELECT count(*) FROM town").fetchone() == (1,)
+named = connection.execute("SELECT name FROM pando_sqlite_schema WHERE type = 'table' ORDER BY 1").fetchall()
+assert named == [("fruit",), ("town",), ("word",)], named
 upsert = "INSERT INTO fruit VALUES(1, 'apple', 9) ON CONFLICT(id) DO UPDATE SET price = excluded.price"
 assert connection.execute("SELECT pando_sql(?)", [upsert]).fetchone() == (1,)
 assert connection.execute("SELECT price FROM fruit WHERE id = 1").fetchone() == (9.0,)

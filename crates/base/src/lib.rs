@@ -8,6 +8,11 @@
 //! [`phases`] (what the engine is doing), [`leisure`] (work that has time), [`explain`] (an operation, step by step).
 #![deny(missing_docs)]
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!(
+    "Pando needs a target with 64-bit pointers: it keeps sizes of files, and offsets in them, as `usize`"
+);
+
 pub mod budget;
 pub mod checksum;
 pub mod codec;

@@ -6,6 +6,7 @@
 
 use crate::hook;
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 
 /// What the engine is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl fmt::Display for Phase {
 }
 
 /// Called on the thread that does the work, which it has to call, once. Locks of the engine may be held: it must not
-/// call the engine.
+/// call the engine. A panic of its own is printed, as panics are, and goes no further.
 pub type Hook = fn(Phase, &mut dyn FnMut());
 
 static HOOK: hook::Hook<Hook> = hook::Hook::new();
@@ -65,12 +66,16 @@ pub fn within<R>(phase: Phase, work: impl FnOnce() -> R) -> R {
 #[cold]
 fn observed<R>(hook: Hook, phase: Phase, work: impl FnOnce() -> R) -> R {
     let (mut work, mut done) = (Some(work), None);
-    hook(phase, &mut || done = work.take().map(|work| work()));
-    match (done, work) {
-        (Some(done), _) => done,
+    let heard =
+        panic::catch_unwind(AssertUnwindSafe(|| hook(phase, &mut || done = work.take().map(|work| work()))));
+    match (done, work, heard) {
+        // A hook's own panic was printed, and ends there: the engine may be between two steps that belong together.
+        (Some(done), ..) => done,
         // It did not call the work.
-        (None, Some(work)) => work(),
-        (None, None) => unreachable!("work that was done left an answer"),
+        (None, Some(work), _) => work(),
+        // The work's.
+        (None, None, Err(panic)) => panic::resume_unwind(panic),
+        (None, None, Ok(())) => unreachable!("work that was done left an answer"),
     }
 }
 
@@ -86,6 +91,8 @@ mod tests {
         if phase != Phase::Recovery {
             work();
         }
+        let panics = matches!(phase, Phase::Checkpoint { number: 13, .. });
+        assert!(!panics, "a hook that panics");
         SEEN.lock().unwrap().push(format!("end {phase}"));
     }
 
@@ -97,6 +104,14 @@ mod tests {
         assert_eq!(within(Phase::Checkpoint { number: 7, step: "absorb" }, || 2), 2);
         assert_eq!(*SEEN.lock().unwrap(), ["begin checkpoint 7: absorb", "end checkpoint 7: absorb"]);
         assert_eq!(within(Phase::Recovery, || 3), 3, "what a hook leaves undone is done");
+        assert_eq!(
+            within(Phase::Checkpoint { number: 13, step: "absorb" }, || 5),
+            5,
+            "a hook's panic ends there"
+        );
+        let panic = panic::catch_unwind(|| within(Phase::Seal, || panic!("the work's own")));
+        assert!(panic.is_err());
+        SEEN.lock().unwrap().truncate(4);
         ignore();
         assert_eq!((within(Phase::LogFlush, || 4), SEEN.lock().unwrap().len()), (4, 4));
         assert!(!listen(|_, work| work()), "one hook per process");

@@ -1,7 +1,7 @@
 //! Time and chance, behind one door each, so that a simulation can hold both.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What time it is by the wall, for what lives for a time. It may stand still, jump and go back.
@@ -18,14 +18,46 @@ pub enum Clock {
     #[default]
     System,
     /// Whatever somebody says, in milliseconds: tests and simulations.
-    Hand(Arc<AtomicU64>),
+    Hands {
+        /// What the clock on the wall shows.
+        wall: Arc<AtomicU64>,
+        /// What has passed.
+        passed: Arc<AtomicU64>,
+    },
 }
 
+/// What a clock shows at one moment, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Since 1970, by the wall. May jump.
+    pub wall_ms: u64,
+    /// Since some moment of this process. Never jumps.
+    pub passed_ms: u64,
+}
+
+/// The moment from which this process counts what has passed.
+static BEGUN: OnceLock<Instant> = OnceLock::new();
+
 impl Clock {
-    /// A clock that stands at `now_ms` until its hand is moved.
+    /// A clock that stands at `now_ms` until its hand is moved: so much time has passed then.
     pub fn set_by_hand(now_ms: u64) -> (Clock, Arc<AtomicU64>) {
         let hand = Arc::new(AtomicU64::new(now_ms));
-        (Clock::Hand(Arc::clone(&hand)), hand)
+        (Clock::Hands { wall: Arc::clone(&hand), passed: Arc::clone(&hand) }, hand)
+    }
+
+    /// A clock whose wall is set by the first hand, and by the second what has passed, which begins at 0.
+    pub fn set_by_two_hands(now_ms: u64) -> (Clock, Arc<AtomicU64>, Arc<AtomicU64>) {
+        let (wall, passed) = (Arc::new(AtomicU64::new(now_ms)), Arc::new(AtomicU64::new(0)));
+        (Clock::Hands { wall: Arc::clone(&wall), passed: Arc::clone(&passed) }, wall, passed)
+    }
+
+    /// What time it is, and how much of it has passed. Some 50 ns.
+    pub fn moment(&self) -> Moment {
+        let passed_ms = match self {
+            Clock::System => BEGUN.get_or_init(Instant::now).elapsed().as_millis() as u64,
+            Clock::Hands { passed, .. } => passed.load(Ordering::SeqCst),
+        };
+        Moment { wall_ms: self.now_ms(), passed_ms }
     }
 
     /// Milliseconds since 1970; 0 before. Some 25 ns.
@@ -34,7 +66,7 @@ impl Clock {
             Clock::System => {
                 SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
             }
-            Clock::Hand(hand) => hand.load(Ordering::SeqCst),
+            Clock::Hands { wall, .. } => wall.load(Ordering::SeqCst),
         }
     }
 }

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
 
 /// Workloads, each with flags as they would be typed. What judges the process's memory comes first.
-const SUITE: [&str; 12] = [
+const SUITE: [&str; 14] = [
     "steady --seconds 10",
     "btree-insert --n 300k --repeat 3",
     "leaf-edit --repeat 3",
@@ -19,6 +19,8 @@ const SUITE: [&str; 12] = [
     "scan --n 300k --repeat 3",
     "delete-churn --n 100k --repeat 3",
     "range-delete --n 100k --repeat 3",
+    "many-ranges --n 4k --repeat 3",
+    "queue --n 20k --repeat 3",
     "ycsb --n 100k --repeat 3",
     "kv-load --n 500k --layout lsm --memory 16MiB --repeat 3",
 ];

@@ -57,6 +57,8 @@ fn the_list_names_every_workload() {
         "scan",
         "delete-churn",
         "range-delete",
+        "many-ranges",
+        "queue",
         "kv-load",
         "steady",
         "ceilings",
@@ -228,6 +230,23 @@ fn range_delete_reads_little() {
     assert_eq!(number(&rows[0], "pages_read"), 0.0);
     assert!(number(&rows[1], "pages_read") < 20.0, "{}", rows[1]);
     assert!(number(&rows[1], "data_used_bytes") < 0.7 * number(&rows[0], "data_used_bytes"), "{}", rows[1]);
+}
+
+#[test]
+fn a_queue_walks_over_little_of_what_was_taken() {
+    for layout in ["btree", "lsm"] {
+        let rows = rows(&["queue", "--n", "3000", "--layout", layout]);
+        assert_eq!(cases(&rows), ["pop", "first", "last"]);
+        for row in &rows {
+            assert!(number(row, "dead_passed") < 64.0, "{row}");
+        }
+    }
+}
+
+#[test]
+fn many_ranges_are_deleted_and_stay_so() {
+    let rows = rows(&["many-ranges", "--n", "500"]);
+    assert_eq!(cases(&rows), ["delete", "scan", "get", "first", "checkpoint", "scan after"]);
 }
 
 #[test]

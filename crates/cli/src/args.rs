@@ -92,7 +92,7 @@ pub enum Command {
     Explain(explain::ExplainArgs),
     /// Show each option: its value, default and range, who set it, what a wrong value costs
     Options(options::OptionsArgs),
-    /// Read everything on disk and verify every checksum and structural rule
+    /// Read everything on disk, verify every checksum and structural rule, and compare typed tables with their indexes
     Check(inspect::InspectArgs),
     /// Export what is readable of a damaged database, and say what is not
     Salvage(salvage::SalvageArgs),

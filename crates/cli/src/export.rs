@@ -139,7 +139,7 @@ fn new_root(root: &Path) -> Outcome {
 
 /// The file of a record, and its path.
 fn new_file(root: &Path, key: &[u8]) -> Outcome<(PathBuf, File)> {
-    let no_path = || format!("key {} is not a path; export as ndjson or csv", text::show(key));
+    let no_path = || format!("key {} is not a path; export as ndjson or csv", text::name(key));
     let path = root.join(tree::path_of(key).ok_or_else(|| Failure::Failed(no_path()))?);
     let parent = path.parent().expect("it is below the root");
     fs::create_dir_all(parent).map_err(refused(parent))?;

@@ -17,6 +17,19 @@ use std::process::ExitCode;
 /// The result of a command.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
+/// What a command was doing, as far as the advice depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// It makes what is missing.
+    Creating,
+    /// It reads backups.
+    Restoring,
+    /// It reads what is left of a damaged database.
+    Salvaging,
+    /// It uses a database that is there.
+    Using,
+}
+
 /// Why a command did not succeed.
 #[derive(Debug)]
 pub enum Failure {
@@ -30,8 +43,14 @@ pub enum Failure {
     Usage(String),
     /// A file that is read has something wrong in it, or something was found untrue.
     Failed(String),
+    /// A server has not answered: what was asked of it may have been done.
+    Unanswered(String),
+    /// Something failed after a part was done: what is there all the same.
+    Partly { cause: Box<Failure>, kept: String },
     /// Files are damaged, as the command has said in detail.
     Damaged(String),
+    /// It was said already; the exit code.
+    Reported(u8),
     /// Whoever reads our output has seen enough, as `head` does. Not an error.
     ReaderGone,
 }
@@ -50,16 +69,32 @@ impl Failure {
         }
     }
 
+    /// The same failure, with what is there all the same. Where it is not certain that what failed was not done, that
+    /// `unsure` is said as well.
+    pub fn keeping(self, kept: String, unsure: &str) -> Self {
+        let is_unsure = match &self {
+            Failure::Unanswered(_) => true,
+            Failure::Engine(error) => error.kind() == ErrorKind::Indeterminate,
+            _ => false,
+        };
+        let kept = if is_unsure { format!("{kept}; {unsure}") } else { kept };
+        Failure::Partly { cause: Box::new(self), kept }
+    }
+
     /// Writes the failure to standard error and answers the exit code.
-    pub fn report(&self) -> ExitCode {
-        if matches!(self, Failure::ReaderGone) {
-            return ExitCode::SUCCESS;
-        }
-        eprintln!("error: {}", self.message());
-        if let Some(help) = self.help() {
-            eprintln!("help: {help}");
-        }
+    pub fn report(&self, doing: Doing) -> ExitCode {
+        // A closed pipe or a full disk changes nothing about the exit code.
+        let _ = self.write(&mut io::stderr(), doing);
         ExitCode::from(self.code())
+    }
+
+    /// Writes the failure, and what to do.
+    pub fn write(&self, out: &mut impl io::Write, doing: Doing) -> io::Result<()> {
+        if matches!(self, Failure::ReaderGone | Failure::Reported(_)) {
+            return Ok(());
+        }
+        let help = self.help(doing).map_or(String::new(), |help| format!("help: {help}\n"));
+        out.write_all(format!("error: {}\n{help}", self.message()).as_bytes())
     }
 
     /// What happened, in a line.
@@ -70,15 +105,21 @@ impl Failure {
             Failure::Absent(message)
             | Failure::Usage(message)
             | Failure::Failed(message)
+            | Failure::Unanswered(message)
             | Failure::Damaged(message) => message.clone(),
+            Failure::Partly { cause, kept } => format!("{}\n{kept}", cause.message()),
+            Failure::Reported(_) => "it was said already".to_owned(),
             Failure::ReaderGone => "whoever reads the output has seen enough".to_owned(),
         }
     }
 
-    fn code(&self) -> u8 {
+    /// The exit code.
+    pub fn code(&self) -> u8 {
         match self {
             Failure::ReaderGone => 0,
-            Failure::System { .. } | Failure::Absent(_) | Failure::Failed(_) => 1,
+            Failure::Reported(code) => *code,
+            Failure::System { .. } | Failure::Absent(_) | Failure::Failed(_) | Failure::Unanswered(_) => 1,
+            Failure::Partly { cause, .. } => cause.code(),
             Failure::Usage(_) => 2,
             Failure::Damaged(_) => 3,
             Failure::Engine(error) => match error.kind() {
@@ -92,14 +133,30 @@ impl Failure {
     }
 
     /// What to do, where the message does not say it.
-    fn help(&self) -> Option<&'static str> {
-        let Failure::Engine(error) = self else { return None };
+    fn help(&self, doing: Doing) -> Option<&'static str> {
+        let error = match self {
+            Failure::Engine(error) => error,
+            Failure::Partly { cause, .. } => return cause.help_of_rest(doing),
+            _ => return None,
+        };
         Some(match error.kind() {
-            ErrorKind::Missing => "check the path and the name; `put` and `import` create what is missing",
-            ErrorKind::Corruption => {
-                "keep the directory as it is; restore from a copy, or run `pando salvage`"
-            }
-            ErrorKind::Foreign => "name the directory of a Pando database that this version can read",
+            ErrorKind::Missing => match doing {
+                Doing::Using => "check the path and the name; `put` and `import` create what is missing",
+                Doing::Restoring => "name a folder that `pando backup` has filled, or the files of a backup",
+                Doing::Creating | Doing::Salvaging => "check the path and the name",
+            },
+            ErrorKind::Corruption => match doing {
+                Doing::Restoring => {
+                    "the backup is damaged or was cut off: copy it again, or restore another one"
+                }
+                Doing::Salvaging => "keep the directory as it is; restore from a backup",
+                _ => "keep the directory as it is; restore from a backup, or run `pando salvage`",
+            },
+            ErrorKind::Foreign => match doing {
+                Doing::Restoring => "name a backup that this version of Pando can read",
+                _ => "name the directory of a Pando database that this version can read",
+            },
+            ErrorKind::Full if doing == Doing::Restoring => "make room and run the command again",
             ErrorKind::Locked => "wait until that process has closed the database",
             ErrorKind::Conflict | ErrorKind::SnapshotTooOld => "nothing was written; run the command again",
             ErrorKind::Full => "nothing was written; make room and run the command again",
@@ -108,6 +165,20 @@ impl Failure {
             ErrorKind::Indeterminate => "read back whether it is there",
             _ => return None,
         })
+    }
+}
+
+impl Failure {
+    /// What to do after a part was done: nothing that says that nothing was.
+    fn help_of_rest(&self, doing: Doing) -> Option<&'static str> {
+        match self {
+            Failure::Engine(error) => match error.kind() {
+                ErrorKind::Full => Some("make room and run the command again"),
+                ErrorKind::Conflict | ErrorKind::SnapshotTooOld => Some("run the command again"),
+                _ => self.help(doing),
+            },
+            _ => None,
+        }
     }
 }
 
@@ -132,6 +203,25 @@ mod tests {
         assert_eq!([ErrorKind::Corruption, ErrorKind::Foreign].map(code), [3; 2]);
         assert_eq!(code(ErrorKind::Locked), 4);
         assert_eq!([ErrorKind::Conflict, ErrorKind::SnapshotTooOld].map(code), [5; 2]);
+    }
+
+    #[test]
+    fn advice_fits_what_was_done() {
+        let help = |kind, doing| Failure::Engine(Error::new(kind, "it happened")).help(doing).unwrap();
+        for kind in [ErrorKind::Missing, ErrorKind::Corruption, ErrorKind::Foreign, ErrorKind::Full] {
+            let said = help(kind, Doing::Restoring);
+            for other in ["`put`", "salvage", "directory of a Pando", "nothing was written"] {
+                assert!(!said.contains(other), "{kind:?}: {said}");
+            }
+        }
+        assert!(!help(ErrorKind::Corruption, Doing::Salvaging).contains("salvage"));
+        assert!(help(ErrorKind::Missing, Doing::Using).contains("`put`"));
+        let partly = |cause: Failure| cause.keeping("7 are there".to_owned(), "more may be");
+        let full = partly(Failure::Engine(Error::new(ErrorKind::Full, "it is full")));
+        assert_eq!((full.message().as_str(), full.code()), ("it is full\n7 are there", 1));
+        assert_eq!(full.help(Doing::Creating), Some("make room and run the command again"));
+        let unsure = partly(Failure::Unanswered("it broke".to_owned()));
+        assert_eq!(unsure.message(), "it broke\n7 are there; more may be");
     }
 
     #[test]

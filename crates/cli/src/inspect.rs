@@ -58,6 +58,7 @@ pub struct RenameArgs {
 
 /// `pando rename`.
 pub fn rename(args: &RenameArgs) -> Outcome {
+    [&args.table, &args.new].into_iter().try_for_each(|name| rows::refuse_reserved(name))?;
     if let Some(remote) = Remote::of(&args.dir)? {
         let change = serde_json::json!({ "name": args.new }).to_string();
         let path = Remote::table(&args.table);
@@ -125,6 +126,7 @@ fn parse_ttl(text: &str) -> Result<Ttl, String> {
 
 /// `pando ttl`.
 pub fn ttl(args: &TtlArgs) -> Outcome {
+    rows::refuse_reserved(&args.table)?;
     let Ttl(ttl) = args.ttl;
     if let Some(remote) = Remote::of(&args.dir)? {
         let change = serde_json::json!({ "ttl_ms": ttl.map(|ttl| ttl.as_millis() as u64) }).to_string();
@@ -248,18 +250,24 @@ pub fn check(args: &InspectArgs) -> Outcome {
             eprint!("\r{} records in {} pages ", report.records, report.leaves + report.inner_pages);
         }
     })?;
+    let typed = rows::check(&db.snapshot()?, |report| {
+        if at_terminal {
+            eprint!("\r{} rows of typed tables, {} index entries ", report.rows, report.entries);
+        }
+    })?;
     if at_terminal {
         eprintln!();
     }
     let pages = found.report.leaves + found.report.inner_pages;
-    let counts = check_fields(&found.report);
-    let mut fields: Vec<(&str, Cell<'_>)> =
-        counts.iter().map(|(name, value)| (*name, Cell::Number(*value))).collect();
+    let counts = check_fields(&found.report).into_iter().chain(typed_fields(&typed));
+    let mut fields: Vec<(&str, Cell<'_>)> = counts.map(|(name, value)| (name, Cell::Number(value))).collect();
     fields.push(("page_bytes_read", Cell::Number(pages * db.stats()?.page_bytes)));
     fields.push(("milliseconds", Cell::Number(began.elapsed().as_millis() as u64)));
-    fields.push(("problems", Cell::Number(found.count)));
-    let problems: Vec<String> = found.wrong.iter().take(SHOWN).map(ToString::to_string).collect();
-    write_checked(fields, &problems, found.count, args.format.format())
+    let count = found.count + typed.problem_count();
+    fields.push(("problems", Cell::Number(count)));
+    let problems = found.wrong.iter().map(ToString::to_string);
+    let problems = problems.chain(typed.problems.iter().map(ToString::to_string));
+    write_checked(fields, &problems.take(SHOWN).collect::<Vec<_>>(), count, args.format.format())
 }
 
 fn check_remote(remote: &Remote, args: &InspectArgs, began: Instant) -> Outcome {
@@ -267,8 +275,9 @@ fn check_remote(remote: &Remote, args: &InspectArgs, began: Instant) -> Outcome 
     let number = |name: &str| found.get(name).and_then(Value::as_u64).unwrap_or_default();
     let page_bytes = remote.ask_json("GET", "/stats")?.get("page_bytes").and_then(Value::as_u64);
     let pages = number("leaf_pages") + number("inner_pages");
+    let names = check_fields(&CheckReport::default()).into_iter().chain(typed_fields(&Default::default()));
     let mut fields: Vec<(&str, Cell<'_>)> =
-        check_fields(&CheckReport::default()).map(|(name, _)| (name, Cell::Number(number(name)))).to_vec();
+        names.map(|(name, _)| (name, Cell::Number(number(name)))).collect();
     fields.push(("page_bytes_read", Cell::Number(pages * page_bytes.unwrap_or_default())));
     fields.push(("milliseconds", Cell::Number(began.elapsed().as_millis() as u64)));
     fields.push(("problems", Cell::Number(number("problem_count"))));
@@ -305,6 +314,11 @@ pub fn checkpoint(args: &CheckpointArgs) -> Outcome {
     let db = args.write.builder().open(&args.dir)?;
     db.checkpoint()?;
     Ok(db.close()?)
+}
+
+/// What a check of typed tables read.
+fn typed_fields(report: &rows::CheckReport) -> [(&'static str, u64); 3] {
+    [("typed_tables", report.tables), ("typed_rows", report.rows), ("index_entries", report.entries)]
 }
 
 /// What a check found.

@@ -11,7 +11,8 @@
 //!   command.
 //!
 //! What they share: [`open`] (options of a database), [`output`] (rows in each format), [`text`] (bytes, sizes,
-//! times), [`tree`] (directories as records), [`scratch`] (temporary directories), [`failure`] (exit codes).
+//! times), [`tree`] (directories as records), [`scratch`] (temporary directories), [`failure`] (exit codes),
+//! [`signals`].
 //!
 //! Data goes to standard output. Standard error has errors, and progress if it is a terminal. Commands that only
 //! look at a database create nothing.
@@ -38,6 +39,7 @@ mod remote;
 mod salvage;
 mod scratch;
 mod serve;
+mod signals;
 #[cfg(feature = "sql")]
 mod sql;
 mod text;
@@ -49,6 +51,7 @@ mod watch;
 use args::{Cli, Command};
 use bench::alloc::CountingAllocator;
 use clap::Parser;
+use failure::Doing;
 use std::process::ExitCode;
 
 /// Counts allocations for `bench`, and shows them to `profile`, at the price of an addition and a look each.
@@ -56,13 +59,25 @@ use std::process::ExitCode;
 static ALLOCATOR: ::profile::Allocator<CountingAllocator> = ::profile::Allocator::new(CountingAllocator);
 
 fn main() -> ExitCode {
+    signals::outlive_file_size_limit();
     match remote::expand(std::env::args_os().collect()).and_then(serve::expand) {
         Ok(words) => dispatch(Cli::parse_from(words)),
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(Doing::Using),
+    }
+}
+
+/// What a command does, for the advice when it fails.
+fn doing(command: &Command) -> Doing {
+    match command {
+        Command::Restore(_) => Doing::Restoring,
+        Command::Salvage(_) => Doing::Salvaging,
+        Command::Put(_) | Command::Import(_) | Command::Serve(_) | Command::Token(_) => Doing::Creating,
+        _ => Doing::Using,
     }
 }
 
 fn dispatch(cli: Cli) -> ExitCode {
+    let doing = doing(&cli.command);
     let outcome = match cli.command {
         Command::Put(args) => records::put(&args),
         Command::Get(args) => records::get(&args),
@@ -104,6 +119,6 @@ fn dispatch(cli: Cli) -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(doing),
     }
 }

@@ -1,7 +1,7 @@
 //! `profile`: any other command, watched, and the flame graph of it.
 
 use crate::args::Cli;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Doing, Failure, Outcome};
 use crate::text;
 use clap::Args;
 use profile::{Kind, Profile, Recording};
@@ -42,13 +42,13 @@ pub fn run(args: &ProfileArgs, dispatch: impl FnOnce(Cli) -> ExitCode) -> ExitCo
     let command = Cli::parse_words(&args.command);
     let recording = match Recording::start(args.kind) {
         Ok(recording) => recording,
-        Err(error) => return Failure::Failed(error.to_string()).report(),
+        Err(error) => return Failure::Failed(error.to_string()).report(Doing::Using),
     };
     let code = dispatch(command);
     let profile = recording.stop();
     match write(&profile, args) {
         Ok(()) => code,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(Doing::Using),
     }
 }
 

@@ -90,6 +90,7 @@ pub struct ScanArgs {
 
 /// `pando put`.
 pub fn put(args: &PutArgs) -> Outcome {
+    rows::refuse_reserved(&args.table)?;
     let key = bytes(&args.key, args.hex)?;
     let mut value: Box<dyn Read> = match (&args.file, args.value.as_deref()) {
         (Some(file), _) => values::input(file)?,
@@ -150,6 +151,7 @@ fn get_remote(remote: &Remote, table: &str, key: &[u8]) -> Outcome {
 
 /// `pando delete`.
 pub fn delete(args: &DeleteArgs) -> Outcome {
+    rows::refuse_reserved(&args.table)?;
     let key = bytes(&args.key, args.hex)?;
     if let Some(remote) = Remote::of(&args.dir)? {
         // Only a key that is there: so it says whether there was one.
@@ -235,5 +237,5 @@ fn bytes(text: &str, hex: bool) -> Outcome<Vec<u8>> {
 }
 
 fn absent(table: &str, key: &[u8]) -> Failure {
-    Failure::Absent(format!("no key {} in table {table:?}", text::show(key)))
+    Failure::Absent(format!("no key {} in table {table:?}", text::name(key)))
 }

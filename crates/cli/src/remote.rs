@@ -124,7 +124,7 @@ impl Remote {
             Some(mut body) => self.agent.run(request.body(SendBody::from_reader(&mut body)).map_err(wrong)?),
             None => self.agent.run(request.body(()).map_err(wrong)?),
         };
-        let response = answered.map_err(|error| Failure::Failed(format!("{}: {error}", self.base)))?;
+        let response = answered.map_err(|error| Failure::Unanswered(format!("{}: {error}", self.base)))?;
         if response.status().as_u16() < 400 { Ok(response) } else { Err(refused(response)) }
     }
 

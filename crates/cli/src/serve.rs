@@ -1,14 +1,16 @@
 //! `serve`: a directory of databases over HTTP.
 
 use crate::args::Cli;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Doing, Failure, Outcome};
 use crate::open::WriteArgs;
 use crate::output::say;
 use crate::text;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, Parser};
+use server::log::Log;
 use server::{Config, Server};
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +25,7 @@ Examples:
 
 A browser is shown a dashboard at http://127.0.0.1:7263/, and what can be asked for at /docs.
 SIGTERM and Ctrl-C end it in order: no more connections, requests under way are answered, all is synced.
+SIGHUP, SIGUSR1 and SIGUSR2 change nothing.
 Each option can also be set by the variable that stands beside it, or in a TOML file (--config) under its
 name without the dashes, as in `max-body = \"1G\"`. The command line comes before variables,
 and those before the file.";
@@ -75,10 +78,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_MAX_SQL_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     max_sql_timeout: u64,
-    /// What SQLite may take for all statements together, sorts and temporary tables included
-    #[arg(long, value_name = "SIZE", default_value = "256M", env = "PANDO_SQL_MEMORY",
-          value_parser = text::parse_size)]
-    sql_memory: usize,
+    /// Memory of SQL for all statements together, sorts and temporary tables included [default: a quarter of the
+    /// machine's memory or of the control group's limit, and at most 256M]
+    #[arg(long, value_name = "SIZE", env = "PANDO_SQL_MEMORY", value_parser = text::parse_size)]
+    sql_memory: Option<usize>,
     /// Seconds that a client may take for the head of a request, and between requests
     #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_HEAD_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -114,7 +117,8 @@ pub struct ServeArgs {
     /// Serve whoever can reach the address, although there are no tokens
     #[arg(long)]
     allow_anyone: bool,
-    /// How much the server says on standard error: `info` has a line for each request, `debug` what checkpoints do
+    /// How much the server says on standard error: `info` has a line for each request, `debug` what checkpoints do.
+    /// No request waits for who reads it: lines that nobody takes in time are dropped, and counted in /metrics
     #[arg(long, value_name = "LEVEL", default_value = "warn", env = "PANDO_LOG",
           value_parser = ["off", "error", "warn", "info", "debug"])]
     log: String,
@@ -199,10 +203,30 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 /// `pando serve`.
 pub fn run(args: ServeArgs) -> Outcome {
     let level: LevelFilter = args.log.parse().expect("the argument takes these alone");
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    let log = Log::to_stderr().map_err(|cause| Failure::system("write the log", cause))?;
+    log.take_panics();
+    start_log(level, log.clone());
+    let outcome = serve(args);
+    if let Err(failure) = &outcome {
+        // Not by whoever reports failures of commands: the reader of standard error may have stalled.
+        let _ = failure.write(&mut log.line(), Doing::Creating);
+    }
+    log.finish(LAST_LINES);
+    outcome.map_err(|failure| Failure::Reported(failure.code()))
+}
+
+/// Has events written to the log: in colours only where somebody sees them.
+fn start_log(level: LevelFilter, lines: Log) {
+    let is_terminal = std::io::stderr().is_terminal();
+    let has_colours = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(move || lines.line());
+    let log = log.with_ansi(has_colours).log_internal_errors(false);
     // With `debug`, each phase of the engine and what it took.
     let spans = if level >= LevelFilter::DEBUG { FmtSpan::CLOSE } else { FmtSpan::NONE };
     log.with_target(false).with_span_events(spans).init();
+}
+
+fn serve(args: ServeArgs) -> Outcome {
     let mut config = Config::new(args.dir);
     config.listen = args.listen;
     config.memory_bytes = args.write.memory.memory;
@@ -221,17 +245,21 @@ pub fn run(args: ServeArgs) -> Outcome {
     limits.statements = args.max_sql as usize;
     limits.statement_time = Duration::from_secs(args.sql_timeout);
     limits.most_statement_time = Duration::from_secs(args.max_sql_timeout.max(args.sql_timeout));
-    limits.sql_memory_bytes = args.sql_memory.max(LEAST_SQL_MEMORY_BYTES) as u64;
+    let usual = usize::try_from(limits.sql_memory_bytes).unwrap_or(usize::MAX);
+    limits.sql_memory_bytes = args.sql_memory.unwrap_or(usual).max(LEAST_SQL_MEMORY_BYTES) as u64;
     limits.head_timeout = Duration::from_secs(args.head_timeout);
     limits.body_timeout = Duration::from_secs(args.body_timeout);
     limits.slow = Duration::from_millis(args.slow);
     limits.drain = Duration::from_secs(args.drain);
     let dir = config.dir.display().to_string();
     let server = Server::start(config)?;
-    say!("pando serves {dir} at http://{}", server.address())?;
+    // Whether somebody reads that line is nothing to those who ask the server.
+    let _ = say!("pando serves {dir} at http://{}", server.address());
     Ok(server.run()?)
 }
 
+/// How long the end of the server waits for the last lines of its log to be written.
+const LAST_LINES: Duration = Duration::from_secs(2);
 /// With less than this SQLite cannot do much.
 const LEAST_SQL_MEMORY_BYTES: usize = 4 << 20;
 /// Less than this the HTTP library does not take.

@@ -19,7 +19,10 @@ pub fn from_hex(text: &str) -> Result<Vec<u8>, String> {
         [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
         _ => None,
     });
-    let message = || format!("{text:?} is not hexadecimal: it takes two digits of 0-9 and a-f for each byte");
+    let message = || {
+        let text = shorten(text.to_owned(), 80);
+        format!("{text:?} is not hexadecimal: it takes two digits of 0-9 and a-f for each byte")
+    };
     bytes.collect::<Option<_>>().ok_or_else(message)
 }
 
@@ -35,6 +38,22 @@ pub fn show(bytes: &[u8]) -> String {
         }
     }
     shown
+}
+
+/// A key in a message: as [`show`] has it, and of a long one the beginning and its length.
+pub fn name(key: &[u8]) -> String {
+    /// Characters that are shown.
+    const MOST: usize = 80;
+    let beginning = match key.get(..MOST * 4).map(std::str::from_utf8) {
+        None => key,
+        Some(Ok(text)) => text.as_bytes(),
+        Some(Err(error)) if error.error_len().is_none() => &key[..error.valid_up_to()],
+        Some(Err(_)) => &key[..MOST],
+    };
+    match shorten(show(beginning), MOST) {
+        shown if beginning.len() == key.len() && !shown.ends_with('…') => shown,
+        shown => format!("{} ({} bytes)", shorten(shown + "…", MOST), key.len()),
+    }
 }
 
 /// At most `columns` characters of `text`, the last of them an ellipsis if some are left out.
@@ -165,6 +184,15 @@ mod tests {
         assert_eq!(show(b"a\nb"), "a\\nb");
         assert_eq!(show(b"a\\nb"), "a\\\\nb");
         assert_eq!(show(&[0xff, 0]), "0xff00");
+        assert_eq!(name("grün".as_bytes()), "grün");
+        assert_eq!(name(&[0xff, 0]), "0xff00");
+        for long in [vec![b'k'; 5000], vec![0xff; 5000], "€".repeat(5000).into_bytes(), vec![b'\n'; 81]] {
+            let shown = name(&long);
+            assert!(
+                shown.chars().count() < 100 && shown.ends_with(&format!("… ({} bytes)", long.len())),
+                "{shown}"
+            );
+        }
         assert_eq!(shorten("abcdef".to_owned(), 4), "abc…");
         assert_eq!(shorten("abcd".to_owned(), 4), "abcd");
     }

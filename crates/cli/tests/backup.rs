@@ -104,3 +104,29 @@ fn what_is_wrong_is_said() {
     );
     assert!(!dir.path().join("flipped/data").exists());
 }
+
+#[test]
+fn what_cannot_be_restored_is_advised_on_as_a_backup() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = path(dir.path(), "db");
+    stdout(pando(["put", &db, "t", "k", "v"]));
+    let file = path(dir.path(), "file");
+    std::fs::write(&file, stdout(pando(["backup", &db, "-"]))).unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    let into = path(dir.path(), "into");
+    let advice = |code: i32| {
+        let said = failure(pando(["restore", &file, &into]), code);
+        for other in ["`put`", "salvage", "directory of a Pando"] {
+            assert!(!said.contains(other), "{said}");
+        }
+        said
+    };
+    for cut in [whole.len() - 1, whole.len() / 2, 100] {
+        std::fs::write(&file, &whole[..cut]).unwrap();
+        assert!(advice(3).contains("help: "), "{cut}");
+    }
+    std::fs::write(&file, b"no backup").unwrap();
+    assert!(advice(3).contains("name a backup"));
+    std::fs::remove_file(&file).unwrap();
+    assert!(advice(1).contains("`pando backup`"));
+}

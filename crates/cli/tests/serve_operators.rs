@@ -1,4 +1,4 @@
-//! What an operator asks of a server: advice, backups, and what is not for servers.
+//! What an operator asks of a server: advice, backups, its log, signals, and what is not for servers.
 
 mod common;
 #[path = "support/http.rs"]
@@ -7,6 +7,8 @@ mod http;
 use common::{failure, pando, text};
 use http::Server;
 use serde_json::Value;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_server_advises_as_a_directory_does() {
@@ -177,4 +179,109 @@ fn what_is_not_for_servers_says_what_to_do() {
         let said = failure(pando(words), 2);
         assert!(said.contains(says), "{words:?}: {said}");
     }
+}
+
+/// A server whose standard error is `stderr`, with a line for each request.
+fn logging_to(dir: &std::path::Path, stderr: Stdio) -> Server {
+    let mut command = http::command(dir, &["--log", "info"]);
+    command.stderr(stderr);
+    Server::of(command)
+}
+
+/// What `/metrics` says of dropped lines.
+fn dropped_lines(server: &Server) -> u64 {
+    let page = server.ask("GET", "/metrics", b"");
+    let line = page.text().lines().find(|line| line.starts_with("pando_log_dropped_lines_total "));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).expect("the figure is there")
+}
+
+#[test]
+fn a_log_that_cannot_be_written_costs_no_answer() {
+    let closed = {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        Stdio::from(writer)
+    };
+    let full = Stdio::from(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    for (what, stderr) in [("a closed pipe", closed), ("a full disk", full)] {
+        let dir = tempfile::tempdir().unwrap();
+        let server = logging_to(dir.path(), stderr);
+        assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201, "{what}");
+        assert_eq!(server.ask("GET", "/v0/entity?id=k", b"").body, b"v", "{what}");
+        assert!(dropped_lines(&server) >= 2, "{what}");
+        assert!(server.terminate().success(), "{what}");
+    }
+}
+
+#[test]
+fn a_log_whose_reader_stalls_stops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let server = logging_to(dir.path(), writer.into());
+    // Far more than the pipe and the queue hold.
+    let mut client = server.connect();
+    let long_id = "i".repeat(120);
+    for _ in 0..8_000 {
+        let reply = client.ask("GET", "/v0/entity?id=k", &[("x-request-id", &long_id)], b"");
+        assert_eq!(reply.status, 404);
+    }
+    assert_eq!(server.ask("GET", "/healthz", b"").status, 200);
+    assert!(dropped_lines(&server) > 0);
+    let begun = Instant::now();
+    assert!(server.terminate().success());
+    assert!(begun.elapsed() < Duration::from_secs(20), "its end took {:?}", begun.elapsed());
+    drop(reader);
+}
+
+#[test]
+fn a_log_in_a_file_has_no_colours_and_every_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let server = logging_to(&dir.path().join("data"), std::fs::File::create(&path).unwrap().into());
+    for _ in 0..100 {
+        assert_eq!(server.ask("GET", "/healthz", b"").status, 200);
+    }
+    assert!(server.terminate().success());
+    let log = std::fs::read_to_string(&path).unwrap();
+    assert!(!log.contains('\u{1b}'), "{log}");
+    assert_eq!(log.lines().filter(|line| line.contains("path=/healthz")).count(), 100, "{log}");
+}
+
+#[test]
+fn signals_that_ask_for_nothing_end_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    for signal in ["HUP", "USR1", "USR2", "PIPE", "HUP", "XFSZ"] {
+        server.signal(signal);
+        assert_eq!(server.ask("PUT", "/v0/entity?id=k", signal.as_bytes()).status, 201, "{signal}");
+    }
+    assert!(server.terminate().success());
+    let server = Server::start(dir.path());
+    assert_eq!(server.ask("GET", "/v0/entity?id=k", b"").body, b"XFSZ");
+    server.signal("XCPU");
+    assert!(server.wait().success(), "the time of CPU is used up: an end in order");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_a_full_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut limited = std::process::Command::new("bash");
+    // In KiB; below it are the files of a new database.
+    limited.args(["-c", "ulimit -f 6000; exec \"$@\"", "bash", env!("CARGO_BIN_EXE_pando"), "serve"]);
+    limited.arg(dir.path()).args(["--listen", "127.0.0.1:0"]);
+    let server = Server::of(limited);
+    assert_eq!(server.ask("PUT", "/v0/entity?id=k", b"v").status, 201);
+    let refused = server.ask("PUT", "/v0/entity?id=long", &vec![7; 12 << 20]);
+    assert_eq!(refused.status, 507, "{}", refused.text());
+    assert_eq!(server.ask("GET", "/v0/entity?id=long", b"").status, 404);
+    assert_eq!(server.ask("GET", "/v0/entity?id=k", b"").body, b"v");
+    assert!(server.terminate().success());
+
+    // The same of a command.
+    let long = dir.path().join("long");
+    std::fs::write(&long, vec![7; 12 << 20]).unwrap();
+    let mut limited = std::process::Command::new("bash");
+    limited.args(["-c", "ulimit -f 6000; exec \"$@\"", "bash", env!("CARGO_BIN_EXE_pando"), "put"]);
+    limited.arg(dir.path().join("db")).args(["t", "k", "--file"]).arg(&long);
+    failure(limited.output().unwrap(), 1);
 }

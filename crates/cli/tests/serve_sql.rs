@@ -304,7 +304,8 @@ fn statements_end_in_time_and_with_their_client() {
             let mut leaves = server.connect();
             leaves.send(format!("{head}{body}").as_bytes()).unwrap();
             std::thread::sleep(Duration::from_millis(100));
-            let reply = run(&mut client, &json!({"sql": "SELECT 1"}));
+            // It waits for a place no longer than it may take.
+            let reply = run(&mut client, &json!({"sql": "SELECT 1", "timeout_ms": 50}));
             if reply.status != 200 {
                 break (leaves, reply);
             }
@@ -314,7 +315,7 @@ fn statements_end_in_time_and_with_their_client() {
         assert_eq!((busy.status, busy.header("retry-after")), (503, Some("1")));
         drop(leaves);
         let begun = Instant::now();
-        while run(&mut client, &json!({"sql": "SELECT 1"})).status == 503 {
+        while run(&mut client, &json!({"sql": "SELECT 1", "timeout_ms": 50})).status == 503 {
             assert!(begun.elapsed() < Duration::from_secs(20), "{what}: it goes on without its client");
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -222,3 +222,56 @@ fn an_import_that_trickles_is_ended_and_others_go_on() {
     let open = json(&server.ask("GET", "/v1/server", b"").body);
     assert_eq!((&open["streams"], &open["transactions"]), (&Value::from(0), &Value::from(0)));
 }
+
+/// Many clients ask for more than sockets hold, and take nothing of it.
+#[test]
+fn slow_readers_keep_nobody_from_a_short_range() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &["--memory", "32M", "--max-streams", "16"]);
+    let mut client = server.connect();
+    let fill = |client: &mut Client| {
+        for n in 0..200 {
+            let target = format!("{ENTRIES}/k{n:03}");
+            assert_eq!(client.ask("PUT", &target, &[], &vec![n as u8; 60_000]).status, 204);
+        }
+    };
+    fill(&mut client);
+    let before = server.resident_bytes();
+    let _slow: Vec<Client> = (0..16).map(|_| asked(&server, ENTRIES, None)).collect();
+    for _ in 0..3 {
+        fill(&mut client);
+        for target in
+            [format!("{ENTRIES}?limit=1"), format!("{ENTRIES}?key=k001"), format!("{ENTRIES}?prefix=none")]
+        {
+            let begun = Instant::now();
+            assert_eq!(client.ask("GET", &target, &[], b"").status, 200, "{target}");
+            assert!(begun.elapsed() < Duration::from_secs(2), "{target}: {:?}", begun.elapsed());
+        }
+    }
+    // A long one takes the place of one that has stalled.
+    let whole = client.ask("GET", ENTRIES, &[], b"");
+    assert_eq!((whole.status, whole.text().lines().count()), (200, 200));
+    let grown = server.resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "it grew by {} MiB", grown >> 20);
+}
+
+#[test]
+fn values_of_a_range_can_be_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = started(dir.path(), &[]);
+    let mut client = server.connect();
+    for (key, value) in [("a", vec![b'x'; 4 << 20]), ("b", vec![0xff; 2000]), ("c", b"short".to_vec())] {
+        assert_eq!(client.ask("PUT", &format!("{ENTRIES}/{key}"), &[], &value).status, 204);
+    }
+    for target in [format!("{ENTRIES}?value_bytes=5"), format!("{ENTRIES}?value_bytes=5&key=a&key=b&key=c")] {
+        let reply = client.ask("GET", &target, &[], b"");
+        let records: Vec<Value> = reply.text().lines().map(|line| json(line.as_bytes())).collect();
+        let expected = [
+            serde_json::json!({"key": "a", "value": "xxxxx", "value_bytes": 4 << 20}),
+            serde_json::json!({"key": "b", "value_hex": "ffffffffff", "value_bytes": 2000}),
+            serde_json::json!({"key": "c", "value": "short"}),
+        ];
+        assert_eq!(records, expected, "{target}");
+    }
+    assert_eq!(client.ask("GET", &format!("{ENTRIES}?value_bytes=2000000"), &[], b"").status, 400);
+}

@@ -65,7 +65,7 @@ fn what_does_not_fit_the_contract_is_refused_as_it_says() {
         ("GET", "/v0/entity?id=%zz", 400),
         ("GET", "/v0/entity?id=%4", 400),
         ("POST", "/v0/entity?id=k", 405),
-        ("HEAD", "/v0/entity?id=k", 405),
+        ("HEAD", "/v0/entity?id=k", 404),
         ("PATCH", "/v0/entity?id=k", 405),
         ("OPTIONS", "/v0/entity", 405),
         ("GET", "/v0/entities", 400),

@@ -183,3 +183,122 @@ fn a_bulk_import_is_all_or_nothing() {
     let args = ["import", word(&to), "t", word(dir.path()), "--bulk"];
     assert!(failure(pando(args), 2).contains("CSV"));
 }
+
+/// What an import of `input` says that fails, and the keys that are in the table then.
+fn partly(dir: &Path, input: &str, options: &[&str]) -> (String, usize) {
+    let args = ["import", word(dir), "t", "-"];
+    let said = failure(pando_with(args.iter().chain(options), input.as_bytes()), 1);
+    (said, load(dir, "t").len())
+}
+
+#[test]
+fn a_quote_that_is_never_closed_is_no_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows: String = (0..1000).map(|n| format!("k{n},v{n}\n")).collect();
+    let opened = format!("key,value\na,1\nb,\"2\n{rows}");
+    let (said, count) = partly(&dir.path().join("a"), &opened, &["--format", "csv"]);
+    assert!(
+        said.contains("CSV line 3, column 3 (row 3, field 2)") && said.contains("never closed"),
+        "{said}"
+    );
+    assert_eq!(count, 0, "{said}");
+    // A stray quote that the next quoted field closes would take all between for one value.
+    let stray = format!("key,value\na,\"1\n{rows}b,\"2\"\n");
+    let (said, count) = partly(&dir.path().join("b"), &stray, &["--format", "csv"]);
+    assert!(said.contains("CSV line 2, column 3") && said.contains("closing quote, in line 1003"), "{said}");
+    assert_eq!(count, 0, "{said}");
+    let typed = ["--format", "csv", "--schema", "key text key, value text"];
+    let args = |at: &str| [word(&dir.path().join(at)).to_owned(), "t".to_owned(), "-".to_owned()];
+    for (at, input) in [("c", &opened), ("d", &stray)] {
+        let words = ["import".to_owned()].into_iter().chain(args(at));
+        let words = words.chain(typed.iter().map(|word| (*word).to_owned()));
+        let said = failure(pando_with(words, input.as_bytes()), 1);
+        assert!(said.contains("field 2)") && said.contains("no row was imported"), "{said}");
+    }
+}
+
+#[test]
+fn an_import_that_fails_says_what_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines: String = (0..2500).map(|n| format!("{{\"key\":\"k{n}\",\"value\":\"v\"}}\n")).collect();
+    let broken = format!("{lines}{{\"key\":\"z\",\"val");
+    for (at, threads) in [("one", "1"), ("four", "4")] {
+        let options = ["--format", "ndjson", "--threads", threads, "--batch", "100"];
+        let (said, count) = partly(&dir.path().join(at), &broken, &options);
+        let of = if threads == "1" { "the first " } else { "" };
+        let kept = format!("{of}{count} records were imported before");
+        assert!(count > 0 && said.contains(&kept) && said.contains("NDJSON line 2501"), "{count}: {said}");
+        assert!(said.contains("cut off") && !said.contains("nothing was written"), "{said}");
+    }
+    let (said, count) = partly(&dir.path().join("none"), "{bad", &["--format", "ndjson"]);
+    assert!(count == 0 && said.contains("no record was imported"), "{said}");
+    // A record that the engine refuses, far behind those before it, and a key that is not shown whole.
+    let long = format!("{lines}{{\"key\":\"{}\",\"value\":\"v\"}}\n", "k".repeat(5000));
+    let at = dir.path().join("long");
+    let args = ["import", word(&at), "t", "-", "--format", "ndjson", "--batch", "500"];
+    let said = failure(pando_with(args, long.as_bytes()), 2);
+    let count = load(&at, "t").len();
+    assert!(count == 2500 && said.contains("the first 2500 records"), "{count}: {said}");
+    assert!(said.contains("(5000 bytes)") && said.len() < 600, "{said}");
+}
+
+#[test]
+fn inputs_that_are_no_such_text_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let run = |input: &[u8], options: &[&str]| {
+        let args = ["import", word(&db), "t", "-"];
+        pando_with(args.iter().chain(options), input)
+    };
+    stdout(run(b"\xef\xbb\xbfkey,value\na,1\n", &["--format", "csv", "--key", "key"]));
+    stdout(run(b"\xef\xbb\xbf{\"key\":\"b\",\"value\":\"2\"}\n", &["--format", "ndjson"]));
+    stdout(run(b"key;value\nc;\"3;3\"\n", &["--format", "csv", "--delimiter", ";"]));
+    stdout(run(b"key\tvalue\nd\t4,4\n", &["--format", "csv", "--delimiter", "tab"]));
+    let expected: Model = [("a", "1"), ("b", "2"), ("c", "3;3"), ("d", "4,4")]
+        .map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()))
+        .into();
+    assert_eq!(load(&db, "t"), expected);
+    for format in ["csv", "ndjson"] {
+        for (input, name) in [(&b"\xff\xfek\0"[..], "UTF-16"), (b"\x1f\x8b\x08\0", "gunzip")] {
+            let said = failure(run(input, &["--format", format]), 1);
+            assert!(said.contains(name), "{format}: {said}");
+        }
+    }
+    for (input, hint) in [("key;value\na;1\n", "--delimiter ';'"), ("key\tvalue\na\t1\n", "--delimiter tab")]
+    {
+        for options in
+            [&["--format", "csv"][..], &["--format", "csv", "--schema", "key text key, value text"]]
+        {
+            let said = failure(run(input.as_bytes(), options), 1);
+            assert!(said.contains(hint), "{said}");
+        }
+    }
+    failure(run(b"", &["--format", "csv", "--delimiter", "ab"]), 2);
+    assert_eq!(load(&db, "t"), expected);
+}
+
+#[test]
+fn progress_has_a_number() {
+    if std::process::Command::new("script").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no `script` to be a terminal");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let lines: String = (0..200_000).map(|n| format!("{{\"key\":\"k{n}\",\"value\":\"v\"}}\n")).collect();
+    let (input, drawn) = (dir.path().join("r.ndjson"), dir.path().join("drawn"));
+    fs::write(&input, lines).unwrap();
+    let pando = env!("CARGO_BIN_EXE_pando");
+    let import = format!("{pando} import {} t {} --batch 100", word(&dir.path().join("db")), word(&input));
+    let shown = format!("stty cols 100; {import} --durability buffered");
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &shown, word(&drawn)]).stdin(std::process::Stdio::null());
+    assert!(script.output().unwrap().status.success());
+    let drawn = String::from_utf8_lossy(&fs::read(&drawn).unwrap()).into_owned();
+    let pictures =
+        drawn.split('\r').filter(|picture| picture.contains(" records, ") && !picture.contains("commits"));
+    let counts = pictures.filter(|picture| {
+        let before = picture.split(" records, ").next().unwrap_or_default();
+        before.chars().last().is_some_and(|last| last.is_ascii_digit()) && !before.ends_with(" 0")
+    });
+    assert!(counts.count() > 0, "{drawn:?}");
+}

@@ -7,6 +7,12 @@
 //! 2. Creates, renames and removes since the last sync may be lost one by one, in any combination.
 //! 3. A rename replaces its target in one step: no crash leaves neither of the two.
 //! 4. Handles outlive names: a file that was removed or replaced stays readable and writable through its handles.
+//! 5. A directory is what was opened, not its path: when it is moved, its files move with it.
+//!
+//! Opening a file that does not exist fails with [`ErrorKind::Io`](base::ErrorKind::Io), not with `Missing`, and
+//! creating one that exists does not fail with `Exists`. Those two kinds describe tables and keys, and a commit that
+//! cannot write its log must not look like one of them. A caller that expects a file to be absent reads [`Dir::list`]
+//! first.
 
 use crate::File;
 use base::{Error, Result};
@@ -17,24 +23,24 @@ use std::sync::Arc;
 /// A flat directory of files. Names are plain: not empty, no separator, not `.` or `..`; others are
 /// [`ErrorKind::Invalid`](base::ErrorKind::Invalid).
 pub trait Dir: Send + Sync + Debug {
-    /// Creates an empty file, open for reading and writing. [`ErrorKind::Exists`](base::ErrorKind::Exists) if the
-    /// name is taken.
+    /// Creates an empty file, open for reading and writing. [`ErrorKind::Io`](base::ErrorKind::Io) if the name is
+    /// taken.
     fn create(&self, name: &str) -> Result<Arc<dyn File>>;
 
-    /// Opens a file for reading and writing. [`ErrorKind::Missing`](base::ErrorKind::Missing) if there is none.
+    /// Opens a file for reading and writing. [`ErrorKind::Io`](base::ErrorKind::Io) if there is none.
     fn open(&self, name: &str) -> Result<Arc<dyn File>>;
 
     /// Opens a file for reading alone, which needs no right to write; calls that write may fail.
-    /// [`ErrorKind::Missing`](base::ErrorKind::Missing) if there is none.
+    /// [`ErrorKind::Io`](base::ErrorKind::Io) if there is none.
     fn open_to_read(&self, name: &str) -> Result<Arc<dyn File>> {
         self.open(name)
     }
 
-    /// Gives a file another name, replacing what had it. [`ErrorKind::Missing`](base::ErrorKind::Missing) if there
-    /// is no `from`. Handles go on calling the file by the name they were opened under.
+    /// Gives a file another name, replacing what had it. [`ErrorKind::Io`](base::ErrorKind::Io) if there is no `from`.
+    /// Handles go on calling the file by the name they were opened under.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
-    /// Removes a name. [`ErrorKind::Missing`](base::ErrorKind::Missing) if there is none.
+    /// Removes a name. [`ErrorKind::Io`](base::ErrorKind::Io) if there is none.
     fn remove(&self, name: &str) -> Result<()>;
 
     /// The names of all files, sorted.
@@ -48,10 +54,22 @@ pub trait Dir: Send + Sync + Debug {
     /// also if that is another handle in this process.
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>>;
 
+    /// Takes the exclusive lock of the file `name`, which is there, and leaves its bytes as they are; else like
+    /// [`Dir::lock`].
+    fn lock_existing(&self, name: &str) -> Result<Box<dyn Lock>>;
+
     /// Takes the lock `name` together with any number of others who share it, and excludes [`Dir::lock`]; else like
     /// it. Changes no file. Where there is none to lock and none can be made, on a read-only file system say, nothing
     /// can be excluded, and nothing is.
     fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>>;
+
+    /// Checks that the path by which the directory was opened still leads to it, and that each of `files`, opened
+    /// here, still has its name. Costs one system call, and two for each file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`](base::ErrorKind::Io), with what happened to the directory or the file. Data that is written
+    /// after that may be unreachable by any path.
+    fn check_in_place(&self, files: &[&dyn File]) -> Result<()>;
 
     /// What messages call this directory: its path.
     fn describe(&self) -> String;

@@ -14,6 +14,15 @@ use base::{Error, Result};
 use std::fmt::Debug;
 use std::sync::Arc;
 
+/// Identifies an open file on this machine. Two handles of one file have the same id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    /// The file system.
+    pub volume: u64,
+    /// The file in it.
+    pub number: u64,
+}
+
 /// An open file. Positions and lengths are in bytes. Methods take `&self`, and may run in parallel; parallel writes
 /// to one range leave any mixture of them.
 pub trait File: Send + Sync + Debug {
@@ -40,6 +49,9 @@ pub trait File: Send + Sync + Debug {
 
     /// The length in bytes.
     fn len(&self) -> Result<u64>;
+
+    /// Which file this is, whatever its name is by now.
+    fn id(&self) -> Result<FileId>;
 
     /// Whether the length is 0.
     fn is_empty(&self) -> Result<bool> {
@@ -101,9 +113,13 @@ pub trait LogMap: Send + Sync + Debug {
     /// Stores `bytes` at `offset` of the file, with the effect and the durability of [`File::write_at`], without a
     /// system call.
     ///
+    /// # Errors
+    /// [`ErrorKind::Io`](base::ErrorKind::Io) if the file system could not take the bytes: it was shut down, its device
+    /// is gone, it is full, or the file was cut. Some of them may have been stored. Every later store fails as well.
+    ///
     /// # Panics
     /// If the range is not within the mapping.
-    fn write(&self, offset: u64, bytes: &[u8]);
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
     /// Notes that the file was allocated and hardly written: a store to a page that is not in memory then clears that
     /// one, and none behind it. Best effort.

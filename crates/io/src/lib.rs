@@ -10,8 +10,9 @@
 //!  OsDir   MemDir   sim::SimDisk ──> Image: one of the states that a power loss may leave
 //! ```
 //!
-//! Reading order: [`Dir`] and [`File`] say what may be relied upon; `os.rs` keeps it with Linux (and macOS) calls,
-//! `map.rs` maps log segments; `mem.rs` is the shortest implementation; [`ReadOnlyDir`]
+//! Reading order: [`Dir`] and [`File`] say what may be relied upon; `os` keeps it with Linux (and macOS) calls,
+//! `map.rs` maps log segments, and `bus.rs` makes an error of what would kill the process there; `mem.rs` is the
+//! shortest implementation; [`ReadOnlyDir`]
 //! refuses to write; [`sim`] is the adversary. [`nap`] sleeps for less than the kernel likes to,
 //! and [`ShortTimeSlice`] has a thread run sooner than it would.
 #![deny(missing_docs)]
@@ -21,11 +22,13 @@ compile_error!(
     "Pando runs on Linux and macOS; other systems are refused until their durability rules are implemented"
 );
 
+#[cfg(target_os = "linux")]
+mod bus;
 mod dir;
 mod file;
-#[cfg(target_os = "linux")]
 mod fork;
 mod holders;
+#[cfg(target_os = "linux")]
 mod map;
 mod mem;
 mod nap;
@@ -37,7 +40,7 @@ mod time_slice;
 mod writeback;
 
 pub use dir::{Dir, Lock};
-pub use file::{File, LogMap};
+pub use file::{File, FileId, LogMap};
 pub use fork::Origin;
 pub use mem::MemDir;
 pub use nap::nap;

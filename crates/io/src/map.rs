@@ -7,20 +7,22 @@
 //! 2. Stores go through one mutex. There is one appender anyway; the mutex makes the safe
 //!    [`LogMap::write`] sound for any caller, for some 10 ns.
 //! 3. Each store is checked against the mapped length, which never changes; the mapping lives as long as its owner.
+//! 4. Where the file system cannot take a store (it was shut down, its device is gone, it is full, the file was
+//!    cut), the kernel sends SIGBUS. A [`Guard`] makes an error of it: the store goes to anonymous memory,
+//!    the mapping is marked, and [`LogMap::write`] says so.
 //!
-//! What is not undefined but fatal: a store gets SIGBUS if the file was cut below it, or if the file system needs
-//! room for it and has none. The first needs someone who tampers with an open database. The second cannot happen
-//! where bytes that were written once, or allocated, are overwritten in place, and [`is_safe_on`] admits no other file
-//! system. (What an allocated range needs besides, to note that it was written, these keep in reserve.)
-//! On XFS and Btrfs-like systems a file whose blocks were cloned (`cp --reflink`) while it was mapped is the
-//! exception that remains.
+//! On a file system that needs new room for an overwritten byte, the fourth would happen to a healthy database whose
+//! disk is full. [`is_safe_on`] therefore admits only those where bytes that were written once, or allocated, are
+//! overwritten in place. (What an allocated range needs besides, to note that it was written, these keep in reserve.)
 //!
 //! Durability: a stored page is dirty in the page cache, as after `write`. It survives a killed process, and
 //! `fdatasync` of the file writes it.
 
 use crate::LogMap;
+use crate::bus::Guard;
 use crate::file::place_in_map;
 use base::sync::{Mutex, lock};
+use base::{Error, ErrorKind, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::ffi::c_void;
 use std::fs::File;
@@ -44,6 +46,7 @@ const RELEASED_BYTES: usize = 64 << 10;
 pub(crate) struct SharedMap {
     start: Mutex<Start>,
     len: usize,
+    guard: Guard,
 }
 
 /// The address of the mapping, which only the holder of the lock dereferences.
@@ -54,26 +57,33 @@ struct Start(NonNull<u8>);
 unsafe impl Send for Start {}
 
 impl SharedMap {
-    /// Maps the first `len` bytes of `file`, which must be that long, and `len` not 0.
-    pub(crate) fn new(file: &File, len: u64) -> io::Result<SharedMap> {
+    /// Maps the first `len` bytes of `file`, which must be that long, and `len` not 0. `None` where a store that the
+    /// file system cannot take would end the process.
+    pub(crate) fn new(file: &File, len: u64) -> io::Result<Option<SharedMap>> {
+        if !Guard::is_possible() {
+            return Ok(None);
+        }
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let flags = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: with a null hint and without MAP_FIXED the kernel picks an address range that nothing else uses.
         let start = unsafe { mmap(null_mut(), len, flags.0, flags.1, file, 0)? };
         let start = NonNull::new(start.cast::<u8>()).expect("mmap never succeeds at address 0");
-        Ok(SharedMap { start: Mutex::new(Start(start)), len })
+        // SAFETY: the range is this mapping's until `drop` unmaps it, and `drop` ends the guard before.
+        let guard = unsafe { Guard::over(start.as_ptr() as usize, len) };
+        Ok(Some(SharedMap { start: Mutex::new(Start(start)), len, guard }))
     }
 }
 
 impl LogMap for SharedMap {
     #[inline]
-    fn write(&self, offset: u64, bytes: &[u8]) {
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let at = place_in_map(offset, bytes, self.len as u64);
         let start = lock(&self.start);
         // SAFETY: `at + bytes.len() <= len` was checked, and `len` bytes are mapped writable at `start` until `self`
         // is dropped. The lock makes this the only access to them by this process through this mapping. `bytes` is
         // a live slice, and no slice of the mapping exists, so the two do not overlap.
         unsafe { copy_nonoverlapping(bytes.as_ptr(), start.0.as_ptr().add(at), bytes.len()) };
+        if self.guard.is_broken() { Err(not_taken(offset, bytes.len())) } else { Ok(()) }
     }
 
     fn read_nothing_ahead(&self) {
@@ -100,8 +110,18 @@ impl LogMap for SharedMap {
     }
 }
 
+#[cold]
+fn not_taken(offset: u64, bytes: usize) -> Error {
+    let message = format!(
+        "cannot store {bytes} bytes at {offset} of the mapped log segment: its file system was shut down, \
+         its device is gone or full, or the file was cut (SIGBUS)"
+    );
+    Error::new(ErrorKind::Io, message)
+}
+
 impl Drop for SharedMap {
     fn drop(&mut self) {
+        self.guard.end();
         let start = lock(&self.start).0.as_ptr().cast::<c_void>();
         // SAFETY: `start` and `len` are those of the mapping that `new` made, and it is not used after this.
         let unmapped = unsafe { munmap(start, self.len) };
@@ -132,7 +152,7 @@ mod tests {
     fn stores_read_nothing_ahead_when_told_so() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 20).unwrap();
-        let map = SharedMap::new(&file, 1 << 20).unwrap();
+        let map = SharedMap::new(&file, 1 << 20).unwrap().unwrap();
         let is_random = || {
             let flags = said(lock(&map.start).0.as_ptr() as usize, "VmFlags:");
             flags.split(' ').any(|flag| flag == "rr")
@@ -148,10 +168,10 @@ mod tests {
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         let page = RELEASED_BYTES;
         file.set_len((PAGES * page) as u64).unwrap();
-        let map = SharedMap::new(&file, (PAGES * page) as u64).unwrap();
+        let map = SharedMap::new(&file, (PAGES * page) as u64).unwrap().unwrap();
         let start = lock(&map.start).0.as_ptr() as usize;
         let mut expected = vec![7; PAGES * page];
-        map.write(0, &expected);
+        map.write(0, &expected).unwrap();
         assert_eq!(resident_kib(start), (PAGES * page / 1024) as u64);
         // All but the last two, which it holds in part or not at all.
         map.release(1, ((PAGES - 1) * page - 2) as u64);
@@ -159,7 +179,7 @@ mod tests {
         map.release(5, 3);
         let again = page * 3 - 1..page * 3 + 5;
         expected[again.clone()].fill(9);
-        map.write(again.start as u64, &expected[again]);
+        map.write(again.start as u64, &expected[again]).unwrap();
         map.release(0, u64::MAX);
         assert_eq!(resident_kib(start), 0);
         assert!(fs::read(&path).unwrap() == expected, "what was stored, before and after");

@@ -5,7 +5,7 @@
 
 use crate::dir::{Holders, check_name};
 use crate::file::{checked_end, place_in_map};
-use crate::{Dir, File, Lock, LogMap};
+use crate::{Dir, File, FileId, Lock, LogMap};
 use base::sync::{Mutex, RwLock, RwLockReadGuard, lock};
 use base::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ impl Dir for MemDir {
         check_name(name)?;
         let mut files = lock(&self.shared.files);
         if files.contains_key(name) {
-            return Err(Error::new(ErrorKind::Exists, format!("{name} exists already in memory")));
+            return Err(Error::new(ErrorKind::Io, format!("{name} exists already in memory")));
         }
         let bytes = Arc::new(RwLock::new(Vec::new()));
         files.insert(name.into(), Arc::clone(&bytes));
@@ -114,13 +114,38 @@ impl Dir for MemDir {
         self.take(name, Holders::Owner)
     }
 
+    fn lock_existing(&self, name: &str) -> Result<Box<dyn Lock>> {
+        check_name(name)?;
+        if !lock(&self.shared.files).contains_key(name) {
+            return Err(missing(name));
+        }
+        self.take(name, Holders::Owner)
+    }
+
     fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>> {
         self.take(name, Holders::Readers(1))
+    }
+
+    fn check_in_place(&self, files: &[&dyn File]) -> Result<()> {
+        let held = lock(&self.shared.files);
+        for file in files {
+            let found = held.get(file.name()).ok_or_else(|| missing(file.name()))?;
+            if id_of(found) != file.id()? {
+                let message = format!("{} was replaced by another file in memory", file.name());
+                return Err(Error::new(ErrorKind::Io, message));
+            }
+        }
+        Ok(())
     }
 
     fn describe(&self) -> String {
         "memory".into()
     }
+}
+
+/// A file is the place in memory where its bytes are kept.
+fn id_of(bytes: &Arc<RwLock<Vec<u8>>>) -> FileId {
+    FileId { volume: 0, number: Arc::as_ptr(bytes) as usize as u64 }
 }
 
 fn read(bytes: &RwLock<Vec<u8>>) -> RwLockReadGuard<'_, Vec<u8>> {
@@ -129,7 +154,7 @@ fn read(bytes: &RwLock<Vec<u8>>) -> RwLockReadGuard<'_, Vec<u8>> {
 
 #[cold]
 fn missing(name: &str) -> Error {
-    Error::new(ErrorKind::Missing, format!("there is no {name} in memory"))
+    Error::new(ErrorKind::Io, format!("there is no {name} in memory"))
 }
 
 #[derive(Debug)]
@@ -193,6 +218,10 @@ impl File for MemFile {
         Ok(self.look(|bytes| bytes.len() as u64))
     }
 
+    fn id(&self) -> Result<FileId> {
+        Ok(id_of(&self.bytes))
+    }
+
     fn set_len(&self, len: u64) -> Result<()> {
         let len = checked_end(&self.name, 0, len)? as usize;
         self.change(|bytes| {
@@ -254,9 +283,15 @@ struct MemMap {
 }
 
 impl LogMap for MemMap {
-    fn write(&self, offset: u64, new: &[u8]) {
+    fn write(&self, offset: u64, new: &[u8]) -> Result<()> {
         let at = place_in_map(offset, new, self.len);
         let mut bytes = self.bytes.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        bytes[at..at + new.len()].copy_from_slice(new);
+        match bytes.get_mut(at..at + new.len()) {
+            Some(place) => {
+                place.copy_from_slice(new);
+                Ok(())
+            }
+            None => Err(Error::new(ErrorKind::Io, "the mapped file was cut in memory")),
+        }
     }
 }

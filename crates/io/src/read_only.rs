@@ -3,7 +3,7 @@
 //! What is opened read-only stands on this instead of on every writer's care: a call that would change a byte, a name
 //! or a length is [`ErrorKind::ReadOnly`], and an exclusive lock becomes a shared one.
 
-use crate::{Dir, File, Lock, LogMap};
+use crate::{Dir, File, FileId, Lock, LogMap};
 use base::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -65,8 +65,16 @@ impl Dir for ReadOnlyDir {
         self.dir.lock_shared(name)
     }
 
+    fn lock_existing(&self, name: &str) -> Result<Box<dyn Lock>> {
+        self.dir.lock_shared(name)
+    }
+
     fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>> {
         self.dir.lock_shared(name)
+    }
+
+    fn check_in_place(&self, files: &[&dyn File]) -> Result<()> {
+        self.dir.check_in_place(files)
     }
 
     fn describe(&self) -> String {
@@ -94,6 +102,10 @@ impl File for ReadOnlyFile {
 
     fn len(&self) -> Result<u64> {
         self.file.len()
+    }
+
+    fn id(&self) -> Result<FileId> {
+        self.file.id()
     }
 
     fn set_len(&self, len: u64) -> Result<()> {

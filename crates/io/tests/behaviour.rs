@@ -63,6 +63,8 @@ on_every_directory!(
     lengths,
     handles_outlive_names,
     locks,
+    locks_of_files,
+    names_that_lead_elsewhere,
     mappings,
     allocations,
     discards,
@@ -82,12 +84,12 @@ fn bytes_of(file: &dyn File) -> Vec<u8> {
 
 fn names(dir: &dyn Dir) -> Result<()> {
     assert_eq!(dir.list()?, [""; 0]);
-    assert_eq!(kind(dir.open("a")), ErrorKind::Missing);
-    assert_eq!(kind(dir.remove("a")), ErrorKind::Missing);
-    assert_eq!(kind(dir.rename("a", "b")), ErrorKind::Missing);
+    assert_eq!(kind(dir.open("a")), ErrorKind::Io);
+    assert_eq!(kind(dir.remove("a")), ErrorKind::Io);
+    assert_eq!(kind(dir.rename("a", "b")), ErrorKind::Io);
     assert_eq!(dir.create("b")?.name(), "b");
     dir.create("a")?.write_at(b"from a", 0)?;
-    assert_eq!(kind(dir.create("a")), ErrorKind::Exists);
+    assert_eq!(kind(dir.create("a")), ErrorKind::Io);
     assert_eq!(dir.list()?, ["a", "b"]);
     dir.rename("a", "b")?;
     dir.rename("b", "b")?;
@@ -171,7 +173,7 @@ fn handles_outlive_names(dir: &dyn Dir) -> Result<()> {
     new.write_at(b"still", 0)?;
     new.sync()?;
     assert_eq!(bytes_of(&*new), b"still");
-    assert_eq!(kind(dir.open("old")), ErrorKind::Missing);
+    assert_eq!(kind(dir.open("old")), ErrorKind::Io);
     Ok(())
 }
 
@@ -197,14 +199,48 @@ fn locks(dir: &dyn Dir) -> Result<()> {
     Ok(())
 }
 
+fn names_that_lead_elsewhere(dir: &dyn Dir) -> Result<()> {
+    let (data, log) = (dir.create("data")?, dir.create("log")?);
+    dir.check_in_place(&[&*data, &*log])?;
+    assert_eq!(data.id()?, dir.open("data")?.id()?);
+    assert_ne!(data.id()?, log.id()?);
+    dir.rename("log", "old")?;
+    assert_eq!(kind(dir.check_in_place(&[&*data, &*log])), ErrorKind::Io, "no file has the name");
+    dir.create("log")?;
+    assert_eq!(kind(dir.check_in_place(&[&*log])), ErrorKind::Io, "another file has it");
+    dir.check_in_place(&[&*data])?;
+    dir.rename("old", "log")?;
+    dir.check_in_place(&[&*data, &*log])?;
+    dir.remove("data")?;
+    assert_eq!(kind(dir.check_in_place(&[&*data])), ErrorKind::Io);
+    Ok(())
+}
+
+fn locks_of_files(dir: &dyn Dir) -> Result<()> {
+    assert_eq!(kind(dir.lock_existing("data")), ErrorKind::Io, "it makes none");
+    dir.create("data")?.write_at(b"aspen", 0)?;
+    let held = dir.lock_existing("data")?;
+    let refused = dir.lock_existing("data").expect_err("it is held");
+    assert_eq!(refused.kind(), ErrorKind::Locked);
+    assert!(refused.message().contains(&std::process::id().to_string()), "{refused}");
+    assert_eq!(kind(dir.lock_shared("data")), ErrorKind::Locked);
+    drop(held);
+    let readers = (dir.lock_shared("data")?, dir.lock_shared("data")?);
+    assert_eq!(kind(dir.lock_existing("data")), ErrorKind::Locked);
+    drop(readers);
+    drop(dir.lock_existing("data")?);
+    assert_eq!(bytes_of(&*dir.open("data")?), b"aspen", "its bytes stay");
+    Ok(())
+}
+
 fn mappings(dir: &dyn Dir) -> Result<()> {
     let file = dir.create("log")?;
     assert_eq!(kind(file.map(1)), ErrorKind::Invalid, "shorter than the mapping");
     file.write_at(&[0; 8192], 0)?;
     let Some(map) = file.map(8192)? else { return Ok(()) };
-    map.write(4090, b"aspen grove");
-    map.write(8191, b"!");
-    map.write(8192, b"");
+    map.write(4090, b"aspen grove")?;
+    map.write(8191, b"!")?;
+    map.write(8192, b"")?;
     let mut bytes = [0; 11];
     file.read_exact_at(&mut bytes, 4090)?;
     assert_eq!(&bytes, b"aspen grove");
@@ -214,7 +250,7 @@ fn mappings(dir: &dyn Dir) -> Result<()> {
         assert!(std::panic::catch_unwind(beyond).is_err(), "{len} bytes at {offset}");
     }
     drop(file);
-    map.write(0, b"alive"); // a mapping keeps its file
+    map.write(0, b"alive")?; // a mapping keeps its file
     assert_eq!(&bytes_of(&*dir.open("log")?)[..5], b"alive");
     assert_eq!(bytes_of(&*dir.open("log")?)[8191], b'!');
     dir.open("log")?.sync()
@@ -231,7 +267,7 @@ fn allocations(dir: &dyn Dir) -> Result<()> {
     let bytes = bytes_of(&*file);
     assert!(bytes.len() == 8192 && &bytes[..5] == b"aspen" && bytes[5..].iter().all(|&byte| byte == 0));
     if let Some(map) = file.map(8192)? {
-        map.write(4090, b"aspen grove");
+        map.write(4090, b"aspen grove")?;
     }
     assert!(file.allocate(4096)?);
     assert_eq!(file.len()?, 8192, "nothing is cut");
@@ -298,14 +334,14 @@ fn a_directory_is_a_map(dir: &dyn Dir) -> Result<()> {
                     file.write_at(&step.to_le_bytes(), 0)?;
                     assert!(model.insert(a, step.to_le_bytes().into()).is_none());
                 }
-                Err(error) => assert!(error.kind() == ErrorKind::Exists && model.contains_key(&a)),
+                Err(error) => assert!(error.kind() == ErrorKind::Io && model.contains_key(&a)),
             },
             1 => match dir.rename(&a, &b) {
                 Ok(()) => {
                     let bytes = model.remove(&a).expect("the model has it too");
                     model.insert(b, bytes);
                 }
-                Err(error) => assert!(error.kind() == ErrorKind::Missing && !model.contains_key(&a)),
+                Err(error) => assert!(error.kind() == ErrorKind::Io && !model.contains_key(&a)),
             },
             2 => assert_eq!(dir.remove(&a).is_ok(), model.remove(&a).is_some()),
             _ => dir.sync()?,
@@ -408,7 +444,7 @@ fn stores_through_a_mapping_reach_other_handles_of_the_system() -> Result<()> {
         for thread in 0..4_u8 {
             scope.spawn(move || {
                 for block in (0..512).filter(|block| block % 4 == u64::from(thread)) {
-                    map.write(block * 128 + 1, &[thread + 1; 126]);
+                    map.write(block * 128 + 1, &[thread + 1; 126]).expect("a file system at work");
                 }
             });
         }

@@ -193,7 +193,7 @@ fn a_cut_and_a_discard_may_be_lost() -> Result<()> {
 fn stores_to_a_mapping_are_buffered_writes() -> Result<()> {
     let (disk, file) = disk_with(&[0; 4096])?;
     let map = file.map(4096)?.expect("the simulated disk maps");
-    map.write(10, b"stored");
+    map.write(10, b"stored")?;
     let (_, events) = disk.events();
     assert!(matches!(events.last(), Some(Event::Write { payload, .. }) if payload.offset() == 10));
     assert_eq!(now(&disk, Fate::Nothing).read("f").as_deref(), Some(&[0; 4096][..]));
@@ -207,8 +207,8 @@ fn a_store_where_nothing_was_written_is_a_bus_error() -> Result<()> {
     let (disk, file) = disk_with(&[1; 4096])?;
     file.set_len(8192)?;
     let map = file.map(8192)?.expect("the simulated disk maps");
-    map.write(0, b"written once");
-    let store = |at| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| map.write(at, b"x")));
+    map.write(0, b"written once")?;
+    let store = |at| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| map.write(at, b"x").unwrap()));
     assert!(store(4096).is_err(), "only reserved");
     file.set_len(100)?;
     assert!(store(200).is_err(), "cut off");
@@ -222,7 +222,7 @@ fn allocated_bytes_may_be_stored_to_and_their_room_is_lost_or_kept_whole() -> Re
     let (disk, file) = disk_with(&[1; 4096])?;
     assert!(file.allocate(12_288)?);
     let map = file.map(12_288)?.expect("the simulated disk maps");
-    map.write(8192, b"x");
+    map.write(8192, b"x")?;
     assert_eq!(now(&disk, Fate::Nothing).read("f").as_deref(), Some(&[1; 4096][..]));
     let allocated = now(&disk, Fate::KeepOne(0)).read("f").expect("its name is durable");
     assert!(allocated.len() == 12_288 && allocated[4096..] == [0; 8192]);

@@ -31,6 +31,7 @@ fn each_kind_of_call_is_counted_and_fails_alone() -> Result<()> {
     for call in CallKind::EACH {
         let (disk, file) = disk_with(&[1; 8192])?;
         let dir = disk.dir();
+        let map = file.map(4096)?.expect("the simulated disk maps");
         let every: [(CallKind, &dyn Fn() -> Result<()>); CallKind::EACH.len()] = [
             (CallKind::Create, &|| dir.create("new").map(drop)),
             (CallKind::Open, &|| dir.open("f").map(drop)),
@@ -40,7 +41,9 @@ fn each_kind_of_call_is_counted_and_fails_alone() -> Result<()> {
             (CallKind::DirSync, &|| dir.sync()),
             (CallKind::Lock, &|| dir.lock("lock").map(drop)),
             (CallKind::Read, &|| file.read_exact_at(&mut [0; 10], 0)),
+            (CallKind::InPlace, &|| dir.check_in_place(&[&*file])),
             (CallKind::Write, &|| file.write_at(b"x", 0)),
+            (CallKind::Store, &|| map.write(0, b"x")),
             (CallKind::Resize, &|| file.set_len(8192)),
             (CallKind::Allocate, &|| file.allocate(100).map(drop)),
             (CallKind::Sync, &|| file.sync()),

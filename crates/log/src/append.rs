@@ -190,6 +190,29 @@ impl Appender {
         self.segment.write(at, closing, &[], &mut self.buffer, Way::Call)
     }
 
+    /// Looks whether the log still ends in the closing block with which it was found. Another process that opened the
+    /// same closed log, which no lock kept out, goes on in the same place. Nothing is written; a difference latches.
+    #[cold]
+    fn check_closing(&mut self, closing: [u8; BLOCK_HEADER_BYTES]) -> Result<()> {
+        let at = Lsn(self.end.0 - BLOCK_HEADER_BYTES as u64);
+        let (mut found, offset) = ([0; 2 * BLOCK_HEADER_BYTES], self.segment.header.offset_of(at));
+        self.segment.file.read_exact_at(&mut found, offset)?;
+        let (block, after) = found.split_at(BLOCK_HEADER_BYTES);
+        if block == closing && after.iter().all(|&byte| byte == 0) {
+            return Ok(());
+        }
+        let name = self.segment.header.name();
+        let error = Error::new(
+            ErrorKind::Latched,
+            format!(
+                "{name}: the log's end at offset {offset} changed since it was opened: another process has \
+                 written to the database; close all but one, and open it again"
+            ),
+        );
+        self.latch(&error);
+        Err(error)
+    }
+
     /// Ends the current segment and goes on in `next`.
     #[cold]
     pub(crate) fn switch(&mut self, next: Segment, stamp: Stamp) -> Result<()> {
@@ -241,7 +264,8 @@ impl Log {
     /// # Errors
     /// [`ErrorKind::Invalid`] for a payload over [`MAX_PAYLOAD_BYTES`]; [`ErrorKind::Closed`] after
     /// [`Log::close`]; what making a new segment met, [`ErrorKind::Full`] foremost: nothing was written then, and
-    /// the call may be repeated. Any other error latches the log: from then on all is [`ErrorKind::Latched`].
+    /// the call may be repeated, as after a failed look at the end of a log that was closed in order, before the first
+    /// append. Any other error latches the log: from then on all is [`ErrorKind::Latched`].
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -282,6 +306,9 @@ impl Log {
             let mut appender = lock(&self.appender);
             if let Some(stop) = &appender.stop {
                 return Err(stop.refusal());
+            }
+            if let Some(closing) = appender.reopened {
+                appender.check_closing(closing)?;
             }
             match appender.append(Kind::Data, payload, self.stamp(), way) {
                 Ok(Some(end)) => return Ok(end),

@@ -2,13 +2,15 @@
 
 use crate::append::{Appender, Stop};
 use crate::flush::Flush;
-use crate::format::{BLOCK_HEADER_BYTES, MAX_SEGMENT_BYTES, Position, SegmentHeader, segment_number};
+use crate::format::{
+    BLOCK_HEADER_BYTES, MAX_SEGMENT_BYTES, Position, SegmentHeader, segment_name, segment_number,
+};
 use crate::segment::Segment;
 use crate::stock::{Room, Spare, Stock, remove, segment_bytes_for};
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, lock};
 use base::{CheckpointNo, DatabaseId, Error, ErrorKind, Lsn, Result};
-use io::Dir;
+use io::{Dir, File};
 use std::sync::Arc;
 
 /// How long segments are, in bytes.
@@ -149,6 +151,25 @@ impl Log {
         Position { segment: number, generation, lsn: appender.end }
     }
 
+    /// The file of the current segment, and its length in bytes, which does not change while it is written.
+    pub fn current_segment(&self) -> (Arc<dyn File>, u64) {
+        let segment = &lock(&self.appender).segment;
+        (Arc::clone(&segment.file), segment.header.len_bytes)
+    }
+
+    /// Returns the name of a log segment that this log did not make, if there is one: another process has then opened
+    /// the database for writing and recovered it. Lists the directory.
+    ///
+    /// # Errors
+    /// Those of listing.
+    pub fn foreign_segment(&self) -> Result<Option<String>> {
+        let dir = Arc::clone(lock(&self.stock).dir());
+        // Listed first: what this log makes meanwhile has a number that the stock gave away before it is asked.
+        let newest = dir.list()?.iter().filter_map(|name| segment_number(name)).max();
+        let next = lock(&self.stock).next_number();
+        Ok(newest.filter(|&number| number >= next).map(segment_name))
+    }
+
     /// Whether blocks are stored through a mapping of the current segment, which counts as the process's memory.
     pub fn is_mapped(&self) -> bool {
         lock(&self.appender).segment.is_mapped()
@@ -235,26 +256,26 @@ impl Log {
 
     /// Syncs the log and marks it as closed, so that the next opening has nothing to mend. Appends are refused from
     /// the call on. One flush if all was synced before, none if nothing was appended, else two. Closing again does
-    /// nothing.
+    /// nothing. Returns the LSN before which every block is durable: that of the closing block.
     ///
     /// # Errors
     /// [`ErrorKind::Latched`] if the log was latched before; otherwise what struck latches it.
-    pub fn close(&self) -> Result<()> {
+    pub fn close(&self) -> Result<Lsn> {
         let end = {
             let mut appender = lock(&self.appender);
             match &appender.stop {
-                Some(Stop::Closed) => return Ok(()),
+                Some(Stop::Closed) => return Ok(self.synced()),
                 Some(latched) => return Err(latched.refusal()),
                 None => appender.stop = Some(Stop::Closed),
             }
             if appender.reopened.is_some() {
-                return Ok(());
+                return Ok(self.synced());
             }
             appender.end
         };
         self.close_at(end).inspect_err(|error| lock(&self.appender).latch(error))?;
         self.remove_spares();
-        Ok(())
+        Ok(end)
     }
 
     /// A closed log keeps no files for later. One that cannot be removed, or is there again after a crash, is a spare

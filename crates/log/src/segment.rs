@@ -84,10 +84,7 @@ impl Segment {
     #[inline]
     fn put(&self, map: Option<&dyn LogMap>, offset: u64, bytes: &[u8]) -> Result<()> {
         match map {
-            Some(map) => {
-                map.write(offset, bytes);
-                Ok(())
-            }
+            Some(map) => map.write(offset, bytes),
             None => self.file.write_at(bytes, offset),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! To make a segment ready: (1) take a spare file under its new name, or create one, give it its room, so that later
 //! writes cannot run out of it, and sync it; (2) write the header; (3) sync the file; (4) sync the directory. The first
-//! sync makes a valid header a proof that the whole file has its room. A crash in between leaves a file that nothing
+//! sync makes a valid header a proof that the whole file has its room. (5) Check that the file can still be found under
+//! its name, and the directory under its path. A crash in between leaves a file that nothing
 //! names; its number is not used again.
 //!
 //! A file gets its room in one of two ways. *Zeros* written all over it make later flushes cheap, as they change no
@@ -95,6 +96,11 @@ impl Stock {
     /// The directory of the log.
     pub fn dir(&self) -> &Arc<dyn Dir> {
         &self.dir
+    }
+
+    /// Above the number of every file that was begun.
+    pub fn next_number(&self) -> u64 {
+        self.next_number
     }
 
     /// Notes that segment `number` and all later ones are being read.
@@ -265,6 +271,8 @@ impl Making {
         file.write_at(&header.encode(), 0)?;
         file.sync()?;
         dir.sync()?;
+        // Commits that go to a file without a name are lost.
+        dir.check_in_place(&[&*file])?;
         let segment = Segment::new(*header, file, room)?;
         // The kernel would read ahead within a commit: 8 MiB of zeros on one disk, 27 ms. And in folios larger than a
         // page, of which a store makes the whole dirty. Where pages may hold something they are read, many at once.

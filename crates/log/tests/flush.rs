@@ -35,9 +35,9 @@ fn add(count: &'static LocalKey<Cell<u64>>, more: u64) {
 }
 
 impl LogMap for Mapped {
-    fn write(&self, offset: u64, bytes: &[u8]) {
+    fn write(&self, offset: u64, bytes: &[u8]) -> base::Result<()> {
         add(&STORED, bytes.len() as u64);
-        self.0.write(offset, bytes);
+        self.0.write(offset, bytes)
     }
     fn release(&self, offset: u64, bytes: u64) {
         add(&RELEASED, bytes.min(self.1 - offset));
@@ -67,6 +67,12 @@ impl Dir for Slow {
     fn lock(&self, name: &str) -> base::Result<Box<dyn io::Lock>> {
         self.0.lock(name)
     }
+    fn lock_existing(&self, name: &str) -> base::Result<Box<dyn io::Lock>> {
+        self.0.lock_existing(name)
+    }
+    fn check_in_place(&self, files: &[&dyn File]) -> base::Result<()> {
+        self.0.check_in_place(files)
+    }
     fn lock_shared(&self, name: &str) -> base::Result<Box<dyn io::Lock>> {
         self.0.lock_shared(name)
     }
@@ -87,6 +93,9 @@ impl File for SlowFile {
     }
     fn len(&self) -> base::Result<u64> {
         self.0.len()
+    }
+    fn id(&self) -> base::Result<io::FileId> {
+        self.0.id()
     }
     fn set_len(&self, len: u64) -> base::Result<()> {
         self.0.set_len(len)

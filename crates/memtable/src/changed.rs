@@ -1,16 +1,16 @@
 //! What validation asks: did anything in this range change since then?
 //!
-//! A table that has nothing newer answers in O(1); below that, parents of leaves and leaves say how new they
-//! are, so that only what changed is looked into.
+//! A table that has nothing newer answers in O(1); below that, every node says how new what it holds is, so that only
+//! what changed is looked into.
 
-use crate::node::NodePtr;
+use crate::pointer::NodePtr;
 use crate::search::Path;
 use crate::table::Table;
 use base::CommitTs;
 use std::ops::Bound;
 
-/// The first key from `start` to `end` that changed after `since`, or the start of the first range tombstone
-/// since then that reaches into the range.
+/// The first key from `start` to `end` that changed after `since`, or where what range deletes since then deleted
+/// begins, if that reaches into the range.
 pub(crate) fn changed_since<'m>(
     table: &'m Table,
     start: &[u8],
@@ -20,12 +20,18 @@ pub(crate) fn changed_since<'m>(
     if table.newest() <= since {
         return None;
     }
-    let newest_first = table.range_tombstones().iter().rev();
-    let mut since_then = newest_first.take_while(|tombstone| since < tombstone.ts);
-    if let Some(tombstone) = since_then.find(|tombstone| tombstone.overlaps(start, end)) {
-        return Some(tombstone.start);
+    if let Some(deleted) = deleted_since(table, start, end, since) {
+        return Some(deleted);
     }
     changed_key(table.root.load()?, start, end, since)
+}
+
+/// Where the first stretch begins that a range delete after `since` covers and that reaches into the range. O(log n).
+fn deleted_since<'m>(table: &'m Table, start: &[u8], end: Bound<&[u8]>, since: CommitTs) -> Option<&'m [u8]> {
+    let ranges = table.ranges(CommitTs::MAX);
+    let first = (!ranges.is_empty()).then(|| ranges.first_newer(start, since))??;
+    let begins_in_time = first.start <= start || !is_behind(first.start, end);
+    begins_in_time.then_some(first.start)
 }
 
 /// Whether nothing from `start` to `end` changed after `since`, if that is seen within `most` looks at nodes; false
@@ -34,10 +40,8 @@ pub(crate) fn is_unchanged(table: &Table, start: &[u8], end: &[u8], since: Commi
     if table.newest() <= since {
         return true;
     }
-    let newest_first = table.range_tombstones().iter().rev();
-    let mut since_then = newest_first.take_while(|tombstone| since < tombstone.ts);
     let end = Bound::Included(end);
-    if since_then.any(|tombstone| tombstone.overlaps(start, end)) {
+    if deleted_since(table, start, end, since).is_some() {
         return false;
     }
     let Some(root) = table.root.load() else { return true };
@@ -89,25 +93,75 @@ fn search<'m>(root: NodePtr<'m>, start: &[u8], end: Bound<&[u8]>, since: CommitT
     }
 }
 
-/// To the next leaf that is newer than `since`; false when there is none before `end`. `None`: no look is left.
+/// To the next leaf that is newer than `since`; false when there is none before `end`. `None`: no look is left. Passes
+/// over subtrees that are not newer, so that it costs O(log n).
 fn next_newer_leaf(path: &mut Path<'_>, end: Bound<&[u8]>, since: CommitTs, left: &mut u32) -> Option<bool> {
-    while path.next_entry(1) {
+    // Whether the frame's own place was not looked at yet.
+    let (mut level, mut is_new) = (1, false);
+    while level <= path.root_level() {
+        let frame = path.frame_mut(level);
+        if !is_new {
+            if frame.place + 1 >= frame.permutation.len() {
+                level += 1;
+                continue;
+            }
+            frame.place += 1;
+            if is_behind(frame.node().record(frame.slot()).key(), end) {
+                return Some(false);
+            }
+        }
+        is_new = false;
         if *left < u32::MAX {
             *left = left.checked_sub(1)?;
         }
-        let parent = path.frame_mut(1);
-        let node = parent.node();
-        if is_behind(node.record(parent.slot()).key(), end) {
-            return Some(false);
-        }
-        if node.newest() <= since {
-            parent.place = parent.permutation.len() - 1;
-        } else if parent.inner().child(parent.slot()).node().newest() > since {
-            path.enter(1);
-            return Some(true);
+        if frame.inner().child(frame.slot()).newest() > since {
+            path.enter(level);
+            if level == 1 {
+                return Some(true);
+            }
+            (level, is_new) = (level - 1, true);
         }
     }
     Some(false)
+}
+
+/// The last key before `before` whose own newest change came after `since`.
+pub(crate) fn changed_before<'m>(root: NodePtr<'m>, before: &[u8], since: CommitTs) -> Option<&'m [u8]> {
+    let (mut path, _) = Path::to(root, before);
+    loop {
+        let leaf = path.leaf();
+        let places = if leaf.node().newest() > since { leaf.place } else { 0 };
+        let record = |place| leaf.node().record(leaf.permutation.slot(place));
+        if let Some(newer) = (0..places).rev().map(record).find(|record| record.ts() > since) {
+            return Some(newer.key());
+        }
+        if !prev_newer_leaf(&mut path, since) {
+            return None;
+        }
+    }
+}
+
+/// Behind the last entry of the leaf before that is newer than `since`, as [`next_newer_leaf`]; false: there is none.
+fn prev_newer_leaf(path: &mut Path<'_>, since: CommitTs) -> bool {
+    let mut level = 1;
+    while level <= path.root_level() {
+        let frame = path.frame_mut(level);
+        let Some(place) = frame.place.checked_sub(1) else {
+            level += 1;
+            continue;
+        };
+        frame.place = place;
+        if frame.inner().child(frame.slot()).newest() > since {
+            path.enter(level);
+            level -= 1;
+            let below = path.frame_mut(level);
+            below.place = below.permutation.len();
+            if level == 0 {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 fn is_behind(key: &[u8], end: Bound<&[u8]>) -> bool {

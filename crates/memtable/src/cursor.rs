@@ -2,9 +2,10 @@
 //!
 //! It keeps the way from the root to where it stands (see [`crate::node`] for why that stays good under a
 //! writer) and moves along it. Keys whose versions are all newer than its timestamp are passed over; a key
-//! that a range tombstone hides is reported as deleted.
+//! that a range delete hides is reported as deleted.
 
 use crate::memtable::Found;
+use crate::ranges::{Fragment, Ranges};
 use crate::record::Record;
 use crate::search::Path;
 use crate::table::Table;
@@ -22,13 +23,18 @@ pub struct Cursor<'m> {
     at: CommitTs,
     path: Option<Path<'m>>,
     entry: Option<(&'m [u8], Found<'m>)>,
+    /// The range deletes as of `at`, and the stretch of keys that was looked up last.
+    ranges: Ranges<'m>,
+    around: Fragment<'m>,
     /// Keys outside are passed over no further.
     span: Option<Arc<Span>>,
 }
 
 impl<'m> Cursor<'m> {
     pub(crate) fn new(table: Option<&'m Table>, at: CommitTs) -> Cursor<'m> {
-        Cursor { table, at, path: None, entry: None, span: None }
+        let ranges = table.map_or(Ranges::default(), |table| table.ranges(at));
+        let around = ranges.covering(&[]);
+        Cursor { table, at, path: None, entry: None, ranges, around, span: None }
     }
 
     /// Only keys within `span` are wanted: where those behind it are too new, it stands nowhere instead of looking for
@@ -97,7 +103,7 @@ impl<'m> Cursor<'m> {
         }
     }
 
-    fn start(&mut self, to: impl FnOnce(crate::node::NodePtr<'m>) -> Path<'m>) {
+    fn start(&mut self, to: impl FnOnce(crate::pointer::NodePtr<'m>) -> Path<'m>) {
         self.path = self.table.and_then(|table| table.root.load()).map(to);
     }
 
@@ -111,7 +117,7 @@ impl<'m> Cursor<'m> {
             if leaf.place < leaf.permutation.len() {
                 let newest = leaf.node().record(leaf.slot());
                 if let Some(record) = newest.visible(self.at) {
-                    self.entry = Some((record.key(), self.found(record)));
+                    self.entry = Some((record.key(), Self::found(&mut self.around, self.ranges, record)));
                     return;
                 }
                 if is_behind(self.span.as_deref(), newest.key()) {
@@ -131,7 +137,9 @@ impl<'m> Cursor<'m> {
         let Some(path) = &self.path else { return };
         let leaf = path.leaf();
         match leaf.node().record(leaf.slot()).visible(self.at) {
-            Some(record) => self.entry = Some((record.key(), self.found(record))),
+            Some(record) => {
+                self.entry = Some((record.key(), Self::found(&mut self.around, self.ranges, record)))
+            }
             None => self.step_back(),
         }
     }
@@ -149,7 +157,7 @@ impl<'m> Cursor<'m> {
             let leaf = path.leaf();
             let newest = leaf.node().record(leaf.slot());
             if let Some(record) = newest.visible(self.at) {
-                self.entry = Some((record.key(), self.found(record)));
+                self.entry = Some((record.key(), Self::found(&mut self.around, self.ranges, record)));
                 return;
             }
             if is_before(self.span.as_deref(), newest.key()) {
@@ -158,14 +166,16 @@ impl<'m> Cursor<'m> {
         }
     }
 
+    /// What `record` says, unless a range delete hides it: then, that it is deleted.
     #[inline]
-    fn found(&self, record: Record<'m>) -> Found<'m> {
-        let hidden = |table: &Table| table.hidden_since(record.key(), Some(record.ts()), self.at).is_some();
-        match record.found() {
-            Found::Deleted => Found::Deleted,
-            _ if self.table.is_some_and(hidden) => Found::Deleted,
-            found => found,
+    fn found(around: &mut Fragment<'m>, ranges: Ranges<'m>, record: Record<'m>) -> Found<'m> {
+        if ranges.is_empty() {
+            return record.found();
         }
+        if !around.holds(record.key()) {
+            *around = ranges.covering(record.key());
+        }
+        if around.covered > record.ts() { Found::Deleted } else { record.found() }
     }
 }
 

@@ -12,7 +12,8 @@
 
 use crate::arena::{Arena, Bump};
 use crate::memtable::Found;
-use crate::node::{Entry, Inner, Node, NodePtr, NodeSlot, SLOTS};
+use crate::node::{Entry, Inner, Node, SLOTS};
+use crate::pointer::{NodePtr, NodeSlot};
 use crate::record::Record;
 use crate::search::{Fences, Frame, Path};
 use base::CommitTs;
@@ -92,8 +93,8 @@ impl<'m> Tree<'m, '_> {
     /// writer now.
     #[inline]
     fn insert_at(&mut self, path: &mut Path<'m>, found: bool, change: Change<'_>) -> bool {
-        if path.root_level() > 0 {
-            path.frame(1).node().stamp(change.ts);
+        for level in 1..=path.root_level() {
+            path.frame(level).at.stamp(change.ts);
         }
         let leaf = *path.leaf();
         let node = leaf.node();
@@ -152,7 +153,7 @@ impl<'m> Tree<'m, '_> {
             if add_in_place(frame, halved.as_ref(), &right) {
                 return;
             }
-            let (newest, skip) = (frame.node().newest(), frame.node().skip());
+            let (newest, skip) = (frame.at.newest(), frame.node().skip());
             let mut entries = crowd(frame, frame.place + 1, &right);
             if let Some(halved) = halved {
                 entries[frame.place] = halved.behind(skip);
@@ -176,7 +177,7 @@ impl<'m> Tree<'m, '_> {
         let old = path.frame(path.root_level());
         let whole = Entry { child: Some(old.at), ..entry(old, 0) };
         let first = left.unwrap_or(whole);
-        let newest = old.node().newest().max(right.record.ts());
+        let newest = old.at.newest().max(right.record.ts());
         let root = self.inner(&[first, right], path.root_level() + 1, newest, 0);
         self.root.store(root);
     }

@@ -4,7 +4,7 @@
 //!   Writer ──put/delete/delete_range──► Memtable ◄──get/cursor/changed_since── any number of readers
 //!                                          ▼
 //!            directory: table id ──► Table ──► tree of nodes ──► newest record ──► older ──► older
-//!                                      └─────► range tombstones, in commit order
+//!                                      └─────► range deletes, a tree of edges as of each commit
 //! ```
 //!
 //! One writer, who holds the [`Writer`]; readers take no lock, wait for nobody and write nothing. Everything
@@ -12,8 +12,8 @@
 //! is for as long as the memtable lives.
 //!
 //! Reading order: `arena` (memory), `record` (one version of one key), `node` (the append slots and the
-//! permutation, and why readers need no lock), `search` (down the tree), `insert` (splits), `bulk`
-//! (sorted loads), `table` (trees and range tombstones by table), `cursor`, `changed` (what validation
+//! permutation, and why readers need no lock), `pointer`, `search` (down the tree), `insert` (splits), `bulk`
+//! (sorted loads), `ranges` (range deletes), `table` (both by table), `cursor`, `changed` (what validation
 //! asks), `memtable` and `writer` (the public face).
 #![deny(missing_docs)]
 
@@ -24,6 +24,8 @@ mod cursor;
 mod insert;
 mod memtable;
 mod node;
+mod pointer;
+mod ranges;
 mod record;
 mod search;
 mod table;
@@ -31,5 +33,5 @@ mod writer;
 
 pub use cursor::Cursor;
 pub use memtable::{Found, Memtable};
-pub use table::RangeTombstone;
+pub use ranges::{Fragment, Ranges, Span};
 pub use writer::Writer;

@@ -3,9 +3,10 @@
 use crate::arena::{Arena, Bump};
 use crate::changed;
 use crate::cursor::Cursor;
+use crate::ranges::Ranges;
 use crate::record::Record;
 use crate::search::find;
-use crate::table::{Directory, RangeTombstone, Table};
+use crate::table::{Directory, Table};
 use crate::writer::Writer;
 use base::budget::Charge;
 use base::sync::Arc;
@@ -72,7 +73,7 @@ impl Memtable {
     }
 
     /// The newest change of `key` at or before `at`; `None` if this memtable knows of none. O(log n), plus
-    /// the versions newer than `at` and the range tombstones newer than the record.
+    /// the versions of the key newer than `at`.
     #[inline]
     pub fn get(&self, table: TableId, key: &[u8], at: CommitTs) -> Option<Found<'_>> {
         let table = self.directory.find(table)?;
@@ -104,24 +105,22 @@ impl Memtable {
         Cursor::new(self.directory.find(table), at)
     }
 
-    /// The range tombstones of `table` so far, in the order of their commits. One load each call; the slice
-    /// does not change.
+    /// The range deletes of `table` as of `at`. One load where there are none, else O(log n).
     #[inline]
-    pub fn range_tombstones(&self, table: TableId) -> &[RangeTombstone<'_>] {
-        self.directory.find(table).map_or(&[], Table::range_tombstones)
+    pub fn ranges(&self, table: TableId, at: CommitTs) -> Ranges<'_> {
+        self.directory.find(table).map_or(Ranges::default(), |table| table.ranges(at))
     }
 
-    /// When `key` last changed, by a change of its own or by a range tombstone over it. O(log n), plus the
-    /// range tombstones newer than the record.
+    /// When `key` last changed, by a change of its own or by a range delete over it. O(log n).
     pub fn newest_in(&self, table: TableId, key: &[u8]) -> Option<CommitTs> {
         let table = self.directory.find(table)?;
         let own = table.root.load().and_then(|root| find(root, key)).map(|newest| newest.ts());
         table.hidden_since(key, own, CommitTs::MAX).or(own)
     }
 
-    /// Some key in the range that changed after `since`, or the start of a range tombstone after `since` that
-    /// reaches into the range; `None` if nothing did. O(1) when nothing in the table is newer; else leaves
-    /// and parents of leaves that are not newer are passed over.
+    /// Some key in the range that changed after `since`, or where what a range delete after `since` deleted begins, if
+    /// that reaches into the range; `None` if nothing did. O(1) when nothing in the table is newer; else nodes that are
+    /// not newer are passed over.
     pub fn changed_since(
         &self,
         table: TableId,
@@ -151,11 +150,18 @@ impl Memtable {
         table.is_none_or(|table| changed::is_unchanged(table, start, end, since, most))
     }
 
-    /// The first key at or after `start` with a put or a delete of its own after `since`; range tombstones do not
-    /// count. What is not newer is passed over as in [`Memtable::changed_since`].
+    /// The first key at or after `start` with a put or a delete of its own after `since`; range deletes do not count.
+    /// O(log n): what is not newer is passed over.
     pub fn key_changed_since(&self, table: TableId, start: &[u8], since: CommitTs) -> Option<&[u8]> {
         let table = self.directory.find(table).filter(|table| table.newest() > since)?;
         changed::changed_key(table.root.load()?, start, Bound::Unbounded, since)
+    }
+
+    /// The last key before `before` with a put or a delete of its own after `since`, as
+    /// [`Memtable::key_changed_since`].
+    pub fn key_changed_before(&self, table: TableId, before: &[u8], since: CommitTs) -> Option<&[u8]> {
+        let table = self.directory.find(table).filter(|table| table.newest() > since)?;
+        changed::changed_before(table.root.load()?, before, since)
     }
 
     /// At or after the newest change of `table`; 0 if there is none. O(1).

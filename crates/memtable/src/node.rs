@@ -55,6 +55,7 @@
 //! to; the readers' Acquire loads of the same words are the partners. Heads are plain data that a permutation
 //! publishes: Relaxed. `newest` is stored before what it announces, and also published by that.
 
+use crate::pointer::{NodePtr, NodeSlot};
 use crate::record::{Header, Record, compare_behind_head};
 use base::CommitTs;
 use base::keys::head8;
@@ -63,9 +64,9 @@ use base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::array;
 use std::cmp::Ordering as Order;
 use std::hint::select_unpredictable;
-use std::marker::PhantomData;
+use std::mem::offset_of;
 use std::ops::Range;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 /// Slots of a node: as many four-bit numbers as one word holds besides their count. Under loom the smallest
 /// number that can split, so that every interleaving can be tried.
@@ -129,13 +130,14 @@ impl Permutation {
 pub(crate) struct Node {
     permutation: AtomicU64,
     /// The upper 56 bits: no record below is newer. Kept up in leaves and their parents only, so that commits
-    /// leave the upper levels alone in the readers' caches. The low byte: the skip, which never changes.
+    /// leave these lines of the upper levels alone in the readers' caches: see
+    /// [`NodePtr::newest`](crate::pointer::NodePtr::newest). The low byte: the skip, which never changes.
     newest_and_skip: AtomicU64,
     heads: [AtomicU64; SLOTS],
     records: [AtomicPtr<Header>; SLOTS],
 }
 
-/// An inner node. Six cache lines.
+/// An inner node. Seven cache lines.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -143,14 +145,18 @@ pub(crate) struct Inner {
     /// How many slots were ever named. The writer's own; Relaxed throughout.
     used: AtomicU64,
     children: [NodeSlot; SLOTS],
+    /// Above the parents of leaves: no record below is newer. In a line that lookups leave alone, as each commit
+    /// writes it; the search for what changed passes over whole subtrees by it.
+    newest_below: Line,
 }
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<Node>() == 256 && size_of::<Inner>() == 384);
+/// A word in a cache line of its own.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Line(AtomicU64);
 
-/// Nodes have this many levels' worth of low pointer bits to spare.
-const LEVEL_MASK: usize = align_of::<Node>() - 1;
-const _: () = assert!(MAX_LEVELS <= LEVEL_MASK);
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Node>() == 256 && size_of::<Inner>() == 448);
 
 /// The longest prefix that a node skips: a byte holds it.
 pub(crate) const MAX_SKIP: usize = u8::MAX as usize;
@@ -336,12 +342,32 @@ impl Node {
 }
 
 impl Inner {
+    /// What look-ups see of it: all but the last line.
+    pub const LOOKED_AT_BYTES: usize = offset_of!(Inner, newest_below);
+
+    /// As [`Node::newest`], above the parents of leaves.
+    #[inline]
+    pub fn newest_below(&self) -> CommitTs {
+        // Relaxed: as `Node::newest`.
+        CommitTs(self.newest_below.0.load(Ordering::Relaxed))
+    }
+
+    /// As [`Node::stamp`], above the parents of leaves.
+    #[inline]
+    pub fn stamp_below(&self, ts: CommitTs) {
+        if self.newest_below() < ts {
+            // Relaxed, in two steps: as `Node::stamp`.
+            self.newest_below.0.store(ts.0, Ordering::Relaxed);
+        }
+    }
+
     /// An inner node of at most [`SLOTS`] entries, each with its child; else as [`Node::with`].
     pub fn with(entries: &[Entry<'_>], newest: CommitTs, skip: usize) -> Inner {
         Inner {
             node: Node::with(entries, newest, skip),
             used: AtomicU64::new(entries.len() as u64),
             children: array::from_fn(|i| NodeSlot::new(entries.get(i).and_then(|entry| entry.child))),
+            newest_below: Line(AtomicU64::new(newest.0)),
         }
     }
 
@@ -376,90 +402,6 @@ impl Inner {
     pub fn room(&self) -> usize {
         // Relaxed: the writer's own, as in `append`.
         SLOTS - self.used.load(Ordering::Relaxed) as usize
-    }
-}
-
-/// A node of a memtable that is borrowed for `'m`, and its level (leaves: 0) in the low bits of the address.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NodePtr<'m> {
-    tagged: NonNull<Node>,
-    memtable: PhantomData<&'m Node>,
-}
-
-// SAFETY: as good as a `&'m Node`, which holds nothing but atomics; records are reached through them as
-// records are.
-unsafe impl Send for NodePtr<'_> {}
-// SAFETY: as above.
-unsafe impl Sync for NodePtr<'_> {}
-
-impl<'m> NodePtr<'m> {
-    pub fn leaf(leaf: &'m Node) -> NodePtr<'m> {
-        NodePtr { tagged: NonNull::from(leaf), memtable: PhantomData }
-    }
-
-    /// An inner node at `level`, which is above 0.
-    pub fn inner(inner: &'m Inner, level: usize) -> NodePtr<'m> {
-        assert!(0 < level && level < MAX_LEVELS, "a tree of {level} levels");
-        let tagged = NonNull::from(inner).cast::<Node>().map_addr(|addr| addr | level);
-        NodePtr { tagged, memtable: PhantomData }
-    }
-
-    #[inline]
-    pub fn level(self) -> usize {
-        self.tagged.addr().get() & LEVEL_MASK
-    }
-
-    #[inline]
-    fn untagged(self) -> *const Node {
-        self.tagged.as_ptr().map_addr(|addr| addr & !LEVEL_MASK)
-    }
-
-    /// The node; of an inner one its front.
-    #[inline]
-    pub fn node(self) -> &'m Node {
-        // SAFETY: made from a reference that lived for 'm, plus the level, which is taken off again; a Node
-        // is the front of an Inner, which is repr(C).
-        unsafe { &*self.untagged() }
-    }
-
-    /// The inner node; `None` for a leaf.
-    #[inline]
-    pub fn as_inner(self) -> Option<&'m Inner> {
-        // SAFETY: a level above 0 says that it was made from an Inner, by `inner`; else as in `node`.
-        (self.level() > 0).then(|| unsafe { &*self.untagged().cast::<Inner>() })
-    }
-
-    /// Fetches all lines of the node side by side, where a search would wait for one after the other.
-    #[inline]
-    pub fn prefetch(self) {
-        let bytes = if self.level() > 0 { size_of::<Inner>() } else { size_of::<Node>() };
-        for offset in (0..bytes).step_by(64) {
-            prefetch(self.untagged().wrapping_byte_add(offset));
-        }
-    }
-}
-
-/// Where a [`NodePtr`] is published: an inner node's child, a table's root.
-#[derive(Debug)]
-pub(crate) struct NodeSlot(AtomicPtr<Node>);
-
-impl NodeSlot {
-    pub fn new(node: Option<NodePtr<'_>>) -> NodeSlot {
-        NodeSlot(AtomicPtr::new(node.map_or(ptr::null_mut(), |node| node.tagged.as_ptr())))
-    }
-
-    /// Acquire: what the node holds was written before it was published here.
-    #[inline]
-    pub fn load(&self) -> Option<NodePtr<'_>> {
-        // The lifetime is the slot's borrow: slots lie in the same memtable as the nodes that they lead to
-        // (crate invariant: one writer holds the nodes of one memtable).
-        let tagged = NonNull::new(self.0.load(Ordering::Acquire))?;
-        Some(NodePtr { tagged, memtable: PhantomData })
-    }
-
-    pub fn store(&self, node: NodePtr<'_>) {
-        // Release, for the Acquire in `load`: after all that the node holds.
-        self.0.store(node.tagged.as_ptr(), Ordering::Release);
     }
 }
 

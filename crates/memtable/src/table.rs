@@ -1,68 +1,45 @@
-//! Tables: their trees, their range tombstones, and the directory that finds them by id.
+//! Tables: their trees, their range deletes, and the directory that finds them by id.
 //!
 //! 1. The directory is an open-addressed hash table of pointers, at most half full. The writer adds a table
 //!    with one store; when it grows, it fills a directory of twice the size first and publishes that with one
 //!    store. A reader in an old directory misses only tables that were first written after it began.
-//! 2. Range tombstones are kept in the order of their commits, in an array that is appended to in place:
-//!    readers take the part in front of the length that they read. A full array is copied into one of twice
-//!    the size.
+//! 2. Range deletes are kept as a tree for each commit ([`crate::ranges`]), in the order of the commits, in an array
+//!    that is appended to in place: readers take the part in front of the length that they read. A full array is
+//!    copied into one of twice the size.
 //! 3. What a reader passed in either stays valid: old directories and arrays remain in the arena.
 
 use crate::arena::{Arena, Bump};
-use crate::memtable::Found;
-use crate::node::NodeSlot;
-use crate::record::Record;
+use crate::pointer::NodeSlot;
+use crate::ranges::{self, Edges, NEVER, Ranges, Span};
 use base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use base::{CommitTs, TableId};
-use std::ops::Bound;
 use std::{ptr, slice};
-
-/// A deletion of every key in a range, as of one commit. It hides older versions only: what the same commit
-/// put is newer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RangeTombstone<'m> {
-    /// The first key deleted.
-    pub start: &'m [u8],
-    /// The first key kept; `None`: all to the end of the table.
-    pub end: Option<&'m [u8]>,
-    /// The commit that deleted it.
-    pub ts: CommitTs,
-}
-
-impl RangeTombstone<'_> {
-    /// Whether `key` lies in the range.
-    #[inline]
-    pub fn covers(&self, key: &[u8]) -> bool {
-        self.start <= key && self.end.is_none_or(|end| key < end)
-    }
-
-    /// Whether some key from `start` to `end` may lie in the range.
-    pub(crate) fn overlaps(&self, start: &[u8], end: Bound<&[u8]>) -> bool {
-        let begins_in_time = match end {
-            Bound::Unbounded => true,
-            Bound::Included(end) => self.start <= end,
-            Bound::Excluded(end) => self.start < end,
-        };
-        begins_in_time && self.end.is_none_or(|own_end| start < own_end)
-    }
-}
 
 /// One table's changes.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub id: TableId,
     pub root: NodeSlot,
-    /// No record and no range tombstone is newer.
+    /// No record and no range delete is newer.
     newest: AtomicU64,
     records: AtomicU64,
     has_large: AtomicBool,
-    tombstones: AtomicPtr<Tombstones>,
+    ranges: AtomicPtr<Versions>,
 }
 
-/// The array of range tombstones; the arena lends its items for as long as the memtable is borrowed.
+/// The range deletes as of one commit.
+#[derive(Clone, Copy, Debug)]
+struct Version<'m> {
+    ts: CommitTs,
+    edges: Edges<'m>,
+    /// As many edges as there are, or more.
+    most: usize,
+}
+
+/// The array of all versions, the oldest first; the arena lends its items for as long as the memtable is borrowed.
 #[derive(Debug)]
-struct Tombstones {
-    items: *mut RangeTombstone<'static>,
+struct Versions {
+    items: *mut Version<'static>,
     capacity: usize,
     len: AtomicUsize,
 }
@@ -75,7 +52,7 @@ impl Table {
             newest: AtomicU64::new(0),
             records: AtomicU64::new(0),
             has_large: AtomicBool::new(false),
-            tombstones: AtomicPtr::new(ptr::null_mut()),
+            ranges: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
@@ -117,12 +94,12 @@ impl Table {
         self.has_large.store(true, Ordering::SeqCst);
     }
 
-    /// All range tombstones so far, in commit order.
+    /// All versions of the range deletes so far, the oldest first.
     #[inline]
-    pub fn range_tombstones(&self) -> &[RangeTombstone<'_>] {
-        // Acquire meets the Release in `push_tombstone`, of the array and below of its length.
-        let list = self.tombstones.load(Ordering::Acquire);
-        // SAFETY: null or published by `push_tombstone` after it was written (Acquire meets its Release), in
+    fn versions(&self) -> &[Version<'_>] {
+        // Acquire meets the Release in `delete_range`, of the array and below of its length.
+        let list = self.ranges.load(Ordering::Acquire);
+        // SAFETY: null or published by `push_version` after it was written (Acquire meets its Release), in
         // the arena that the borrow of this table borrows. The items in front of the length read with Acquire
         // were written before it was stored and are never written again; what they borrow lies in the same
         // arena.
@@ -132,57 +109,77 @@ impl Table {
         }
     }
 
-    /// The newest range tombstone over `key` that is newer than `above` (if any) and not newer than `at`.
-    /// Looks at each range tombstone that is newer than `above`.
+    /// The range deletes as of `at`. One load where there are none, else O(log n).
     #[inline]
-    pub fn hidden_since(&self, key: &[u8], above: Option<CommitTs>, at: CommitTs) -> Option<CommitTs> {
-        let tombstones = self.range_tombstones();
-        // Most tables have none.
-        if tombstones.is_empty() {
-            return None;
+    pub fn ranges(&self, at: CommitTs) -> Ranges<'_> {
+        let versions = self.versions();
+        // Most tables have none, and most readers see the newest.
+        match versions.last() {
+            None => Ranges(None),
+            Some(newest) if newest.ts <= at => Ranges(newest.edges),
+            Some(_) => {
+                let seen = versions.partition_point(|version| version.ts <= at);
+                Ranges(versions[..seen].last().and_then(|version| version.edges))
+            }
         }
-        let mut newer =
-            tombstones.iter().rev().take_while(|tombstone| above.is_none_or(|above| above < tombstone.ts));
-        newer.find(|tombstone| tombstone.ts <= at && tombstone.covers(key)).map(|tombstone| tombstone.ts)
     }
 
-    /// Appends a range tombstone, which is no older than those before it.
-    pub fn push_tombstone(
-        &self,
-        arena: &Arena,
-        bump: &mut Bump,
-        start: &[u8],
-        end: Option<&[u8]>,
-        ts: CommitTs,
-    ) {
-        // A record serves as the copy of both keys.
-        let copy = Record::create(bump, arena, ts, start, end.map_or(Found::Deleted, Found::Value), None);
-        let end = match copy.found() {
-            Found::Value(end) => Some(end),
-            _ => None,
-        };
-        let tombstone = RangeTombstone { start: copy.key(), end, ts };
-        let len = self.range_tombstones().len();
-        // SAFETY: as in `range_tombstones`, whose Acquire this repeats (the writer meets its own stores).
-        let list = unsafe { self.tombstones.load(Ordering::Acquire).as_ref() };
+    /// The newest range delete over `key` that is newer than `above` (if any) and not newer than `at`. O(log n).
+    #[inline]
+    pub fn hidden_since(&self, key: &[u8], above: Option<CommitTs>, at: CommitTs) -> Option<CommitTs> {
+        let ranges = self.ranges(at);
+        if ranges.is_empty() {
+            return None;
+        }
+        let covered = ranges.covering(key).covered;
+        (covered > above.unwrap_or(NEVER)).then_some(covered)
+    }
+
+    /// Deletes a range, which is not empty, at `ts`: no older than what the table has.
+    pub fn delete_range<'m>(&'m self, arena: &'m Arena, bump: &mut Bump, span: Span<'_>, ts: CommitTs) {
+        let (edges, most) = self.newest_ranges();
+        let edges = ranges::delete(arena, bump, edges, span, ts);
+        self.push_version(arena, bump, Version { ts, edges, most: most + 2 });
+    }
+
+    /// Likewise ranges that ascend and do not overlap; at once, where they are many for what is there.
+    pub fn delete_ranges<'m>(&'m self, arena: &'m Arena, bump: &mut Bump, spans: &[Span<'_>], ts: CommitTs) {
+        // A delete by itself copies dozens of nodes.
+        const COPIES: usize = 32;
+        let (edges, most) = self.newest_ranges();
+        if spans.len() * COPIES < most || spans.len() == 1 {
+            return spans.iter().for_each(|&span| self.delete_range(arena, bump, span, ts));
+        }
+        let edges = ranges::delete_all(arena, bump, edges, spans, ts);
+        self.push_version(arena, bump, Version { ts, edges, most: most + 2 * spans.len() });
+    }
+
+    fn newest_ranges(&self) -> (Edges<'_>, usize) {
+        self.versions().last().map_or((None, 0), |newest| (newest.edges, newest.most))
+    }
+
+    fn push_version(&self, arena: &Arena, bump: &mut Bump, version: Version<'_>) {
+        let len = self.versions().len();
+        // SAFETY: as in `versions`, whose Acquire this repeats (the writer meets its own stores).
+        let list = unsafe { self.ranges.load(Ordering::Acquire).as_ref() };
         if let Some(list) = list.filter(|list| len < list.capacity) {
             // SAFETY: inside the capacity, behind the length, so that no reader looks at it until the length
             // is stored; the lifetime is widened to the arena's, which readers narrow to their borrow of it.
-            unsafe { list.items.add(len).cast::<RangeTombstone<'_>>().write(tombstone) };
-            // Release, for the Acquire of the length in `range_tombstones`: after the item.
+            unsafe { list.items.add(len).cast::<Version<'_>>().write(version) };
+            // Release, for the Acquire of the length in `versions`: after the item.
             list.len.store(len + 1, Ordering::Release);
             return;
         }
         let capacity = (2 * len).max(4);
-        let items = bump.room_for::<RangeTombstone<'static>>(arena, capacity);
+        let items = bump.room_for::<Version<'static>>(arena, capacity);
         // SAFETY: fresh memory for more items than are written; the lifetimes as above.
         unsafe {
-            ptr::copy_nonoverlapping(self.range_tombstones().as_ptr().cast(), items, len);
-            items.add(len).cast::<RangeTombstone<'_>>().write(tombstone);
+            ptr::copy_nonoverlapping(self.versions().as_ptr().cast(), items, len);
+            items.add(len).cast::<Version<'_>>().write(version);
         }
-        let list = bump.place(arena, Tombstones { items, capacity, len: AtomicUsize::new(len + 1) });
-        // Release, for the Acquire in `range_tombstones`: after the array and its items.
-        self.tombstones.store(ptr::from_ref(list).cast_mut(), Ordering::Release);
+        let list = bump.place(arena, Versions { items, capacity, len: AtomicUsize::new(len + 1) });
+        // Release, for the Acquire in `versions`: after the array and its items.
+        self.ranges.store(ptr::from_ref(list).cast_mut(), Ordering::Release);
     }
 }
 

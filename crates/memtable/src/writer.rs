@@ -4,6 +4,7 @@ use crate::arena::Bump;
 use crate::cursor::Cursor;
 use crate::insert::{Change, Tree};
 use crate::memtable::{Found, Memtable};
+use crate::ranges::Span;
 use crate::table::Table;
 use base::budget::Charge;
 use base::op::Op;
@@ -99,13 +100,29 @@ impl Writer {
     }
 
     /// Deletes every key from `start` up to, but without, `end` (`None`: to the table's end) as of before
-    /// `ts`: what is put with the same timestamp stays, in whichever order the two are applied. Amortised
-    /// O(1).
+    /// `ts`: what is put with the same timestamp stays, in whichever order the two are applied. O(log n) in the range
+    /// deletes of the table.
     pub fn delete_range(&mut self, table: TableId, start: &[u8], end: Option<&[u8]>, ts: CommitTs) {
         let (table, Tree { arena, bump, .. }) = self.tree(table, ts);
-        table.push_tombstone(arena, bump, start, end, ts);
+        if end.is_none_or(|end| start < end) {
+            table.delete_range(arena, bump, (start, end), ts);
+        }
         table.count(1);
         self.count(1);
+    }
+
+    /// As [`Writer::delete_range`] of each of `spans`: in O(log n) each, or in one pass over all range deletes of the
+    /// table where that is less and they ascend without overlap.
+    pub fn delete_ranges(&mut self, table: TableId, spans: &[Span<'_>], ts: CommitTs) {
+        let is_whole = |&(start, end): &Span<'_>| end.is_none_or(|end| start < end);
+        let ascend = spans.windows(2).all(|pair| pair[0].1.is_some_and(|end| end <= pair[1].0));
+        if !ascend || !spans.iter().all(is_whole) {
+            return spans.iter().for_each(|&(start, end)| self.delete_range(table, start, end, ts));
+        }
+        let (table, Tree { arena, bump, .. }) = self.tree(table, ts);
+        table.delete_ranges(arena, bump, spans, ts);
+        table.count(spans.len() as u64);
+        self.count(spans.len() as u64);
     }
 
     /// Applies one operation of a commit.

@@ -101,8 +101,8 @@ fn a_new_table_and_a_range_tombstone_appear_whole() {
             let memtable = Arc::clone(&memtable);
             thread::spawn(move || {
                 assert_eq!(memtable.get(TABLE, b"a", CommitTs(0)), None);
-                for tombstone in memtable.range_tombstones(TABLE) {
-                    assert_eq!((tombstone.start, tombstone.end), (&b"a"[..], Some(&b"z"[..])));
+                for span in memtable.ranges(TABLE, CommitTs::MAX).spans(CommitTs(0)) {
+                    assert_eq!(span, (&b"a"[..], Some(&b"z"[..])));
                 }
             })
         };

@@ -131,7 +131,31 @@ fn step(random: &mut Random, kind: u64, spread: u64, ts: u64, writer: &mut Write
         0 => {
             let other = random.chance(2, 3).then(|| key(random, kind, spread));
             writer.apply(at, table, Op::DeleteRange { start: &one, end: other.as_deref() });
-            model.ranges.push((one, other, ts));
+            if other.as_ref().is_none_or(|other| one < *other) {
+                model.ranges.push((one, other, ts));
+            }
+        }
+        9 if random.chance(1, 4) => {
+            let mut bounds: Vec<_> = (0..2 + random.below(60)).map(|_| key(random, kind, spread)).collect();
+            bounds.sort();
+            bounds.dedup();
+            // Some touch, and at times the last one has no end.
+            let pairs = bounds.windows(2).filter(|_| random.chance(2, 3)).collect::<Vec<_>>();
+            let mut spans: Vec<_> = pairs.iter().map(|pair| (&pair[0][..], Some(&pair[1][..]))).collect();
+            let mut free = spans.first().and_then(|span| span.1);
+            spans.retain(|span| {
+                let apart = free.is_none_or(|free| free <= span.0 || span.1 == Some(free));
+                free = if apart { span.1 } else { free };
+                apart
+            });
+            if random.chance(1, 5)
+                && let Some(last) = spans.last_mut()
+            {
+                last.1 = None;
+            }
+            writer.delete_ranges(table, &spans, at);
+            let owned = |(start, end): &(&[u8], Option<&[u8]>)| (start.to_vec(), end.map(<[u8]>::to_vec), ts);
+            model.ranges.extend(spans.iter().map(owned));
         }
         1..8 => {
             writer.apply(at, table, Op::Delete { key: &one });
@@ -181,6 +205,21 @@ fn check_points(random: &mut Random, kind: u64, spread: u64, ts: u64, memtable: 
     }
 }
 
+/// What changed since, from both ends.
+fn check_changes(random: &mut Random, kind: u64, spread: u64, ts: u64, memtable: &Memtable, model: &Model) {
+    for _ in 0..40 {
+        let one = key(random, kind, spread);
+        let most = if random.chance(1, 2) { 8 } else { ts + 1 };
+        let since = ts.saturating_sub(random.below(most));
+        let newer = |entry: &(&(Vec<u8>, Reverse<u64>), _)| entry.0.1.0 > since;
+        let from = (one.clone(), Reverse(u64::MAX));
+        let next = model.versions.range(from.clone()..).find(newer).map(|entry| &entry.0.0[..]);
+        assert_eq!(memtable.key_changed_since(TABLE, &one, CommitTs(since)), next, "{one:?} since {since}");
+        let last = model.versions.range(..from).rev().find(newer).map(|entry| &entry.0.0[..]);
+        assert_eq!(memtable.key_changed_before(TABLE, &one, CommitTs(since)), last, "{one:?} since {since}");
+    }
+}
+
 fn check_cursors(random: &mut Random, kind: u64, spread: u64, ts: u64, memtable: &Memtable, model: &Model) {
     let at = random.below(ts + 1);
     let expected = model.entries(at);
@@ -223,6 +262,7 @@ fn agrees_with_a_map() {
             step(&mut random, kind, spread, ts, &mut writer, &mut model);
             if random.chance(1, 60) {
                 check_points(&mut random, kind, spread, ts, &memtable, &model);
+                check_changes(&mut random, kind, spread, ts, &memtable, &model);
                 check_cursors(&mut random, kind, spread, ts, &memtable, &model);
             }
         }
@@ -352,7 +392,8 @@ fn the_last_of_two_puts_with_one_timestamp_counts() {
     writer.delete_range(TABLE, b"", None, CommitTs(1));
     assert_eq!(memtable.get(TABLE, b"k", CommitTs(1)), Some(Found::Value(b"last")));
     assert_eq!(memtable.get(TABLE, b"other", CommitTs(1)), Some(Found::Deleted));
-    assert_eq!(memtable.range_tombstones(TABLE).len(), 1);
+    let whole = memtable.ranges(TABLE, CommitTs(1));
+    assert_eq!(whole.spans(CommitTs(0)).collect::<Vec<_>>(), [(&b""[..], None)]);
 }
 
 /// Readers take snapshots of what was applied and check that each commit is there whole, while the writer
@@ -431,4 +472,41 @@ fn what_a_commit_takes_was_reserved() {
         drop(memtable);
         assert_eq!(account.held().total(), 0, "seed {seed}");
     }
+}
+
+/// What a range delete takes is logarithmic, whatever was deleted before and however it overlaps; and looking at the
+/// newest takes nothing for those that it replaced.
+#[test]
+fn range_deletes_stay_small_and_few_edges_stay() {
+    let key = |i: u32| i.to_be_bytes();
+    let (memtable, mut writer) = Memtable::new();
+    const COUNT: u32 = 20_000;
+    for i in 0..COUNT {
+        // The beginning of the table, farther each time: what keeps a log short does that.
+        writer.delete_range(TABLE, b"", Some(&key(i + 1)), CommitTs(u64::from(i) + 1));
+    }
+    let ranges = |at: u32| memtable.ranges(TABLE, CommitTs(u64::from(at)));
+    assert_eq!(ranges(COUNT).spans(CommitTs(0)).count(), 1);
+    assert_eq!(
+        ranges(COUNT / 2).spans(CommitTs(0)).collect::<Vec<_>>(),
+        [(&b""[..], Some(&key(COUNT / 2)[..]))]
+    );
+    assert!(memtable.bytes() < COUNT as usize * 300, "{} bytes", memtable.bytes());
+
+    let (memtable, mut writer) = Memtable::new();
+    for i in 0..COUNT {
+        writer.delete_range(TABLE, &key(10 * i + 1), Some(&key(10 * i + 9)), CommitTs(u64::from(i) + 1));
+    }
+    let one_by_one = memtable.bytes();
+    assert!(one_by_one < COUNT as usize * 3000, "{one_by_one} bytes");
+    let at = CommitTs(u64::from(COUNT));
+    assert_eq!(memtable.ranges(TABLE, at).spans(CommitTs(0)).count() as u32, COUNT);
+    assert_eq!(memtable.ranges(TABLE, at).spans(CommitTs(u64::from(COUNT) - 3)).count(), 3);
+
+    let (memtable, mut writer) = Memtable::new();
+    let bounds: Vec<_> = (0..COUNT).map(|i| (key(10 * i + 1), key(10 * i + 9))).collect();
+    let spans: Vec<_> = bounds.iter().map(|(start, end)| (&start[..], Some(&end[..]))).collect();
+    writer.delete_ranges(TABLE, &spans, CommitTs(1));
+    assert_eq!(memtable.ranges(TABLE, CommitTs(1)).spans(CommitTs(0)).collect::<Vec<_>>(), spans);
+    assert!(memtable.bytes() < COUNT as usize * 320, "{} bytes", memtable.bytes());
 }

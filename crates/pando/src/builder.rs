@@ -238,7 +238,8 @@ impl Builder {
 
     /// Has `told` called, on a thread of the database, with each snapshot or transaction that has been open for a
     /// minute (or half of [`Builder::max_snapshot_age`]), keeps more than half of what is allowed, or has just expired.
-    /// Each comes once, and once more if it expires later. `told` should be brief, and must not drop the last handle.
+    /// Each comes once, and once more if it expires later. `told` should be brief: the thread syncs `Lazy` commits,
+    /// too. A panic in it is printed, and changes nothing else.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

@@ -60,7 +60,7 @@ pub use builder::Builder;
 pub use compact::Compacted;
 pub use cursor::{Cursor, Range, Span};
 pub use database::{Database, TableOptions};
-pub use prometheus::prometheus;
+pub use prometheus::{prometheus, prometheus_of_top_tables};
 pub use snapshot::Snapshot;
 pub use store::Compression;
 pub use store::WantedLayout as Layout;

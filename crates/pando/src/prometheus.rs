@@ -26,7 +26,7 @@ impl Database {
     /// # }
     /// ```
     pub fn prometheus(&self) -> Result<String> {
-        let mut page = Page::default();
+        let mut page = Page { most_tables: usize::MAX, ..Page::default() };
         page.database(self)?;
         Ok(page.text())
     }
@@ -44,7 +44,32 @@ impl Database {
 /// # }
 /// ```
 pub fn prometheus<'d>(databases: impl IntoIterator<Item = (&'d str, &'d Database)>) -> Result<String> {
-    let mut page = Page::default();
+    prometheus_of_top_tables(databases, usize::MAX)
+}
+
+/// The same page with the samples of at most `most_tables` tables a database: those with the most look-ups, scans and
+/// writes since the database was opened. The others are one sample of each family, with the label `rest="true"` in the
+/// place of `table`: the sum of their figures, or of `table_get_pages` the largest. A table may move between the two,
+/// so that the sample of the rest may fall. O(databases x tables), and the page O(databases x `most_tables`).
+///
+/// ```
+/// # fn main() -> pando::Result<()> {
+/// let db = pando::Database::builder().in_memory()?;
+/// for name in ["one", "two", "three"] {
+///     db.put(&db.table(name)?, b"k", b"v")?;
+/// }
+/// db.put(&db.table("two")?, b"k", b"w")?;
+/// let page = pando::prometheus_of_top_tables([("shop", &db)], 1)?;
+/// assert!(page.contains("\npando_table_writes_total{database=\"shop\",table=\"two\"} 2\n"));
+/// assert!(page.contains("\npando_table_writes_total{database=\"shop\",rest=\"true\"} 2\n"));
+/// # Ok(())
+/// # }
+/// ```
+pub fn prometheus_of_top_tables<'d>(
+    databases: impl IntoIterator<Item = (&'d str, &'d Database)>,
+    most_tables: usize,
+) -> Result<String> {
+    let mut page = Page { most_tables, ..Page::default() };
     for (name, db) in databases {
         page.label = format!("database=\"{}\"", escaped(name));
         match page.database(db) {
@@ -63,6 +88,8 @@ struct Page {
     current: usize,
     /// What every sample says first.
     label: String,
+    /// Of so many tables of a database there are samples.
+    most_tables: usize,
 }
 
 struct Family {
@@ -73,12 +100,13 @@ struct Family {
 
 impl Page {
     fn database(&mut self, db: &Database) -> Result<()> {
-        let (stats, tables) = (db.stats()?, db.table_stats()?);
+        let (stats, mut tables) = (db.stats()?, db.table_stats()?);
+        let rest = split_off_rest(&mut tables, self.most_tables);
         self.figures(&stats);
         self.memory(&stats);
         self.waits(&stats);
         self.pacing(&stats);
-        self.tables(&tables);
+        self.tables(&tables, &rest);
         Ok(())
     }
 
@@ -162,7 +190,7 @@ impl Page {
         }
     }
 
-    fn tables(&mut self, tables: &[TableStats]) {
+    fn tables(&mut self, tables: &[TableStats], rest: &[TableStats]) {
         type Figure = (&'static str, &'static str, &'static str, fn(&TableStats) -> u64);
         let families: [Figure; 13] = [
             ("table_records", "gauge", "About how many records a table has.", |table| {
@@ -192,8 +220,36 @@ impl Page {
             for table in tables {
                 self.sample(name, Some(("table", &table.name)), figure(table));
             }
+            let figures = rest.iter().map(figure);
+            if !rest.is_empty() {
+                // Of a height no sum makes sense.
+                let all = if name == "table_get_pages" { figures.max().unwrap_or(0) } else { figures.sum() };
+                self.sample(name, Some(("rest", "true")), all);
+            }
         }
     }
+}
+
+/// The tables beyond so many, those that were used least. The others stay in their order.
+fn split_off_rest(tables: &mut Vec<TableStats>, most: usize) -> Vec<TableStats> {
+    if tables.len() <= most {
+        return Vec::new();
+    }
+    let uses = |table: &TableStats| table.gets.saturating_add(table.scans).saturating_add(table.writes);
+    let mut by_use: Vec<u64> = tables.iter().map(uses).collect();
+    by_use.sort_unstable_by(|one, other| other.cmp(one));
+    let least = by_use.get(most.saturating_sub(1)).copied().unwrap_or(u64::MAX);
+    // Of those that were used as much as the last one, so many are shown.
+    let mut ties = most - by_use.iter().take_while(|uses| **uses > least).count().min(most);
+    let (shown, rest) = std::mem::take(tables).into_iter().partition(|table| match uses(table) {
+        used if used == least && ties > 0 => {
+            ties -= 1;
+            true
+        }
+        used => used > least,
+    });
+    *tables = shown;
+    rest
 }
 
 /// A label's value between its quotes.

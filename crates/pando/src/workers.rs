@@ -15,6 +15,7 @@ use crate::pacer::Pacer;
 use base::latency::Latencies;
 use base::{Error, ErrorKind, Result};
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
@@ -144,9 +145,15 @@ impl Signals {
         store.look_after_readers();
         store.rest_log();
         store.look_after_room();
+        // What it finds latches: the next commit returns it, or closing does.
+        let _ = store.check_in_place();
+        store.keep_time();
         let notices = store.take_notices();
         if let ReaderWatch(Some(watch)) = &self.watch {
-            notices.iter().for_each(|reader| watch(reader));
+            // A panic of the caller's own was printed; it must not end the thread that syncs for everybody. The next
+            // reader is told of all the same.
+            let tell = |reader| panic::catch_unwind(AssertUnwindSafe(|| watch(reader)));
+            notices.iter().for_each(|reader| drop(tell(reader)));
         }
     }
 
@@ -251,7 +258,9 @@ impl Workers {
 
     fn spawn(&mut self, name: &str, store: &Arc<Store>, run: fn(&Arc<Store>, &Arc<Signals>)) -> Result<()> {
         let (store, signals) = (Arc::clone(store), Arc::clone(&self.signals));
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || run(&store, &signals));
+        let named = name.to_owned();
+        let run = move || attend(&named, &store, &signals, run);
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
         self.threads
             .push(thread.map_err(|cause| base::Error::io(format!("start the thread {name}"), cause))?);
         Ok(())
@@ -265,14 +274,30 @@ impl Drop for Workers {
         self.signals.checkpoint.ring();
         self.signals.log.ring();
         for thread in self.threads.drain(..) {
-            // A worker that panicked has said so on stderr; closing goes on.
-            let _ = thread.join();
+            // A callback that drops the last handle closes the database on the log thread, which ends by itself then.
+            if thread.thread().id() != thread::current().id() {
+                let _ = thread.join();
+            }
         }
     }
 }
 
+/// Runs a worker. One that panics may have left anything half done: nothing is written any more, and whoever writes is
+/// told why.
+fn attend(name: &str, store: &Arc<Store>, signals: &Arc<Signals>, run: fn(&Arc<Store>, &Arc<Signals>)) {
+    let ended = panic::catch_unwind(AssertUnwindSafe(|| run(store, signals)));
+    if let Err(panic) = ended {
+        let said = panic.downcast_ref::<&str>().map(|said| (*said).to_owned());
+        let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
+        let said = said.unwrap_or_else(|| "no message".to_owned());
+        let message = format!("the thread {name} of the database panicked: {said}");
+        store.stop_writing(Error::new(ErrorKind::Latched, message));
+        signals.set_room(Room::Unattended);
+    }
+}
+
 fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
-    // However this ends, a panic included, nobody goes on waiting for it.
+    // However this ends, nobody goes on waiting for it.
     struct Leaving<'a>(&'a Signals);
     impl Drop for Leaving<'_> {
         fn drop(&mut self) {

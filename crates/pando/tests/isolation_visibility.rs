@@ -95,6 +95,12 @@ impl Dir for Slow {
     fn lock(&self, name: &str) -> Result<Box<dyn Lock>> {
         self.dir.lock(name)
     }
+    fn lock_existing(&self, name: &str) -> Result<Box<dyn Lock>> {
+        self.dir.lock_existing(name)
+    }
+    fn check_in_place(&self, files: &[&dyn File]) -> Result<()> {
+        self.dir.check_in_place(files)
+    }
     fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>> {
         self.dir.lock_shared(name)
     }
@@ -115,6 +121,9 @@ impl File for SlowFile {
     }
     fn len(&self) -> Result<u64> {
         self.file.len()
+    }
+    fn id(&self) -> Result<io::FileId> {
+        self.file.id()
     }
     fn set_len(&self, len: u64) -> Result<()> {
         self.file.set_len(len)

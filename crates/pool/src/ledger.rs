@@ -14,6 +14,8 @@ pub(crate) struct Ledger {
     account: Arc<Account>,
     limit_bytes: usize,
     overdraft_bytes: usize,
+    /// Beyond the overdraft.
+    lent_bytes: AtomicUsize,
     used: AtomicUsize,
     overdrawn: AtomicUsize,
     /// Whether the budget, and not the pool's own limit, refused something since this was looked at.
@@ -23,9 +25,9 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(account: Arc<Account>, limit_bytes: usize, page_bytes: usize) -> Self {
         let overdraft_bytes = OVERDRAFT_PAGES * page_bytes;
-        let (used, overdrawn) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let [lent_bytes, used, overdrawn] = [0; 3].map(AtomicUsize::new);
         let refused = AtomicBool::new(false);
-        Ledger { account, limit_bytes, overdraft_bytes, used, overdrawn, refused }
+        Ledger { account, limit_bytes, overdraft_bytes, lent_bytes, used, overdrawn, refused }
     }
 
     /// The account that everything but the overdraft is charged to.
@@ -56,16 +58,38 @@ impl Ledger {
             self.refused.store(true, Ordering::SeqCst);
             return None;
         };
-        Some(Charge { ledger: Arc::clone(self), bytes, budgeted: Some(charge) })
+        Some(Charge { ledger: Arc::clone(self), bytes, is_overdrawn: false, budgeted: Some(charge) })
     }
 
-    /// Takes `bytes` from the overdraft.
+    /// Takes `bytes` from the overdraft: its own, or what was lent.
     pub(crate) fn overdraw(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
-        take(&self.overdrawn, bytes, self.overdraft_bytes).then(|| Charge {
-            ledger: Arc::clone(self),
-            bytes,
-            budgeted: None,
-        })
+        let overdrawn = |budgeted| Charge { ledger: Arc::clone(self), bytes, is_overdrawn: true, budgeted };
+        if take(&self.overdrawn, bytes, self.overdraft_bytes) {
+            return Some(overdrawn(None));
+        }
+        let lent = self.lent_bytes.load(Ordering::SeqCst);
+        let is_lent = lent > 0 && take(&self.overdrawn, bytes, self.overdraft_bytes + lent);
+        is_lent.then(|| overdrawn(Some(self.account.charge_by_force(Holder::Pool, bytes))))
+    }
+}
+
+/// Room beyond the limit and the budget, until it is dropped: see [`crate::Pool::lend`].
+#[derive(Debug)]
+pub struct Loan {
+    ledger: Arc<Ledger>,
+    bytes: usize,
+}
+
+impl Loan {
+    pub(crate) fn new(ledger: &Arc<Ledger>, bytes: usize) -> Loan {
+        ledger.lent_bytes.fetch_add(bytes, Ordering::SeqCst);
+        Loan { ledger: Arc::clone(ledger), bytes }
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.ledger.lent_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
     }
 }
 
@@ -79,13 +103,15 @@ fn take(used: &AtomicUsize, bytes: usize, limit: usize) -> bool {
 pub(crate) struct Charge {
     ledger: Arc<Ledger>,
     bytes: usize,
-    /// What the budget was charged; nothing for the overdraft, which the account's reserve covers.
+    is_overdrawn: bool,
+    /// What the budget was charged; nothing for the overdraft's own, which the account's reserve covers.
+    #[allow(dead_code)] // Held to be dropped.
     budgeted: Option<budget::Charge>,
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let count = if self.budgeted.is_some() { &self.ledger.used } else { &self.ledger.overdrawn };
+        let count = if self.is_overdrawn { &self.ledger.overdrawn } else { &self.ledger.used };
         count.fetch_sub(self.bytes, Ordering::SeqCst);
     }
 }

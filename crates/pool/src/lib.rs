@@ -28,4 +28,5 @@ mod table;
 
 pub use frames::Pin;
 pub use hints::{Hint, Hints};
+pub use ledger::Loan;
 pub use pool::{PageRef, Pool, PoolStats};

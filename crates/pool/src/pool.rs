@@ -3,7 +3,7 @@
 use crate::fault::{Begun, FrameFor, Misses};
 use crate::frames::{Frames, Pin, Resident};
 use crate::hints::{Hint, Hints};
-use crate::ledger::{Ledger, OVERDRAFT_PAGES};
+use crate::ledger::{Ledger, Loan, OVERDRAFT_PAGES};
 use crate::stored::read_page;
 use base::budget::{Account, Given, Need};
 use base::latency::Cause;
@@ -249,6 +249,13 @@ impl Pool {
     /// What a pool of such pages may take beyond its limit, in bytes; whoever keeps accounts keeps it in reserve.
     pub fn overdraft_bytes(page_bytes: usize) -> usize {
         OVERDRAFT_PAGES * page_bytes
+    }
+
+    /// Lets the pool have `pages` more than its limit and the budget allow, while no frame can be had otherwise, until
+    /// the loan is dropped. The budget is charged by force for those that are used: for a recovery, which cannot do
+    /// without.
+    pub fn lend(&self, pages: usize) -> Loan {
+        Loan::new(&self.ledger, pages * self.page_bytes)
     }
 
     /// A large value: the first `len_bytes` of an extent, whose checksum covers exactly these. Straight from the

@@ -9,7 +9,7 @@
 //!
 //! Reading order: [`recording`] (what a user calls), `window` (the last seconds of all that time),
 //! `native` (registers, unwinding, the signal: Linux on x86-64 and AArch64), `ring` (from whoever was sampled to the
-//! drainer), [`allocator`], `locks`, and [`folded`].
+//! drainer), [`allocator`], `locks`, and [`folded`]; [`freed`] (what the allocator keeps).
 //!
 //! A source takes no lock, allocates nothing, and writes only to the ring: any instruction of the process may be
 //! under it. One recording at a time; nothing is paid while there is none, but one load for each allocation where the
@@ -25,6 +25,7 @@
 
 pub mod allocator;
 pub mod folded;
+pub mod freed;
 mod locks;
 #[cfg_attr(
     not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))),

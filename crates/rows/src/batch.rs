@@ -223,6 +223,25 @@ impl BatchScan {
         }
     }
 
+    /// Reads the rows at these keys, as [`BatchScan::key`] shows them, in place of what `batch` had, wherever the scan
+    /// stands. Keys without a row are passed over.
+    ///
+    /// # Errors
+    /// [`crate::Cause::SchemaChanged`] if the table was altered since the handle was opened.
+    pub fn fill_keys<'k>(
+        &self,
+        reader: &impl Read,
+        keys: impl Iterator<Item = &'k [u8]>,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        batch.clear();
+        for key in keys {
+            let found = reader.get_with(self.table.data(), key, |value| batch.push(key, &[], value));
+            found.map_err(|error| self.table.told(error, None))?;
+        }
+        Ok(())
+    }
+
     /// Reads the next rows of a range.
     fn fill_range(&mut self, reader: &impl Read, most: usize, batch: &mut Batch) -> Result<()> {
         let open = self.open();

@@ -17,7 +17,7 @@ use crate::schema::{Index, Schema};
 use base::codec::{Reader, Writer};
 use pando::{Error, Result, Table, TableOptions, Transaction};
 
-const NAME: &str = "rows/catalog";
+pub(crate) const NAME: &str = "rows/catalog";
 const NEXT_ID: &[u8] = b"n";
 const SCHEMA: u8 = b't';
 const BUILD: u8 = b'b';
@@ -73,6 +73,33 @@ pub(crate) fn claim_id(tx: &mut Transaction) -> Result<u32> {
 pub(crate) fn find(reader: &impl Read, name: &str) -> Result<Option<Schema>> {
     let Some(table) = reader.table(NAME)? else { return Ok(None) };
     reader.get_with(&table, &schema_key(name), |bytes| codec::decode(name, bytes))?.transpose()
+}
+
+/// What a record of the catalog is.
+pub(crate) enum Record {
+    /// `None`: its value is damaged.
+    NextId(Option<u64>),
+    Schema,
+    /// Of the table and the index with these ids.
+    Build(u32, u32),
+    Unknown,
+}
+
+/// What the record at `key` is.
+pub(crate) fn record(key: &[u8], value: &[u8]) -> Record {
+    let id = |bytes: &[u8]| bytes.try_into().map(u32::from_be_bytes);
+    match key {
+        NEXT_ID => {
+            let mut reader = Reader::new(value);
+            Record::NextId(reader.varint().filter(|_| reader.is_empty()))
+        }
+        [SCHEMA, ..] => Record::Schema,
+        [BUILD, ids @ ..] if ids.len() == 8 => match (id(&ids[..4]), id(&ids[4..])) {
+            (Ok(table), Ok(index)) => Record::Build(table, index),
+            _ => Record::Unknown,
+        },
+        _ => Record::Unknown,
+    }
 }
 
 /// The names of all typed tables, in order; an error for one that is no text.

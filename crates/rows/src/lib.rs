@@ -50,7 +50,8 @@
 //! [`Import`] puts rows of CSV or NDJSON into a table, all or none; [`RowWriter`] writes them down.
 //!
 //! Reading order: `value.rs`, `key.rs`, `row.rs` (bytes); `definition.rs`, `schema.rs`, `codec.rs`, `catalog.rs`;
-//! `spot.rs`, `table.rs`, `columns.rs`, `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`, `check.rs`;
+//! `reserved.rs`, `spot.rs`, `table.rs`, `columns.rs`, `write.rs`, `scan.rs`, `batch.rs`, `alter.rs`, `build.rs`,
+//! `check/`;
 //! `field.rs`, `typed.rs`; `text.rs`, `files/`.
 #![deny(missing_docs, unsafe_code)]
 
@@ -71,6 +72,7 @@ mod files;
 mod json;
 mod key;
 mod read;
+mod reserved;
 mod row;
 mod scan;
 mod schema;
@@ -91,9 +93,11 @@ pub use field::{Field, Key, KeyPart, Timestamp};
 #[doc(hidden)]
 pub use field::{field_from, wrong_count};
 pub use files::{
-    Import, ImportError, ImportFailure, Imported, Kept, RowFormat, RowReader, RowWriter, Storage,
+    Import, ImportError, ImportFailure, Imported, Kept, Quotes, Refused, RowFormat, RowReader, RowWriter,
+    Storage, Text, check_beginning, json_problem, other_delimiter,
 };
 pub use read::Read;
+pub use reserved::{is_reserved, refuse_reserved};
 pub use rows_derive::Row;
 pub use scan::{KeyRange, Position, Scan};
 pub use schema::{Index, MAX_COLUMNS, MAX_INDEXES, MAX_NAME_BYTES, Schema};

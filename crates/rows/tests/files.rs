@@ -86,7 +86,7 @@ fn a_record_is_as_long_as_it_may_be() {
         let run = |most: u64| {
             let db = made();
             let import = Import::into("t", db.transaction_options());
-            import.run(&db, &mut RowReader::bounded(text.as_bytes(), format, most), |_| {})
+            import.run(&db, &mut RowReader::bounded(text.as_bytes(), format, b',', most), |_| {})
         };
         assert_eq!(run(110_000).unwrap().rows, 20);
         let failure = run(90_000).unwrap_err();

@@ -2,30 +2,32 @@
 
 use crate::auth::{Gatekeeper, random};
 use crate::body::Body;
-use crate::config::Config;
+use crate::config::{Config, share_bytes};
 use crate::databases::{DEFAULT_DATABASE, Databases};
 use crate::long_record::{CHUNK_BYTES, counted};
-use crate::need::{is_import, kind, need};
+use crate::need::{is_import, kind, need, refuse_raw_write};
 use crate::observe::{Kind, Observed};
 use crate::open::Open;
 use crate::operations::methods_of;
 use crate::problem::{Answer, Problem};
+use crate::query::check_query;
 use crate::receive::{Reception, check_head, is_to_be_heard, lend, throw_away};
-use crate::sites::{check_host, check_origin};
+use crate::sites::{check_host, check_one_host, check_origin};
 use crate::slow::{Asked, Phases, Slow, SlowRequests};
+use crate::streams::{StreamPermit, Streams};
 use crate::trace::{self, Ids, Line, REQUEST_ID};
 use crate::transactions::Transactions;
+use crate::v1::place::Entry;
 use crate::{dashboard, debug, fast, health, openapi, v0, v1};
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::http::header::{ALLOW, EXPECT};
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
-use pando::options::Value;
-use pando::{Budget, Database, Error, Result, Table};
-use profile::Window;
+use pando::{Budget, Error, Result, Table};
+use profile::{Window, freed};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_service::Service as _;
@@ -38,6 +40,13 @@ const _: () = assert!(CHUNKS_KIB as u64 * 1024 > CHUNK_BYTES + (1 << 20), "and i
 const ANSWERS_KIB: usize = 256 << 10;
 /// A shorter one is not counted.
 const FREE_ANSWER_BYTES: usize = 64 << 10;
+
+/// A process that has grown by less is not told to give memory back.
+const GROWN_BYTES: u64 = 8 << 20;
+
+/// Requests of SQL that wait for those at work; their statements are counted as bodies that are received.
+#[cfg(feature = "sql")]
+const WAITING_STATEMENTS: usize = 1024;
 
 /// What all requests share.
 #[derive(Debug)]
@@ -66,20 +75,17 @@ pub struct App {
     pub started: Instant,
     /// Places of connections: those that are taken are connections.
     pub places: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
-    chunks: Arc<Semaphore>,
+    streams: Arc<Streams>,
     answers: Arc<Semaphore>,
     #[cfg(feature = "sql")]
     statements: Arc<Semaphore>,
+    /// Places of requests that wait for their statements to run.
+    #[cfg(feature = "sql")]
+    waiting_statements: Arc<Semaphore>,
     ids: Ids,
     ending: AtomicBool,
-}
-
-/// The right to stream.
-#[derive(Debug)]
-pub struct StreamPermit {
-    _place: OwnedSemaphorePermit,
-    chunks: Arc<Semaphore>,
+    /// The memory of the process after it was last told to give some back, or the least since.
+    resident_bytes: AtomicU64,
 }
 
 /// Answers requests. Cheap to clone: each connection has one.
@@ -92,7 +98,7 @@ pub struct Service {
 impl App {
     /// Over the databases of the directory; the default one is opened, or made.
     pub fn new(config: Config) -> Result<Arc<Self>> {
-        let budget = Budget::new(config.memory_bytes.unwrap_or_else(memory_bytes));
+        let budget = Budget::new(config.memory_bytes.unwrap_or_else(share_bytes));
         let databases = Databases::new(&config.dir, budget, config.durability, config.limits.open_databases)?;
         let (default, _) = databases.create(DEFAULT_DATABASE, None).map_err(Problem::into_error)?;
         let limits = &config.limits;
@@ -112,12 +118,14 @@ impl App {
             places: Arc::new(Semaphore::new(limits.connections)),
             ids: Ids::new(u64::from_le_bytes(start)),
             ending: AtomicBool::new(false),
+            resident_bytes: AtomicU64::new(0),
             reception: Reception::new(&config.limits),
-            streams: Arc::new(Semaphore::new(config.limits.streams)),
-            chunks: Arc::new(Semaphore::new(CHUNKS_KIB)),
+            streams: Streams::new(config.limits.streams, Arc::new(Semaphore::new(CHUNKS_KIB))),
             answers: Arc::new(Semaphore::new(ANSWERS_KIB)),
             #[cfg(feature = "sql")]
             statements: Arc::new(Semaphore::new(config.limits.statements)),
+            #[cfg(feature = "sql")]
+            waiting_statements: Arc::new(Semaphore::new(WAITING_STATEMENTS)),
             entity: ArcSwap::from_pointee(entity),
             transactions: Arc::new(transactions),
             keeper: Gatekeeper::new(&config.dir)?,
@@ -134,7 +142,7 @@ impl App {
 
     /// Streams under way.
     pub fn streams(&self) -> usize {
-        self.config.limits.streams.saturating_sub(self.streams.available_permits())
+        self.streams.count()
     }
 
     /// The server is about to end: nobody should send requests any more.
@@ -155,60 +163,79 @@ impl App {
         self.transactions.give_up_idle();
         self.databases.tick();
         self.databases.close_idle();
+        self.give_back_memory();
+    }
+
+    /// Gives back what the allocator keeps of freed memory, whenever the process has grown by some: what clients were
+    /// sent was allocated by one thread and freed by another, and would stay.
+    fn give_back_memory(&self) {
+        let Some(resident) = freed::resident_bytes() else { return };
+        // Relaxed on all: one thread alone looks after this.
+        let before = self.resident_bytes.load(Ordering::Relaxed);
+        if resident < before + (before / 8).max(GROWN_BYTES) {
+            self.resident_bytes.fetch_min(resident, Ordering::Relaxed); // Relaxed: as above.
+            return;
+        }
+        freed::give_back();
+        let after = freed::resident_bytes().unwrap_or(resident);
+        self.resident_bytes.store(after, Ordering::Relaxed); // Relaxed: as above.
     }
 
     /// Whether the request may be looked at at all.
     #[inline]
     fn admit<B>(&self, request: &Request<B>) -> Answer<()> {
+        check_one_host(request.version(), request.headers())?;
         check_origin(request.method(), request.headers())?;
         if !self.config.allow_anyone && !self.keeper.is_on_guard() {
             check_host(request.headers())?;
         }
-        self.keeper.admit(request.headers(), need(request.method(), request.uri().path()))
+        let (method, path) = (request.method(), request.uri().path());
+        self.keeper.admit(request.headers(), need(method, path))?;
+        refuse_raw_write(method, path)
     }
 
     /// A value as the body of an answer. One that is not short is counted until the last of it was sent.
     #[inline]
     pub fn body_of(&self, value: Vec<u8>) -> Answer<Body> {
-        if value.len() <= FREE_ANSWER_BYTES {
-            return Ok(Body::whole(value));
+        Ok(match self.answer_memory(value.len())? {
+            Some(memory) => Body::whole(counted(value, memory)),
+            None => Body::whole(value),
+        })
+    }
+
+    /// The memory of an answer of that length; none if it is short, and not counted.
+    #[inline]
+    pub fn answer_memory(&self, bytes: usize) -> Answer<Option<OwnedSemaphorePermit>> {
+        if bytes <= FREE_ANSWER_BYTES {
+            return Ok(None);
         }
         let busy =
             |_| Problem::busy("answers that clients have not taken yet are all the memory there is for them");
-        let kib = value.len().div_ceil(1024).min(ANSWERS_KIB) as u32;
-        let memory = Arc::clone(&self.answers).try_acquire_many_owned(kib).map_err(busy)?;
-        Ok(Body::whole(counted(value, memory)))
+        let kib = bytes.div_ceil(1024).min(ANSWERS_KIB) as u32;
+        Arc::clone(&self.answers).try_acquire_many_owned(kib).map_err(busy).map(Some)
     }
 
-    /// The right to stream, for as long as it is kept.
-    pub fn stream_permit(&self) -> Answer<StreamPermit> {
-        let busy = |_| Problem::busy("as many long values and ranges are on their way as are allowed");
-        let place = Arc::clone(&self.streams).try_acquire_owned().map_err(busy)?;
-        Ok(StreamPermit { _place: place, chunks: Arc::clone(&self.chunks) })
-    }
-}
-
-impl StreamPermit {
-    /// One of `places`.
-    #[cfg(test)]
-    pub fn of(places: &Arc<Semaphore>) -> Self {
-        let place = Arc::clone(places).try_acquire_owned().unwrap();
-        StreamPermit { _place: place, chunks: Arc::new(Semaphore::new(CHUNKS_KIB)) }
-    }
-
-    /// The memory of a chunk that cannot be sent piece by piece, as soon as there is so much.
-    pub fn memory(&self, bytes: u64) -> impl Future<Output = OwnedSemaphorePermit> + Send + use<> {
-        let (chunks, kib) = (Arc::clone(&self.chunks), bytes.div_ceil(1024) as u32);
-        async move { chunks.acquire_many_owned(kib).await.expect("it is never closed") }
+    /// The right to stream, for as long as it is kept, as soon as there is a place.
+    pub async fn stream_permit(&self) -> Answer<StreamPermit> {
+        self.streams.take().await
     }
 }
 
 #[cfg(feature = "sql")]
 impl App {
-    /// The right to run statements, for as long as it is kept.
-    pub fn statement_permit(&self) -> Answer<OwnedSemaphorePermit> {
-        let busy = |_| Problem::busy("as many requests of SQL are at work as are allowed");
-        Arc::clone(&self.statements).try_acquire_owned().map_err(busy)
+    /// The right to run statements, for as long as it is kept. Those who ask wait in order, no longer than for
+    /// `patience`.
+    pub async fn statement_permit(&self, patience: std::time::Duration) -> Answer<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.statements).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let busy = || Problem::busy("as many requests of SQL are at work, and wait, as are allowed");
+        let _place = Arc::clone(&self.waiting_statements).try_acquire_owned().map_err(|_| busy())?;
+        if self.config.limits.statements == 0 {
+            return Err(busy());
+        }
+        let permit = tokio::time::timeout(patience, Arc::clone(&self.statements).acquire_owned()).await;
+        permit.map_err(|_| busy())?.map_err(|_| busy())
     }
 }
 
@@ -236,7 +263,9 @@ impl Service {
         let limits = &self.app.config.limits;
         let is_import = is_import(request.method(), request.uri().path());
         let limit_bytes = if is_import { limits.import_bytes } else { limits.body_bytes };
-        check_head(request, limit_bytes).err().map(|problem| problem.response())
+        let uri = request.uri();
+        let checked = check_query(request.method(), uri.path(), uri.query());
+        checked.and_then(|()| check_head(request, limit_bytes)).err().map(|problem| problem.response())
     }
 
     /// The response to a request. Ready at once if memory can tell. A client that is still sending a body which nobody
@@ -267,7 +296,12 @@ impl Service {
             let (response, left) = match later {
                 Err(answered) => answered,
                 Ok((mut router, app, request, noted)) => {
-                    let (parts, body) = request.into_parts();
+                    let (mut parts, body) = request.into_parts();
+                    // It is answered as GET is, and the HTTP library leaves the body out. Single records have a HEAD of
+                    // their own, which reads no long value.
+                    if parts.method == Method::HEAD && Entry::of(parts.uri.path()).is_none() {
+                        parts.method = Method::GET;
+                    }
                     let (body, left) = lend(body, &parts.headers);
                     let Ok(response) = router.call(Request::from_parts(parts, body)).await;
                     let left = left.take().filter(|_| is_to_be_heard(response.status()));
@@ -350,16 +384,6 @@ fn allowed(path: &str) -> HeaderValue {
 
 async fn nothing_here() -> Problem {
     Problem::not_found("there is nothing at this path")
-}
-
-/// The memory that databases get unless it is said: a quarter of the machine's, as the library reckons it.
-fn memory_bytes() -> usize {
-    let settings = Database::builder().settings(None).unwrap_or_default();
-    let memory = settings.iter().find(|setting| setting.spec.name == "memory_bytes");
-    match memory.map(|setting| setting.value) {
-        Some(Value::Number(bytes)) => bytes as usize,
-        _ => 256 << 20,
-    }
 }
 
 #[cfg(test)]

@@ -13,56 +13,70 @@ pub fn body(name: &str) -> Value {
         let content = json!({ kind: { "schema": schema } });
         json!({ "required": required, "content": content })
     };
-    let object = |properties: Value| {
-        json!({
-            "type": "object", "properties": properties, "additionalProperties": false,
-        })
-    };
-    let json_of = |properties: Value| of("application/json", false, object(properties));
-    let ttl = || json!({ "type": ["integer", "null"], "minimum": 1, "maximum": u64::MAX });
     match name {
         "value" => of("application/octet-stream", false, json!({})),
-        "document" => of("application/json", true, json!({ "type": "object" })),
+        "document" => of("application/json", true, reference("Document")),
         "records" => of("application/x-ndjson", false, json!({})),
         "rows" => json!({ "required": false, "content": {
             "application/x-ndjson": { "schema": {} }, "text/csv": { "schema": { "type": "string" } },
         } }),
-        "database" => json_of(json!({ "page_bytes": { "enum": [4096, 8192, 16384, 32768, 65536, null] } })),
-        "table" => json_of(json!({
-            "layout": { "enum": ["btree", "lsm", null] }, "ttl_ms": ttl(),
-            "compression": { "enum": ["lz4", "none", null] },
-        })),
-        "change" => {
-            let mut name = table_name();
-            name["type"] = json!(["string", "null"]);
-            let layout = json!({ "enum": ["btree", "lsm", null] });
-            let compression = json!({ "enum": ["lz4", "none", null] });
-            let change = object(
-                json!({ "name": name, "layout": layout, "ttl_ms": ttl(), "compression": compression }),
-            );
-            of("application/json", true, change)
-        }
-        "transaction" => json_of(json!({
-            "durability": { "enum": ["sync", "buffered", "lazy", null] },
-            "isolation": { "enum": ["serializable", "snapshot", null] },
-        })),
-        "sql" => {
-            let ms = json!({ "type": ["integer", "null"], "minimum": 1 });
-            let read_only = json!({ "type": "boolean" });
-            let sql = json!({ "type": "string", "examples": ["SELECT 1 + 1"] });
-            let mut asks = object(json!({
-                "sql": sql, "params": sql_params(), "timeout_ms": ms, "read_only": read_only,
-            }));
-            asks["required"] = json!(["sql"]);
-            of("application/json", true, asks)
-        }
-        "batch" => {
-            let mut batch = object(json!({ "operations": { "type": "array", "items": step() } }));
-            batch["required"] = json!(["operations"]);
-            of("application/json", true, batch)
-        }
+        "database" => of("application/json", false, reference("NewDatabase")),
+        "table" => of("application/json", false, reference("NewTable")),
+        "change" => of("application/json", true, reference("TableChange")),
+        "transaction" => of("application/json", false, reference("NewTransaction")),
+        "sql" => of("application/json", true, reference("Statements")),
+        "batch" => of("application/json", true, reference("Batch")),
         other => unreachable!("no body {other} is described"),
     }
+}
+
+/// A schema by its name: generators of clients make a type of that name.
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// An object with no other members.
+fn object(properties: Value) -> Value {
+    json!({
+        "type": "object", "properties": properties, "additionalProperties": false,
+    })
+}
+
+/// The schemas of bodies, by their names.
+pub fn schemas() -> Map<String, Value> {
+    let ttl = || json!({ "type": ["integer", "null"], "minimum": 1, "maximum": u64::MAX });
+    let layout = || json!({ "enum": ["btree", "lsm", null] });
+    let compression = || json!({ "enum": ["lz4", "none", null] });
+    let mut name = table_name();
+    name["type"] = json!(["string", "null"]);
+    let mut statements = object(json!({
+        "sql": { "type": "string", "examples": ["SELECT 1 + 1"] },
+        "params": sql_params(),
+        "timeout_ms": { "type": ["integer", "null"], "minimum": 1 },
+        "read_only": { "type": "boolean" },
+    }));
+    statements["required"] = json!(["sql"]);
+    let steps = steps();
+    let one_of: Vec<Value> = steps.iter().map(|(name, _)| reference(name)).collect();
+    let mut batch = object(json!({ "operations": { "type": "array", "items": { "oneOf": one_of } } }));
+    batch["required"] = json!(["operations"]);
+    let database = json!({ "page_bytes": { "enum": [4096, 8192, 16384, 32768, 65536, null] } });
+    let table = json!({ "layout": layout(), "ttl_ms": ttl(), "compression": compression() });
+    let change = json!({ "name": name, "layout": layout(), "ttl_ms": ttl(), "compression": compression() });
+    let transaction = json!({
+        "durability": { "enum": ["sync", "buffered", "lazy", null] },
+        "isolation": { "enum": ["serializable", "snapshot", null] },
+    });
+    let named = [
+        ("Document", json!({ "type": "object" })),
+        ("NewDatabase", object(database)),
+        ("NewTable", object(table)),
+        ("TableChange", object(change)),
+        ("NewTransaction", object(transaction)),
+        ("Statements", statements),
+        ("Batch", batch),
+    ];
+    named.into_iter().chain(steps).map(|(name, schema)| (name.to_owned(), schema)).collect()
 }
 
 /// Values of SQL's parameters, by place or by name.
@@ -88,15 +102,15 @@ fn sql_params() -> Value {
 /// Bytes as digits.
 const HEX: &str = "^([0-9a-fA-F]{2})*$";
 
-/// An operation of a batch: which members it has, one of each row.
-fn step() -> Value {
+/// The operations of a batch, by their names: which members each has, one of each row.
+fn steps() -> [(&'static str, Value); 8] {
     const KEY: &[&str] = &["key", "key_hex"];
     const VALUE: &[&str] = &["value", "value_hex"];
     const START: &[&str] = &["start", "start_hex"];
     const END: &[&str] = &["end", "end_hex"];
     let of = |op: &str, rows: &[&[&str]]| {
         let member = |name: &str| match name {
-            "absent" => json!({ "const": true }),
+            "absent" => json!({ "type": "boolean", "description": "`true`: the key must be absent" }),
             name if name.ends_with("_hex") => json!({ "type": "string", "pattern": HEX }),
             _ => json!({ "type": "string" }),
         };
@@ -117,14 +131,14 @@ fn step() -> Value {
             "allOf": rows.iter().map(one_of).collect::<Vec<_>>(),
         })
     };
-    json!({ "oneOf": [
-        of("put", &[KEY, VALUE]),
-        of("insert", &[KEY, VALUE]),
-        of("check", &[KEY, &["value", "value_hex", "absent"]]),
-        of("delete", &[KEY]),
-        of("delete_range", &[&["prefix", "prefix_hex"]]),
-        of("delete_range", &[START]),
-        of("delete_range", &[END]),
-        of("delete_range", &[START, END]),
-    ] })
+    [
+        ("PutStep", of("put", &[KEY, VALUE])),
+        ("InsertStep", of("insert", &[KEY, VALUE])),
+        ("CheckStep", of("check", &[KEY, &["value", "value_hex", "absent"]])),
+        ("DeleteStep", of("delete", &[KEY])),
+        ("DeletePrefixStep", of("delete_range", &[&["prefix", "prefix_hex"]])),
+        ("DeleteFromStep", of("delete_range", &[START])),
+        ("DeleteToStep", of("delete_range", &[END])),
+        ("DeleteRangeStep", of("delete_range", &[START, END])),
+    ]
 }

@@ -1,6 +1,7 @@
 //! What can be set.
 
-use pando::Durability;
+use pando::options::Value;
+use pando::{Database, Durability};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,7 +52,8 @@ pub struct Limits {
     pub statement_time: Duration,
     /// The most that it may ask for.
     pub most_statement_time: Duration,
-    /// What SQLite may take for all of them, sorts and temporary tables included.
+    /// What SQL may take for all of them, sorts, temporary tables and held rows included. By default as much as
+    /// databases get by default, a quarter of what the process may use, and at most 256 MiB.
     pub sql_memory_bytes: u64,
     /// How long a client may take for the head of a request, and to begin the next one.
     pub head_timeout: Duration,
@@ -93,11 +95,45 @@ impl Default for Limits {
             statements: 16,
             statement_time: Duration::from_secs(10),
             most_statement_time: Duration::from_secs(60),
-            sql_memory_bytes: 256 << 20,
+            sql_memory_bytes: usual_sql_bytes(share_bytes()),
             head_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(30),
             slow: Duration::from_millis(10),
             drain: Duration::from_secs(10),
         }
+    }
+}
+
+/// Memory for SQL is no more by default, however much there is.
+const MOST_USUAL_SQL_BYTES: u64 = 256 << 20;
+
+/// The memory that databases get unless it is said: a quarter of the machine's, or of the control group's limit, as the
+/// library reckons it.
+pub fn share_bytes() -> usize {
+    let settings = Database::builder().settings(None).unwrap_or_default();
+    let memory = settings.iter().find(|setting| setting.spec.name == "memory_bytes");
+    match memory.map(|setting| setting.value) {
+        Some(Value::Number(bytes)) => bytes as usize,
+        _ => MOST_USUAL_SQL_BYTES as usize,
+    }
+}
+
+/// What SQL gets by default, where databases get `share_bytes`.
+fn usual_sql_bytes(share_bytes: usize) -> u64 {
+    MOST_USUAL_SQL_BYTES.min(share_bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sql_gets_no_more_than_the_machine_or_the_group_allows() {
+        // A container of 96 MiB, of which databases get a quarter.
+        assert_eq!(usual_sql_bytes(24 << 20), 24 << 20);
+        assert_eq!(usual_sql_bytes(16 << 30), MOST_USUAL_SQL_BYTES);
+        let all = Database::builder().settings(None).unwrap();
+        let share = all.iter().find(|setting| setting.spec.name == "memory_bytes").unwrap();
+        assert!(matches!(share.value, Value::Number(bytes) if bytes >= Limits::default().sql_memory_bytes));
     }
 }

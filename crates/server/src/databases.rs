@@ -1,4 +1,5 @@
-//! The databases of a directory: opened when somebody asks, closed when nobody has for a while and there are too many.
+//! The databases of a directory: opened when a request needs them; the one that was used longest ago is closed when too
+//! many are open, or when another needs the memory.
 //!
 //! 1. A name that a request brings becomes a path only if it is one of [`is_name`]: letters, digits, `-` and `_`.
 //! 2. One look into a map finds an open database, without a lock and without memory. The map itself is never changed:
@@ -17,7 +18,7 @@ use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use axum::http::StatusCode;
-use pando::{Budget, Database, Durability, Error, Result};
+use pando::{Budget, Database, Durability, Error, ErrorKind, Holder, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +32,8 @@ pub const DEFAULT_DATABASE: &str = "default";
 const MAX_NAME_BYTES: usize = 64;
 /// Before this in the name of a directory stands what was dropped.
 const DROPPED: &str = ".dropped-";
+/// A database that was not used for so many seconds is closed while memory is short.
+const IDLE_TICKS: u64 = 2;
 /// How long a drop waits for those who use the database.
 const DROP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -148,8 +151,7 @@ impl Databases {
             if !path.is_dir() {
                 return Err(missing(name));
             }
-            self.make_room();
-            let db = self.builder().open(&path)?;
+            let db = self.with_room(|| self.builder().open(&path))?;
             Ok(self.install(place, db))
         })
     }
@@ -176,15 +178,17 @@ impl Databases {
             }
             return Ok((open, false));
         }
-        self.make_room();
-        let mut builder = self.builder();
-        if let Some(bytes) = page_bytes {
-            builder = builder.page_bytes(bytes);
-        }
-        let db = builder.create(&path).inspect_err(|_| {
-            // Only an empty directory goes: what is in one that was there stays.
-            let _ = fs::remove_dir(&path);
-        })?;
+        let create = || {
+            let mut builder = self.builder();
+            if let Some(bytes) = page_bytes {
+                builder = builder.page_bytes(bytes);
+            }
+            builder.create(&path).inspect_err(|_| {
+                // Only an empty directory goes: what is in one that was there stays.
+                let _ = fs::remove_dir(&path);
+            })
+        };
+        let db = self.with_room(create)?;
         Ok((self.install(place, db), is_new))
     }
 
@@ -246,9 +250,18 @@ impl Databases {
         open.collect()
     }
 
-    /// Closes what was used longest ago, while more are open than may be. What is in use stays.
+    /// Closes what was used longest ago, while more are open than may be, or their memory is short. What is in use
+    /// stays.
     pub fn close_idle(&self) {
         self.close_down_to(self.most_open);
+        while self.is_memory_short() && self.close_some(1, IDLE_TICKS) > 0 {}
+    }
+
+    /// Whether so much memory is held for other things than pages, which are given back when they are wanted, that a
+    /// write of one database may find none because of others that are idle.
+    fn is_memory_short(&self) -> bool {
+        let firm_bytes = self.budget.used_bytes().saturating_sub(self.budget.held_as(Holder::Pool));
+        firm_bytes > self.budget.limit_bytes() / 4 * 3
     }
 
     /// Closes everything, to the last one that can be: the first error is answered.
@@ -263,20 +276,39 @@ impl Databases {
         outcome
     }
 
-    fn make_room(&self) {
+    /// Opens one more database: room is made for it first, and where the memory of all is used up, as long as there is
+    /// an idle one to be closed.
+    fn with_room(&self, open: impl Fn() -> Result<Database>) -> Result<Database> {
         self.close_down_to(self.most_open.saturating_sub(1));
+        while self.is_memory_short() && self.close_some(1, 0) > 0 {}
+        loop {
+            match open() {
+                Err(error) if error.kind() == ErrorKind::Full && self.close_some(1, 0) > 0 => {}
+                done => return done,
+            }
+        }
     }
 
     fn close_down_to(&self, count: usize) {
+        let open = self.places.load().values().filter(|place| place.open.load().is_some()).count();
+        self.close_some(open.saturating_sub(count), 0);
+    }
+
+    /// Closes `count` databases at most, those that were used longest ago first: none that a request is using, or that
+    /// was used within so many ticks. Returns how many were closed.
+    fn close_some(&self, count: usize, idle_ticks: u64) -> usize {
         let places = self.places.load_full();
+        let now = self.uses.load(Ordering::Relaxed); // Relaxed: as in `note_use`.
+        // Relaxed: as in `note_use`.
+        let is_idle = |place: &Place| place.used_at.load(Ordering::Relaxed) + idle_ticks <= now;
         let mut open: Vec<&Arc<Place>> =
-            places.values().filter(|place| place.open.load().is_some()).collect();
+            places.values().filter(|place| place.open.load().is_some() && is_idle(place)).collect();
         // Relaxed: as in `note_use`.
         open.sort_by_key(|place| place.used_at.load(Ordering::Relaxed));
-        let mut surplus = open.len().saturating_sub(count);
+        let mut surplus = count;
         for place in open {
             if surplus == 0 {
-                return;
+                break;
             }
             // Somebody who opens, closes or drops it holds the gate, and may be waiting for this very call's gate.
             let Ok(_gate) = place.gate.try_lock() else { continue };
@@ -286,6 +318,7 @@ impl Databases {
                 Err(error) => tracing::error!(%error, database = %place.name, "closing it failed"),
             }
         }
+        count - surplus
     }
 
     fn builder(&self) -> pando::Builder {
@@ -414,6 +447,32 @@ mod tests {
         assert!(databases.open("a").is_err_and(|problem| problem.status == StatusCode::NOT_FOUND));
         assert_eq!(databases.names().unwrap(), ["b", "c", "d"]);
         assert_eq!(databases.places.load().len(), 3, "what was dropped, or never was, is not remembered");
+        databases.close_all().unwrap();
+    }
+
+    #[test]
+    fn idle_databases_are_closed_when_others_need_the_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let budget = Budget::new(32 << 20);
+        let databases = Databases::new(dir.path(), Arc::clone(&budget), Durability::Buffered, 64).unwrap();
+        for n in 0..40 {
+            let (open, is_new) = databases.create(&format!("d{n}"), None).unwrap();
+            assert!(is_new);
+            let table = open.table_or_create("t", &pando::TableOptions::default()).unwrap();
+            open.db.put(&table, b"k", &[n]).unwrap();
+        }
+        let open = databases.all_open().len();
+        assert!((2..40).contains(&open), "{open} are open");
+        for n in (0..40).rev() {
+            let open = databases.open(&format!("d{n}")).unwrap();
+            assert_eq!(open.db.get(&open.table("t").unwrap(), b"k").unwrap(), Some(vec![n]));
+        }
+        // One that is used is not closed, whoever wants its memory.
+        let used: Vec<_> = (0..40).map_while(|n| databases.open(&format!("d{n}")).ok()).collect();
+        assert!((2..40).contains(&used.len()), "{} at a time", used.len());
+        assert!(databases.open("d39").is_err_and(|problem| problem.status.as_u16() == 507));
+        drop(used);
+        assert!(databases.open("d39").is_ok());
         databases.close_all().unwrap();
     }
 

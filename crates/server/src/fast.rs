@@ -19,8 +19,10 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Body>> {
         return None;
     }
     if request.uri().path() == v0::ENTITY_PATH {
-        let id = target::parameter(request.uri().query(), "id").ok()??;
-        if id.is_empty() {
+        let query = request.uri().query()?;
+        let id = target::parameter(Some(query), "id").ok()??;
+        // What else is asked for is for the routes to refuse.
+        if id.is_empty() || query.contains('&') {
             return None;
         }
         return match resident(&app.default, &app.entity.load(), &id)? {
@@ -29,6 +31,9 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Option<Response<Body>> {
         };
     }
     let entry = Entry::of(request.uri().path())?.ok()?;
+    if request.uri().query().is_some() {
+        return None;
+    }
     let headers = request.headers();
     if [IF_MATCH, IF_NONE_MATCH, v1::TRANSACTION].iter().any(|name| headers.contains_key(name)) {
         return None;

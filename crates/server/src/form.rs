@@ -17,8 +17,13 @@ pub enum Form {
     Ndjson {
         /// Whether the values are left out.
         keys_only: bool,
+        /// So many bytes of a longer value are written, and how long it is; `None`: all of it.
+        value_bytes: Option<u64>,
     },
 }
+
+/// The most that a value can be cut down to: what is read whole.
+pub const LONGEST_CUT_BYTES: u64 = 1 << 20;
 
 impl Form {
     /// Whether each record is a chunk of its own.
@@ -28,7 +33,30 @@ impl Form {
 
     /// Whether values are to be read.
     pub fn has_values(self) -> bool {
-        self != Form::Ndjson { keys_only: true }
+        !matches!(self, Form::Ndjson { keys_only: true, .. })
+    }
+
+    /// How many bytes of a value of `len_bytes` are written, if not all.
+    pub fn cut(self, len_bytes: u64) -> Option<u64> {
+        match self {
+            Form::Ndjson { keys_only: false, value_bytes: Some(most) } if len_bytes > most => Some(most),
+            _ => None,
+        }
+    }
+
+    /// Writes one record of which this is the beginning of the value, which has `len_bytes`.
+    pub fn write_cut(self, key: &[u8], mut beginning: &[u8], len_bytes: u64, out: &mut Vec<u8>) {
+        // A character that was cut through is left out.
+        if let Err(error) = std::str::from_utf8(beginning)
+            && error.error_len().is_none()
+        {
+            beginning = &beginning[..error.valid_up_to()];
+        }
+        out.push(b'{');
+        write_bytes("key", key, out);
+        out.push(b',');
+        write_bytes("value", beginning, out);
+        let _ = writeln!(out, ",\"value_bytes\":{len_bytes}}}");
     }
 
     /// Writes one record.
@@ -41,7 +69,7 @@ impl Form {
                 out.push(b'\n');
                 out.extend_from_slice(value);
             }
-            Form::Ndjson { keys_only } => {
+            Form::Ndjson { keys_only, .. } => {
                 out.push(b'{');
                 write_bytes("key", key, out);
                 if !keys_only {
@@ -150,12 +178,24 @@ mod tests {
             [(b"k", b"v"), (b"\xff", b"\n\"\\"), (b"", b"\0\xfe"), ("ä\u{7f}".as_bytes(), b"")];
         for (key, value) in records {
             let mut line = Vec::new();
-            Form::Ndjson { keys_only: false }.write(key, Some(value), &mut line);
+            Form::Ndjson { keys_only: false, value_bytes: None }.write(key, Some(value), &mut line);
             assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1, "one line");
             let object: Map<String, Value> = serde_json::from_slice(&line).unwrap();
             assert_eq!(bytes_of(&object, "key").unwrap().unwrap(), key);
             assert_eq!(bytes_of(&object, "value").unwrap().unwrap(), value);
         }
+    }
+
+    #[test]
+    fn a_value_is_cut_between_characters() {
+        let form = Form::Ndjson { keys_only: false, value_bytes: Some(3) };
+        assert_eq!((form.cut(3), form.cut(4), Form::Lines.cut(4)), (None, Some(3), None));
+        let mut out = Vec::new();
+        form.write_cut(b"k", "aä€".as_bytes().get(..4).unwrap(), 6, &mut out);
+        form.write_cut(b"k", b"\xff\xfe", 9, &mut out);
+        let lines = "{\"key\":\"k\",\"value\":\"aä\",\"value_bytes\":6}\n\
+                     {\"key\":\"k\",\"value_hex\":\"fffe\",\"value_bytes\":9}\n";
+        assert_eq!(String::from_utf8(out).unwrap(), lines);
     }
 
     #[test]

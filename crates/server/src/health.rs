@@ -6,10 +6,11 @@ use crate::handoff::hand_off;
 use crate::metrics;
 use crate::observe::{Kind, bucket_end_ns};
 use crate::problem::{Answer, Problem};
+use crate::target::raw_parameter;
 use axum::Router;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderValue, Method, Response, StatusCode};
+use axum::http::{HeaderValue, Method, Response, StatusCode, Uri};
 use axum::routing::any;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -62,9 +63,14 @@ async fn readyz(State(app): Shared, method: Method) -> Answer {
     Ok(text("text/plain", "ready\n"))
 }
 
-async fn show_metrics(State(app): Shared, method: Method) -> Answer {
+async fn show_metrics(State(app): Shared, method: Method, uri: Uri) -> Answer {
     reads(&method)?;
-    let shown = hand_off(move || metrics::text(&app)).await?;
+    let all_tables = match raw_parameter(uri.query(), "tables") {
+        None | Some("top") => false,
+        Some("all") => true,
+        Some(_) => return Err(Problem::bad_request("`tables` is top or all")),
+    };
+    let shown = hand_off(move || metrics::text(&app, all_tables)).await?;
     Ok(text(metrics::CONTENT_TYPE, shown))
 }
 

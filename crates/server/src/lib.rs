@@ -9,9 +9,10 @@
 //!
 //! Reading order: [`config`] (what can be set), `serve` (a server from start to end), `app` (the way of a request),
 //! `fast`, `v0` and `v1` (the paths); what they use: `target` (addresses), `receive` (bodies in), `body`, `records`,
-//! `long_record`, `long_value` and `pipe` (bodies out), `writer` (commits), `databases`, `inside`, `open` and `names`,
-//! `transactions`, `problem` (errors), `lock`; for operators: [`auth`], `need` and `sites` (who may do what), `health`,
-//! `metrics`, `observe` and `slow`, `trace`, `openapi` with `operations` and `bodies`, `dashboard`, `debug` (profiles).
+//! `long_record`, `long_value` and `pipe` (bodies out), `streams` (their places), `gate` (heads of requests),
+//! `writer` (commits), `databases`, `inside`, `open` and `names`, `transactions`, `problem` (errors), `lock`; for
+//! operators: [`auth`], `need` and `sites` (who may do what), `health`, [`log`], `metrics`, `observe` and `slow`,
+//! `trace`, `openapi` with `operations` and `bodies`, `dashboard`, `debug` (profiles).
 //!
 //! The threads that read sockets never wait: not for a disk, not for a commit, not for a lock held across either.
 #![deny(missing_docs, unsafe_code)]
@@ -27,10 +28,12 @@ mod databases;
 mod debug;
 mod fast;
 mod form;
+mod gate;
 mod handoff;
 mod health;
 mod inside;
 mod lock;
+pub mod log;
 mod long_record;
 mod long_value;
 mod metrics;
@@ -43,11 +46,13 @@ mod operations;
 #[cfg(feature = "sql")]
 mod pipe;
 mod problem;
+mod query;
 mod receive;
 mod records;
 mod serve;
 mod sites;
 mod slow;
+mod streams;
 mod target;
 mod trace;
 mod transactions;

@@ -187,7 +187,7 @@ mod tests {
         for value in
             [umlauts.as_bytes(), &umlauts.as_bytes()[..300_000], &[0xff; 200_000], &[b'a'; 65_536], b""]
         {
-            let form = Form::Ndjson { keys_only: false };
+            let form = Form::Ndjson { keys_only: false, value_bytes: None };
             let (mut at_once, mut long) = (Vec::new(), record(form, value));
             form.write(b"k\"", Some(value), &mut at_once);
             long.after().extend_from_slice(b"{}\n");

@@ -1,11 +1,14 @@
 //! Values of more than 1 MiB: written as they are received, read as they are sent, with the memory of a few pieces.
 
-use crate::app::StreamPermit;
+use crate::body::Body as ResponseBody;
+use crate::fast::found;
 use crate::handoff::hand_off;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::Incoming;
+use crate::streams::StreamPermit;
 use crate::v1::conditions::Conditions;
+use axum::http::Response;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pando::{Durability, Table, TransactionOptions, ValueReader};
@@ -81,7 +84,7 @@ pub struct LongValue {
     left_bytes: u64,
     /// Neither closed nor dropped while it is read.
     open: Arc<Open>,
-    _permit: StreamPermit,
+    permit: StreamPermit,
 }
 
 enum State {
@@ -91,10 +94,13 @@ enum State {
 }
 
 impl LongValue {
-    /// All of `reader`, which stands at its beginning, of a value in `open`.
-    pub fn new(reader: ValueReader, open: Arc<Open>, permit: StreamPermit) -> Self {
-        let left_bytes = reader.len_bytes();
-        LongValue { state: State::Ready(Box::new(reader)), left_bytes, open, _permit: permit }
+    /// A response of all of `reader`, which stands at its beginning, of a value in `open`.
+    pub fn response(reader: ValueReader, open: Arc<Open>, permit: StreamPermit) -> Response<ResponseBody> {
+        let (left_bytes, place) = (reader.len_bytes(), permit.place());
+        let value = LongValue { state: State::Ready(Box::new(reader)), left_bytes, open, permit };
+        let mut response = found(axum::body::Body::new(value).into());
+        response.extensions_mut().insert(place);
+        response
     }
 }
 
@@ -117,6 +123,7 @@ impl Body for LongValue {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
         let this = self.get_mut();
+        this.permit.work();
         loop {
             match std::mem::replace(&mut this.state, State::Over) {
                 State::Over => return Poll::Ready(None),
@@ -137,6 +144,7 @@ impl Body for LongValue {
                         piece.inspect_err(|error| tracing::error!(%error, "a value could not be read"))?;
                     this.left_bytes -= piece.len() as u64;
                     this.state = State::Ready(reader);
+                    this.permit.wait_for_client();
                     return Poll::Ready(Some(Ok(Frame::data(piece))));
                 }
             }

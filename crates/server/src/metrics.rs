@@ -1,6 +1,7 @@
 //! `/metrics`: everything that is counted, in the text format that Prometheus reads (version 0.0.4).
 
 use crate::app::App;
+use crate::log::dropped_lines;
 use crate::observe::{BUCKETS, Kind, bucket_end_ns};
 use crate::problem::Answer;
 use std::fmt::Write;
@@ -10,12 +11,16 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Of the fine buckets, every so many ends one that is shown: a doubling.
 const SHOWN_EVERY: usize = 8;
 
-/// The text. Looks into every database that is open.
-pub fn text(app: &App) -> Answer<String> {
+/// Tables of a database that have samples of their own, unless all are asked for: a page is scraped every few seconds.
+const TOP_TABLES: usize = 100;
+
+/// The text. Looks into every database that is open; `all_tables` says whether each table has samples of its own,
+/// however many there are.
+pub fn text(app: &App, all_tables: bool) -> Answer<String> {
     let mut out = String::with_capacity(32 << 10);
     requests(app, &mut out);
     server(app, &mut out);
-    databases(app, &mut out)?;
+    databases(app, all_tables, &mut out)?;
     Ok(out)
 }
 
@@ -65,15 +70,22 @@ fn server(app: &App, out: &mut String) {
         head(out, name, "gauge", help);
         let _ = writeln!(out, "{name} {value}");
     }
+    let name = "pando_log_dropped_lines_total";
+    let help =
+        "Lines of the log that were dropped, as nobody took them in time or they could not be written.";
+    head(out, name, "counter", help);
+    let _ = writeln!(out, "{name} {}", dropped_lines());
     let name = "pando_build_info";
     head(out, name, "gauge", "The version that runs.");
     let _ = writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
 }
 
 /// What the library counts, of every database that is open.
-fn databases(app: &App, out: &mut String) -> Answer<()> {
+fn databases(app: &App, all_tables: bool, out: &mut String) -> Answer<()> {
     let mut open = app.databases.all_open();
     open.sort_by(|one, other| one.0.cmp(&other.0));
-    out.push_str(&pando::prometheus(open.iter().map(|(name, open)| (&name[..], &open.db)))?);
+    let open = open.iter().map(|(name, open)| (&name[..], &open.db));
+    let most_tables = if all_tables { usize::MAX } else { TOP_TABLES };
+    out.push_str(&pando::prometheus_of_top_tables(open, most_tables)?);
     Ok(())
 }

@@ -13,12 +13,15 @@
 //! | `/debug/...` | | | all, in all databases |
 //!
 //! `/healthz` and `/readyz` need nothing, the rest any token.
+//!
+//! Whatever the token, tables that belong to typed ones are not written to by their names ([`refuse_raw_write`]).
 
 use crate::auth::{Need, Scope};
 use crate::databases::DEFAULT_DATABASE;
 use crate::observe::Kind;
+use crate::problem::{Answer, Problem};
 use crate::v1::place;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 
 /// What `method` on `path` needs.
 #[inline]
@@ -37,6 +40,36 @@ pub fn need<'r>(method: &Method, path: &'r str) -> Need<'r> {
         path if is_below(path, "/debug") => Need::All(Scope::Admin),
         _ => Need::Any,
     }
+}
+
+/// Refuses a request that writes to, makes or drops a table with a reserved name ([`rows::is_reserved`]). Of a PATCH,
+/// the body tells (`v1/tables.rs`); of a batch, each operation (`v1/batch.rs`).
+///
+/// # Errors
+/// 403.
+#[inline]
+pub fn refuse_raw_write(method: &Method, path: &str) -> Answer<()> {
+    if [Method::GET, Method::HEAD, Method::PATCH].contains(method) {
+        return Ok(());
+    }
+    match place::part_of(path, "tables") {
+        // What is no name is told by the route.
+        Some(_) => place::table(path).map_or(Ok(()), |name| refuse_reserved(&name)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a table with a reserved name.
+///
+/// # Errors
+/// 403.
+#[inline]
+pub fn refuse_reserved(table: &str) -> Answer<()> {
+    rows::refuse_reserved(table).map_err(|error| {
+        let mut problem = Problem::new(StatusCode::FORBIDDEN, "reserved-table", error.message());
+        problem.cause = Some(error);
+        problem
+    })
 }
 
 /// What a request counts as.
@@ -100,6 +133,25 @@ fn is_below(path: &str, root: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reserved_tables_are_refused_to_every_method_that_writes() {
+        let status = |method: Method, path: &str| refuse_raw_write(&method, path).err().map(|it| it.status);
+        let tables = "/v1/databases/d/tables";
+        for name in ["rows%2Fcatalog", "rows%2f1.1%2Ff", "%72ows%2F1%2F1%2Fi"] {
+            for rest in ["", "/entries", "/entries/k", "/entries/a/b"] {
+                let path = format!("{tables}/{name}{rest}");
+                for method in [Method::PUT, Method::POST, Method::DELETE, Method::from_bytes(b"X").unwrap()] {
+                    assert_eq!(status(method, &path), Some(StatusCode::FORBIDDEN), "{path}");
+                }
+                assert_eq!(status(Method::GET, &path), None);
+            }
+        }
+        for free in ["rows", "rowsx%2Fa", "Rows%2Fcatalog", "a%2Frows%2F", "%ff"] {
+            assert_eq!(status(Method::PUT, &format!("{tables}/{free}")), None, "{free}");
+        }
+        assert_eq!(status(Method::PUT, "/v1/databases/d/documents/rows%2Fx/1"), None);
+    }
 
     #[test]
     fn each_path_has_its_need() {

@@ -4,8 +4,9 @@
 //! server for every line of it.
 
 use crate::app::App;
-use crate::bodies::{body, table_name};
+use crate::bodies::{body, schemas, table_name};
 use crate::body::Body;
+use crate::form::LONGEST_CUT_BYTES;
 use crate::operations::{BUSY, OPERATIONS, Operation};
 use crate::problem::{Answer, Problem};
 use crate::v1::LEAST_RATE_BYTES;
@@ -57,6 +58,16 @@ fn document() -> Value {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = describe(operation);
     }
+    // HEAD is wherever GET is.
+    for operation in OPERATIONS.iter().filter(|operation| operation.method == "get") {
+        let path = &mut paths[operation.path];
+        if path["head"].is_null() {
+            let summary = "Same as GET, but returns headers only";
+            path["head"] = describe(&Operation { method: "head", summary, ..*operation });
+        }
+    }
+    let mut schemas = schemas();
+    schemas.insert("Problem".to_owned(), problem());
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -71,7 +82,7 @@ fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-            "schemas": { "Problem": problem() },
+            "schemas": schemas,
         },
     })
 }
@@ -94,7 +105,11 @@ fn problem() -> Value {
 const ALWAYS: &[(u16, &str)] = &[
     (400, "The request is not as it should be"),
     (401, "A token is needed"),
-    (403, "The token does not reach so far, or a page of another site may have sent the request"),
+    (
+        403,
+        "The token does not reach so far, a page of another site may have sent the request, or the name of \
+         the table is reserved",
+    ),
 ];
 
 /// Paths that are answered at once, whatever is at work.
@@ -118,9 +133,11 @@ fn describe(operation: &Operation) -> Value {
     let responses: Map<String, Value> = answers
         .map(|&(status, meaning)| (status.to_string(), response(operation, status, meaning)))
         .collect();
-    let id = operation.path.replace(['/', '{', '}', '.'], "_");
+    let words = operation.path.split(['/', '{', '}', '.']).filter(|word| !word.is_empty());
+    let words = words.collect::<Vec<_>>().join("_");
+    let id = if words.is_empty() { "dashboard" } else { &words };
     let mut described = json!({
-        "operationId": format!("{}{}", operation.method, id),
+        "operationId": format!("{}_{id}", operation.method),
         "summary": operation.summary,
         "tags": [tag(operation.path)],
         "parameters": parameters,
@@ -156,7 +173,7 @@ fn response(operation: &Operation, status: u16, meaning: &str) -> Value {
     match (status, operation.path) {
         (200, path) if path.ends_with("/documents/{table}") && operation.method == "get" => {
             json!({ "description": meaning, "content": {
-                "application/x-ndjson": {}, "text/csv": { "schema": { "type": "string" } },
+                "application/x-ndjson": { "schema": {} }, "text/csv": { "schema": { "type": "string" } },
             } })
         }
         (200, path) if path.contains("/documents") => of("application/json", json!({ "type": "object" })),
@@ -176,7 +193,7 @@ fn response(operation: &Operation, status: u16, meaning: &str) -> Value {
             json!({ "description": meaning, "content": { "image/svg+xml": {}, "text/plain": {} } })
         }
         (_, path) if path.ends_with("/sql") => json!({ "description": meaning, "content": {
-            "application/x-ndjson": {},
+            "application/x-ndjson": { "schema": {} },
             "application/json": { "schema": { "type": "object" } },
             "text/csv": { "schema": { "type": "string" } },
         } }),
@@ -196,7 +213,7 @@ fn response(operation: &Operation, status: u16, meaning: &str) -> Value {
 const TAGS: &str = r#"^(\*|(W/)?"[!#-~]*"( ?, ?(W/)?"[!#-~]*")*)$"#;
 
 /// A parameter of the query or a header.
-fn parameter(name: &str) -> Value {
+pub fn parameter(name: &str) -> Value {
     let described = |name: &str, place: &str, required: bool, meaning: &str, schema: Value| {
         json!({
             "name": name, "in": place, "required": required, "description": meaning, "schema": schema,
@@ -248,6 +265,7 @@ fn parameter(name: &str) -> Value {
             "On from here: of the last line of the page before",
             json!({ "type": "string", "pattern": "^([0-9a-f]{2})*$" }),
         ),
+        "tables" | "value_bytes" => of_bounds(name),
         "keys_only" => query("keys_only", false, "Without values", json!({ "type": "boolean" })),
         "durability" => {
             let words = json!({ "type": "string", "enum": ["sync", "buffered", "lazy"] });
@@ -280,9 +298,8 @@ fn parameter(name: &str) -> Value {
             query("format", false, "How rows are written; unless it is said, as NDJSON", words)
         }
         "since" | "rate" => of_backup(name),
-        "lines" | "insert" | "schema" | "made" | "unique" | "layout" | "ttl_ms" | "compression" | "chunk" => {
-            of_rows(name)
-        }
+        "lines" | "delimiter" | "insert" | "schema" | "made" | "unique" | "layout" | "ttl_ms"
+        | "compression" | "chunk" => of_rows(name),
         "form" => query("form", false, "As what", json!({ "type": "string", "enum": ["svg", "folded"] })),
         "if-match" => {
             header("if-match", "Only if the value has one of these tags; `*`: if there is one", tags())
@@ -296,6 +313,22 @@ fn parameter(name: &str) -> Value {
 
 fn query(name: &str, meaning: &str, schema: Value) -> Value {
     json!({ "name": name, "in": "query", "required": false, "description": meaning, "schema": schema })
+}
+
+/// Parameters that bound an answer.
+fn of_bounds(name: &str) -> Value {
+    match name {
+        "tables" => {
+            let words = json!({ "type": "string", "enum": ["top", "all"] });
+            let meaning = "`all`: every table; else the 100 that are used most, and one sample of the others";
+            query("tables", meaning, words)
+        }
+        _ => {
+            let number = json!({ "type": "integer", "minimum": 0, "maximum": LONGEST_CUT_BYTES });
+            let meaning = "Only so many bytes of each value; a longer one has its length as `value_bytes`";
+            query("value_bytes", meaning, number)
+        }
+    }
 }
 
 /// Parameters of backups.
@@ -324,6 +357,10 @@ fn of_rows(name: &str) -> Value {
         "lines" => {
             let words = json!({ "type": "string", "enum": ["ndjson", "csv"] });
             query("format", "How rows are written down; CSV has a header, and no pages", words)
+        }
+        "delimiter" => {
+            let one = json!({ "type": "string", "pattern": "^[!#-~\t ]$" });
+            query("delimiter", "What stands between the fields of CSV; unless it is said, a comma", one)
         }
         "insert" => query(
             "insert",

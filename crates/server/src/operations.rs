@@ -44,12 +44,17 @@ const VALUE: (u16, &str) = (200, "The value, as it is");
 /// The methods of a path, as the header `Allow` lists them; empty where nothing is.
 pub fn methods_of(path: &str) -> String {
     let there = OPERATIONS.iter().filter(|operation| operation.is_at(path));
-    there.map(|operation| operation.method.to_uppercase()).collect::<Vec<_>>().join(", ")
+    let mut methods: Vec<String> = there.map(|operation| operation.method.to_uppercase()).collect();
+    // HEAD is wherever GET is, also where the document does not say what it is for.
+    if methods.iter().any(|method| method == "GET") && !methods.iter().any(|method| method == "HEAD") {
+        methods.push("HEAD".to_owned());
+    }
+    methods.join(", ")
 }
 
 impl Operation {
     /// Whether `path` is one of those that its own stands for: a parameter is one segment, a key all the rest.
-    fn is_at(&self, path: &str) -> bool {
+    pub fn is_at(&self, path: &str) -> bool {
         let mut segments = path.split('/');
         for part in self.path.split('/') {
             let Some(segment) = segments.next() else { return false };
@@ -67,7 +72,7 @@ impl Operation {
 /// Every operation there is.
 pub const OPERATIONS: &[Operation] = &[
     operation("get", "/healthz", "Whether the process answers", &[], "", &[(200, "It does")]),
-    operation("head", "/healthz", "Likewise, without a body", &[], "", &[(200, "It does")]),
+    operation("head", "/healthz", "Same as GET, but returns headers only", &[], "", &[(200, "It does")]),
     operation(
         "get",
         "/readyz",
@@ -79,7 +84,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "head",
         "/readyz",
-        "Likewise, without a body",
+        "Same as GET, but returns headers only",
         &[],
         "",
         &[(200, "It does"), (503, "It does not")],
@@ -88,17 +93,31 @@ pub const OPERATIONS: &[Operation] = &[
         "get",
         "/metrics",
         "Everything that is counted, for Prometheus",
-        &[],
+        &["tables"],
         "",
         &[(200, "Text, version 0.0.4")],
     ),
-    operation("head", "/metrics", "Likewise, without a body", &[], "", &[(200, "They are there")]),
+    operation(
+        "head",
+        "/metrics",
+        "Same as GET, but returns headers only",
+        &["tables"],
+        "",
+        &[(200, "They are there")],
+    ),
     operation("get", "/openapi.json", "This document", &[], "", &[(200, "JSON")]),
-    operation("head", "/openapi.json", "Likewise, without a body", &[], "", &[(200, "It is there")]),
+    operation(
+        "head",
+        "/openapi.json",
+        "Same as GET, but returns headers only",
+        &[],
+        "",
+        &[(200, "It is there")],
+    ),
     operation("get", "/docs", "This document, to be read", &[], "", &[(200, "A page")]),
-    operation("head", "/docs", "Likewise, without a body", &[], "", &[(200, "It is there")]),
+    operation("head", "/docs", "Same as GET, but returns headers only", &[], "", &[(200, "It is there")]),
     operation("get", "/", "The dashboard", &[], "", &[(200, "A page")]),
-    operation("head", "/", "Likewise, without a body", &[], "", &[(200, "It is there")]),
+    operation("head", "/", "Same as GET, but returns headers only", &[], "", &[(200, "It is there")]),
     operation(
         "get",
         "/debug/profile",
@@ -116,7 +135,14 @@ pub const OPERATIONS: &[Operation] = &[
         &[(200, "JSON")],
     ),
     operation("get", "/v1/server", "What the server does: counts since its start", &[], "", &[(200, "JSON")]),
-    operation("head", "/v1/server", "Likewise, without a body", &[], "", &[(200, "It is there")]),
+    operation(
+        "head",
+        "/v1/server",
+        "Same as GET, but returns headers only",
+        &[],
+        "",
+        &[(200, "It is there")],
+    ),
     operation("get", "/v0/entity", "The value of a key of the default table", &["id"], "", &[VALUE, MISSING]),
     operation(
         "put",
@@ -315,6 +341,7 @@ pub const OPERATIONS: &[Operation] = &[
         "Documents of NDJSON or CSV, in one transaction, with the making of the table if it has a schema",
         &[
             "lines",
+            "delimiter",
             "insert",
             "schema",
             "made",
@@ -397,7 +424,18 @@ pub const OPERATIONS: &[Operation] = &[
         "get",
         "/v1/databases/{database}/tables/{table}/entries",
         "Records as NDJSON: a range, or those of some keys",
-        &["key", "start", "end", "prefix", "reverse", "limit", "cursor", "keys_only", "transaction"],
+        &[
+            "key",
+            "start",
+            "end",
+            "prefix",
+            "reverse",
+            "limit",
+            "cursor",
+            "keys_only",
+            "value_bytes",
+            "transaction",
+        ],
         "",
         &[
             (200, "A record a line; with a limit, a cursor in the last line if there is more"),

@@ -113,6 +113,18 @@ impl From<BadEscape> for Problem {
     }
 }
 
+/// Whether the operating system said so.
+fn is_of_the_system(error: &Error) -> bool {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if error.is::<std::io::Error>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let (status, kind) = match error.kind() {
@@ -120,6 +132,8 @@ impl From<Error> for Problem {
             ErrorKind::SnapshotTooOld => (StatusCode::CONFLICT, "snapshot-too-old"),
             ErrorKind::Exists => (StatusCode::CONFLICT, "exists"),
             ErrorKind::Mismatch => (StatusCode::CONFLICT, "mismatch"),
+            // A file that is gone is no key or table that is absent.
+            ErrorKind::Missing if is_of_the_system(&error) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
             ErrorKind::Missing => (StatusCode::NOT_FOUND, "not-found"),
             ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "bad-request"),
             ErrorKind::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
@@ -133,5 +147,20 @@ impl From<Error> for Problem {
         let mut problem = Problem::new(status, kind, error.to_string());
         problem.cause = Some(error);
         problem
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_gone_is_no_absent_table() {
+        let missing = || Error::new(ErrorKind::Missing, "it is missing");
+        assert_eq!(Problem::from(missing()).status, StatusCode::NOT_FOUND);
+        let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+        assert_eq!(Problem::from(missing().caused_by(gone)).status, StatusCode::INTERNAL_SERVER_ERROR);
+        let within = missing().caused_by(missing().caused_by(std::io::Error::other("gone")));
+        assert_eq!(Problem::from(within).status, StatusCode::INTERNAL_SERVER_ERROR);
     }
 }

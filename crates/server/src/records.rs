@@ -5,10 +5,14 @@
 //! that has to be a single chunk waits until there is memory for it. What fails once the first bytes are sent can only
 //! break the body off: the last chunk never comes, and every client notices.
 
-use crate::app::StreamPermit;
+use crate::app::App;
+use crate::body::Body as ResponseBody;
 use crate::form::Form;
 use crate::long_record::{LONG_BYTES, LongRecord};
 use crate::open::Open;
+use crate::problem::Answer;
+use crate::streams::StreamPermit;
+use axum::http::Response;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use pando::{Cursor, Error, ErrorKind, Result, Snapshot, Span, Table, ValueReader};
@@ -93,6 +97,9 @@ impl Batch {
 
     /// The record that `cursor` is on.
     pub fn add(&mut self, form: Form, cursor: &mut Cursor<'_>, open: &Arc<Open>) -> Result<()> {
+        if let Some(cut) = cursor.value_len().and_then(|bytes| form.cut(bytes)) {
+            return self.add_cut(form, cursor, cut);
+        }
         let is_long = form.has_values() && cursor.value_len().is_some_and(|bytes| bytes > LONG_BYTES);
         let reader = if is_long { cursor.value_reader()? } else { None };
         if form.has_values() && reader.is_none() {
@@ -111,6 +118,22 @@ impl Batch {
         Ok(())
     }
 
+    /// The record that `cursor` is on, with the first `cut` bytes of its value. No more of a long one is read than
+    /// that.
+    fn add_cut(&mut self, form: Form, cursor: &mut Cursor<'_>, cut: u64) -> Result<()> {
+        let len_bytes = cursor.value_len().unwrap_or_default();
+        let beginning = match cursor.value_reader()? {
+            Some(reader) => read_beginning(reader, cut)?,
+            None => cursor.value()?.unwrap_or_default()[..cut as usize].to_vec(),
+        };
+        let key = cursor.key().unwrap_or_default();
+        form.write_cut(key, &beginning, len_bytes, &mut self.bytes);
+        self.cuts.push(self.bytes.len());
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        Ok(())
+    }
+
     /// What was found of a key that was asked for.
     pub fn add_found(
         &mut self,
@@ -120,6 +143,12 @@ impl Batch {
         open: &Arc<Open>,
     ) -> Result<()> {
         match found {
+            Some(reader) if form.cut(reader.len_bytes()).is_some() => {
+                let len_bytes = reader.len_bytes();
+                let cut = form.cut(len_bytes).unwrap_or_default();
+                form.write_cut(key, &read_beginning(reader, cut)?, len_bytes, &mut self.bytes);
+                self.cuts.push(self.bytes.len());
+            }
             Some(reader) if form.has_values() && reader.len_bytes() > LONG_BYTES => {
                 self.long = Some(Box::new(LongRecord::new(form, key, reader, open)));
             }
@@ -207,6 +236,13 @@ pub fn read_all(mut reader: ValueReader) -> Result<Vec<u8>> {
     Ok(value)
 }
 
+/// The first `bytes` of a longer value.
+fn read_beginning(mut reader: ValueReader, bytes: u64) -> Result<Vec<u8>> {
+    let mut beginning = vec![0; bytes as usize];
+    reader.read_exact(&mut beginning).map_err(inward)?;
+    Ok(beginning)
+}
+
 /// What a reader of a value failed with, as the library said it.
 pub fn inward(error: io::Error) -> Error {
     match error.downcast::<Error>() {
@@ -270,7 +306,10 @@ impl Batches for Nothing {
 pub struct RecordsBody<R> {
     state: State<R>,
     ready: VecDeque<Part>,
-    permit: StreamPermit,
+    /// None where all there is was read already.
+    permit: Option<StreamPermit>,
+    /// What is counted of that.
+    _memory: Option<OwnedSemaphorePermit>,
 }
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -296,9 +335,26 @@ impl<R: Batches> State<R> {
 }
 
 impl<R: Batches> RecordsBody<R> {
-    /// `first`, and then the rest of `records`.
-    pub fn new(records: R, first: VecDeque<Part>, permit: StreamPermit) -> Self {
-        RecordsBody { state: State::Resting(Box::new(records)), ready: first, permit }
+    /// A response of `first`, and then the rest of `records`. Where there is no rest, it takes no place among streams:
+    /// a short answer waits for no slow client.
+    pub async fn response(app: &App, records: R, first: VecDeque<Part>) -> Answer<Response<ResponseBody>> {
+        let read = first.iter().map(|part| match part {
+            Part::Bytes(bytes) => Some(bytes.len()),
+            Part::Long(_) => None,
+        });
+        let whole_bytes = read.sum::<Option<usize>>().filter(|_| records.is_over());
+        let (permit, memory) = match whole_bytes {
+            Some(bytes) => (None, app.answer_memory(bytes)?),
+            None => (Some(app.stream_permit().await?), None),
+        };
+        let place = permit.as_ref().map(StreamPermit::place);
+        let state = State::Resting(Box::new(records));
+        let body = RecordsBody { state, ready: first, permit, _memory: memory };
+        let mut response = Response::new(ResponseBody::from(axum::body::Body::new(body)));
+        if let Some(place) = place {
+            response.extensions_mut().insert(place);
+        }
+        Ok(response)
     }
 }
 
@@ -311,16 +367,25 @@ impl<R: Batches> Body for RecordsBody<R> {
         context: &mut Context<'_>,
     ) -> Poll<Option<std::result::Result<Frame<Bytes>, Failed>>> {
         let this = self.get_mut();
+        if let Some(permit) = &this.permit {
+            permit.work();
+        }
         loop {
             this.state = match std::mem::replace(&mut this.state, State::Over) {
                 State::Over => return Poll::Ready(None),
                 State::Resting(records) => match this.ready.pop_front() {
                     Some(Part::Bytes(bytes)) => {
                         this.state = State::Resting(records);
+                        if let Some(permit) = &this.permit {
+                            permit.wait_for_client();
+                        }
                         return Poll::Ready(Some(Ok(Frame::data(bytes))));
                     }
                     Some(Part::Long(long)) => match long.whole_bytes() {
-                        Some(bytes) => State::Waiting(records, long, Box::pin(this.permit.memory(bytes))),
+                        Some(bytes) => {
+                            let permit = this.permit.as_ref().expect("a long record has one");
+                            State::Waiting(records, long, Box::pin(permit.memory(bytes)))
+                        }
                         None => State::read(records, move |_| next_piece(long)),
                     },
                     None if records.is_over() => return Poll::Ready(None),

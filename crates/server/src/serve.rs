@@ -5,8 +5,10 @@
 //! 2. [`Server::run`]: one thread accepts connections, as many at a time as there may be, and gives them to the workers
 //!    in turn: a thread for each core, with a loop of its own that waits for its sockets alone. So the thread that
 //!    reads a request is the one that answers it, and wakes no other.
-//! 3. At SIGTERM or SIGINT: nothing more is accepted; every connection ends after the request it is in; after the
-//!    drain's time those that are left are cut off. Then every database is synced and closed.
+//! 3. At SIGTERM, SIGINT or SIGXCPU: nothing more is accepted; every connection ends after the request it is in;
+//!    after the drain's time those that are left are cut off. Then every database is synced and closed.
+//! 4. SIGHUP, SIGUSR1 and SIGUSR2 change nothing: there is no file to open or read again, as the log is standard error
+//!    and tokens are read again when they change.
 
 use crate::app::{App, Service};
 use crate::config::Config;
@@ -44,9 +46,53 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     app: Arc<App>,
-    signals: [Signal; 2],
+    signals: Signals,
     workers: Vec<Worker>,
     _lock: DirLock,
+}
+
+/// The signals that the server hears.
+#[derive(Debug)]
+struct Signals {
+    /// Those that end it in order; the last comes when the process has used up its time of CPU (`ulimit -t`).
+    ending: [Signal; 3],
+    /// Those that would end the process, had nobody asked for them.
+    ignored: [Signal; 3],
+}
+
+impl Signals {
+    /// Begins to hear them. Within a runtime.
+    fn hear() -> std::io::Result<Self> {
+        let [hup, usr1, usr2] =
+            [SignalKind::hangup(), SignalKind::user_defined1(), SignalKind::user_defined2()];
+        Ok(Signals {
+            ending: [
+                signal(SignalKind::terminate())?,
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::from_raw(rustix::process::Signal::XCPU.as_raw()))?,
+            ],
+            ignored: [signal(hup)?, signal(usr1)?, signal(usr2)?],
+        })
+    }
+
+    /// Returns when one comes that ends the server.
+    async fn end(&mut self) {
+        let ([term, int, xcpu], [hup, usr1, usr2]) = (&mut self.ending, &mut self.ignored);
+        loop {
+            let ignored = tokio::select! {
+                _ = term.recv() => return,
+                _ = int.recv() => return,
+                _ = xcpu.recv() => {
+                    tracing::warn!("SIGXCPU: the time of CPU is used up, the server ends");
+                    return;
+                }
+                _ = hup.recv() => "SIGHUP",
+                _ = usr1.recv() => "SIGUSR1",
+                _ = usr2.recv() => "SIGUSR2",
+            };
+            tracing::info!("{ignored} was received; it changes nothing");
+        }
+    }
 }
 
 /// A thread with a loop of its own, and the way to it.
@@ -93,10 +139,7 @@ impl Server {
         let listener = listen(config.listen).map_err(bound)?;
         let address = listener.local_addr().map_err(bound)?;
         let heard = |error| Error::io("listen to signals", error);
-        let signals = [
-            signal(SignalKind::terminate()).map_err(heard)?,
-            signal(SignalKind::interrupt()).map_err(heard)?,
-        ];
+        let signals = Signals::hear().map_err(heard)?;
         drop(inside);
         Ok(Server { runtime, listener, address, app, signals, workers: Vec::new(), _lock: lock })
     }
@@ -116,13 +159,10 @@ impl Server {
         for number in 0..cores {
             self.workers.push(Worker::start(number, &self.app, told.clone())?);
         }
-        let Server { runtime, listener, app, signals: [mut term, mut int], workers, .. } = self;
+        let Server { runtime, listener, app, mut signals, workers, .. } = self;
         runtime.block_on(async {
             let looking_after = tokio::spawn(look_after(Arc::clone(&app)));
-            let told = async {
-                tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
-            };
-            accept(&listener, &app.places, &workers, told).await;
+            accept(&listener, &app.places, &workers, signals.end()).await;
             drop(listener);
             app.end();
             let _ = ending.send(true);

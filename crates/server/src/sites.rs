@@ -11,7 +11,7 @@
 
 use crate::problem::{Answer, Problem};
 use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Version};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -44,7 +44,26 @@ fn of_another() -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "forbidden", "a page of another site sent this")
 }
 
-/// Refuses requests for names that may be anybody's. One without a `Host` is no browser's.
+/// Refuses requests that do not say once for whom they are: programs on the way might understand them differently (RFC
+/// 9112, 3.2).
+///
+/// # Errors
+/// 400.
+#[inline]
+pub fn check_one_host(version: Version, headers: &HeaderMap) -> Answer<()> {
+    match headers.get_all(HOST).iter().count() {
+        1 => Ok(()),
+        0 if version < Version::HTTP_11 => Ok(()),
+        count => Err(not_one_host(count)),
+    }
+}
+
+#[cold]
+fn not_one_host(count: usize) -> Problem {
+    Problem::bad_request(format!("a request has one `host` header, and this one has {count}"))
+}
+
+/// Refuses requests for names that may be anybody's.
 ///
 /// # Errors
 /// 403.

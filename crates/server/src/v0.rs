@@ -26,7 +26,8 @@ use crate::{slow, target};
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::extract::State;
-use axum::http::{Method, Request, Response, StatusCode, Uri};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use axum::response::IntoResponse;
 use axum::routing::any;
 use pando::{ErrorKind, Layout, Span, Table, TableOptions};
@@ -68,7 +69,7 @@ async fn status(method: Method) -> Result<&'static str, Problem> {
 
 async fn entity(State(app): Shared, request: Request<RequestBody>) -> axum::response::Response {
     let answer = match *request.method() {
-        Method::GET => get(app, request.uri()).await,
+        Method::GET | Method::HEAD => get(app, request.uri()).await,
         Method::PUT => put(app, request).await,
         Method::DELETE => delete(app, request.uri()).await,
         _ => Err(Problem::method_not_allowed()),
@@ -109,8 +110,8 @@ async fn get(app: Arc<App>, uri: &Uri) -> Answer {
     });
     let Some(reader) = reader.await? else { return Ok(absent()) };
     if reader.len_bytes() > WHOLE_BYTES {
-        let body = LongValue::new(reader, Arc::clone(&shared.default), shared.stream_permit()?);
-        return Ok(found(axum::body::Body::new(body).into()));
+        let permit = shared.stream_permit().await?;
+        return Ok(LongValue::response(reader, Arc::clone(&shared.default), permit));
     }
     Ok(found(shared.body_of(hand_off(move || Ok(read_all(reader)?)).await?)?))
 }
@@ -123,7 +124,7 @@ async fn put(app: Arc<App>, request: Request<RequestBody>) -> Answer {
         // The memory stays counted until the value is committed.
         Received::Whole(value, _counted) => Some(change(&app, key, Change::Put(value)).await?),
         Received::Long(begin, rest) => {
-            let _permit = app.stream_permit()?;
+            let _permit = app.stream_permit().await?;
             let (shared, id) = (Arc::clone(&app), key.clone());
             // It may be gone; later it would be too late to make it again.
             let there = move |open: &Arc<Open>, table: &Table| {
@@ -181,7 +182,7 @@ async fn entities(State(app): Shared, method: Method, uri: Uri) -> axum::respons
 async fn range(app: Arc<App>, uri: &Uri) -> Answer {
     let start = required(uri, "start")?;
     let end = target::parameter(uri.query(), "end")?.map(|end| end.into_owned());
-    let permit = app.stream_permit()?;
+    let shared = Arc::clone(&app);
     let begun = hand_off(move || {
         let span =
             Span::between(Bound::Included(&start), end.as_deref().map_or(Bound::Unbounded, Bound::Excluded));
@@ -191,11 +192,12 @@ async fn range(app: Arc<App>, uri: &Uri) -> Answer {
             let first = records.next_batch()?;
             Ok((records, first))
         };
-        let (records, first) = on_table(&app.default, &app.entity, begin)?;
-        Ok((records, first, permit))
+        Ok(on_table(&shared.default, &shared.entity, begin)?)
     });
-    let (records, first, permit) = begun.await?;
-    Ok(found(axum::body::Body::new(RecordsBody::new(records, first, permit)).into()))
+    let (records, first) = begun.await?;
+    let mut response = RecordsBody::response(&app, records, first).await?;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    Ok(response)
 }
 
 fn written(status: StatusCode, committed: Option<Committed>) -> Response<Body> {

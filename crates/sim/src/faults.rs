@@ -96,6 +96,10 @@ fn failing_calls(start: &Start, seed: u64, failed: &mut Failed, what: &mut Strin
                     script.end(store);
                     break;
                 }
+                // These latch, even where the call that met them had nothing to return it to.
+                if matches!(call, CallKind::InPlace | CallKind::Store) && !script.refused {
+                    return Err("no call returned an error although the files were out of reach".into());
+                }
                 failed.runs += 1;
                 failed.latched += u64::from(store.as_ref().is_some_and(|store| store.latched().is_some()));
                 script.disk.clear_faults();

@@ -138,6 +138,9 @@ fn rot_all(seeds: Range<u64>, flips: u64) -> bool {
             return false;
         }
     }
-    println!("{} bytes flipped: {} refused, {} harmless", rotted.flips, rotted.refused, rotted.harmless);
+    let Rotted { flips, lost_blocks, refused, harmless } = rotted;
+    println!(
+        "{flips} bytes flipped, {lost_blocks} blocks of logs lost: {refused} refused, {harmless} harmless"
+    );
     true
 }

@@ -1,21 +1,31 @@
-//! Bit rot: a closed database with one byte changed must be refused, or hold exactly what it held.
+//! Bit rot: a closed database that was damaged must be refused, or hold exactly what it held.
 //!
 //! Crashes leave whole sectors of what was written, so the checksums of pages and superblocks are hardly put to the
-//! test by them. Here each file of a seed's last state has single bytes flipped, one at a time: opening, reading all of
-//! it and checking it must end in a typed error, or find nothing missing and nothing else.
+//! test by them. Here each file of a seed's last state has single bytes flipped, one at a time, and each block of its
+//! log zeroed, alone and with all that comes after it, or cut off. Opening, reading all of it and checking it must end
+//! in a typed error, or find nothing missing and nothing else: a log that was closed in order has no torn tail.
 
 use crate::history::Run;
+use crate::perform::perform;
 use crate::schedule;
+use crate::workload::{Op, TABLES};
 use base::seams::Random;
 use base::{Error, ErrorKind};
 use io::sim::{Fate, Image, SimDisk};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use store::{Store, Transaction, TransactionOptions};
+
+/// What is lost of a log at once.
+const BLOCK_BYTES: usize = 4096;
 
 /// What flipping bytes came to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rotted {
     /// Bytes flipped, one at a time.
     pub flips: u64,
+    /// Blocks of the log zeroed or cut off.
+    pub lost_blocks: u64,
     /// Refused with a typed error when opening, reading or checking.
     pub refused: u64,
     /// Without effect: in a place that nothing needs.
@@ -29,8 +39,9 @@ pub struct Rotted {
 pub fn seed(seed: u64, flips: u64, rotted: &mut Rotted) -> Result<(), String> {
     let mut flip = String::new();
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let run = schedule::run(seed)?;
-        let image = closed(&run)?;
+        let mut run = schedule::run(seed)?;
+        let image = closed(&mut run)?;
+        lose_blocks(&image, &run, rotted, &mut flip)?;
         let mut random = Random::seeded(seed ^ 0x726f_7474_656e);
         for _ in 0..flips {
             flip = one(&image, &run, &mut random, rotted)?;
@@ -45,13 +56,60 @@ pub fn seed(seed: u64, flips: u64, rotted: &mut Rotted) -> Result<(), String> {
     }
 }
 
-/// The disk as the last session left it, recovered once and closed.
-fn closed(run: &Run) -> Result<Image, String> {
+/// Commits between the last opening and its close: what a torn tail would take.
+const LAST_COMMITS: u32 = 40;
+
+/// The disk as the last session left it, recovered once, written to and closed.
+fn closed(run: &mut Run) -> Result<Image, String> {
     let last = run.sessions.last().ok_or("a run has sessions")?;
     let disk = last.disk.image(last.last, Fate::Everything).restore();
     let store = store::open(disk.dir(), &run.options).map_err(|error| format!("opening: {error:?}"))?;
+    for number in 0..LAST_COMMITS {
+        commit(&store, run, number)?;
+    }
     store.close().map_err(|error| format!("closing: {error:?}"))?;
     Ok(disk.image(disk.event_count(), Fate::Everything))
+}
+
+/// One durable commit, in the engine and in the model.
+fn commit(store: &Arc<Store>, run: &mut Run, number: u32) -> Result<(), String> {
+    let failed = |error: Error| format!("commit {number} before the close: {error:?}");
+    let options = TransactionOptions::default();
+    let mut tx = Transaction::begin(store, options).map_err(failed)?;
+    let mut draft = run.model.begin(tx.time_ms());
+    let put = Op::Put(TABLES[1], format!("last-{number:04}").into_bytes().into(), vec![7; 150].into());
+    perform(&mut tx, &mut draft, &put).map_err(|trouble| trouble.to_string())?;
+    let applied = tx.apply().map_err(failed)?;
+    let (isolation, durability) = (options.isolation, options.durability);
+    run.model.commit(&draft, applied.ts(), isolation, durability, store.time_ms())?;
+    store.acknowledge(applied).map(drop).map_err(failed)
+}
+
+/// Blocks of the log's files that hold something, zeroed and cut off.
+fn lose_blocks(image: &Image, run: &Run, rotted: &mut Rotted, what: &mut String) -> Result<(), String> {
+    for name in image.names().filter(|name| name.starts_with("log-")) {
+        let bytes = image.read(name).unwrap_or_default();
+        for (block, old) in bytes.chunks(BLOCK_BYTES).enumerate() {
+            if old.iter().all(|&byte| byte == 0) {
+                continue;
+            }
+            let at = block * BLOCK_BYTES;
+            for (how, end) in
+                [("zeroed", Some(at + old.len())), ("zeroed to the end", Some(bytes.len())), ("cut", None)]
+            {
+                *what = format!("{name} {how} at {at}");
+                let disk = image.restore();
+                let lost = disk.dir().open(name).and_then(|file| match end {
+                    Some(end) => file.write_at(&vec![0; end - at], at as u64),
+                    None => file.set_len(at as u64),
+                });
+                lost.map_err(|error| format!("{what}: {error:?}"))?;
+                rotted.lost_blocks += 1;
+                judge(&disk, run, rotted).map_err(|wrong| format!("{what}: {wrong}"))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn one(image: &Image, run: &Run, random: &mut Random, rotted: &mut Rotted) -> Result<String, String> {
@@ -60,12 +118,18 @@ fn one(image: &Image, run: &Run, random: &mut Random, rotted: &mut Rotted) -> Re
     let disk = image.restore();
     let flip = flip_byte(&disk, name, random).map_err(|error| format!("flipping: {error:?}"))?;
     rotted.flips += 1;
-    match read_all(&disk, run) {
+    judge(&disk, run, rotted).map_err(|wrong| format!("{flip}: {wrong}"))?;
+    Ok(flip)
+}
+
+/// Counts what the damage came to. An error: it went unnoticed.
+fn judge(disk: &SimDisk, run: &Run, rotted: &mut Rotted) -> Result<(), String> {
+    match read_all(disk, run) {
         Ok(()) => rotted.harmless += 1,
         Err(Found::Refused) => rotted.refused += 1,
-        Err(Found::Wrong(wrong)) => return Err(format!("{flip}: {wrong}")),
+        Err(Found::Wrong(wrong)) => return Err(wrong),
     }
-    Ok(flip)
+    Ok(())
 }
 
 /// Flips bits of one byte that is not zero, where there is one nearby: most of a file is room.

@@ -94,7 +94,7 @@ pub(crate) fn integral(number: f64) -> Option<i64> {
 }
 
 /// The number that a text is, all of it, spaces around aside.
-fn number_of(text: &str) -> Option<Value<'static>> {
+pub(crate) fn number_of(text: &str) -> Option<Value<'static>> {
     let text = text.trim_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     // What Rust would read beyond SQLite: names of infinities and of NaN.

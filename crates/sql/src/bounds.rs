@@ -5,6 +5,7 @@ use crate::change::coerce;
 use crate::plan::{Edge, Plan};
 use crate::vtab::Arguments;
 use rows::{Bounds, ColumnType, Value};
+use rusqlite::types::ValueRef;
 use std::ops::Bound;
 
 /// The bounds of a plan, or `None` if no row can be within them. `part_type` tells of a part of the plan's way what it
@@ -21,6 +22,9 @@ pub(crate) fn bounds<'v>(
     let mut at = 0;
     for part in 0..usize::from(plan.equal) {
         let (kind, affinity) = part_type(part);
+        if plan.is_soft && may_convert(kind, affinity, arguments.get(at)) {
+            return Some(bounds);
+        }
         let value = affinity.apply(arguments.get(at))?;
         // Nothing is null in a primary key.
         if value.is_null() && (plan.nulls >> part & 1 == 0 || plan.way == 0) {
@@ -38,8 +42,14 @@ pub(crate) fn bounds<'v>(
             continue;
         }
         let (kind, affinity) = part_type(usize::from(plan.equal));
-        let value = affinity.apply(arguments.get(at));
+        let given = arguments.get(at);
         at += 1;
+        // Of texts, those that are numbers are before all others, if they are compared with something of numbers.
+        let is_below_texts = !is_lower && is_soft(kind, affinity) && matches!(given, ValueRef::Text(_));
+        if plan.is_soft && (is_below_texts || may_convert(kind, affinity, given)) {
+            continue;
+        }
+        let value = affinity.apply(given);
         let side = if is_lower { &mut bounds.lower } else { &mut bounds.upper };
         *side = match value {
             Some(Value::Null) => return None,
@@ -57,6 +67,22 @@ pub(crate) fn bounds<'v>(
         bounds.lower = Bound::Excluded(Value::Null);
     }
     Some(bounds)
+}
+
+/// Whether what values of these are compared with may have them converted: texts by something of numbers, and any
+/// values that no affinity has touched, by texts as well.
+pub(crate) fn is_soft(kind: ColumnType, affinity: Affinity) -> bool {
+    affinity == Affinity::Text || affinity == Affinity::Blob && kind == ColumnType::Any
+}
+
+/// Whether a comparison with `value` may convert what a part holds, if `value` is a column's or a subquery's.
+fn may_convert(kind: ColumnType, affinity: Affinity, value: ValueRef<'_>) -> bool {
+    is_soft(kind, affinity)
+        && match value {
+            ValueRef::Integer(_) | ValueRef::Real(_) => true,
+            ValueRef::Text(_) => affinity == Affinity::Blob,
+            ValueRef::Null | ValueRef::Blob(_) => false,
+        }
 }
 
 /// Whether bounds of parts that hold this let through exactly what the comparison does, so that SQLite need not compare

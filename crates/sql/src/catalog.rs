@@ -2,7 +2,7 @@
 //! in it.
 
 use crate::affinity::Affinity;
-use crate::bounds::is_exact;
+use crate::bounds::{is_exact, is_soft};
 use crate::column::{SqlColumn, TableNote, collation_name, is_plain, parse_note, sql_column};
 use crate::lexer::quote;
 use crate::plan::{MOST_WAYS, Way, WayPart};
@@ -133,7 +133,7 @@ impl SqlTable {
             (_, [part]) => {
                 let place = schema.place(part.column()).expect("a key is of columns");
                 let is_integer = columns[place].kind == ColumnType::Int && !part.is_descending();
-                if is_integer { RowId::Column(place) } else { RowId::Key }
+                if is_integer && !note.without_row_id { RowId::Column(place) } else { RowId::Key }
             }
             _ => RowId::Key,
         };
@@ -251,19 +251,24 @@ impl SqlTable {
                 own_collation: texts.map(|column| column.collation),
                 is_exact: column
                     .is_none_or(|column| is_exact(self.columns[column].kind, self.columns[column].affinity)),
+                is_soft: column
+                    .is_some_and(|column| is_soft(self.columns[column].kind, self.columns[column].affinity)),
             }
         };
         plain.map(of_column).collect()
     }
 
-    /// `CREATE TABLE`, as SQLite is told of the table: names, types and collations, and no constraints.
+    /// `CREATE TABLE`, as SQLite is told of the table: names, types, collations, what is never null, and no
+    /// constraints.
     pub fn declaration(&self) -> String {
         let column = |column: &SqlColumn| {
             let collate = match column.collation {
                 Collation::Binary => String::new(),
                 other => format!(" COLLATE {}", collation_name(other)),
             };
-            format!("{} {}{collate}", quote(&column.name), column.sqlite_type())
+            // Without it, the least value of a key is looked for behind nulls that there are not.
+            let not_null = if column.is_nullable { "" } else { " NOT NULL" };
+            format!("{} {}{not_null}{collate}", quote(&column.name), column.sqlite_type())
         };
         let mut columns: Vec<_> = self.columns.iter().map(column).collect();
         if self.key_column().is_none() {
@@ -280,7 +285,10 @@ impl SqlTable {
 
     /// `CREATE TABLE`, all of it, of a table of SQLite's own with the same rows.
     pub fn create_sqlite_statement(&self) -> String {
-        self.create_statement_with(SqlColumn::sqlite_type)
+        match self.note.strict {
+            true => self.create_statement(),
+            false => self.create_statement_with(SqlColumn::sqlite_type),
+        }
     }
 
     fn create_statement_with(&self, type_of: impl Fn(&SqlColumn) -> &str) -> String {
@@ -313,7 +321,13 @@ impl SqlTable {
         lines.extend(unique.map(|index| format!("UNIQUE ({})", self.part_list(index.parts()))));
         lines.extend(self.note.checks.iter().map(|check| format!("CHECK ({check})")));
         lines.extend(self.note.foreign_keys.iter().cloned());
-        format!("CREATE TABLE {} (\n  {}\n)", quote(self.name()), lines.join(",\n  "))
+        let options = match (self.note.strict, self.note.without_row_id) {
+            (true, true) => " STRICT, WITHOUT ROWID",
+            (true, false) => " STRICT",
+            (false, true) => " WITHOUT ROWID",
+            (false, false) => "",
+        };
+        format!("CREATE TABLE {} (\n  {}\n){options}", quote(self.name()), lines.join(",\n  "))
     }
 
     /// `CREATE INDEX`, for each index that is not part of the table's definition.

@@ -74,6 +74,9 @@ impl PandoTable {
     }
 
     fn insert(&self, id: ValueRef<'_>, row: &Row<'_>, on_conflict: OnConflict) -> Outcome<Option<i64>> {
+        if self.session().is_of_others() {
+            self.check_of_others(row)?;
+        }
         let mut values = self.spare.take();
         self.read_values(row, on_conflict, &mut values)?;
         let id = self.insert_values(id, row, &mut values, on_conflict)?;
@@ -209,7 +212,7 @@ impl PandoTable {
                 (ValueRef::Integer(number), ColumnType::Int, Affinity::Integer) => Value::Int(number),
                 (ValueRef::Text(text), ColumnType::Text, Affinity::Text) => match str::from_utf8(text) {
                     Ok(text) => Value::Text(Cow::Borrowed(text)),
-                    Err(_) => return Err(self.not_text(column)),
+                    Err(_) => return Err(self.not_text(column, on_conflict)),
                 },
                 (value, ..) => self.coaxed(value, place, column, on_conflict)?,
             };
@@ -226,7 +229,7 @@ impl PandoTable {
         column: &SqlColumn,
         on_conflict: OnConflict,
     ) -> Outcome<Value<'v>> {
-        let value = column.affinity.apply(value).ok_or_else(|| self.not_text(column))?;
+        let value = column.affinity.apply(value).ok_or_else(|| self.not_text(column, on_conflict))?;
         let is_row_id = self.table.row_id == RowId::Column(place);
         match coerce(column.kind, value) {
             Ok(Value::Null) if !column.is_nullable && !is_row_id => self.instead_of_null(column, on_conflict),
@@ -234,16 +237,14 @@ impl PandoTable {
             Err(_) if is_row_id => Err(Failure::new(ffi::SQLITE_MISMATCH, "datatype mismatch")),
             Err(value) => {
                 let what = format!("{} value", type_name(&value));
-                let code = ffi::SQLITE_CONSTRAINT_DATATYPE;
-                Err(self.refused(on_conflict, code, self.misfit(column, &what)))
+                Err(mistyped(on_conflict, self.misfit(column, &what)))
             }
         }
     }
 
     #[cold]
-    fn not_text(&self, column: &SqlColumn) -> Failure {
-        let message = self.misfit(column, "text that is not UTF-8");
-        Failure::new(ffi::SQLITE_CONSTRAINT_DATATYPE, message)
+    fn not_text(&self, column: &SqlColumn, on_conflict: OnConflict) -> Failure {
+        mistyped(on_conflict, self.misfit(column, "text that is not UTF-8"))
     }
 
     fn misfit(&self, column: &SqlColumn, what: &str) -> String {
@@ -423,6 +424,17 @@ impl PandoTable {
             other => unreachable!("a row is known by an id or a key, not by {other:?}"),
         }
     }
+}
+
+/// That a value is of another type than its column: no conflict with a row, so that `OR IGNORE` and its like do not go
+/// on without the row. SQLite's `STRICT` tables do the same; a virtual table has no code of a constraint for it.
+#[cold]
+fn mistyped(on_conflict: OnConflict, message: String) -> Failure {
+    let code = match on_conflict {
+        OnConflict::Abort => ffi::SQLITE_CONSTRAINT_DATATYPE,
+        _ => ffi::SQLITE_MISMATCH,
+    };
+    Failure::new(code, message)
 }
 
 /// The values of a row's primary key.

@@ -4,6 +4,7 @@
 //! | note of | holds, as JSON |
 //! |---|---|
 //! | a table | `row_id`: whether SQL hides its first column; `checks`: expressions; `foreign_keys`: clauses |
+//! | | `strict`, `without_row_id`: how it was made |
 //! | a column | `type`: as declared; `default`: an expression; `collate`: a collation |
 
 use crate::affinity::Affinity;
@@ -23,6 +24,12 @@ pub(crate) struct TableNote {
     pub checks: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign_keys: Vec<String>,
+    /// It was made `STRICT`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub strict: bool,
+    /// It was made `WITHOUT ROWID`: an integer key is no id of a row, and none is given to a row that has none.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub without_row_id: bool,
 }
 
 /// What DDL keeps of a column beyond its schema.
@@ -71,7 +78,14 @@ pub(crate) fn is_plain(default: &str) -> bool {
 
 /// What DDL has noted; `None`: nothing. A note that somebody else has left in words of his own is nothing to SQL.
 pub(crate) fn parse_note<N: DeserializeOwned>(note: &str) -> serde_json::Result<Option<N>> {
-    const BEGINNINGS: [&str; 4] = ["{\"type\"", "{\"row_id\"", "{\"checks\"", "{\"foreign_keys\""];
+    const BEGINNINGS: [&str; 6] = [
+        "{\"type\"",
+        "{\"row_id\"",
+        "{\"checks\"",
+        "{\"foreign_keys\"",
+        "{\"strict\"",
+        "{\"without_row_id\"",
+    ];
     let is_ours = BEGINNINGS.iter().any(|words| note.starts_with(words));
     if is_ours { serde_json::from_str(note).map(Some) } else { Ok(None) }
 }

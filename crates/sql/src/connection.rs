@@ -5,12 +5,14 @@
 //! * columns left out of an `INSERT`, `ON CONFLICT`, `RETURNING`: `dml`.
 
 use crate::answer::to_owned;
+use crate::asking::{Asking, asking};
 use crate::catalog::{Engine, SqlTable};
 use crate::confine;
 use crate::ddl::Ddl;
 use crate::dml::{self, Dml};
 use crate::error::{Error, Result};
 use crate::lexer;
+use crate::others::Others;
 use crate::read_texts::ReadTexts;
 use crate::session::{MARKER, Session};
 use crate::statement::{Kind, Statement};
@@ -19,11 +21,14 @@ use crate::tables::Tables;
 use crate::vtab::Host;
 use base::seams::Random;
 use pando::{Database, TransactionOptions};
+use rusqlite::functions::FunctionFlags;
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, OpenFlags};
 use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -51,6 +56,8 @@ pub struct Sql {
 
 /// How often a statement outside of a transaction is run again after conflicts.
 const RETRIES: u32 = 12;
+/// A statement that does nothing.
+const NOTHING: &str = "DROP TABLE IF EXISTS temp.pando_no_such_table";
 /// Statements that a connection keeps prepared.
 const KEPT_STATEMENTS: usize = 32;
 
@@ -74,7 +81,9 @@ impl Sql {
         let host = Host::of(&sqlite);
         let tables = Arc::new(Tables::new(&self.engine));
         tables.register_marker(host)?;
-        Ok(Connection::of(sqlite, tables, host))
+        let connection = Connection::of(sqlite, tables, host);
+        connection.count_changes()?;
+        Ok(connection)
     }
 }
 
@@ -90,7 +99,10 @@ impl Sql {
         let tables = Arc::new(Tables::new(&self.engine));
         tables.register_marker(host)?;
         tables.session.attach();
+        tables.register_views(host)?;
         let connection = Connection::of(sqlite, tables, host);
+        // Whoever has the connection makes tables of its own as it likes.
+        connection.has_others.set(true);
         connection.reload()?;
         Ok(connection)
     }
@@ -115,6 +127,12 @@ pub struct Connection {
     pub(crate) asked: Asked,
     pub(crate) is_confined: bool,
     read_texts: ReadTexts,
+    /// Whether SQLite's own tables may have been made or attached.
+    has_others: Cell<bool>,
+    /// Which there were when a statement was prepared last.
+    others: RefCell<Arc<Others>>,
+    /// What `changes()` answers after a statement in steps; -1: what SQLite counted.
+    changes: Arc<AtomicI64>,
 }
 
 impl fmt::Debug for Connection {
@@ -141,8 +159,54 @@ impl Interrupt {
 
 impl Connection {
     fn of(sqlite: rusqlite::Connection, tables: Arc<Tables>, host: Host) -> Self {
-        let (asked, read_texts) = (Asked::default(), ReadTexts::default());
-        Connection { sqlite, tables, host, asked, is_confined: false, read_texts }
+        Connection {
+            sqlite,
+            tables,
+            host,
+            asked: Asked::default(),
+            is_confined: false,
+            read_texts: ReadTexts::default(),
+            has_others: Cell::new(false),
+            others: RefCell::default(),
+            changes: Arc::new(AtomicI64::new(-1)),
+        }
+    }
+
+    /// Has `changes()` tell of statements in steps what it does of others.
+    fn count_changes(&self) -> Result<()> {
+        let (steps, host) = (Arc::clone(&self.changes), self.host);
+        // Relaxed: stored by this connection, which one thread uses at a time.
+        let changes = move |_: &rusqlite::functions::Context<'_>| match steps.load(Ordering::Relaxed) {
+            -1 => Ok(host.changes()),
+            changes => Ok(changes),
+        };
+        Ok(self.sqlite.create_scalar_function(c"changes", 0, FunctionFlags::SQLITE_UTF8, changes)?)
+    }
+
+    /// A statement has written: in steps, so many rows.
+    pub(crate) fn note_changes(&self, of_steps: Option<u64>) {
+        let changes = of_steps.map_or(-1, |changes| i64::try_from(changes).unwrap_or(i64::MAX));
+        // Relaxed: as where it is read.
+        self.changes.store(changes, Ordering::Relaxed);
+    }
+
+    /// SQLite's own tables, as they are now. What was prepared before goes if they are others than they were.
+    pub(crate) fn others(&self) -> Result<Arc<Others>> {
+        if self.has_others.get() {
+            let now = Others::read(&self.sqlite)?;
+            if now != **self.others.borrow() {
+                self.names_changed();
+                *self.others.borrow_mut() = Arc::new(now);
+            }
+        }
+        Ok(Arc::clone(&self.others.borrow()))
+    }
+
+    /// Names may stand for other tables than they did: SQLite's own were made, dropped or attached.
+    pub(crate) fn names_changed(&self) {
+        self.has_others.set(true);
+        self.sqlite.flush_prepared_statement_cache();
+        self.tables.forget_plans();
     }
 
     /// The isolation and durability of transactions that begin from now on.
@@ -229,6 +293,9 @@ impl Connection {
         if self.session().take_undone() {
             self.reload()?;
         }
+        if self.has_others.get() {
+            self.others()?;
+        }
         let generation = self.tables.generation();
         if let Some((text, is_insert)) = self.read_texts.of(sql, generation) {
             let statement = Statement::of(self, Kind::Sqlite(self.prepare_sqlite(&text)?));
@@ -243,11 +310,29 @@ impl Connection {
         if lexer::split_first(first.rest).is_some() {
             return Err(Error::new("there is more than one statement"));
         }
-        let sql = first.statement;
+        let others = self.others()?;
+        let asked;
+        let sql = match self.asking(first.statement, &others)? {
+            Asking::Nothing => first.statement,
+            Asking::Check(name, most) => return Ok(Statement::of(self, Kind::Check(name, most))),
+            Asking::Text(text) => {
+                self.tables.register_views(self.host)?;
+                asked = text;
+                &asked
+            }
+        };
         if let Some(ddl) = Ddl::parse(sql)? {
             return Ok(Statement::of(self, Kind::Ddl(ddl)));
         }
-        if let Some(dml) = Dml::parse(sql) {
+        if others.are_meant(sql) {
+            self.reload()?;
+            if !others.check(sql, &self.tables.known())? {
+                return Ok(Statement::of(self, Kind::Sqlite(self.prepare_sqlite(NOTHING)?)));
+            }
+        }
+        let dml = Dml::parse(sql);
+        let is_temporary = dml.as_ref().is_some_and(|dml| !dml.is_of_main && others.is_temporary(&dml.table));
+        if let Some(dml) = dml.filter(|_| !is_temporary) {
             self.know_table(&dml)?;
             let (is_insert, generation) = (dml.is_insert(), self.tables.generation());
             let text = match dml::plan(dml, &self.tables.known())? {
@@ -264,11 +349,32 @@ impl Connection {
         }
         let generation = self.tables.generation();
         let statement = Statement::of(self, Kind::Sqlite(self.prepare_sqlite(sql)?));
-        if lexer::tokens(sql).next().is_some_and(|token| token.is("SAVEPOINT")) {
+        let verb = lexer::tokens(sql).next();
+        let is_one_of = |verbs: &[&str]| verb.is_some_and(|verb| verbs.iter().any(|word| verb.is(word)));
+        if is_one_of(&["SAVEPOINT"]) {
             return Ok(statement.into_savepoint());
+        }
+        if is_temporary {
+            // Once that table is gone, it is about another one.
+            return Ok(statement.planned(whole, generation));
+        }
+        if is_one_of(&["CREATE", "DROP", "ALTER", "ATTACH", "DETACH"]) {
+            return Ok(statement.into_naming());
         }
         self.read_texts.keep(whole, sql, generation, false);
         Ok(statement)
+    }
+
+    /// What becomes of a statement about the database itself.
+    fn asking(&self, sql: &str, others: &Others) -> Result<Asking> {
+        let asked = asking(sql, |name| others.is_temporary(name));
+        match asked {
+            Ok(Asking::Check(name, _)) if self.is_confined => {
+                Err(Error::refused(format!("not authorized: PRAGMA {name} reads everything")))
+            }
+            Err(error) if self.is_confined => Err(Error::refused(error.message())),
+            asked => asked,
+        }
     }
 
     /// Sees to it that the statement's table is known, if there is one of that name.
@@ -294,6 +400,13 @@ impl Connection {
 
     /// Prepares a statement as it is. If SQLite does not know what it names, the schemas are read first.
     pub(crate) fn prepare_sqlite(&self, sql: &str) -> Result<CachedStatement<'_>> {
+        self.tables.preparing(sql);
+        let prepared = self.prepare_known(sql);
+        self.tables.preparing("");
+        prepared
+    }
+
+    fn prepare_known(&self, sql: &str) -> Result<CachedStatement<'_>> {
         let first = self.sqlite.prepare_cached(sql);
         if first.is_ok() {
             return Ok(first?);

@@ -9,11 +9,12 @@
 use crate::bounds::bounds;
 use crate::catalog::{RowId, SqlTable};
 use crate::failure::{Failure, Outcome};
-use crate::plan::Plan;
+use crate::plan::{self, Plan};
 use crate::session::with_reader;
 use crate::table::PandoTable;
+use crate::transient::{self, Making, Transient};
 use crate::vtab::{Arguments, Cursor};
-use rows::{Batch, BatchScan, ColumnType, Value};
+use rows::{Batch, BatchScan, Bounds, ColumnType, Value};
 use rusqlite::ffi;
 use rusqlite::types::ValueRef;
 use std::borrow::Cow;
@@ -63,6 +64,8 @@ pub(crate) struct PandoCursor {
     has_begun: bool,
     /// A value that does not lie in the batch as SQLite is to have it.
     own: Value<'static>,
+    /// Of a plan that makes an index for itself.
+    transient: Transient,
 }
 
 impl Drop for PandoCursor {
@@ -78,8 +81,9 @@ impl PandoCursor {
     pub fn new(table: PandoTable) -> Self {
         let batch = table.session().cursor_opened();
         let own = Value::Null;
-        let has_begun = false;
-        PandoCursor { table, scan: None, way: 0, batch, row: 0, passed: 0, next_count: 0, has_begun, own }
+        let (has_begun, transient) = (false, Transient::default());
+        let (row, passed, next_count) = (0, 0, 0);
+        PandoCursor { table, scan: None, way: 0, batch, row, passed, next_count, has_begun, own, transient }
     }
 
     /// SQLite runs a statement whose tables were changed from its beginning again: not one that has shown rows.
@@ -95,6 +99,9 @@ impl PandoCursor {
     fn fill(&mut self) -> Outcome {
         self.passed += self.row;
         self.row = 0;
+        if self.transient.has_found() {
+            return self.fill_found();
+        }
         let Some(scan) = self.scan.as_mut().filter(|scan| !scan.is_done()) else {
             self.batch.clear();
             return Ok(());
@@ -108,6 +115,70 @@ impl PandoCursor {
         filled.map_err(|error| self.within_statement(self.table.told(error)))?;
         self.has_begun = true;
         self.next_count = (self.next_count * BATCH_GROWTH).min(LARGEST_BATCH);
+        Ok(())
+    }
+
+    /// Reads the next rows that the transient index has found.
+    fn fill_found(&mut self) -> Outcome {
+        let PandoCursor { scan: Some(scan), batch, transient, .. } = self else {
+            unreachable!("what was found is of a scan")
+        };
+        loop {
+            let keys = transient.take(self.next_count);
+            let is_last = keys.is_empty();
+            let keys = keys.iter().map(|key| transient.key(key));
+            let filled = self
+                .table
+                .tables
+                .session
+                .read(|source| Ok(with_reader!(source, reader => scan.fill_keys(reader, keys, batch))))?;
+            filled.map_err(|error| self.table.told(error))?;
+            if is_last || !batch.is_empty() {
+                break;
+            }
+        }
+        self.has_begun = true;
+        self.next_count = (self.next_count * BATCH_GROWTH).min(LARGEST_BATCH);
+        Ok(())
+    }
+
+    /// A scan by a column that nothing is in the order of: the first of a statement reads all rows; those after it, as
+    /// there are more, find theirs by an index that the second one makes.
+    fn filter_transient(&mut self, column: usize, value: ValueRef<'_>) -> Outcome {
+        let all = || BatchScan::new(&self.table.table.rows, None, &Bounds::default(), false, false);
+        let scan = all().map_err(|error| self.table.told(error))?;
+        (self.way, self.next_count) = (0, FIRST_BATCH);
+        if self.transient.is_wanted() {
+            let made = all().map_err(|error| self.table.told(error))?;
+            self.make_transient(column, made)?;
+        }
+        let kind = self.table.table.columns[column].kind;
+        self.transient.find(kind, value);
+        self.scan = Some(scan);
+        self.fill()
+    }
+
+    fn make_transient(&mut self, column: usize, mut scan: BatchScan) -> Outcome {
+        let place = column + self.table.hidden;
+        let mut making = Making::default();
+        let batch = &mut self.batch;
+        while !scan.is_done() {
+            let filled =
+                self.table.tables.session.read(|source| {
+                    Ok(with_reader!(source, reader => scan.fill(reader, LARGEST_BATCH, batch)))
+                })?;
+            filled.map_err(|error| self.table.told(error))?;
+            for row in 0..batch.len() {
+                let value = scan.value(batch, row, place).map_err(|error| self.table.told(error))?;
+                let Some(bucket) = transient::bucket(lend(value, &mut self.own)) else { continue };
+                let key = scan.key(batch, row).map_err(|error| self.table.told(error))?;
+                if !making.add(bucket, key) {
+                    self.transient.give_up();
+                    return Ok(());
+                }
+            }
+        }
+        self.transient.made(making);
         Ok(())
     }
 
@@ -172,10 +243,15 @@ fn lend<'v>(value: Value<'v>, own: &'v mut Value<'static>) -> ValueRef<'v> {
 
 impl Cursor for PandoCursor {
     fn filter(&mut self, plan: i32, arguments: &Arguments<'_>) -> Outcome {
+        let transient = plan::transient_column(plan);
         let plan = Plan::from_number(plan);
         self.note_wanted();
         self.table.session().enter(self.table.host)?;
         self.table.is_current().map_err(|failure| self.within_statement(failure))?;
+        if let Some(column) = transient {
+            (self.row, self.passed) = (0, 0);
+            return self.filter_transient(column, arguments.get(0));
+        }
         (self.way, self.row, self.passed) = (plan.way, 0, 0);
         self.next_count = self.first_batch(plan, arguments);
         let table = &self.table.table;

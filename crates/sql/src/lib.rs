@@ -10,13 +10,16 @@
 //! different from SQLite's own tables is in `docs/sql.md`.
 //!
 //! Reading order: `connection.rs`, `statement.rs`, `answer.rs`; `session.rs` and `marker.rs` (transactions);
-//! `table.rs`, `plan.rs`, `bounds.rs`, `cursor.rs`, `change.rs`, `row_ids.rs` (one table); `column.rs`, `catalog.rs`,
-//! `tables.rs` (which tables there are); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for virtual tables);
+//! `table.rs`, `plan.rs`, `plain.rs`, `bounds.rs`, `cursor.rs`, `transient.rs`, `change.rs`,
+//! `row_ids.rs`, `of_others.rs` (one table); `column.rs`, `catalog.rs`, `tables.rs`, `others.rs` (which tables there
+//! are); `asking.rs`, `introspect.rs` (what is told of them); `ddl`, `dml` over `lexer.rs` (what SQLite does not do for
+//! virtual tables);
 //! `affinity.rs`; `stop.rs`; `confine.rs` (statements of strangers); `vtab`, the one room with `unsafe`.
 #![deny(missing_docs, unsafe_code)]
 
 mod affinity;
 mod answer;
+mod asking;
 mod bounds;
 mod catalog;
 mod change;
@@ -28,8 +31,12 @@ mod ddl;
 mod dml;
 mod error;
 mod failure;
+mod introspect;
 mod lexer;
 mod marker;
+mod of_others;
+mod others;
+mod plain;
 mod plan;
 mod read_texts;
 mod row_ids;
@@ -40,6 +47,7 @@ mod statement;
 mod stop;
 mod table;
 mod tables;
+mod transient;
 #[allow(unsafe_code, reason = "an interface of C's")]
 mod vtab;
 

@@ -44,6 +44,8 @@ pub(crate) struct WayPart {
     pub own_collation: Option<Collation>,
     /// Whether bounds of it let through exactly what the comparison does.
     pub is_exact: bool,
+    /// Whether what it is compared with may have it converted: of texts, and of any values. See `plain.rs`.
+    pub is_soft: bool,
 }
 
 impl WayPart {
@@ -80,6 +82,8 @@ pub(crate) struct Plan {
     pub has_offset: bool,
     /// Whether the way's entries, or the primary key alone, have all that is asked for.
     pub is_covered: bool,
+    /// Whether values may be of columns and subqueries: then bounds of parts that are soft may let more through.
+    pub is_soft: bool,
 }
 
 /// The most parts of a way that are bound by equalities.
@@ -98,6 +102,7 @@ impl Plan {
         let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | i32::from(*flag));
         i32::from(self.way) << 24
             | i32::from(self.nulls) << 16
+            | i32::from(self.is_soft) << 12
             | i32::from(self.equal) << 8
             | edge(self.lower) << 6
             | edge(self.upper) << 4
@@ -114,7 +119,8 @@ impl Plan {
         Plan {
             way: (number >> 24) as u8,
             nulls: (number >> 16) as u8,
-            equal: (number >> 8) as u8,
+            equal: (number >> 8) as u8 & 15,
+            is_soft: flag(12),
             lower: edge(number >> 6),
             upper: edge(number >> 4),
             backwards: flag(0),
@@ -135,6 +141,11 @@ pub(crate) struct Asked<'a> {
     pub uses: &'a dyn Fn(usize) -> bool,
     /// Rows of the table, roughly.
     pub rows: f64,
+    /// Whether values are literals, parameters and the like alone.
+    pub is_plain: bool,
+    /// Whether a scan can be told to find rows by this column on its own: by a transient index.
+    /// If so, the column's name.
+    pub indexable: &'a dyn Fn(usize) -> Option<&'a str>,
 }
 
 /// The cheapest of the ways.
@@ -142,7 +153,45 @@ pub(crate) fn choose(ways: &[Way], asked: &Asked<'_>) -> Choice {
     let tried =
         ways.iter().take(MOST_WAYS).enumerate().map(|(number, way)| try_way(number as u8, way, asked));
     let cheapest = tried.min_by(|a, b| a.cost.total_cmp(&b.cost));
-    cheapest.expect("a table has a primary key")
+    let cheapest = cheapest.expect("a table has a primary key");
+    match transient(asked) {
+        Some(transient) if transient.cost < cheapest.cost => transient,
+        _ => cheapest,
+    }
+}
+
+/// The way of a plan whose scan makes an index for itself: `transient.rs`.
+pub(crate) const TRANSIENT_WAY: u8 = 127;
+const _: () = assert!(TRANSIENT_WAY as usize >= MOST_WAYS);
+/// Tables with fewer rows are read as often as it takes.
+const LEAST_TRANSIENT_ROWS: f64 = 64.0;
+
+/// By an equality with a column of another table that nothing is kept in the order of.
+fn transient(asked: &Asked<'_>) -> Option<Choice> {
+    if asked.is_plain || asked.rows < LEAST_TRANSIENT_ROWS {
+        return None;
+    }
+    let mut equalities = asked.constraints.iter().filter_map(|(index, constraint)| {
+        let column = constraint
+            .column
+            .filter(|column| constraint.op == Operator::Equal && !constraint.is_in && *column < 1 << 15)?;
+        let name = (asked.indexable)(column).filter(|_| constraint.collation.is_some())?;
+        Some((*index, column, name))
+    });
+    let (index, column, name) = equalities.next()?;
+    Some(Choice {
+        plan: i32::from(TRANSIENT_WAY) << 24 | (column as i32) << 8,
+        label: format!("TRANSIENT INDEX ({name}=?)"),
+        arguments: vec![index],
+        cost: asked.rows.log2() + 10.0 * COST_OF_ENTRY,
+        rows: 10.0,
+        ..Choice::default()
+    })
+}
+
+/// The column of a plan that has one to make an index of.
+pub(crate) fn transient_column(plan: i32) -> Option<usize> {
+    (plan >> 24 == i32::from(TRANSIENT_WAY)).then_some((plan >> 8 & 0xffff) as usize)
 }
 
 fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
@@ -150,13 +199,17 @@ fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
     let mut arguments = Vec::new();
     let mut decided = Vec::new();
     let mut label = Vec::new();
+    let mut certain = 0;
     for part in way.parts.iter().take(way.own_parts.min(MOST_EQUAL)) {
         let equality = |op| find(asked, part, |other| other == op);
         let Some((index, op)) = equality(Operator::Equal).or_else(|| equality(Operator::Is)) else { break };
         plan.nulls |= u8::from(op == Operator::Is) << plan.equal;
+        plan.is_soft |= part.is_soft && !asked.is_plain;
+        // Behind a part whose bounds may let more through, parts may not be bound at all.
+        certain += usize::from(!plan.is_soft);
         plan.equal += 1;
         arguments.push(index);
-        decided.extend(part.is_exact.then_some(index));
+        decided.extend((part.is_exact && !plan.is_soft).then_some(index));
         label.push(format!("{}=?", part.name));
     }
     let equal = usize::from(plan.equal);
@@ -168,13 +221,14 @@ fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
             let Some((index, op)) = found else { continue };
             let is_strict = matches!(op, Operator::Greater | Operator::Less);
             *edge = if is_strict { Edge::Excluded } else { Edge::Included };
+            plan.is_soft |= part.is_soft && !asked.is_plain;
             arguments.push(index);
-            decided.extend(part.is_exact.then_some(index));
+            decided.extend((part.is_exact && !plan.is_soft).then_some(index));
             label.push(format!("{}{sign}?", part.name));
             bounds += 1;
         }
     }
-    let order = direction(way, equal, asked.order);
+    let order = direction(way, certain, asked.order);
     plan.backwards = order == Some(true);
     plan.is_covered = covers(way, asked);
     let used = arguments.len();
@@ -184,13 +238,15 @@ fn try_way(number: u8, way: &Way, asked: &Asked<'_>) -> Choice {
             arguments.push(*index);
         }
     }
-    let is_unique = equal >= way.unique_parts && plan.nulls == 0;
+    let is_unique = certain >= way.unique_parts && plan.nulls == 0;
     let rows = expected(asked.rows, equal, bounds, is_unique);
     // All that is asked for is answered in order, so the scan ends with the limit.
     let compared = asked.constraints.iter().filter(|(_, constraint)| !is_limit(constraint.op)).count();
     let stops = plan.has_limit && order.is_some() && compared == used;
     let looked_at = if stops { rows.min(100.0) } else { rows };
-    let cost = asked.rows.max(2.0).log2() * 0.5 + looked_at * cost_of_row(way, plan);
+    let is_sorted = order.is_some() || asked.order.is_empty();
+    let sorting = if is_sorted { 0.0 } else { rows * rows.max(2.0).log2() * COST_OF_COMPARISON };
+    let cost = asked.rows.max(2.0).log2() * 0.5 + looked_at * cost_of_row(way, plan) + sorting;
     Choice {
         plan: plan.to_number(),
         label: describe(way, plan, &label),
@@ -209,7 +265,9 @@ fn is_limit(op: Operator) -> bool {
 
 fn find(asked: &Asked<'_>, part: &WayPart, wanted: impl Fn(Operator) -> bool) -> Option<(usize, Operator)> {
     let mut all = asked.constraints.iter();
-    let found = all.find(|(_, constraint)| wanted(constraint.op) && part.answers(constraint));
+    let is_usable = |constraint: &Constraint| asked.is_plain || !part.is_soft || !constraint.is_in;
+    let found = all
+        .find(|(_, constraint)| wanted(constraint.op) && part.answers(constraint) && is_usable(constraint));
     found.map(|(index, constraint)| (*index, constraint.op))
 }
 
@@ -259,9 +317,14 @@ fn cost_of_row(way: &Way, plan: Plan) -> f64 {
     match (way.is_primary, plan.is_covered) {
         (true, _) => 1.0,
         (_, true) => 0.9,
-        _ => 3.5,
+        _ => COST_OF_ENTRY,
     }
 }
+
+/// A comparison of two rows that are sorted, in look-ups.
+const COST_OF_COMPARISON: f64 = 0.2;
+/// A row that an entry leads to, in look-ups.
+const COST_OF_ENTRY: f64 = 3.5;
 
 /// For `EXPLAIN QUERY PLAN`, in the words that SQLite has for its own tables.
 fn describe(way: &Way, plan: Plan, bounds: &[String]) -> String {
@@ -291,6 +354,7 @@ mod tests {
             collation: Some(Collation::Binary),
             own_collation: Some(Collation::Binary),
             is_exact: column == Some(0),
+            is_soft: false,
         };
         let covered = Some(parts.iter().map(|(column, _)| *column).chain([Some(0)]).collect());
         let parts: Vec<_> = parts.iter().map(part).collect();
@@ -318,11 +382,23 @@ mod tests {
     fn chosen(constraints: &[(usize, Operator)], order: &[(Option<usize>, bool)], used: &[usize]) -> Choice {
         let collation = Some(Collation::Binary);
         let constraints = constraints.iter().enumerate().map(|(index, &(column, op))| {
-            (index, Constraint { column: Some(column).filter(|_| !is_limit(op)), op, collation })
+            (
+                index,
+                Constraint { column: Some(column).filter(|_| !is_limit(op)), op, collation, is_in: false },
+            )
         });
         let constraints = constraints.collect::<Vec<_>>();
         let uses = |column: usize| used.contains(&column);
-        choose(&ways(), &Asked { constraints: &constraints, order, uses: &uses, rows: 1e6 })
+        let indexable = |_| None;
+        let asked = Asked {
+            constraints: &constraints,
+            order,
+            uses: &uses,
+            rows: 1e6,
+            is_plain: true,
+            indexable: &indexable,
+        };
+        choose(&ways(), &asked)
     }
 
     #[test]
@@ -362,7 +438,7 @@ mod tests {
         let edges = [Edge::Open, Edge::Included, Edge::Excluded];
         for (way, equal, nulls) in [(0, 0, 0), (64, 8, 255), (126, 3, 5)] {
             for (lower, upper) in edges.iter().flat_map(|lower| edges.map(|upper| (*lower, upper))) {
-                for bits in 0..16 {
+                for bits in 0..32 {
                     let flag = |bit: i32| bits >> bit & 1 == 1;
                     let plan = Plan {
                         way,
@@ -374,6 +450,7 @@ mod tests {
                         has_limit: flag(1),
                         has_offset: flag(2),
                         is_covered: flag(3),
+                        is_soft: flag(4),
                     };
                     assert_eq!(Plan::from_number(plan.to_number()), plan);
                 }

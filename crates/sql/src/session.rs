@@ -8,12 +8,13 @@
 //!    part of SQLite's transaction, and its callbacks tell us of the end (`Host::execute` in [`Session::enter`]).
 //! 4. `sync`, which the first table gets, commits; `commit` to all tables then only tidies up.
 //! 5. Savepoints, SQLite's own for each statement included, are numbered from 0 and come to every table in turn: the
-//!    first to bring a number makes ours. One that began before the transaction did has none; going back to it
+//!    first to bring a number makes ours. -1 is the one that began the transaction, in place of `BEGIN`, and comes to
+//!    no table: ours is made with the transaction. One that began before the transaction did has none; going back to it
 //!    goes back to the first after it, which is at the transaction's begin, and takes over its number once it is
 //!    released itself.
 
 use crate::failure::{Failure, Outcome};
-use crate::vtab::Host;
+use crate::vtab::{Host, Reserved};
 use pando::{Database, Savepoint, Snapshot, Transaction, TransactionOptions};
 use rows::{Batch, Value};
 use rusqlite::ffi;
@@ -52,6 +53,9 @@ pub(crate) struct Session {
     /// Whether a change of a schema was undone: what the connection knows of tables is no good then, as the next change
     /// may give the same version to another schema. Beside the state: it is asked for each row.
     undid_schemas: AtomicBool,
+    /// Whether somebody else's connection runs statements, and whether it is one of ours that runs now.
+    is_shared: AtomicBool,
+    is_own: AtomicBool,
 }
 
 #[derive(Default)]
@@ -94,7 +98,12 @@ pub(crate) struct Watch {
     /// What a statement in steps holds in memory, and the most that it may; `None`: no bound.
     pub held_bytes: usize,
     pub most_held_bytes: Option<usize>,
+    /// As much of SQLite's memory, so that the bound of all connections holds for it.
+    pub reserved: Vec<Reserved>,
 }
+
+/// What of it is reserved at a time. What is less is not.
+const RESERVED_BYTES: usize = 256 << 10;
 
 impl Watch {
     /// A statement in steps holds so much more.
@@ -108,8 +117,17 @@ impl Watch {
                      change fewer rows at a time"
                 ),
             )),
-            _ => Ok(()),
+            _ => self.reserve(),
         }
+    }
+
+    fn reserve(&mut self) -> Outcome {
+        while self.held_bytes / RESERVED_BYTES > self.reserved.len() {
+            let none =
+                || Failure::new(ffi::SQLITE_NOMEM, "out of memory for the rows that a statement holds");
+            self.reserved.push(Reserved::new(RESERVED_BYTES).ok_or_else(none)?);
+        }
+        Ok(())
     }
 }
 
@@ -134,7 +152,13 @@ pub(crate) struct Conflict {
 
 impl Session {
     pub fn new(db: Database) -> Self {
-        Session { db, state: Mutex::default(), undid_schemas: AtomicBool::new(false) }
+        Session {
+            db,
+            state: Mutex::default(),
+            undid_schemas: AtomicBool::new(false),
+            is_shared: AtomicBool::new(false),
+            is_own: AtomicBool::new(false),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -241,7 +265,12 @@ impl Session {
             return Ok(());
         }
         let options = state.options.unwrap_or_else(|| self.db.transaction_options());
-        state.mode = Mode::Writing(self.db.begin_with(options)?);
+        let mut transaction = self.db.begin_with(options)?;
+        if state.lowest < 0 {
+            // SQLite does not tell tables of a savepoint that begins a transaction, but goes back to it by this number.
+            state.savepoints = vec![(-1, transaction.savepoint())];
+        }
+        state.mode = Mode::Writing(transaction);
         Ok(())
     }
 
@@ -277,6 +306,20 @@ impl Session {
     pub fn attach(&self) {
         let mut state = self.state();
         (state.is_attached, state.lowest) = (true, -1);
+        self.is_shared.store(true, Ordering::SeqCst);
+    }
+
+    /// A statement of this crate's begins, or ends.
+    pub fn set_own(&self, is_own: bool) {
+        // Relaxed, here and below: read in callbacks, on this very thread.
+        self.is_own.store(is_own, Ordering::Relaxed);
+    }
+
+    /// Whether the statement that runs is somebody else's, of which nothing is known but what SQLite hands on.
+    #[inline]
+    pub fn is_of_others(&self) -> bool {
+        // Relaxed: as above.
+        self.is_shared.load(Ordering::Relaxed) && !self.is_own.load(Ordering::Relaxed)
     }
 
     pub fn savepoint(&self, number: i32) {

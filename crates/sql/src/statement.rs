@@ -19,6 +19,8 @@ pub struct Statement<'c> {
     kind: Kind<'c>,
     /// Whether it is a `SAVEPOINT`.
     is_savepoint: bool,
+    /// Whether it makes, drops or attaches tables of SQLite's own.
+    is_naming: bool,
     /// If it depends on what the tables are like: what it was made of, and in which generation.
     plan: Option<(Box<str>, u64)>,
     /// The names of a query's columns, once it was run, and how often SQLite had prepared it anew by then.
@@ -30,6 +32,8 @@ pub(crate) enum Kind<'c> {
     Sqlite(CachedStatement<'c>),
     Ddl(Ddl),
     Steps(dml::Steps),
+    /// `PRAGMA integrity_check`, or `quick_check`: its name, and how many problems are wanted.
+    Check(String, u64),
 }
 
 impl fmt::Debug for Statement<'_> {
@@ -41,12 +45,17 @@ impl fmt::Debug for Statement<'_> {
 impl<'c> Statement<'c> {
     /// Of any statement but a `SAVEPOINT`.
     pub(crate) fn of(connection: &'c Connection, kind: Kind<'c>) -> Self {
-        Statement { connection, kind, is_savepoint: false, plan: None, columns: None }
+        Statement { connection, kind, is_savepoint: false, is_naming: false, plan: None, columns: None }
     }
 
     /// It is what was made of `sql` for the tables of a generation: [`crate::tables::Tables::by_plan`].
     pub(crate) fn planned(self, sql: &str, generation: u64) -> Self {
         Statement { plan: Some((sql.into(), generation)), ..self }
+    }
+
+    /// It makes, drops or attaches tables of SQLite's own.
+    pub(crate) fn into_naming(self) -> Self {
+        Statement { is_naming: true, ..self }
     }
 
     /// It is a `SAVEPOINT`.
@@ -59,7 +68,10 @@ impl Statement<'_> {
     /// Runs it to its end; answers how many rows it inserted, updated or deleted.
     pub fn execute(&mut self, parameters: &[Value]) -> Result<u64> {
         let connection = self.connection;
-        self.execute_kind(parameters).map_err(|error| connection.told(error))
+        connection.session().set_own(true);
+        let done = self.execute_kind(parameters).map_err(|error| connection.told(error));
+        connection.session().set_own(false);
+        done
     }
 
     /// [`Statement::execute`] with values that are lent: texts and blobs need not be copied to be parameters.
@@ -90,13 +102,15 @@ impl Statement<'_> {
     }
 
     fn run_steps(&mut self, parameters: &[Value]) -> Result<dml::Done> {
-        self.by_plan(|statement| {
+        let done = self.by_plan(|statement| {
             let connection = statement.connection;
             match &statement.kind {
                 Kind::Steps(steps) => connection.atomically(|| steps.run(connection, parameters)),
                 _ => Err(Error::new("the table is another one since the statement was prepared")),
             }
-        })
+        })?;
+        self.connection.note_changes(Some(done.changes));
+        Ok(done)
     }
 
     /// Runs the statement; planned again as often as tables turn out to be others than it was planned for.
@@ -119,9 +133,11 @@ impl Statement<'_> {
         let connection = self.connection;
         match &mut self.kind {
             Kind::Ddl(ddl) => ddl::run(connection, ddl).map(|()| 0),
+            Kind::Check(name, most) => check(connection, name, *most).map(|_| 0),
             Kind::Steps(_) => Err(Error::new("the table is another one since the statement was prepared")),
             Kind::Sqlite(statement) => {
                 bind(statement, parameters)?;
+                let writes = !statement.readonly();
                 if statement.column_count() > 0 {
                     let mut rows = statement.raw_query();
                     while rows.next()?.is_some() {}
@@ -133,11 +149,14 @@ impl Statement<'_> {
                 }
                 let before = connection.sqlite.total_changes();
                 let mut run = || statement.raw_execute().map_err(Error::from);
-                if is_retried {
-                    connection.retrying(run)?
-                } else {
-                    run()?
-                };
+                let done = if is_retried { connection.retrying(run) } else { run() };
+                if self.is_naming {
+                    connection.names_changed();
+                }
+                done?;
+                if writes {
+                    connection.note_changes(None);
+                }
                 Ok(connection.sqlite.total_changes() - before)
             }
         }
@@ -149,6 +168,7 @@ impl Statement<'_> {
         let is_query = match &self.kind {
             Kind::Sqlite(statement) => statement.column_count() > 0,
             Kind::Steps(steps) => steps.has_rows(),
+            Kind::Check(..) => true,
             Kind::Ddl(_) => false,
         };
         if !is_query {
@@ -165,8 +185,16 @@ impl Statement<'_> {
             return Ok(Rows { columns: Cow::Owned(done.columns), source, changes: done.changes });
         }
         match &mut self.kind {
+            Kind::Check(name, most) => {
+                let found = check(connection, name, *most).map_err(|error| connection.told(error))?;
+                let source = RowSource::Held(found.into_iter(), None);
+                Ok(Rows { columns: Cow::Owned(vec![name.clone()]), source, changes: 0 })
+            }
             Kind::Sqlite(statement) => {
                 bind(statement, parameters)?;
+                if !statement.readonly() {
+                    connection.note_changes(None);
+                }
                 let count = prepared_anew(statement);
                 if self.columns.as_ref().is_none_or(|(_, known)| *known != count) {
                     self.columns = Some((column_names(statement), count));
@@ -184,7 +212,7 @@ impl Statement<'_> {
         let found = match &self.kind {
             Kind::Sqlite(statement) => statement.parameter_index(name)?.map(|index| index - 1),
             Kind::Steps(steps) => steps.parameter(name),
-            Kind::Ddl(_) => None,
+            Kind::Ddl(_) | Kind::Check(..) => None,
         };
         Ok(found)
     }
@@ -194,14 +222,37 @@ impl Statement<'_> {
         match &self.kind {
             Kind::Sqlite(statement) => statement.parameter_count(),
             Kind::Steps(steps) => steps.parameter_count(),
-            Kind::Ddl(_) => 0,
+            Kind::Ddl(_) | Kind::Check(..) => 0,
         }
     }
 
     /// Whether it writes nothing: a query. `BEGIN` and its like write nothing either.
     pub fn is_read_only(&self) -> bool {
-        matches!(&self.kind, Kind::Sqlite(statement) if statement.readonly())
+        match &self.kind {
+            Kind::Sqlite(statement) => statement.readonly(),
+            Kind::Check(..) => true,
+            Kind::Ddl(_) | Kind::Steps(_) => false,
+        }
     }
+}
+
+/// What is wrong with the database as it was committed last, a row for each problem, or `ok`: its pages, and its tables
+/// against their indexes.
+fn check(connection: &Connection, name: &str, most: u64) -> Result<Vec<Vec<Value>>> {
+    let db = &connection.tables.engine.db;
+    let pages = match name.eq_ignore_ascii_case("quick_check") {
+        true => Vec::new(),
+        false => db.check_all(|_| {})?.wrong,
+    };
+    let typed = rows::check(&db.snapshot()?, |_| {})?;
+    let problems = pages.iter().map(ToString::to_string);
+    let problems = problems.chain(typed.problems.iter().map(ToString::to_string));
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut found: Vec<_> = problems.take(most.max(1)).map(|problem| vec![Value::Text(problem)]).collect();
+    if found.is_empty() {
+        found.push(vec![Value::Text("ok".to_owned())]);
+    }
+    Ok(found)
 }
 
 /// A parameter's value, owned or lent.

@@ -8,6 +8,7 @@ use crate::plan::{self, Asked};
 use crate::session::Session;
 use crate::spare::Spare;
 use crate::tables::Tables;
+use crate::transient;
 use crate::vtab::{Change, Choice, Connect, Constraint, Host, Query, Table};
 use rows::{Cause, DynamicTable};
 use rusqlite::ffi;
@@ -129,7 +130,19 @@ impl Table for PandoTable {
             query.order().into_iter().map(|(column, down)| (column.or(row_id), down)).collect();
         let uses = |column: usize| query.uses(column);
         let rows = rows.max(1) as f64;
-        let asked = Asked { constraints: &constraints, order: &order, uses: &uses, rows };
+        let indexable = |column: usize| {
+            let column = self.table.columns.get(column)?;
+            transient::is_indexable(column.kind, column.affinity).then_some(&column.name[..])
+        };
+        let is_plain = self.tables.prepares_plain();
+        let asked = Asked {
+            constraints: &constraints,
+            order: &order,
+            uses: &uses,
+            rows,
+            is_plain,
+            indexable: &indexable,
+        };
         Ok(plan::choose(&self.table.ways, &asked))
     }
 

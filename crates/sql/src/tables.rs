@@ -3,7 +3,9 @@
 use crate::catalog::{Catalog, Engine};
 use crate::confine;
 use crate::failure::{Failure, Outcome};
+use crate::introspect::{PREFIX as VIEW_PREFIX, Shadow, VIEWS, ViewConnector};
 use crate::marker::MarkerConnector;
+use crate::plain::is_plain;
 use crate::session::{MARKER, Session, Source, with_reader};
 use crate::table::Connector;
 use crate::vtab::{self, Host};
@@ -20,6 +22,11 @@ pub(crate) struct Tables {
     /// Counts what was learned.
     generation: AtomicU64,
     checker: Mutex<Option<rusqlite::Connection>>,
+    /// See `introspect.rs`.
+    pub shadow: Mutex<Option<Arc<Shadow>>>,
+    has_views: AtomicBool,
+    /// The statement that is being prepared, if it is one of this connection's.
+    preparing: Mutex<String>,
     /// By which generation the statement that runs was planned, and one; 0 if it was by none. See [`Tables::by_plan`].
     plan: AtomicU64,
     /// Whether a row was refused because another generation is known by now.
@@ -34,6 +41,9 @@ impl Tables {
             known: Mutex::default(),
             generation: AtomicU64::new(0),
             checker: Mutex::default(),
+            shadow: Mutex::default(),
+            has_views: AtomicBool::new(false),
+            preparing: Mutex::default(),
             plan: AtomicU64::new(0),
             is_plan_old: AtomicBool::new(false),
         }
@@ -91,6 +101,35 @@ impl Tables {
     /// Makes the table known that reading transactions take part with.
     pub fn register_marker(self: &Arc<Self>, host: Host) -> Outcome {
         vtab::register(host, MARKER, Box::new(MarkerConnector(Arc::clone(self))))
+    }
+
+    /// Makes what describes tables known, once.
+    pub fn register_views(self: &Arc<Self>, host: Host) -> Outcome {
+        if self.has_views.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        VIEWS.iter().try_for_each(|view| {
+            let connector = ViewConnector { tables: Arc::clone(self), view };
+            vtab::register(host, &format!("{VIEW_PREFIX}{}", view.name), Box::new(connector))
+        })
+    }
+
+    /// A statement is going to be prepared; an empty one: it was.
+    pub fn preparing(&self, sql: &str) {
+        let mut preparing = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
+        preparing.clear();
+        preparing.push_str(sql);
+    }
+
+    /// Whether what is being prepared compares columns with plain values alone: see `plain.rs`.
+    pub fn prepares_plain(&self) -> bool {
+        let preparing = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
+        !preparing.is_empty() && is_plain(&preparing)
+    }
+
+    /// Has statements that were planned before be planned again: names may stand for other tables than they did.
+    pub fn forget_plans(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Takes over what another connection has read. Answers whether that is anything new.

@@ -186,7 +186,7 @@ fn schemas_change() {
 
 /// As `docs/sql.md` says: tables of SQLite's own hide those of the same name, which are `main`'s.
 #[test]
-fn tables_of_sqlites_own_go_first() {
+fn names_of_attached_tables_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     let connection = open();
     connection.execute_batch("CREATE TABLE t(a INTEGER DEFAULT 5, b); INSERT INTO t(b) VALUES(1)").unwrap();
@@ -194,7 +194,12 @@ fn tables_of_sqlites_own_go_first() {
     let own = rusqlite::Connection::open(&file).unwrap();
     own.execute_batch("CREATE TABLE t(c); INSERT INTO t VALUES('own')").unwrap();
     connection.execute_batch(&format!("ATTACH '{}' AS own", file.display())).unwrap();
-    assert_eq!(rows(&connection, "SELECT * FROM t"), ["own"]);
+    // SQLite would take the attached one, as it finds virtual tables last.
+    for ambiguous in ["SELECT * FROM t", "INSERT INTO t SELECT c FROM own.t", "DELETE FROM t RETURNING 1"] {
+        let error = connection.query(ambiguous, &[]).unwrap_err();
+        assert!(error.message().contains("write main.t or own.t"), "{error}");
+    }
+    assert_eq!(rows(&connection, "SELECT t.c FROM own.t"), ["own"]);
     assert_eq!(rows(&connection, "SELECT * FROM main.t"), ["5|1"]);
     connection.execute("INSERT INTO main.t(b) VALUES(2)", &[]).unwrap();
     assert_eq!(rows(&connection, "SELECT a, b FROM main.t ORDER BY b"), ["5|1", "5|2"]);

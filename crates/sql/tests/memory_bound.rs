@@ -23,6 +23,13 @@ fn a_statement_that_takes_too_much_memory_is_undone() {
         assert_eq!(error.kind(), pando::ErrorKind::Full, "{error}");
         assert_eq!(connection.query("SELECT count(*) FROM t", &[]).unwrap(), [[Value::Integer(0)]]);
     }
+    // What a statement in steps holds counts, too, whoever runs it.
+    let unconfined = sql.connect().unwrap();
+    let returning =
+        format!("{} INSERT INTO t SELECT i, hex(randomblob(500)) FROM n RETURNING a", rows(40_000));
+    let error = unconfined.query(&returning, &[]).unwrap_err();
+    assert_eq!(error.kind(), pando::ErrorKind::Full, "{error}");
+    assert_eq!(connection.query("SELECT count(*) FROM t", &[]).unwrap(), [[Value::Integer(0)]]);
     // The keys of rows that are to be changed are SQLite's to remember: bounded here, and else in a file of its own.
     let other = sql.connect().unwrap();
     other.execute("CREATE TABLE k(a TEXT PRIMARY KEY)", &[]).unwrap();

@@ -73,18 +73,22 @@ fn key(n: u64, shared_bytes: usize) -> [u8; 24] {
     key
 }
 
+fn first(cursor: &mut Merged<Upper<'_>, Flat<'_>>) -> base::Result<bool> {
+    cursor.seek_first(None)
+}
+
 fn step(cursor: &mut Merged<Upper<'_>, Flat<'_>>) -> base::Result<bool> {
     cursor.next(None)
 }
 
 /// Scans a cursor from end to end, again and again.
 macro_rules! timed {
-    ($what:expr, $cursor:expr, $next:expr) => {{
+    ($what:expr, $cursor:expr, $first:expr, $next:expr) => {{
         let mut cursor = $cursor;
         let start = Instant::now();
         let mut sum = 0u8;
         for _ in 0..PASSES {
-            let mut on = cursor.seek_first().unwrap();
+            let mut on = $first(&mut cursor).unwrap();
             while on {
                 sum = sum.wrapping_add(cursor.entry().map_or(0, |(key, _)| key[23]));
                 on = $next(&mut cursor).unwrap();
@@ -110,9 +114,14 @@ fn main() {
         let flat = || Flat { records: &records, at: 0, key: [0; 24] };
         for _ in 0..3 {
             let layer = MemtableLayer::new(&memtable, TABLE, CommitTs(1));
-            timed!("the lower layer alone", flat(), Flat::next);
-            timed!("merged with nothing above", Merged::new(Vec::<Upper<'_>>::new(), flat()), step);
-            timed!("merged with 1% above", Merged::new(vec![Upper::from(layer)], flat()), step);
+            timed!("the lower layer alone", flat(), Flat::seek_first, Flat::next);
+            timed!(
+                "merged with nothing above",
+                Merged::new(Vec::<Upper<'_>>::new(), 0, flat(), ()),
+                first,
+                step
+            );
+            timed!("merged with 1% above", Merged::new(vec![Upper::from(layer)], 0, flat(), ()), first, step);
         }
     }
 }

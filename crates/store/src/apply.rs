@@ -25,11 +25,37 @@ pub(crate) fn apply_record(record: &[u8], writer: &mut Writer) -> Result<CommitT
                 writer.extend_sorted(table, ts, &mut piece);
                 (ahead, decoder) = (piece.ahead, piece.decoder);
             }
+            (None, Some((next, Op::DeleteRange { .. }))) if *next == table => {
+                ahead = apply_ranges(op, (table, ts), ahead, &mut decoder, writer);
+            }
             _ => writer.apply(ts, table, op),
         }
     }
     decoder.finish().filter(|rest| rest.is_empty()).ok_or_else(no_record)?;
     Ok(ts)
+}
+
+/// Applies an operation that a range delete in the same table follows, and all range deletes from there on, which are
+/// cheaper together. Returns what comes next.
+#[cold]
+fn apply_ranges<'a>(
+    first: Op<'a>,
+    (table, ts): (TableId, CommitTs),
+    mut ahead: Option<(TableId, Op<'a>)>,
+    decoder: &mut Decoder<'a>,
+    writer: &mut Writer,
+) -> Option<(TableId, Op<'a>)> {
+    let mut spans = Vec::new();
+    match first {
+        Op::DeleteRange { start, end } => spans.push((start, end)),
+        other => writer.apply(ts, table, other),
+    }
+    while let Some((_, Op::DeleteRange { start, end })) = ahead.filter(|(of, _)| *of == table) {
+        spans.push((start, end));
+        ahead = decoder.next();
+    }
+    writer.delete_ranges(table, &spans, ts);
+    ahead
 }
 
 #[cold]

@@ -74,6 +74,7 @@ impl Stats {
             count("gets", "Keys that were looked up.", self.gets),
             count("scans", "Cursors that were closed.", self.scans),
             count("cursor_moves", "Times that cursors moved.", self.cursor_moves),
+            count("dead_passed", "Deleted and expired entries that cursors passed over.", self.dead_passed),
             count("writes", "Puts, deletes and range deletes committed.", self.writes),
             count("spills", "Spills of transactions that did not fit memory.", self.spills),
             size("readers", "Snapshots and transactions that are open.", self.readers),

@@ -133,10 +133,9 @@ impl<'a> Recent<'a> {
             Isolation::Serializable => Delta { ranges: Default::default(), ..spilled.delta.clone() },
         };
         for memtable in self.since(since) {
-            for tombstone in memtable.range_tombstones(table).iter().filter(|tombstone| tombstone.ts > since)
-            {
-                let end = tombstone.end.map_or(Bound::Unbounded, Bound::Excluded);
-                if let Some(key) = own.any_in(pool, reader, tombstone.start, end)? {
+            for (start, end) in memtable.ranges(table, CommitTs::MAX).spans(since) {
+                let end = end.map_or(Bound::Unbounded, Bound::Excluded);
+                if let Some(key) = own.any_in(pool, reader, start, end)? {
                     return Ok(Some(key));
                 }
             }

@@ -1,10 +1,10 @@
 //! Opening: a read-only half that finds out, then a mutating half that repairs.
 //!
-//! Read-only: 1. lock the directory; 2. read the superblock; 3. load the space map and the physical rows;
-//! 4. walk the log from where the superblock says to its valid end, and claim the extents that it refers to. Mutating:
-//! 5. write the log's tail anew and begin a new generation, unless it was closed cleanly; 6. apply each commit through
-//! the function that commit used (invariant 4), with checkpoints on the way if the memory asks for them (`replay`);
-//! then the database is open.
+//! Read-only: 1. lock the directory, by its lock file and its data file; 2. read the superblock; 3. load the space map
+//! and the physical rows; 4. walk the log from where the superblock says to its valid end, and claim the extents that
+//! it refers to; it must reach as far as it is known to have been durable. Mutating: 5. write the log's tail anew and
+//! begin a new generation, unless it was closed cleanly; 6. apply each commit through the function that commit used
+//! (invariant 4), with checkpoints on the way if the memory asks for them (`replay`); then the database is open.
 //!
 //! A cleanly closed database whose log fits the memory is opened without a write and without a sync. A read-only
 //! opening leaves step 5 out, and makes no checkpoint (`read_only`).
@@ -14,6 +14,7 @@
 //! a `data` file is a database, one with `data.new` alone is an interrupted creation and starts over, and one with
 //! log segments alone has lost its data file and is refused. So is one with a `data.restore` ([`crate::rebuild`]).
 
+use crate::closing::known_durable;
 use crate::commit::Committer;
 use crate::expiry::Expiry;
 use crate::latch::Latch;
@@ -26,9 +27,10 @@ use crate::read_only::Ceiling;
 use crate::replay::Survey;
 use crate::room::Rooms;
 use crate::store::{Store, Tallies};
+use crate::stretches::Known;
 use crate::superblock::{RESERVED_UNITS, Superblock};
 use crate::tables::{Rows, Tables};
-use crate::ttl::Time;
+use crate::time::{Time, Times};
 use crate::view::{OpenMemtable, View, Views};
 use base::budget::{Account, Budget, Holder, Member};
 use base::phases::{self, Phase};
@@ -126,11 +128,14 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
         }
         create(&dir, options, &names)?;
     }
+    // Both: people who take the lock file for a leftover delete it, which they cannot do with the data file
+    // (`io/src/os/lock.rs`).
+    let locks = [lock, dir.lock_existing(DATA)?];
     let data = dir.open(DATA)?;
     let superblock = Superblock::read(&*data)?;
     check_stored(options, &superblock)?;
     let parts = Parts::read(dir, data, superblock, options)?;
-    parts.recover(options, lock)
+    parts.recover(options, locks)
 }
 
 /// Whether a file of this name, in a database's directory, is the database's.
@@ -151,6 +156,8 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
     // of a database that lost its data file.
     let data =
         if names.iter().any(|name| name == NEW_DATA) { dir.open(NEW_DATA)? } else { dir.create(NEW_DATA)? };
+    // Two that create at once, where the lock file was deleted in between, must not empty each other's file.
+    let _lock = dir.lock_existing(NEW_DATA)?;
     data.set_len(0)?;
     dir.sync()?;
     for name in names.iter().filter(|name| name.starts_with(LOG_PREFIX)) {
@@ -169,6 +176,7 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
         space: SpaceRoot::EMPTY,
         physical: Run::EMPTY,
         time_ms: 0,
+        times: Times::default(),
     };
     // Both slots take their room now: a superblock that found the disk full would latch the database.
     data.write_at(&[0; RESERVED_UNITS as usize * limits::UNIT_BYTES], 0)?;
@@ -207,7 +215,7 @@ struct Found {
     /// The last commit.
     last: CommitTs,
     next_table: TableId,
-    /// How far the time had come at least.
+    /// How far the time had come at least, by the log.
     time_ms: u64,
 }
 
@@ -246,16 +254,17 @@ impl Parts {
             reader: self.slots.claim().expect("a new database has free slots"),
             last: superblock.absorbed,
             next_table: superblock.next_table,
-            time_ms: superblock.time_ms,
+            time_ms: 0,
         };
         let from = superblock.replay_from;
         let tail = Log::scan(&self.dir, superblock.database, from, &mut |block| survey.block(&block))?;
         let found = Found { last: survey.last, next_table: survey.next_table, time_ms: survey.time_ms };
-        if tail.end.lsn < superblock.log_synced {
+        let durable = known_durable(&*self.data, &superblock)?;
+        if tail.end.lsn < durable {
             return Err(Error::corruption(format!(
-                "the log ends at LSN {}, but it was durable through {} when checkpoint {} was made: blocks \
-                 were lost",
-                tail.end.lsn, superblock.log_synced, superblock.checkpoint.0
+                "the log ends at LSN {}, but it was durable through {durable} when the database was last \
+                 closed, or when checkpoint {} was made: blocks were lost",
+                tail.end.lsn, superblock.checkpoint.0
             )));
         }
         if tail.newest_checkpoint > superblock.checkpoint {
@@ -269,7 +278,7 @@ impl Parts {
     }
 
     /// Steps 4 to 6.
-    fn recover(mut self, options: &Options, lock: Box<dyn io::Lock>) -> Result<Arc<Store>> {
+    fn recover(mut self, options: &Options, locks: [Box<dyn io::Lock>; 2]) -> Result<Arc<Store>> {
         let superblock = self.superblock;
         let (tail, found) = self.scan()?;
         let ceiling = Ceiling::of(options, tail.payload_bytes);
@@ -282,7 +291,7 @@ impl Parts {
             false => self.resume(tail, options)?,
         };
         let last = found.last;
-        let store = Arc::new(self.assemble(found, log, options, lock));
+        let store = Arc::new(self.assemble(found, log, options, locks));
         let begun = store.log.end().lsn;
         store.rooms.note_gap(begun, begun.0.saturating_sub(end.0));
         let member: Arc<dyn Member> = store.clone();
@@ -323,7 +332,7 @@ impl Parts {
     }
 
     /// The store as the superblock has it: nothing of the log is replayed yet.
-    fn assemble(self, found: Found, log: Log, options: &Options, lock: Box<dyn io::Lock>) -> Store {
+    fn assemble(self, found: Found, log: Log, options: &Options, locks: [Box<dyn io::Lock>; 2]) -> Store {
         let shares = options.shares();
         let (open, writer) = charged_memtable(&self.account, None, shares.memtable_chunk_bytes);
         let view = View {
@@ -333,6 +342,7 @@ impl Parts {
             tables: Arc::new(self.tables),
             checkpoint: self.superblock.checkpoint,
             has_attached: false,
+            absorbed: self.superblock.absorbed,
         };
         let rooms = Rooms::default();
         rooms.note_tables(&view.tables, &self.superblock.physical, self.superblock.page_bytes);
@@ -345,6 +355,7 @@ impl Parts {
         let log_charge = self.account.charge_making_room(Holder::Log, mapped_bytes);
         let log_charge =
             log_charge.unwrap_or_else(|| self.account.charge_by_force(Holder::Log, mapped_bytes));
+        let known = Known::new(&self.account);
         Store {
             dir: self.dir,
             data: self.data,
@@ -360,7 +371,7 @@ impl Parts {
             log,
             views: Views::new(view),
             clocks,
-            time: Time::new(options.clock.clone(), found.time_ms),
+            time: Time::new(options.clock.clone(), self.superblock.times, found.time_ms),
             latch: if options.read_only { Latch::read_only() } else { Latch::default() },
             space: Mutex::new(self.space),
             large_bytes: options.large_bytes,
@@ -388,10 +399,11 @@ impl Parts {
             attached: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             expiry: Expiry::new(options),
+            known,
             origin: io::Origin::here(),
             tallies: Tallies::default(),
             rooms,
-            lock: Mutex::new(Some(lock)),
+            locks: Mutex::new(Some(locks)),
         }
     }
 }

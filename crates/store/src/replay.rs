@@ -24,6 +24,7 @@ use crate::apply::apply_record;
 use crate::attach::Attached;
 use crate::catalog::TableRow;
 use crate::claims::{claim, references};
+use crate::memory::least_budget_bytes;
 use crate::options::MAX_SEALED;
 use crate::read_only::Ceiling;
 use crate::store::Store;
@@ -31,7 +32,7 @@ use base::budget::Holder;
 use base::op::{Decoder, Op};
 use base::slots::Reader;
 use base::sync::lock;
-use base::{CommitTs, Error, Result, TableId};
+use base::{CommitTs, Error, ErrorKind, Result, TableId};
 use log::{Block, Position};
 use pool::Pool;
 use space::Space;
@@ -97,13 +98,36 @@ impl Store {
         let mut replay = Replay { store: self, reader, at: from, ceiling };
         while follow.advance()? {
             let lsn = replay.at.lsn;
-            replay
-                .record(follow.payload(), follow.end())
-                .map_err(|error| error.within(format!("replaying the log from LSN {lsn}")))?;
+            replay.record(follow.payload(), follow.end()).map_err(|error| {
+                with_need(self, error).within(format!("replaying the log from LSN {lsn}"))
+            })?;
+        }
+        if replay.is_overfull() {
+            // Whoever works on would find no memory for a checkpoint.
+            replay.checkpoint().map_err(|error| with_need(self, error))?;
         }
         lock(&self.committer).may_drop = true;
         Ok(())
     }
+}
+
+/// Pages that a checkpoint of the replay may have beyond the budget where commits took all of it: as many as the least
+/// budget has for it (see [`least_budget_bytes`]).
+const LENT_PAGES: usize = 64;
+
+/// An error that says how much memory would do, if it is memory that there was too little of.
+#[cold]
+fn with_need(store: &Store, error: Error) -> Error {
+    let (budget, pressure) = (store.account.budget(), store.pressure());
+    if error.kind() != ErrorKind::Full || pressure.memtables_bytes <= pressure.limit_bytes {
+        return error;
+    }
+    let (limit, needed) =
+        (budget.limit_bytes(), budget.peak_bytes() + 2 * least_budget_bytes(store.page_bytes));
+    error.within(format!(
+        "the log holds a commit that does not fit the memory limit of {limit} bytes; open the database once \
+         with memory_bytes of {needed} or more"
+    ))
 }
 
 struct Replay<'s> {
@@ -157,10 +181,8 @@ impl Replay<'_> {
 
     /// Sees to it that `record` finds its memory charged, if it can be had: step 4.
     fn make_room_for(&self, record: &[u8]) -> Result<()> {
-        let store = self.store;
         let (bytes, operations) = (record.len(), Decoder::begin(record).map_or(0, |decoder| decoder.left()));
-        let pressure = store.pressure();
-        if pressure.memtables_bytes > pressure.limit_bytes {
+        if self.is_overfull() {
             self.checkpoint()?;
         }
         if self.is_charged(bytes, operations) {
@@ -187,6 +209,12 @@ impl Replay<'_> {
         committer.writer.reserve(bytes, operations)
     }
 
+    /// Whether memtables take more than their share, as after a commit that is longer than that.
+    fn is_overfull(&self) -> bool {
+        let pressure = self.store.pressure();
+        pressure.memtables_bytes > pressure.limit_bytes
+    }
+
     /// Absorbs all that was replayed, unless nothing may be written.
     fn checkpoint(&self) -> Result<()> {
         let store = self.store;
@@ -194,6 +222,7 @@ impl Replay<'_> {
             return Ok(());
         }
         store.seal_at(&mut lock(&store.committer), self.at);
+        let _loan = store.pool.lend(LENT_PAGES);
         store.with_care(|| store.begin_pending_checkpoint()).map(drop)
     }
 }

@@ -6,6 +6,7 @@ use crate::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
 use crate::paid_reads::PaidReads;
 use crate::snapshot::Snapshot;
 use crate::spill::Spills;
+use crate::stretches::{self, Shortcut};
 use crate::track::Track;
 use crate::ttl::Reading;
 use crate::value_reader::{Located, ValueReader};
@@ -13,7 +14,6 @@ use crate::write_set::WriteSet;
 use base::slots::{Aside, Reader};
 use base::{CommitTs, PagePtr, Result, Span, TableId};
 use memtable::Memtable;
-use page::Value;
 use std::cell::LazyCell;
 use std::fmt;
 use std::ops::Bound;
@@ -49,9 +49,9 @@ impl Drop for Steps<'_> {
 ///
 /// While a cursor lives, what its snapshot sees is not freed; but it moves no further once that was revoked.
 pub struct Cursor<'a> {
-    merged: Merged<Upper<'a>, RunLayer<'a>>,
+    merged: Merged<Upper<'a>, RunLayer<'a>, Shortcut<'a>>,
     snapshot: &'a Snapshot,
-    /// How values are read; what has expired is passed over.
+    /// How values are read. `merged` passes over what has expired.
     reading: Reading,
     /// Own writes, and of which table.
     own: Option<(&'a WriteSet, TableId)>,
@@ -88,13 +88,14 @@ impl<'a> Cursor<'a> {
         reading: Reading,
         span: Span,
     ) -> Result<Self> {
-        Self::new(snapshot, snapshot.ts(), Vec::new(), None, table, reading, span)
+        Self::new(snapshot, snapshot.ts(), Vec::new(), (None, &snapshot.known), table, reading, span)
     }
 
     /// For bounds alone: of each memtable every key, whenever it came. A cursor as of a time passes over those that
     /// came later, and there may be any number of them.
     fn over_keys(snapshot: &'a Snapshot, table: TableId, reading: Reading) -> Result<Self> {
-        Self::new(snapshot, CommitTs::MAX, Vec::new(), None, table, reading, Span::all())
+        let of = (None, &snapshot.known);
+        Self::new(snapshot, CommitTs::MAX, Vec::new(), of, table, reading, Span::all())
     }
 
     pub(crate) fn over_transaction(
@@ -112,7 +113,8 @@ impl<'a> Cursor<'a> {
         let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
         let spilled = spills.into_iter().flat_map(|spills| spills.of(table));
         own.extend(spilled.map(|spilled| DeltaLayer::new(&spilled.delta, pool, reader).into()));
-        let mut cursor = Self::new(snapshot, snapshot.ts(), own, track, table, reading, span)?;
+        let mut cursor =
+            Self::new(snapshot, snapshot.ts(), own, (track, writes.known()), table, reading, span)?;
         cursor.own = Some((writes, table));
         Ok(cursor)
     }
@@ -123,7 +125,7 @@ impl<'a> Cursor<'a> {
         snapshot: &'a Snapshot,
         at: CommitTs,
         mut uppers: Vec<Upper<'a>>,
-        track: Option<Track<'a>>,
+        (track, known): (Option<Track<'a>>, &'a stretches::Own),
         table: TableId,
         reading: Reading,
         span: Span,
@@ -138,6 +140,7 @@ impl<'a> Cursor<'a> {
             (memtable.newest(table).0 > 0)
                 .then(|| MemtableLayer::new(memtable, table, at).within(shared.clone()).into())
         };
+        let own = uppers.len();
         uppers.extend(layer(&view.open.memtable));
         for sealed in &view.sealed {
             uppers.extend(layer(&sealed.memtable));
@@ -147,7 +150,8 @@ impl<'a> Cursor<'a> {
         let (above, lowest) = view.tables.layers(table);
         uppers.extend(above.iter().map(|entry| Upper::from(DeltaLayer::new(&entry.delta, pool, reader))));
         let lower = RunLayer::new(lowest, pool, reader);
-        let merged = Merged::new(uppers, lower);
+        let shortcut = Shortcut::new(snapshot, view, (table, reading), known, own > 0);
+        let merged = Merged::new(uppers, own, lower, shortcut);
         let (place, large, own) = (Place::Fresh, None, None);
         let glides = track.is_none() && !reading.is_dated();
         let steps = Steps { reader, table, taken: 0 };
@@ -263,7 +267,7 @@ impl<'a> Cursor<'a> {
         let fresh = self.place != Place::On;
         let on = match self.place {
             Place::On => self.merged.next(self.span.end()),
-            Place::Fresh | Place::BeforeFirst => self.merged.seek(self.span.start()),
+            Place::Fresh | Place::BeforeFirst => self.merged.seek(self.span.start(), self.span.end()),
             Place::AfterLast => return Ok(()),
         };
         self.arrive_forward(on, fresh)
@@ -308,8 +312,10 @@ impl<'a> Cursor<'a> {
         let fresh = self.place != Place::On;
         let on = match (self.place, self.span.end()) {
             (Place::On, _) => self.merged.prev(start_of(&self.span)),
-            (Place::Fresh | Place::AfterLast, Some(end)) => self.merged.seek_before(end),
-            (Place::Fresh | Place::AfterLast, None) => self.merged.seek_last(),
+            (Place::Fresh | Place::AfterLast, Some(end)) => {
+                self.merged.seek_before(end, start_of(&self.span))
+            }
+            (Place::Fresh | Place::AfterLast, None) => self.merged.seek_last(start_of(&self.span)),
             (Place::BeforeFirst, _) => return Ok(()),
         };
         self.arrive_backward(on, fresh)
@@ -342,7 +348,7 @@ impl<'a> Cursor<'a> {
     pub fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
         self.snapshot.check_held()?;
         let from = if key < self.span.start() { self.span.start() } else { key };
-        let on = self.merged.seek(from);
+        let on = self.merged.seek(from, self.span.end());
         if let Some(track) = &mut self.track {
             // What lies between the old place and the new one was not read.
             track.begin(from, Bound::Excluded(from));
@@ -353,11 +359,7 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn arrive_forward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
-        let mut on = self.settle(moved)?;
-        if on && self.reading.is_dated() {
-            on = self.pass_expired(|merged, span| merged.next(span.end()), Self::is_before_end)?;
-        }
-        let is_on = on && self.is_before_end();
+        let is_on = self.settle(moved)? && self.is_before_end();
         self.place = if is_on { Place::On } else { Place::AfterLast };
         if self.track.is_some() {
             self.track_forward(fresh);
@@ -367,11 +369,7 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn arrive_backward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
-        let mut on = self.settle(moved)?;
-        if on && self.reading.is_dated() {
-            on = self.pass_expired(|merged, span| merged.prev(start_of(span)), Self::is_behind_start)?;
-        }
-        let is_on = on && self.is_behind_start();
+        let is_on = self.settle(moved)? && self.is_behind_start();
         self.place = if is_on { Place::On } else { Place::BeforeFirst };
         if self.track.is_some() {
             self.track_backward(fresh);
@@ -390,33 +388,6 @@ impl<'a> Cursor<'a> {
     fn is_behind_start(&self) -> bool {
         let behind = |start| self.merged.entry().is_some_and(|(key, _)| key >= start);
         start_of(&self.span).is_none_or(behind)
-    }
-
-    /// Passes over what has expired, within the span; answers whether there is an entry to stand on. Not inlined: most
-    /// tables have no TTL.
-    #[cold]
-    #[inline(never)]
-    fn pass_expired(
-        &mut self,
-        step: impl Fn(&mut Merged<Upper<'a>, RunLayer<'a>>, &Span) -> Result<bool>,
-        is_within: impl Fn(&Self) -> bool,
-    ) -> Result<bool> {
-        let mut on = true;
-        while on && is_within(self) && self.is_on_expired()? {
-            let moved = step(&mut self.merged, &self.span);
-            on = self.settle(moved)?;
-        }
-        Ok(on)
-    }
-
-    /// Whether the entry is to be passed over. After an error the cursor is fresh.
-    fn is_on_expired(&mut self) -> Result<bool> {
-        let value = match self.merged.entry() {
-            Some((_, Item::Value(stored))) => Value::Inline(stored),
-            Some((_, Item::Large(large))) => Value::Large(large),
-            Some((_, Item::Deleted)) | None => return Ok(false),
-        };
-        self.reading.has_expired(value).inspect_err(|_| self.place = Place::Fresh)
     }
 
     /// A failed move leaves the cursor fresh.

@@ -10,6 +10,7 @@ use crate::lease::Lease;
 use crate::scan::Cursor;
 use crate::spill;
 use crate::store::Store;
+use crate::stretches;
 use crate::tables::Tables;
 use crate::ttl::Reading;
 use crate::value_reader::{Located, ValueReader};
@@ -37,6 +38,8 @@ pub struct Snapshot {
     ts: CommitTs,
     /// The time, once it was asked for. 0: it was not yet.
     time_ms: Cell<u64>,
+    /// Stretches of keys that it found empty.
+    pub(crate) known: stretches::Own,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -57,7 +60,8 @@ impl Snapshot {
             return Err(Store::closed());
         }
         lease.reader().note_ts(ts.0);
-        Ok(Snapshot { lease: Some(lease), view, ts, time_ms: Cell::new(0), not_sync: PhantomData })
+        let (time_ms, known) = (Cell::new(0), stretches::Own::default());
+        Ok(Snapshot { lease: Some(lease), view, ts, time_ms, known, not_sync: PhantomData })
     }
 
     /// The time by which it knows what has expired, in milliseconds since 1970. The clock is asked once: here, or when
@@ -453,7 +457,15 @@ impl Snapshot {
         lease.reader().note_ts(self.ts.0);
         // One moment, one time: who comes first asks the clock for both.
         let time_ms = Cell::new(self.time_ms());
-        Ok(Snapshot { lease: Some(lease), view: self.view, ts: self.ts, time_ms, not_sync: PhantomData })
+        let known = stretches::Own::default();
+        Ok(Snapshot {
+            lease: Some(lease),
+            view: self.view,
+            ts: self.ts,
+            time_ms,
+            known,
+            not_sync: PhantomData,
+        })
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Stats {
     pub scans: u64,
     /// Times that they moved: a record each, and once beyond the last.
     pub cursor_moves: u64,
+    /// Deleted and expired entries that cursors passed over one by one, where they were eight or more in a row.
+    pub dead_passed: u64,
     /// Puts, deletes and range deletes that were committed; of spilled transactions only what was still in memory.
     pub writes: u64,
     /// How long operations waited, and for what.
@@ -201,6 +203,7 @@ impl Store {
             gets: reads.gets,
             scans: reads.scans,
             cursor_moves: reads.cursor_moves,
+            dead_passed: tally(&tallies.dead_passed),
             writes,
             latencies: Waits { by_cause: Cause::ALL.map(|cause| self.slots.latencies.of(cause)) },
             page_bytes: self.page_bytes as u64,

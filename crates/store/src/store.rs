@@ -1,7 +1,8 @@
 //! The store: everything that one open database consists of, and nothing that runs by itself.
 //!
 //! Lock order, outermost first: `checkpoint` → `space` → `committer` → the pins → the views' list → the log's own
-//! locks. A thread that holds one takes only later ones.
+//! locks. A thread that holds one takes only later ones. Under the lock of what is `known` of stretches, and of what
+//! `time` suspects, nothing else is locked but the budget.
 
 use crate::commit::Committer;
 use crate::expiry::Expiry;
@@ -14,9 +15,10 @@ use crate::pinned::Pins;
 use crate::relocate::Place;
 use crate::room::{Credit, Rooms};
 use crate::snapshot::Snapshot;
+use crate::stretches::Known;
 use crate::superblock::Superblock;
 use crate::sweep::Swept;
-use crate::ttl::Time;
+use crate::time::Time;
 use crate::view::{Purpose, Views};
 use base::budget::{Account, Charge, Holder};
 use base::latency::{Cause, Latencies};
@@ -99,12 +101,15 @@ pub struct Store {
     pub(crate) attached: AtomicU64,
     pub(crate) closed: AtomicBool,
     pub(crate) expiry: Expiry,
+    /// Stretches of keys that readers found empty.
+    pub(crate) known: Known,
     /// The process that opened it: a child that was forked since is refused everything.
     pub(crate) origin: io::Origin,
     pub(crate) tallies: Tallies,
     pub(crate) rooms: Rooms,
-    /// Released by closing, so that the directory can be opened again although snapshots still live.
-    pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
+    /// Those of the lock file and of the data file. Released by closing, so that the directory can be opened again
+    /// although snapshots still live.
+    pub(crate) locks: Mutex<Option<[Box<dyn Lock>; 2]>>,
 }
 
 /// Counts of what happened since the database was opened.
@@ -116,6 +121,7 @@ pub(crate) struct Tallies {
     pub seals: AtomicU64,
     pub absorbed_records: AtomicU64,
     pub spills: AtomicU64,
+    pub dead_passed: AtomicU64,
     pub compacted_bytes: AtomicU64,
     pub edits: Mutex<page::EditCounters>,
     /// What checkpoints wrote for each table.
@@ -190,6 +196,12 @@ impl Store {
     /// The failure that stopped all writing, if there was one.
     pub fn latched(&self) -> Option<&Error> {
         self.latch.cause()
+    }
+
+    /// Stops all writing, as after a failed write, because of `cause`: whoever works for the store found that it cannot
+    /// go on.
+    pub fn stop_writing(&self, cause: Error) {
+        let _ = self.latch.set(cause);
     }
 
     /// Makes everything committed so far durable, `Buffered` and `Lazy` commits included.
@@ -276,9 +288,12 @@ impl Store {
         }
     }
 
-    /// Syncs the log, writes its closing block, and lets go of the directory. Every later call fails with
-    /// [`ErrorKind::Closed`]; snapshots that still live go on reading. The caller has stopped its workers.
+    /// Syncs the log, writes its closing block and the closing note, and unlocks the directory. Every later call fails
+    /// with [`ErrorKind::Closed`]; snapshots that still live go on reading. The caller has stopped its workers.
     /// Closing twice does nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Latched`], with the cause, if writing had stopped: the next opening finds out what is on the disk.
     pub fn close(self: &Arc<Self>) -> Result<()> {
         self.check_process()?;
         if self.closed.swap(true, Ordering::SeqCst) {
@@ -286,9 +301,10 @@ impl Store {
         }
         crate::lease::Lease::forget_all(self);
         // Whoever is inside a checkpoint, a commit or a piece of a value finishes first.
-        let _checkpoint = self.claim_checkpoint();
+        let mut superblock = self.claim_checkpoint();
         let _streaming = self.streaming.write().unwrap_or_else(PoisonError::into_inner);
-        if self.latch.check().is_ok() {
+        // A directory that cannot be listed says nothing about who owns it.
+        if self.check_ownership(&superblock).is_ok() || self.latch.check().is_ok() {
             // A closed file has no next checkpoint to keep room for. What fails here costs nothing but room.
             self.free_unneeded();
             base::sync::lock(&self.committer).room = Credit::default();
@@ -296,12 +312,12 @@ impl Store {
             let _ = self.reserve_log(&[]);
         }
         let committer = base::sync::lock(&self.committer);
-        let result = match self.latch.cause() {
-            None => self.log.close(),
-            Some(_) => Ok(()),
+        let result = match self.latch.check() {
+            Err(_) if self.is_read_only() => self.log.close().map(drop),
+            latched => latched.and_then(|()| self.close_log(&mut superblock)),
         };
         drop(committer);
-        base::sync::lock(&self.lock).take();
+        base::sync::lock(&self.locks).take();
         self.give_memory_back();
         result
     }

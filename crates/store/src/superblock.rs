@@ -20,9 +20,17 @@
 //! | 104 | 48 | run of the physical catalog |
 //! | 152 | 8 | the latest time that anybody was told, in milliseconds since 1970; 0 where nobody asked |
 //! | 160 | 8 | checksum of bytes 0-159 |
+//! | 512 | 8 | the latest time that anybody was told, when this was last written |
+//! | 520 | 8 | what the clock on the wall was believed to show then, in milliseconds since 1970 |
+//! | 528 | 8 | checksum of bytes 512-527 |
 //!
-//! The rest of the unit is zero.
+//! The rest of the first 1,024 bytes is zero. Beyond them a slot may hold a closing note ([`crate::closing`]).
+//!
+//! Bytes 512-535 lie in a sector of their own and are written again, alone, as time passes ([`crate::time`]): a lost
+//! write does not touch the superblock. Where their checksum is wrong, as in files of older programs, or the time is
+//! less, the one at 152 counts, by a clock that was right.
 
+use crate::time::Times;
 use base::codec::{Reader, Writer};
 use base::limits::{UNIT_BYTES, is_page_size};
 use base::{CheckpointNo, CommitTs, DatabaseId, Error, ErrorKind, Lsn, Result, TableId, checksum};
@@ -37,6 +45,9 @@ pub const FORMAT: u32 = 1;
 pub const RESERVED_UNITS: u64 = 2;
 const BODY_BYTES: usize = 160;
 const CHECKSUM_BYTES: usize = 8;
+/// The second sector.
+const TIMES_AT: usize = 512;
+const TIMES_BYTES: usize = 24;
 
 /// What a checkpoint leaves behind for whoever opens the database next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,14 +72,28 @@ pub struct Superblock {
     pub space: SpaceRoot,
     /// Table id to run, for every table.
     pub physical: Run,
-    /// The latest time that anybody was told by then, in milliseconds since 1970: time goes on from here
-    /// ([`crate::ttl`]).
+    /// The latest time that anybody was told by then, in milliseconds since 1970; see [`crate::time`].
     pub time_ms: u64,
+    /// The same when it was last written, and what the wall showed.
+    pub times: Times,
+}
+
+/// What a slot says beside its superblock, which was written at `time_ms`.
+fn later_times(slot: &[u8], time_ms: u64) -> Times {
+    let read = || {
+        let times = slot.get(TIMES_AT..TIMES_AT + 16)?;
+        let mut reader = Reader::new(&slot[TIMES_AT..]);
+        let (later, wall_ms, sum) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        (sum == checksum::header(times)).then_some(Times { time_ms: later, wall_ms })
+    };
+    read().filter(|times| times.time_ms >= time_ms).unwrap_or(Times { time_ms, wall_ms: time_ms })
 }
 
 impl Superblock {
     /// Bytes that mean something: the fields and their checksum.
     pub const BYTES: usize = BODY_BYTES + CHECKSUM_BYTES;
+    /// Bytes of a slot that [`Superblock::write`] writes: the superblock's sector and that of the time.
+    pub(crate) const WRITTEN_BYTES: usize = 2 * TIMES_AT;
 
     /// Reads the first [`Superblock::BYTES`] of [`Superblock::encode`], wherever they were kept.
     ///
@@ -96,6 +121,10 @@ impl Superblock {
         out.put_u64(self.time_ms);
         debug_assert_eq!(out.len(), BODY_BYTES);
         out.put_u64(checksum::header(&out));
+        out.resize(TIMES_AT, 0);
+        out.put_u64(self.times.time_ms);
+        out.put_u64(self.times.wall_ms);
+        out.put_u64(checksum::header(&out[TIMES_AT..]));
         out.resize(UNIT_BYTES, 0);
         out
     }
@@ -122,7 +151,8 @@ impl Superblock {
     }
 
     fn read_fields(reader: &mut Reader) -> Option<(u32, Option<Self>)> {
-        let body = reader.rest().get(..BODY_BYTES)?;
+        let slot = reader.rest();
+        let body = slot.get(..BODY_BYTES)?;
         if reader.array()? != MAGIC {
             return None;
         }
@@ -146,13 +176,22 @@ impl Superblock {
             space: SpaceRoot::decode(&reader.array()?),
             physical: Run::decode(&reader.array()?).ok()?,
             time_ms: reader.u64()?,
+            times: Times::default(),
         };
+        let times = later_times(slot, superblock.time_ms);
+        let superblock = Superblock { times, ..superblock };
         Some((format, Some(superblock).filter(|found| is_page_size(found.page_bytes))))
     }
 
     /// Writes this superblock to its slot. The caller syncs before and after.
     pub fn write(&self, file: &dyn File) -> Result<()> {
-        file.write_at(&self.encode(), self.slot() * UNIT_BYTES as u64)
+        file.write_at(&self.encode()[..Self::WRITTEN_BYTES], self.slot() * UNIT_BYTES as u64)
+    }
+
+    /// Writes [`Superblock::times`] to its slot, and nothing else.
+    pub(crate) fn write_times(&self, file: &dyn File) -> Result<()> {
+        let times = &self.encode()[TIMES_AT..][..TIMES_BYTES];
+        file.write_at(times, self.slot() * UNIT_BYTES as u64 + TIMES_AT as u64)
     }
 
     fn slot(&self) -> u64 {
@@ -181,11 +220,28 @@ impl Superblock {
 
     /// Both slots, each if it is whole: for salvage, which takes what there is.
     pub(crate) fn read_slots(file: &dyn File) -> [Option<Self>; 2] {
-        [0, 1].map(|index| {
-            let mut slot = vec![0; UNIT_BYTES];
-            file.read_at(&mut slot, index * UNIT_BYTES as u64).ok()?;
-            Self::decode(&slot, index).ok()?
-        })
+        [0, 1].map(|index| Self::read_slot(file, index).ok()?)
+    }
+
+    /// What slot number `index` holds, if it is whole.
+    ///
+    /// # Errors
+    /// Those of reading; [`ErrorKind::Foreign`] if the version is unknown.
+    fn read_slot(file: &dyn File, index: u64) -> Result<Option<Self>> {
+        let mut slot = vec![0; UNIT_BYTES];
+        file.read_at(&mut slot, index * UNIT_BYTES as u64)?;
+        Self::decode(&slot, index)
+    }
+
+    /// Whether the file still has this superblock, and no newer one. Reads both slots.
+    ///
+    /// # Errors
+    /// As [`Superblock::read`].
+    pub(crate) fn is_newest_in(&self, file: &dyn File) -> Result<bool> {
+        let other = Self::read_slot(file, (self.slot() + 1) % RESERVED_UNITS)?;
+        let is_newest = other.is_none_or(|other| other.checkpoint < self.checkpoint);
+        let found = Self::read_slot(file, self.slot())?;
+        Ok(is_newest && found.is_some_and(|found| Superblock { times: self.times, ..found } == *self))
     }
 
     fn unreadable(file: &dyn File, slots: &[u8]) -> Error {
@@ -221,7 +277,30 @@ mod tests {
             space: SpaceRoot { map: None, units: 2 },
             physical: Run::EMPTY,
             time_ms: 0,
+            times: Times::default(),
         }
+    }
+
+    #[test]
+    fn the_time_is_written_again_beside_the_superblock() {
+        let dir = MemDir::new();
+        let file = dir.create("data").unwrap();
+        let written = Superblock { time_ms: 70, times: Times { time_ms: 70, wall_ms: 60 }, ..sample(4) };
+        written.write(&*file).unwrap();
+        assert_eq!(Superblock::read(&*file).unwrap(), written);
+        let later = Superblock { times: Times { time_ms: 90, wall_ms: 75 }, ..written };
+        let (old, new) = (written.encode(), later.encode());
+        assert_eq!(old[..TIMES_AT], new[..TIMES_AT], "the superblock's own sector stays as it is");
+        later.write_times(&*file).unwrap();
+        assert_eq!(Superblock::read(&*file).unwrap(), later);
+        for at in TIMES_AT..TIMES_AT + 24 {
+            file.write_at(&[0xa5], at as u64).unwrap();
+            let read = Superblock::read(&*file).unwrap();
+            assert_eq!((read.time_ms, read.times), (70, Times { time_ms: 70, wall_ms: 70 }), "byte {at}");
+            later.write_times(&*file).unwrap();
+        }
+        let short = Superblock::from_bytes(&new[..Superblock::BYTES]).unwrap();
+        assert_eq!(short.times, Times { time_ms: 70, wall_ms: 70 }, "as a backup has it");
     }
 
     #[test]

@@ -9,9 +9,9 @@
 //!    so what it sees does not change while it lives. An entry that has expired by then is absent to every read
 //!    (`Reading`), and so to `insert`, `compare_and_swap` and `remove`. A newer version that has expired hides the
 //!    older ones, as a delete does.
-//! 3. *Time never goes back* (`Time`). Where the clock does, time stands until the clock has come as far again; a
-//!    checkpoint's superblock holds how far it had come, and a recovery takes it from there, or from a row that notes a
-//!    later time, as under 5. So what was absent once stays absent.
+//! 3. *Time never goes back, and does not jump* (`crate::time`): it passes as the process's monotonic clock does,
+//!    whatever becomes of the wall's, and goes on across a reopening from where it was. So what was absent once stays
+//!    absent.
 //! 4. *What has expired for good is dropped on the way*: where a checkpoint or a merge takes an entry anyway, it takes
 //!    an expired one for a delete (never for nothing: an older version may lie below), and where one lies in a B+tree a
 //!    sweep finds it (`crate::sweep`). The limit by which a checkpoint drops is that of the rows that it has absorbed.
@@ -20,17 +20,16 @@
 //!    it fixes its time under the commit lock, and only if it absorbs the newest rows; else it drops by the time of
 //!    the one before (`Store::dropping_time_ms`). During a recovery, when newer rows may follow, nothing is dropped.
 //!
-//! Why so: docs/decisions/0024-ttl.md.
+//! Why so: docs/decisions/0024-ttl.md and 0031-time-of-a-database.md.
 
 use crate::catalog::TableRow;
 use crate::store::Store;
 use base::op::{Decoder, Op};
-use base::seams::Clock;
 use base::sync::lock;
 use base::{CommitTs, Error, LargeRef, Result, TableId};
 use page::Value;
 use run::Site;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Bytes of the date in front of each value of a dated table: milliseconds since 1970, little-endian.
@@ -242,33 +241,6 @@ impl Store {
     }
 }
 
-/// The time as a database tells it: the clock's, but never less than it told before.
-#[derive(Debug)]
-pub(crate) struct Time {
-    clock: Clock,
-    latest_ms: AtomicU64,
-}
-
-impl Time {
-    /// Time goes on from `latest_ms`.
-    pub fn new(clock: Clock, latest_ms: u64) -> Time {
-        Time { clock, latest_ms: AtomicU64::new(latest_ms) }
-    }
-
-    /// The time now, in milliseconds since 1970. Writes to a shared line once a millisecond at most.
-    pub fn now_ms(&self) -> u64 {
-        let now = self.clock.now_ms();
-        // SeqCst: who is told a time after somebody else was, is told no less.
-        let latest = self.latest_ms.load(Ordering::SeqCst);
-        if now > latest { self.latest_ms.fetch_max(now, Ordering::SeqCst).max(now) } else { latest }
-    }
-
-    /// The latest time that anybody was told.
-    pub fn latest_ms(&self) -> u64 {
-        self.latest_ms.load(Ordering::SeqCst)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,16 +269,5 @@ mod tests {
             Reading::at(Some(ttl), || 7).value(&[1; 7]).unwrap_err().kind(),
             base::ErrorKind::Corruption
         );
-    }
-
-    #[test]
-    fn time_stands_while_the_clock_is_behind() {
-        let (clock, hand) = Clock::set_by_hand(500);
-        let time = Time::new(clock, 700);
-        assert_eq!((time.now_ms(), time.latest_ms()), (700, 700));
-        for (clock_ms, told) in [(800, 800), (600, 800), (801, 801)] {
-            hand.store(clock_ms, Ordering::SeqCst);
-            assert_eq!((time.now_ms(), time.latest_ms()), (told, told));
-        }
     }
 }

@@ -96,6 +96,8 @@ pub struct View {
     pub checkpoint: CheckpointNo,
     /// Whether any sealed memtable has attached runs.
     pub has_attached: bool,
+    /// The runs hold nothing newer than this commit.
+    pub absorbed: CommitTs,
 }
 
 impl View {
@@ -185,9 +187,9 @@ impl Views {
             all.extend(current.sealed.iter().cloned());
             current.open.sealed_at.store(ts.0, Ordering::SeqCst);
             let (tables, checkpoint) = (Arc::clone(&current.tables), current.checkpoint);
-            let has_attached = current.has_attached;
+            let (has_attached, absorbed) = (current.has_attached, current.absorbed);
             let open = OpenMemtable::new(next);
-            (sealed, View { number: 0, open, sealed: all, tables, checkpoint, has_attached })
+            (sealed, View { number: 0, open, sealed: all, tables, checkpoint, has_attached, absorbed })
         });
         self.publish(view);
         sealed
@@ -210,8 +212,8 @@ impl Views {
             let all = std::iter::once(&sealed).chain(&current.sealed).cloned().collect();
             current.open.sealed_at.store(ts.0 - 1, Ordering::SeqCst);
             let (tables, checkpoint) = (Arc::clone(&current.tables), current.checkpoint);
-            let open = OpenMemtable::new(next);
-            (sealed, View { number: 0, open, sealed: all, tables, checkpoint, has_attached: true })
+            let (open, absorbed) = (OpenMemtable::new(next), current.absorbed);
+            (sealed, View { number: 0, open, sealed: all, tables, checkpoint, has_attached: true, absorbed })
         });
         self.publish(view);
         sealed
@@ -224,7 +226,8 @@ impl Views {
             let sealed: Vec<SealedMemtable> =
                 current.sealed.iter().filter(|sealed| sealed.sealed_at > absorbed).cloned().collect();
             let has_attached = sealed.iter().any(|sealed| sealed.attached.is_some());
-            View { number: 0, open: Arc::clone(&current.open), sealed, tables, checkpoint, has_attached }
+            let open = Arc::clone(&current.open);
+            View { number: 0, open, sealed, tables, checkpoint, has_attached, absorbed }
         });
         self.publish(view);
     }
@@ -239,6 +242,7 @@ impl Views {
             tables: Arc::clone(&current.tables),
             checkpoint: current.checkpoint,
             has_attached: false,
+            absorbed: current.absorbed,
         });
         self.publish(view);
     }

@@ -184,7 +184,7 @@ impl Stack {
         let own = self.writes.cursor(T).map(Upper::from);
         let memtables = self.memtables.iter().filter(|memtable| !memtable.is_empty());
         let memtables = memtables.map(|memtable| MemtableLayer::new(memtable, T, self.seen).into());
-        Merged::new(own.into_iter().chain(memtables).collect(), List::of(&self.base))
+        Merged::new(own.into_iter().chain(memtables).collect(), 0, List::of(&self.base), ())
     }
 }
 
@@ -218,10 +218,10 @@ fn random_move(
     let key = random_key(random);
     let before = keys.partition_point(|(other, _)| **other < key);
     match random.below(14) {
-        0 => (*at = before + 1, cursor.seek(&key)).1,
-        1 => (*at = before, cursor.seek_before(&key)).1,
-        2 => (*at = 1, cursor.seek_first()).1,
-        3 => (*at = keys.len(), cursor.seek_last()).1,
+        0 => (*at = before + 1, cursor.seek(&key, None)).1,
+        1 => (*at = before, cursor.seek_before(&key, None)).1,
+        2 => (*at = 1, cursor.seek_first(None)).1,
+        3 => (*at = keys.len(), cursor.seek_last(None)).1,
         4..7 => (*at = (*at + 1).min(keys.len() + 1), cursor.next(stops.end)).1,
         7..10 => (*at = at.saturating_sub(1), cursor.prev(stops.start)).1,
         10 => walk::<true>(random, cursor, keys, at, stops),
@@ -289,7 +289,7 @@ fn agrees_with_one_map_wherever_it_turns() {
         let stops = Stops { end: limit_end.then_some(&end), start: limit_start.then_some(&start) };
         let mut cursor = stack.cursor();
         let mut at = 1;
-        cursor.seek_first().unwrap();
+        cursor.seek_first(None).unwrap();
         for _ in 0..200 {
             let on = random_move(&mut random, &mut cursor, &keys, &mut at, stops).unwrap();
             let expected = at.checked_sub(1).and_then(|at| keys.get(at));
@@ -328,7 +328,8 @@ fn after_a_failed_move_there_is_no_entry_and_a_seek_begins_anew() {
     for seed in 0..100 {
         let mut random = Random::seeded(seed);
         let stack = Stack::random(&mut random);
-        let over = |list| Merged::new(stack.writes.cursor(T).map(Upper::from).into_iter().collect(), list);
+        let over =
+            |list| Merged::new(stack.writes.cursor(T).map(Upper::from).into_iter().collect(), 0, list, ());
         let mut shown = Map::new();
         let mut whole = over(List::of(&stack.base));
         while whole.next(None).unwrap() {
@@ -339,7 +340,7 @@ fn after_a_failed_move_there_is_no_entry_and_a_seek_begins_anew() {
         let mut list = List::of(&stack.base);
         list.fail_after = Some(random.below(30) as u32);
         let mut cursor = over(list);
-        let (mut at, mut moved) = (1, cursor.seek_first());
+        let (mut at, mut moved) = (1, cursor.seek_first(None));
         for _ in 0..60 {
             if moved.is_err() {
                 assert_eq!(cursor.entry(), None);
@@ -348,13 +349,13 @@ fn after_a_failed_move_there_is_no_entry_and_a_seek_begins_anew() {
             moved = random_move(&mut random, &mut cursor, &keys, &mut at, Stops::default());
         }
         let mut count = 0;
-        let mut on = cursor.seek_first().unwrap_or_else(|_| cursor.seek_first().unwrap());
+        let mut on = cursor.seek_first(None).unwrap_or_else(|_| cursor.seek_first(None).unwrap());
         while on {
             count += 1;
             on = match cursor.next(None) {
                 Ok(on) => on,
                 // The failure was still to come: begin anew once.
-                Err(_) => (count = 0, cursor.seek_first().unwrap()).1,
+                Err(_) => (count = 0, cursor.seek_first(None).unwrap()).1,
             };
         }
         assert_eq!(count, keys.len(), "seed {seed}");
@@ -369,7 +370,7 @@ fn a_deleted_range_is_not_walked_through() {
     writes.sort_all();
     let list = List::of(&base);
     let moves = list.moves.clone();
-    let mut cursor = Merged::new(vec![Upper::from(writes.cursor(T).unwrap())], list);
+    let mut cursor = Merged::new(vec![Upper::from(writes.cursor(T).unwrap())], 0, list, ());
     for step in [Merged::next, Merged::prev] {
         moves.set(0);
         let mut shown = 0;

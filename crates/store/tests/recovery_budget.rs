@@ -103,3 +103,38 @@ fn what_fits_is_recovered_without_a_checkpoint() {
     assert_eq!(store.stats().unwrap().checkpoints, 0);
     check(&store, &model, last);
 }
+
+/// The least budget that pages of 16 KiB allow, and commits of every length up to many times of it.
+#[test]
+fn the_least_budget_recovers_any_log() {
+    for (seed, layout) in (0..).zip(WantedLayout::ALL) {
+        let options = |memory_bytes| Options { page_bytes: Some(16384), memory_bytes, ..Options::default() };
+        let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+        let store = store::open_or_create(Arc::clone(&dir), &options(512 << 20)).unwrap();
+        let mut random = Random::seeded(seed);
+        let mut tx = Transaction::begin(&store, TransactionOptions::default()).unwrap();
+        let table = tx.create_table("t", layout).unwrap();
+        store.acknowledge(tx.apply().unwrap()).unwrap();
+        let (mut model, mut written) = (Model::new(), 0);
+        while written < 54 << 20 {
+            let mut tx = Transaction::begin(&store, TransactionOptions::default()).unwrap();
+            for _ in 0..1 << random.below(16) {
+                let key = random.below(1 << 20).to_be_bytes().to_vec();
+                let value = vec![written as u8; 1 << random.below(12)];
+                written += value.len() + 40;
+                tx.put(&table, &key, &value).unwrap();
+                model.insert(key, value);
+            }
+            store.acknowledge(tx.apply().unwrap()).unwrap();
+        }
+        let last = store.snapshot().unwrap().ts();
+        assert_eq!(store.stats().unwrap().checkpoints, 0);
+        store.close().unwrap();
+        drop(store);
+        let least = store::memory::least_budget_bytes(16384);
+        let store = store::open(Arc::clone(&dir), &options(least)).unwrap();
+        let memory = store.memory();
+        println!("{layout:?}: {} MiB of log, {memory:?}", written >> 20);
+        check(&store, &model, last);
+    }
+}

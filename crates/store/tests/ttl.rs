@@ -325,6 +325,83 @@ fn time_goes_on_from_the_last_checkpoint() {
     expect(&bed, &table, b"later", Some(b"v"));
 }
 
+/// A second before a clock that was set ahead is set back, and after: nothing lives longer for it, nor shorter.
+#[test]
+fn a_clock_that_is_wrong_for_a_moment_neither_keeps_nor_kills() {
+    const DAY_MS: u64 = 24 * 3_600_000;
+    for layout in LAYOUTS {
+        let mut bed = Bed::new();
+        let (clock, wall, passed) = Clock::set_by_two_hands(1_000_000);
+        bed.options.clock = clock;
+        bed.reopen();
+        let pass = |ms: u64| {
+            wall.fetch_add(ms, Ordering::SeqCst);
+            passed.fetch_add(ms, Ordering::SeqCst);
+        };
+        let table = bed.table(layout, 5_000);
+        bed.put(&table, b"before", b"1");
+        wall.fetch_add(DAY_MS, Ordering::SeqCst);
+        bed.put(&table, b"meanwhile", b"2");
+        expect(&bed, &table, b"before", Some(b"1"));
+        bed.store.checkpoint().unwrap();
+        pass(500);
+        wall.fetch_sub(DAY_MS, Ordering::SeqCst);
+        pass(2_000);
+        expect(&bed, &table, b"meanwhile", Some(b"2"));
+        bed.reopen();
+        let table = bed.store.snapshot().unwrap().table("t").unwrap().unwrap();
+        expect(&bed, &table, b"meanwhile", Some(b"2"));
+        pass(2_500);
+        expect(&bed, &table, b"before", None);
+        expect(&bed, &table, b"meanwhile", None);
+        bed.put(&table, b"after", b"3");
+        pass(4_999);
+        expect(&bed, &table, b"after", Some(b"3"));
+        pass(1);
+        expect(&bed, &table, b"after", None);
+    }
+}
+
+/// No checkpoint was made since: closing remembers the time, and so does who is killed, but for some seconds.
+#[test]
+fn a_clock_that_goes_back_while_it_is_closed_brings_nothing_back() {
+    let all = LAYOUTS.into_iter().flat_map(|layout| [(layout, false), (layout, true)]);
+    for (seed, (layout, is_killed)) in (0..).zip(all) {
+        println!("seed {seed}");
+        let back_to = Random::seeded(seed).below(10_000);
+        let mut bed = Bed::new();
+        let table = bed.table(layout, 20_000);
+        bed.put(&table, b"k", b"v");
+        bed.at(30_000);
+        expect(&bed, &table, b"k", None);
+        if is_killed {
+            bed.store.keep_time();
+            // What a killed process leaves: the files as they are.
+            let files = MemDir::new();
+            for name in bed.dir.list().unwrap().iter().filter(|name| *name != "lock") {
+                let file = bed.dir.open(name).unwrap();
+                let mut bytes = vec![0; file.len().unwrap() as usize];
+                file.read_exact_at(&mut bytes, 0).unwrap();
+                files.create(name).unwrap().write_at(&bytes, 0).unwrap();
+            }
+            bed.store.close().unwrap();
+            bed.dir = Arc::new(files);
+            bed.at(back_to);
+            bed.store = store::open(Arc::clone(&bed.dir), &bed.options).unwrap();
+        } else {
+            bed.at(back_to);
+            bed.reopen();
+        }
+        let table = bed.store.snapshot().unwrap().table("t").unwrap().unwrap();
+        expect(&bed, &table, b"k", None);
+        bed.put(&table, b"new", b"v");
+        bed.at(back_to + 19_999);
+        expect(&bed, &table, b"new", Some(b"v"));
+        bed.at(back_to + 20_000);
+        expect(&bed, &table, b"new", None);
+    }
+}
+
 /// Salvage knows from the catalog that values have dates.
 #[test]
 fn time_goes_on_from_the_last_change_of_a_ttl() {

@@ -1,4 +1,5 @@
-//! The operations, and what they work on: 5,000 records of 116 bytes in pages, 500 in the memtable, an empty tree.
+//! The operations, and what they work on: 5,000 records of 116 bytes in pages, 500 in the memtable, an empty tree; a
+//! queue of 100 records from which 5,000 were taken since the last checkpoint; 2,000 small range deletes in a memtable.
 
 use bench::Outcome;
 use bench::bed::{Bed, EditorBed};
@@ -12,6 +13,10 @@ use std::hint::black_box;
 const SEED: u64 = 7;
 const RECORDS: u64 = 5_000;
 const FRESH: u64 = 500;
+/// Records that a queue holds.
+const QUEUED: u64 = 100;
+/// Range deletes of a table.
+const RANGES: u64 = 2_000;
 const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 100;
 /// Enough for the log's thread to look several times.
@@ -48,6 +53,12 @@ pub const OPS: &[Op] = &[
         warm_up: |bench| bench.put_one(Durability::Buffered),
     },
     Op { name: "put_sync", times: 50, run: put_sync, warm_up: flush_often },
+    Op { name: "queue_pop", times: 1_000, run: queue_pop, warm_up: pop_many },
+    Op { name: "queue_first", times: 200, run: queue_first, warm_up: |bench| bench.first() },
+    Op { name: "range_delete", times: 200, run: range_delete, warm_up: |_| Ok(()) },
+    Op { name: "range_get", times: 1_000, run: range_get, warm_up: |_| Ok(()) },
+    Op { name: "range_seek", times: 200, run: range_seek, warm_up: |_| Ok(()) },
+    Op { name: "range_scan", times: 2 * RANGES, run: range_scan, warm_up: |_| Ok(()) },
     Op { name: "leaf_insert", times: RECORDS, run: load_leaves, warm_up: |_| Ok(()) },
 ];
 
@@ -58,6 +69,11 @@ pub struct Bench {
     settled: Table,
     /// In the memtable.
     fresh: Table,
+    queue: Table,
+    /// How many were taken from it.
+    taken: u64,
+    /// Of every ten records eight were deleted by a range.
+    ranged: Table,
     keys: Vec<Vec<u8>>,
     absent: Vec<Vec<u8>>,
     inserted: page::EditCounters,
@@ -80,8 +96,15 @@ impl Bench {
         bed.db.write(|tx| keys.iter().try_for_each(|key| tx.put(&settled, key, &value)))?;
         bed.db.checkpoint()?;
         bed.db.write(|tx| keys[..FRESH as usize].iter().try_for_each(|key| tx.put(&fresh, key, &value)))?;
+        let (queue, ranged) = (bed.db.table("queue")?, bed.db.table("ranged")?);
+        bed.db.write(|tx| (0..QUEUED).try_for_each(|i| tx.put(&queue, &i.to_be_bytes(), &value)))?;
+        bed.db.write(|tx| (0..10 * RANGES).try_for_each(|i| tx.put(&ranged, &i.to_be_bytes(), b"value")))?;
+        for first in (0..10 * RANGES).step_by(10) {
+            let (start, end) = ((first + 1).to_be_bytes(), (first + 9).to_be_bytes());
+            bed.db.write(|tx| tx.delete_range(&ranged, start..end))?;
+        }
         let (editor, inserted) = (EditorBed::new(&settings)?, page::EditCounters::default());
-        Ok(Bench { bed, editor, settled, fresh, keys, absent, inserted })
+        Ok(Bench { bed, editor, settled, fresh, queue, taken: 0, ranged, keys, absent, inserted })
     }
 
     /// What the engine counts, and should not do more often.
@@ -109,6 +132,27 @@ impl Bench {
         Ok(())
     }
 
+    /// Takes the first record of the queue, and puts one behind the last.
+    fn pop(&mut self) -> Outcome<()> {
+        let options =
+            TransactionOptions { durability: Durability::Buffered.into(), ..self.db().transaction_options() };
+        let mut tx = self.db().begin_with(options)?;
+        let first = self.taken.to_be_bytes();
+        assert!(tx.cursor(&self.queue, ..)?.next()?.is_some_and(|(key, _)| key == first));
+        tx.delete(&self.queue, &first)?;
+        tx.put(&self.queue, &(self.taken + QUEUED).to_be_bytes(), &[3; VALUE_BYTES])?;
+        tx.commit()?;
+        self.taken += 1;
+        Ok(())
+    }
+
+    fn first(&self) -> Outcome<()> {
+        let snapshot = self.db().snapshot()?;
+        let mut cursor = snapshot.cursor(&self.queue, ..)?;
+        assert!(black_box(cursor.next()?).is_some_and(|(key, _)| key == self.taken.to_be_bytes()));
+        Ok(())
+    }
+
     fn put_one(&self, durability: Durability) -> Outcome<()> {
         self.put(durability, &self.keys[0])
     }
@@ -126,6 +170,10 @@ fn flush_often(bench: &mut Bench) -> Outcome<()> {
         }
     }
     bench.put_one(Durability::Sync)
+}
+
+fn pop_many(bench: &mut Bench) -> Outcome<()> {
+    (0..RECORDS).try_for_each(|_| bench.pop())
 }
 
 fn read_all(bench: &mut Bench) -> Outcome<()> {
@@ -190,6 +238,57 @@ fn put_buffered(bench: &mut Bench, times: u64) -> Outcome<()> {
 #[inline(never)]
 fn put_sync(bench: &mut Bench, times: u64) -> Outcome<()> {
     bench.keys[..times as usize].iter().try_for_each(|key| bench.put(Durability::Sync, key))
+}
+
+#[inline(never)]
+fn queue_pop(bench: &mut Bench, times: u64) -> Outcome<()> {
+    (0..times).try_for_each(|_| bench.pop())
+}
+
+#[inline(never)]
+fn queue_first(bench: &mut Bench, times: u64) -> Outcome<()> {
+    (0..times).try_for_each(|_| bench.first())
+}
+
+#[inline(never)]
+fn range_delete(bench: &mut Bench, times: u64) -> Outcome<()> {
+    for first in (0..times).map(|i| 10 * (i * 37 % RANGES)) {
+        let (start, end) = ((first + 2).to_be_bytes(), (first + 4).to_be_bytes());
+        bench.db().write(|tx| tx.delete_range(&bench.ranged, start..end))?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn range_get(bench: &mut Bench, times: u64) -> Outcome<()> {
+    let snapshot = bench.db().snapshot()?;
+    for key in (0..times).map(|i| i * 7919 % (10 * RANGES)) {
+        let found = black_box(snapshot.get(&bench.ranged, &key.to_be_bytes())?).is_some();
+        assert_eq!(found, matches!(key % 10, 0 | 9));
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn range_seek(bench: &mut Bench, times: u64) -> Outcome<()> {
+    let snapshot = bench.db().snapshot()?;
+    for first in (0..times).map(|i| 10 * (i * 37 % RANGES)) {
+        let mut cursor = snapshot.cursor(&bench.ranged, (first + 1).to_be_bytes()..)?;
+        assert!(black_box(cursor.next()?).is_some_and(|(key, _)| key == (first + 9).to_be_bytes()));
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn range_scan(bench: &mut Bench, times: u64) -> Outcome<()> {
+    let snapshot = bench.db().snapshot()?;
+    let mut cursor = snapshot.cursor(&bench.ranged, ..)?;
+    let mut seen = 0;
+    while black_box(cursor.next()?).is_some() {
+        seen += 1;
+    }
+    assert_eq!(seen, times);
+    Ok(())
 }
 
 fn load_leaves(bench: &mut Bench, times: u64) -> Outcome<()> {

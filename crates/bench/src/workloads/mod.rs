@@ -8,7 +8,9 @@ mod delete_churn;
 mod http_kv;
 mod kv_load;
 mod leaf_edit;
+mod many_ranges;
 mod point_get;
+mod queue;
 mod range_delete;
 mod read_start;
 mod scan;
@@ -30,7 +32,7 @@ pub struct Workload {
 }
 
 /// All of them, in the order of `--list`.
-pub const ALL: [Workload; 15] = [
+pub const ALL: [Workload; 17] = [
     Workload { name: btree_insert::NAME, run: btree_insert::run },
     Workload { name: leaf_edit::NAME, run: leaf_edit::run },
     Workload { name: read_start::NAME, run: read_start::run },
@@ -40,6 +42,8 @@ pub const ALL: [Workload; 15] = [
     Workload { name: scan::NAME, run: scan::run },
     Workload { name: delete_churn::NAME, run: delete_churn::run },
     Workload { name: range_delete::NAME, run: range_delete::run },
+    Workload { name: many_ranges::NAME, run: many_ranges::run },
+    Workload { name: queue::NAME, run: queue::run },
     Workload { name: kv_load::NAME, run: kv_load::run },
     Workload { name: steady::NAME, run: steady::run },
     Workload { name: ceilings::NAME, run: ceilings::run },

@@ -5,13 +5,14 @@
 
 use super::Item;
 use crate::failure::{Failure, Outcome};
-use csv::{ByteRecord, Reader};
+use csv::{ByteRecord, Reader, ReaderBuilder};
+use rows::{Quotes, Refused, Text, other_delimiter};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::io::Read;
 
 /// The records of one CSV input.
 pub struct Records {
-    reader: Reader<Box<dyn Read>>,
+    reader: Reader<Quotes<Text<Box<dyn Read>>>>,
     columns: Vec<String>,
     key: usize,
     /// `None`: the whole row.
@@ -21,12 +22,17 @@ pub struct Records {
 
 impl Records {
     /// Reads the header and finds the columns in it.
-    pub fn new(input: Box<dyn Read>, key: Option<&str>, value: Option<&str>) -> Outcome<Self> {
-        let mut reader = Reader::from_reader(input);
+    pub fn new(input: Box<dyn Read>, delimiter: u8, key: Option<&str>, value: Option<&str>) -> Outcome<Self> {
+        let input = Quotes::new(Text::new(input), delimiter);
+        let mut reader = ReaderBuilder::new().delimiter(delimiter).from_reader(input);
         let header = reader.headers().map_err(wrong)?;
         let columns: Vec<String> = header.iter().map(str::to_owned).collect();
         if columns.is_empty() {
             return Err(Failure::Failed("the CSV input has no header".to_owned()));
+        }
+        let names: Vec<&str> = columns.iter().map(|name| &name[..]).collect();
+        if let Some(hint) = other_delimiter(&names, delimiter).filter(|_| key.is_none()) {
+            return Err(Failure::Failed(hint));
         }
         let find = |name: &str| {
             let among = || Failure::Usage(format!("no column {name:?} among {}", columns.join(", ")));
@@ -70,6 +76,9 @@ impl Iterator for Records {
 fn wrong(error: csv::Error) -> Failure {
     let message = error.to_string();
     match error.into_kind() {
+        csv::ErrorKind::Io(cause) if Refused::of(&cause).is_some() => {
+            Failure::Failed(Refused::of(&cause).unwrap_or_default().to_owned())
+        }
         csv::ErrorKind::Io(cause) => Failure::system("read the CSV input", cause),
         _ => Failure::Failed(message),
     }

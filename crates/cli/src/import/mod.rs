@@ -18,10 +18,10 @@ use crate::remote::Remote;
 use crate::values::SHORT_BYTES;
 use crate::{text, tree};
 use clap::{Args, ValueEnum, value_parser};
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 use pando::{Database, Table};
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -58,6 +58,9 @@ pub struct ImportArgs {
     /// NDJSON: value, or the whole line if --key is given]
     #[arg(long, value_name = "COLUMN")]
     value: Option<String>,
+    /// What stands between the fields of CSV: one character, or `tab`
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = parse_delimiter)]
+    delimiter: u8,
     /// Writers. With one, the last of several records of the same key stays; with more, any of them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
     threads: u16,
@@ -95,6 +98,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
         }
         return typed::run(args);
     }
+    rows::refuse_reserved(&args.table)?;
     // The input is opened first: a name mistyped creates no database.
     let items = args.items()?;
     let begun = Instant::now();
@@ -114,7 +118,8 @@ impl ImportArgs {
         let table = self.options.table(&db, &self.table)?;
         let bar = progress();
         let loaded = if self.bulk {
-            bulk::load(&db, &table, items, &bar)
+            let nothing = |failure| Loaded::default().left_by(failure, true);
+            bulk::load(&db, &table, items, &bar).map_err(nothing)
         } else {
             self.loader(Target::Table { db: &db, table: &table }, &bar).run(items, self)
         };
@@ -131,7 +136,7 @@ impl ImportArgs {
         let bar = progress();
         let table = server::ServerTable { remote, name: &self.table, durability };
         let loaded = match self.bulk {
-            true => table.write_all(items, &bar),
+            true => table.write_all(items, &bar).map_err(|failure| Loaded::default().left_by(failure, true)),
             false => self.loader(Target::Server(table), &bar).run(items, self),
         };
         bar.finish_and_clear();
@@ -173,8 +178,8 @@ impl ImportArgs {
         let input = open_input(&self.source)?;
         let (key, value) = (self.key.as_deref(), self.value.as_deref());
         Ok(match format {
-            RecordFormat::Csv => Box::new(csv_input::Records::new(input, key, value)?),
-            _ => Box::new(ndjson_input::Records::new(BufReader::new(input), key, value)?),
+            RecordFormat::Csv => Box::new(csv_input::Records::new(input, self.delimiter, key, value)?),
+            _ => Box::new(ndjson_input::Records::new(input, key, value)?),
         })
     }
 }
@@ -187,10 +192,21 @@ fn open_input(source: &Path) -> Outcome<Box<dyn Read>> {
     Ok(Box::new(File::open(source).map_err(refused)?))
 }
 
-/// Records on standard error, if that is a terminal.
+fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match (text, text.as_bytes()) {
+        ("tab" | "\\t", _) => Ok(b'\t'),
+        (_, [byte]) if byte.is_ascii() && !b"\"\r\n".contains(byte) => Ok(*byte),
+        _ => {
+            Err("a delimiter is one character of ASCII, as in ';', or `tab`; no quote and no line end"
+                .to_owned())
+        }
+    }
+}
+
+/// How many records are in, on standard error, if that is a terminal.
 fn progress() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    bar.set_message("records");
+    let style = ProgressStyle::with_template("{spinner} {human_pos} records, {per_sec}");
+    let bar = ProgressBar::new_spinner().with_style(style.expect("the template is right"));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
@@ -202,6 +218,22 @@ struct Loaded {
     /// Of keys and values.
     bytes: u64,
     commits: u64,
+}
+
+impl Loaded {
+    /// A failure, with what was committed before it.
+    fn left_by(self, failure: Failure, is_in_order: bool) -> Failure {
+        let Loaded { records, commits, .. } = self;
+        let of = if is_in_order { "the first " } else { "" };
+        let kept = match records {
+            0 => "no record was imported".to_owned(),
+            1 => format!("{of}1 record was imported before and is in the table"),
+            _ => format!(
+                "{of}{records} records were imported before, in {commits} commits, and are in the table"
+            ),
+        };
+        failure.keeping(kept, "the batch that failed may be in the table, too")
+    }
 }
 
 /// A batch is cut at this many bytes even if it has fewer records than asked for.
@@ -221,7 +253,8 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Puts all items, and answers the first failure of reading or writing, if there is one.
+    /// Puts all items, and answers the first failure of reading or writing, if there is one, with what is in the table
+    /// all the same.
     fn run(&self, items: Items, args: &ImportArgs) -> Outcome<Loaded> {
         let (writers, batch_records) = (usize::from(args.threads), args.batch as usize);
         let (sender, receiver) = sync_channel::<Vec<Item>>(writers);
@@ -235,14 +268,15 @@ impl Loader<'_> {
                 sender.send(batch).expect("the receiver is alive");
             });
             drop(sender);
-            let mut total = Loaded::default();
+            let (mut total, mut outcome) = (Loaded::default(), read);
             for writer in writers {
-                let written = writer.join().expect("a writer does not panic")?;
+                let (written, done) = writer.join().expect("a writer does not panic");
                 total.records += written.records;
                 total.bytes += written.bytes;
                 total.commits += written.commits;
+                outcome = done.and(outcome);
             }
-            read.map(|()| total)
+            outcome.map(|()| total).map_err(|failure| total.left_by(failure, args.threads == 1))
         })
     }
 
@@ -271,12 +305,12 @@ impl Loader<'_> {
 
     /// Commits batches until there are no more. After a failure the rest are taken and dropped, so that the reader
     /// never waits for room.
-    fn write_batches(&self, receiver: &Mutex<Receiver<Vec<Item>>>) -> Outcome<Loaded> {
+    fn write_batches(&self, receiver: &Mutex<Receiver<Vec<Item>>>) -> (Loaded, Outcome) {
         let mut loaded = Loaded::default();
         let mut outcome = Ok(());
         loop {
             let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(batch) = next else { return outcome.map(|()| loaded) };
+            let Ok(batch) = next else { return (loaded, outcome) };
             if self.failed.load(Ordering::SeqCst) {
                 continue;
             }
@@ -289,20 +323,18 @@ impl Loader<'_> {
     }
 
     fn write(&self, batch: Vec<Item>, loaded: &mut Loaded) -> Outcome {
+        let before = loaded.records;
         let written = match &self.target {
-            Target::Table { db, table } => put(db, table, batch)?,
-            Target::Server(table) => table.write(batch)?,
+            Target::Table { db, table } => put(db, table, batch, loaded),
+            Target::Server(table) => table.write(batch, loaded),
         };
-        loaded.records += written.records;
-        loaded.bytes += written.bytes;
-        loaded.commits += written.commits;
-        self.bar.inc(written.records);
-        Ok(())
+        self.bar.inc(loaded.records - before);
+        written
     }
 }
 
-/// Puts a batch in one transaction.
-fn put(db: &Database, table: &Table, batch: Vec<Item>) -> Outcome<Loaded> {
+/// Puts a batch in one transaction, and counts what is committed.
+fn put(db: &Database, table: &Table, batch: Vec<Item>, loaded: &mut Loaded) -> Outcome {
     let read = batch.into_iter().map(|item| match item {
         Item::Record(key, value) => Ok((key, Content::Bytes(value))),
         Item::File(entry) if entry.bytes > SHORT_BYTES => Ok((entry.key, Content::File(entry.path))),
@@ -316,12 +348,15 @@ fn put(db: &Database, table: &Table, batch: Vec<Item>) -> Outcome<Loaded> {
                 Content::Bytes(value) => tx.put(table, key, value).map(|()| value.len() as u64),
                 Content::File(path) => open_file(path).and_then(|file| tx.put_reader(table, key, file)),
             };
-            let put = put.map_err(|error| error.within(format_args!("key {}", text::show(key))))?;
+            let put = put.map_err(|error| error.within(format_args!("key {}", text::name(key))))?;
             bytes += key.len() as u64 + put;
         }
         Ok(bytes)
     })?;
-    Ok(Loaded { records: records.len() as u64, bytes, commits: 1 })
+    loaded.records += records.len() as u64;
+    loaded.bytes += bytes;
+    loaded.commits += 1;
+    Ok(())
 }
 
 /// What is put under a key.

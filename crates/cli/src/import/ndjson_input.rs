@@ -7,6 +7,7 @@
 use super::Item;
 use crate::failure::{Failure, Outcome};
 use crate::text;
+use rows::{Refused, Text, json_problem};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -15,7 +16,7 @@ type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// The records of one NDJSON input.
 pub struct Records {
-    input: BufReader<Box<dyn Read>>,
+    input: BufReader<Text<Box<dyn Read>>>,
     key: Option<String>,
     value: Option<String>,
     line: Vec<u8>,
@@ -24,17 +25,18 @@ pub struct Records {
 
 impl Records {
     /// Records of `input`.
-    pub fn new(input: BufReader<Box<dyn Read>>, key: Option<&str>, value: Option<&str>) -> Outcome<Self> {
+    pub fn new(input: Box<dyn Read>, key: Option<&str>, value: Option<&str>) -> Outcome<Self> {
         if value.is_some() && key.is_none() {
             return Err(Failure::Usage("for NDJSON, --value goes with --key".to_owned()));
         }
         let (key, value) = (key.map(str::to_owned), value.map(str::to_owned));
+        let input = BufReader::new(Text::new(input));
         Ok(Records { input, key, value, line: Vec::new(), line_number: 0 })
     }
 
     fn item(&self) -> Result<Item, String> {
         let line = self.line.trim_ascii();
-        let mut fields: Fields = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        let mut fields: Fields = serde_json::from_slice(line).map_err(|error| json_problem(&error))?;
         let Some(key) = &self.key else {
             let item = Item::Record(either(&mut fields, "key")?, either(&mut fields, "value")?);
             return match fields.keys().next() {
@@ -90,6 +92,10 @@ impl Iterator for Records {
                     let place =
                         |message| Failure::Failed(format!("NDJSON line {}: {message}", self.line_number));
                     return Some(self.item().map_err(place));
+                }
+                Err(cause) if Refused::of(&cause).is_some() => {
+                    let what = Refused::of(&cause).unwrap_or_default();
+                    return Some(Err(Failure::Failed(what.to_owned())));
                 }
                 Err(cause) => return Some(Err(Failure::system("read the NDJSON input", cause))),
             }

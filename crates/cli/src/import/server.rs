@@ -25,10 +25,9 @@ pub(super) struct ServerTable<'a> {
 }
 
 impl ServerTable<'_> {
-    /// Sends a batch, all of it or nothing but for its long values.
-    pub fn write(&self, batch: Vec<Item>) -> Outcome<Loaded> {
-        let mut loaded = Loaded::default();
-        let mut lines = Vec::new();
+    /// Sends a batch, all of it or nothing but for its long values, and counts what the server has committed.
+    pub fn write(&self, batch: Vec<Item>, loaded: &mut Loaded) -> Outcome {
+        let (mut lines, mut waiting) = (Vec::new(), Loaded::default());
         for item in batch {
             let (key, bytes, long): (_, _, Option<Box<dyn Read>>) = match item {
                 Item::File(entry) if entry.bytes > LONG_BYTES => {
@@ -49,23 +48,26 @@ impl ServerTable<'_> {
                     (key, value.len() as u64, None)
                 }
             };
-            loaded.records += 1;
-            loaded.bytes += key.len() as u64 + bytes;
+            let record_bytes = key.len() as u64 + bytes;
             if let Some(mut long) = long {
-                self.send(&mut lines, &mut loaded)?;
+                self.send(&mut lines, &mut waiting, loaded)?;
                 let path = format!("{}?durability={}", Remote::entry(self.name, &key), self.durability);
                 let within = |failure| match failure {
                     Failure::Engine(error) => {
-                        Failure::Engine(error.within(format_args!("key {}", text::show(&key))))
+                        Failure::Engine(error.within(format_args!("key {}", text::name(&key))))
                     }
                     other => other,
                 };
                 self.remote.ask("PUT", &path, Some(&mut long)).map_err(within)?;
+                loaded.records += 1;
+                loaded.bytes += record_bytes;
                 loaded.commits += 1;
+            } else {
+                waiting.records += 1;
+                waiting.bytes += record_bytes;
             }
         }
-        self.send(&mut lines, &mut loaded)?;
-        Ok(loaded)
+        self.send(&mut lines, &mut waiting, loaded)
     }
 
     /// Sends all of `items` as one request, as they are read: all or nothing.
@@ -83,11 +85,14 @@ impl ServerTable<'_> {
         format!("{}/entries?durability={}", Remote::table(self.name), self.durability)
     }
 
-    fn send(&self, lines: &mut Vec<u8>, loaded: &mut Loaded) -> Outcome {
+    fn send(&self, lines: &mut Vec<u8>, waiting: &mut Loaded, loaded: &mut Loaded) -> Outcome {
         if lines.is_empty() {
             return Ok(());
         }
         self.remote.ask("POST", &self.path(), Some(&mut &lines[..]))?;
+        let Loaded { records, bytes, .. } = std::mem::take(waiting);
+        loaded.records += records;
+        loaded.bytes += bytes;
         loaded.commits += 1;
         lines.clear();
         Ok(())
@@ -109,7 +114,7 @@ impl Lines<'_> {
     fn next_line(&mut self, item: Item) -> Outcome {
         let Item::Record(key, value) = item else { unreachable!("a tree is not loaded in bulk") };
         if value.len() as u64 > LONG_BYTES {
-            let key = text::show(&key);
+            let key = text::name(&key);
             let message = format!("key {key}: a value of more than 512 KiB goes by itself: leave --bulk out");
             return Err(Failure::Failed(message));
         }

@@ -14,7 +14,8 @@ use clap::{Args, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use pando::{Database, ErrorKind};
 use rows::{
-    Cause, Definition, Import, ImportError, ImportFailure, IndexDefinition, RowFormat, RowReader, Storage,
+    Cause, Definition, Import, ImportError, ImportFailure, IndexDefinition, Kept, RowFormat, RowReader,
+    Storage,
 };
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -108,8 +109,12 @@ fn load(
         chunk_rows: args.typed.chunk,
         options: db.transaction_options(),
     };
+    let mut input = match format {
+        RowFormat::Csv => RowReader::delimited(input, args.delimiter),
+        RowFormat::Ndjson => RowReader::new(input, format),
+    };
     let bar = progress();
-    let imported = import.run(&db, &mut RowReader::new(input, format), |rows| bar.set_position(rows));
+    let imported = import.run(&db, &mut input, |rows| bar.set_position(rows));
     bar.finish_and_clear();
     let imported = imported.map_err(|failure| failed(failure, args))?;
     db.close()?;
@@ -117,10 +122,14 @@ fn load(
 }
 
 fn failed(failure: ImportFailure, args: &ImportArgs) -> Failure {
-    if failure.kept.is_some() {
-        return Failure::Failed(failure.to_string());
-    }
-    match failure.error {
+    let kept = failure.kept.map_or("no row was imported".to_owned(), |Kept { rows, line }| {
+        format!("{rows} rows, through line {line}, were imported before and are in the table")
+    });
+    cause_of(failure.error, args).keeping(kept, "the rows that followed may be in the table, too")
+}
+
+fn cause_of(error: ImportError, args: &ImportArgs) -> Failure {
+    match error {
         ImportError::Engine(error) if is_absent(&error) && args.typed.schema.is_none() => {
             no_table(&args.table)
         }
@@ -152,6 +161,9 @@ fn send(remote: &Remote, args: &ImportArgs, format: RowFormat, input: Box<dyn Re
     for (name, words) in words.chain(typed.unique.iter().map(|words| ("unique", words))) {
         query.push_str(&format!("&{name}={}", escape(words.as_bytes())));
     }
+    if args.delimiter != b',' {
+        query.push_str(&format!("&delimiter={}", escape(&[args.delimiter])));
+    }
     if let Some(rows) = typed.chunk {
         query.push_str(&format!("&chunk={rows}"));
     }
@@ -166,7 +178,11 @@ fn send(remote: &Remote, args: &ImportArgs, format: RowFormat, input: Box<dyn Re
         Failure::Engine(error) if error.kind() == ErrorKind::Missing && typed.schema.is_none() => {
             no_table(&args.table)
         }
-        other => other,
+        lost @ Failure::Unanswered(_) => {
+            lost.keeping("the server has not answered".to_owned(), "rows that were sent may be in the table")
+        }
+        // An answer says what is in the table.
+        refused => refused,
     })?;
     Ok(Remote::object(answer)?.get("records").and_then(serde_json::Value::as_u64).unwrap_or_default())
 }

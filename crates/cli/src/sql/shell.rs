@@ -1,7 +1,7 @@
 //! The prompt: lines with history and completion, statements that end with a semicolon, commands that begin with a dot.
 
 use super::{failure, show, show::Show};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Doing, Failure, Outcome};
 use crate::output::{Format, say_line};
 use clap::ValueEnum;
 use rustyline::completion::Completer;
@@ -126,7 +126,7 @@ pub fn run(connection: &Connection, show: &mut Show) -> Outcome {
             match command(connection, show, text.trim()) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(failure) => drop(failure.report()),
+                Err(failure) => drop(failure.report(Doing::Using)),
             }
             continue;
         }
@@ -153,7 +153,7 @@ fn statements(connection: &Connection, show: &mut Show, text: &str) -> String {
             return rest.to_owned();
         }
         if let Err(failure) = show.statement(connection, first.statement) {
-            failure.report();
+            failure.report(Doing::Using);
             return String::new();
         }
         rest = first.rest;

@@ -57,8 +57,13 @@ impl Server {
     }
 
     /// As an operator would.
-    pub fn terminate(mut self) -> ExitStatus {
+    pub fn terminate(self) -> ExitStatus {
         self.signal("TERM");
+        self.wait()
+    }
+
+    /// Waits for the server's end.
+    pub fn wait(mut self) -> ExitStatus {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {

@@ -105,6 +105,16 @@ impl SimDisk {
         self.state().faults.clear();
     }
 
+    /// Forgets who has the lock of this file, as when it is deleted and made anew.
+    pub fn lose_lock(&self, name: &str) {
+        self.state().locks.remove(name);
+    }
+
+    /// Forgets who has which lock, as a file system does that keeps none.
+    pub fn lose_locks(&self) {
+        self.state().locks.clear();
+    }
+
     /// How many calls were made to fail by [`inject`](SimDisk::inject).
     pub fn faults_hit(&self) -> u64 {
         self.state().faults.hits()

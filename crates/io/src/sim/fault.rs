@@ -24,8 +24,12 @@ pub enum CallKind {
     Lock,
     /// [`File::read_at`](crate::File::read_at).
     Read,
-    /// [`File::write_at`](crate::File::write_at). A store to a mapping is no call: it cannot fail.
+    /// [`Dir::check_in_place`](crate::Dir::check_in_place): a failure is a directory that was moved or deleted.
+    InPlace,
+    /// [`File::write_at`](crate::File::write_at).
     Write,
+    /// [`LogMap::write`](crate::LogMap::write): a failure is a file system that was shut down.
+    Store,
     /// [`File::set_len`](crate::File::set_len).
     Resize,
     /// [`File::allocate`](crate::File::allocate).
@@ -51,7 +55,9 @@ impl CallKind {
         CallKind::DirSync,
         CallKind::Lock,
         CallKind::Read,
+        CallKind::InPlace,
         CallKind::Write,
+        CallKind::Store,
         CallKind::Resize,
         CallKind::Allocate,
         CallKind::Sync,

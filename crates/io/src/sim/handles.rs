@@ -10,7 +10,7 @@ use super::event::{Event, NodeId};
 use super::fault::{CallKind, FaultError};
 use crate::dir::{Holders, check_name};
 use crate::file::{checked_end, place_in_map};
-use crate::{Dir, File, Lock, LogMap};
+use crate::{Dir, File, FileId, Lock, LogMap};
 use base::sync::MutexGuard;
 use base::{Error, ErrorKind, Result};
 use std::fmt;
@@ -53,7 +53,7 @@ impl SimDir {
 
 #[cold]
 fn missing(name: &str) -> Error {
-    Error::new(ErrorKind::Missing, format!("there is no {name} on the simulated disk"))
+    Error::new(ErrorKind::Io, format!("there is no {name} on the simulated disk"))
 }
 
 impl Dir for SimDir {
@@ -61,10 +61,7 @@ impl Dir for SimDir {
         check_name(name)?;
         let mut state = call(&self.disk, CallKind::Create, format_args!("create {name}"))?;
         if state.model.names.contains_key(name) {
-            return Err(Error::new(
-                ErrorKind::Exists,
-                format!("{name} exists already on the simulated disk"),
-            ));
+            return Err(Error::new(ErrorKind::Io, format!("{name} exists already on the simulated disk")));
         }
         // A number is used again once its file is out of every reach.
         let node = state.model.nodes.last_key_value().map_or(0, |(&last, _)| last + 1);
@@ -117,8 +114,26 @@ impl Dir for SimDir {
         self.take_lock(name, Holders::Owner)
     }
 
+    fn lock_existing(&self, name: &str) -> Result<Box<dyn Lock>> {
+        if !self.disk.state().model.names.contains_key(name) {
+            return Err(missing(name));
+        }
+        self.take_lock(name, Holders::Owner)
+    }
+
     fn lock_shared(&self, name: &str) -> Result<Box<dyn Lock>> {
         self.take_lock(name, Holders::Readers(1))
+    }
+
+    fn check_in_place(&self, files: &[&dyn File]) -> Result<()> {
+        let state = call(&self.disk, CallKind::InPlace, "find the directory where it was opened")?;
+        for file in files {
+            if state.model.names.get(file.name()) != Some(&file.id()?.number) {
+                let message = format!("{} lost its name (simulated disk)", file.name());
+                return Err(Error::new(ErrorKind::Io, message));
+            }
+        }
+        Ok(())
     }
 
     fn describe(&self) -> String {
@@ -207,6 +222,10 @@ impl File for SimFile {
         Ok(self.disk.state().model.nodes[&self.node].live.len())
     }
 
+    fn id(&self) -> Result<FileId> {
+        Ok(FileId { volume: 0, number: self.node })
+    }
+
     fn set_len(&self, len: u64) -> Result<()> {
         check_len(&self.name, 0, len)?;
         let mut state = self.call(CallKind::Resize, format_args!("set {len} as the length"))?;
@@ -291,8 +310,11 @@ struct SimMap {
 }
 
 impl LogMap for SimMap {
-    /// Panics, where a real process would get SIGBUS, if the file was cut or the bytes have no room on the disk.
-    fn write(&self, offset: u64, bytes: &[u8]) {
+    /// A store that a fault strikes has stored the first half of its bytes.
+    ///
+    /// # Panics
+    /// If the file was cut or the bytes have no room on the disk: the engine maps only what it gave room to.
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         place_in_map(offset, bytes, self.len);
         let end = offset + bytes.len() as u64;
         let mut state = self.file.disk.state();
@@ -304,6 +326,15 @@ impl LogMap for SimMap {
             bytes.len(),
             self.file.name
         );
-        self.file.record_write(&mut state, bytes, offset);
+        let struck = state.faults.strike(CallKind::Store);
+        let stored = if struck.is_some() { &bytes[..bytes.len() / 2] } else { bytes };
+        self.file.record_write(&mut state, stored, offset);
+        match struck {
+            Some(error) => {
+                let what = format_args!("store {} bytes at {offset} of {}", bytes.len(), self.file.name);
+                Err(error.refuse(what))
+            }
+            None => Ok(()),
+        }
     }
 }

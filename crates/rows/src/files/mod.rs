@@ -1,15 +1,18 @@
 //! Rows of typed tables as files have them: CSV with a header, or NDJSON, an object a line.
 //!
-//! `reader.rs` reads rows, `import.rs` puts them into a table, stored as `storage.rs` says, `writer.rs` writes them
-//! down. Values are as `text.rs` has them, so that what was written is read back as the same rows.
+//! `input.rs` looks what the text is, `reader.rs` reads rows, `import.rs` puts them into a table, stored as
+//! `storage.rs` says, `writer.rs` writes them down. Values are as `text.rs` has them, so that what was written is
+//! read back as the same rows.
 
 mod import;
+mod input;
 mod reader;
 mod storage;
 mod writer;
 
 pub use import::{Import, ImportError, ImportFailure, Imported, Kept};
-pub use reader::RowReader;
+pub use input::{Quotes, Refused, Text, check_beginning, other_delimiter};
+pub use reader::{RowReader, json_problem};
 pub use storage::Storage;
 pub use writer::RowWriter;
 

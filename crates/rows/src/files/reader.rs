@@ -5,6 +5,7 @@
 //! 3. What is wrong is told with its line and column.
 //! 4. One record is in memory at a time, and a bound on it holds before it is there.
 
+use super::input::{Quotes, Refused, Text, other_delimiter};
 use super::{ImportError, RowFormat};
 use crate::definition::Column;
 use crate::table::{DynamicRow, DynamicTable};
@@ -14,13 +15,14 @@ use std::io::{self, BufRead, BufReader, Read};
 /// Reads rows of a table from CSV or NDJSON.
 pub struct RowReader<R> {
     source: Source<R>,
+    delimiter: u8,
     line: u64,
     most_record_bytes: u64,
 }
 
 enum Source<R> {
-    Csv { reader: Box<csv::Reader<Metered<R>>>, record: csv::ByteRecord, places: Vec<usize> },
-    Ndjson { reader: BufReader<Metered<R>>, text: Vec<u8> },
+    Csv { reader: Box<csv::Reader<Quotes<Text<Metered<R>>>>>, record: csv::ByteRecord, places: Vec<usize> },
+    Ndjson { reader: BufReader<Text<Metered<R>>>, text: Vec<u8> },
 }
 
 type Outcome<T> = Result<T, ImportError>;
@@ -28,21 +30,29 @@ type Outcome<T> = Result<T, ImportError>;
 impl<R: Read> RowReader<R> {
     /// Rows of `input`, each as long as it likes.
     pub fn new(input: R, format: RowFormat) -> Self {
-        RowReader::bounded(input, format, u64::MAX)
+        RowReader::bounded(input, format, b',', u64::MAX)
     }
 
-    /// Rows of `input`. One that takes more than about so many bytes there is refused, and is not held.
-    pub fn bounded(input: R, format: RowFormat, most_record_bytes: u64) -> Self {
-        let input = Metered { inner: input, left: most_record_bytes, is_spent: false };
+    /// Rows of CSV with another byte than a comma between fields.
+    pub fn delimited(input: R, delimiter: u8) -> Self {
+        RowReader::bounded(input, RowFormat::Csv, delimiter, u64::MAX)
+    }
+
+    /// Rows of `input`; in CSV `delimiter` stands between fields. A row that takes more than about so many bytes is
+    /// refused, and is not held.
+    pub fn bounded(input: R, format: RowFormat, delimiter: u8, most_record_bytes: u64) -> Self {
+        let input = Text::new(Metered { inner: input, left: most_record_bytes, is_spent: false });
         let source = match format {
             RowFormat::Csv => Source::Csv {
-                reader: Box::new(csv::Reader::from_reader(input)),
+                reader: Box::new(
+                    csv::ReaderBuilder::new().delimiter(delimiter).from_reader(Quotes::new(input, delimiter)),
+                ),
                 record: csv::ByteRecord::new(),
                 places: Vec::new(),
             },
             RowFormat::Ndjson => Source::Ndjson { reader: BufReader::new(input), text: Vec::new() },
         };
-        RowReader { source, line: 0, most_record_bytes }
+        RowReader { source, delimiter, line: 0, most_record_bytes }
     }
 
     fn format(&self) -> RowFormat {
@@ -68,6 +78,12 @@ impl<R: Read> RowReader<R> {
         self.line = 1;
         let header = reader.headers().cloned();
         let header = header.map_err(|error| self.csv_failure(error))?;
+        if let Some(hint) = other_delimiter(&header.iter().collect::<Vec<_>>(), self.delimiter) {
+            // The table may have such a column.
+            if table.schema().place(&header[0]).is_none() {
+                return Err(ImportError::Wrong(hint));
+            }
+        }
         let mut found = Vec::new();
         for name in &header {
             let place = table.schema().place(name);
@@ -103,7 +119,7 @@ impl<R: Read> RowReader<R> {
 
     fn next_csv(&mut self, table: &DynamicTable, row: &mut [Option<Value<'static>>]) -> Outcome<bool> {
         let Source::Csv { reader, record, .. } = &mut self.source else { return Ok(false) };
-        reader.get_mut().left = self.most_record_bytes;
+        reader.get_mut().inner_mut().inner_mut().left = self.most_record_bytes;
         match reader.read_byte_record(record) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
@@ -125,7 +141,7 @@ impl<R: Read> RowReader<R> {
         let Source::Ndjson { reader, text } = &mut self.source else { return Ok(false) };
         loop {
             text.clear();
-            reader.get_mut().left = self.most_record_bytes;
+            reader.get_mut().inner_mut().left = self.most_record_bytes;
             match reader.read_until(b'\n', text) {
                 Ok(0) => return Ok(false),
                 Ok(_) => {}
@@ -137,7 +153,9 @@ impl<R: Read> RowReader<R> {
             }
         }
         let Source::Ndjson { text, .. } = &self.source else { return Ok(false) };
-        let wrong = |error: serde_json::Error| ImportError::Wrong(format!("{}: {error}", self.place()));
+        let wrong = |error: serde_json::Error| {
+            ImportError::Wrong(format!("{}: {}", self.place(), json_problem(&error)))
+        };
         let object: serde_json::Map<String, serde_json::Value> =
             serde_json::from_slice(text).map_err(wrong)?;
         let columns: Vec<&Column> = table.schema().columns().collect();
@@ -166,14 +184,27 @@ impl<R: Read> RowReader<R> {
     /// What a read said: the bound, or the input.
     fn unreadable(&self, cause: io::Error) -> ImportError {
         let is_spent = match &self.source {
-            Source::Csv { reader, .. } => reader.get_ref().is_spent,
-            Source::Ndjson { reader, .. } => reader.get_ref().is_spent,
+            Source::Csv { reader, .. } => reader.get_ref().inner().inner().is_spent,
+            Source::Ndjson { reader, .. } => reader.get_ref().inner().is_spent,
         };
+        if let Some(what) = Refused::of(&cause) {
+            return ImportError::Wrong(what.to_owned());
+        }
         if !is_spent {
             return ImportError::Unreadable(self.format(), cause);
         }
         let (format, after, most) = (self.format(), self.line, self.most_record_bytes);
         ImportError::Wrong(format!("{format}, behind line {after}: a record is longer than {most} bytes"))
+    }
+}
+
+/// What is wrong with a line of JSON: of its place, the column alone, as the line is for the caller to say.
+pub fn json_problem(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = text.split(" at line ").next().unwrap_or_default();
+    match error.is_eof() {
+        true => format!("the line ends in the midst of its JSON ({what}); is the input cut off?"),
+        false => format!("{what}, at column {}", error.column()),
     }
 }
 

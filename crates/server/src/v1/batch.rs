@@ -17,6 +17,7 @@ use super::entries::table_in;
 use super::{JSON_BYTES, Shared, commit, database, durability, json, place, split, transaction_of};
 use crate::form::bytes_of;
 use crate::handoff::hand_off;
+use crate::need::refuse_reserved;
 use crate::problem::{Answer, Problem};
 use crate::receive::RequestBody;
 use axum::http::{Method, Request, StatusCode};
@@ -137,6 +138,13 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
         }
         other => unreachable!("{other} has members, and no action"),
     };
+    // To look at one is to read it.
+    if !matches!(action, Action::Check { .. }) {
+        refuse_reserved(&table).map_err(|mut problem| {
+            problem.detail = format!("operation {at}: {}; nothing was done", problem.detail);
+            problem
+        })?;
+    }
     Ok(Operation { table, action })
 }
 

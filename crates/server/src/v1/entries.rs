@@ -109,9 +109,7 @@ async fn get(app: Arc<App>, asked: Asked, head_alone: bool) -> Answer {
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(reader.len_bytes()));
             Ok(response)
         }
-        Some(Found::Long(reader, _)) => {
-            Ok(found(axum::body::Body::new(LongValue::new(reader, open, app.stream_permit()?)).into()))
-        }
+        Some(Found::Long(reader, _)) => Ok(LongValue::response(reader, open, app.stream_permit().await?)),
     }
 }
 
@@ -173,7 +171,7 @@ async fn put(app: Arc<App>, asked: Asked, uri: &Uri, body: RequestBody) -> Answe
             Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail))
         }
         (Received::Long(begin, rest), Some((open, table))) => {
-            let _permit = app.stream_permit()?;
+            let _permit = app.stream_permit().await?;
             let number = long_value::put(open, table, key, begin, rest, durability, conditions).await?;
             Ok(done(Some(number)))
         }

@@ -25,7 +25,7 @@ pub async fn run(axum::extract::State(app): Shared, request: Request<RequestBody
     let (span, limit) = (span(&uri)?, limit(uri.query())?);
     let name = place::table(uri.path())?.into_owned();
     let (open, table) = table(&app, place::database(uri.path()).unwrap_or_default(), &name).await?;
-    let permit = app.stream_permit()?;
+    let permit = app.stream_permit().await?;
     let told = hand_off(move || {
         let _permit = permit;
         on_table(&open, table, |table| {

@@ -1,12 +1,13 @@
 //! What an operator does to a database: checkpoint, compact, check, sync, backup.
 
 use super::{Shared, database, done, json, place, split, streamed};
-use crate::app::{App, StreamPermit};
+use crate::app::App;
 use crate::form::from_hex;
 use crate::handoff::hand_off;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::RequestBody;
+use crate::streams::StreamPermit;
 use crate::target::raw_parameter;
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use bytes::Bytes;
@@ -55,14 +56,23 @@ pub async fn compact(axum::extract::State(app): Shared, request: Request<Request
 
 /// POST. What is wrong with the database is an answer, not a failure of the request.
 pub async fn check(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let found = run(app, request, |db| Ok(db.check_all(|_| {})?)).await?;
+    let (found, typed) = run(app, request, |db| {
+        let found = db.check_all(|_| {})?;
+        Ok((found, rows::check(&db.snapshot()?, |_| {})?))
+    })
+    .await?;
     let report = &found.report;
-    let problems: Vec<Value> =
-        found.wrong.iter().take(LISTED).map(|wrong| wrong.to_string().into()).collect();
+    let count = found.count + typed.problem_count();
+    let problems = found.wrong.iter().map(ToString::to_string);
+    let problems = problems.chain(typed.problems.iter().map(ToString::to_string));
+    let problems: Vec<Value> = problems.take(LISTED).map(Value::from).collect();
     let answer = object!({
-        "sound": found.count == 0,
-        "problem_count": found.count,
+        "sound": count == 0,
+        "problem_count": count,
         "problems": problems,
+        "typed_tables": typed.tables,
+        "typed_rows": typed.rows,
+        "index_entries": typed.entries,
         "tables": report.tables,
         "lsm_tables": report.lsm_tables,
         "runs": report.runs,
@@ -88,7 +98,7 @@ async fn run<T: Send + 'static>(
         return Err(Problem::method_not_allowed());
     }
     let open = database(&app, place::database(uri.path()).unwrap_or_default()).await?;
-    let permit = app.stream_permit()?;
+    let permit = app.stream_permit().await?;
     hand_off(move || {
         // Kept to the end of the work, which does not end with the client.
         let _permit = permit;
@@ -107,7 +117,7 @@ pub async fn backup(axum::extract::State(app): Shared, request: Request<RequestB
     let name = place::database(uri.path()).unwrap_or_default();
     let (since, rate_bytes) = (since(&uri)?, rate_bytes(&uri)?);
     let open = database(&app, name).await?;
-    let permit = app.stream_permit()?;
+    let permit = app.stream_permit().await?;
     let (pieces, mut coming) = mpsc::channel(PIECES_WAITING);
     tokio::task::spawn_blocking(move || {
         take(&open, since.as_ref(), rate_bytes, Sink { pieces, piece: Vec::new() });
@@ -234,7 +244,9 @@ impl HttpBody for BackupBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::streams::Streams;
     use http_body_util::BodyExt;
+    use std::sync::Arc;
     use tokio::sync::Semaphore;
 
     #[test]
@@ -242,7 +254,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let received = |pieces: Vec<Option<&'static [u8; 1]>>| {
             let (sender, coming) = mpsc::channel(PIECES_WAITING);
-            let permit = StreamPermit::of(&Arc::new(Semaphore::new(1)));
+            let permit = StreamPermit::of(&Streams::new(1, Arc::new(Semaphore::new(1))));
             pieces
                 .into_iter()
                 .for_each(|piece| sender.try_send(Ok(piece.map(|piece| Bytes::from_static(piece)))).unwrap());

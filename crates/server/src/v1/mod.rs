@@ -210,7 +210,11 @@ fn done(commit: Option<u64>) -> Response<Body> {
 
 /// A body of other lines or bytes than JSON.
 fn streamed(content_type: &'static str, body: axum::body::Body) -> Response<Body> {
-    let mut response = Response::new(Body::from(body));
+    typed(content_type, Response::new(Body::from(body)))
+}
+
+/// The response as one of that type.
+fn typed(content_type: &'static str, mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }

@@ -2,18 +2,18 @@
 //!
 //! * GET with `key` (several): those records, in that order.
 //! * GET with `start`, `end`, `prefix`, `reverse`, `limit`, `cursor`, `keys_only`: a range, or all there is. With a
-//!   limit the last line is a cursor if there is more.
+//!   limit the last line is a cursor if there is more. With `value_bytes` longer values are cut.
 //! * POST: a line of NDJSON a record, all of them in one transaction.
 //! * DELETE with `start`, `end` or `prefix`: the range, unread.
 
 use super::entries::table_in;
 use super::upload::import_lines;
 use super::{
-    NDJSON, Shared, commit, done, durability, no_part_of_transactions, on_table, place, split, streamed,
-    table, transaction_of,
+    NDJSON, Shared, commit, done, durability, no_part_of_transactions, on_table, place, split, table,
+    transaction_of, typed,
 };
 use crate::app::App;
-use crate::form::{Form, bytes_of, from_hex};
+use crate::form::{Form, LONGEST_CUT_BYTES, bytes_of, from_hex};
 use crate::handoff::hand_off;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
@@ -34,8 +34,6 @@ const USUAL_IN_TRANSACTION: u64 = 1000;
 const MOST_IN_TRANSACTION: u64 = 10_000;
 /// Bytes, likewise; long values, which are read as they are sent, come on top.
 const AT_ONCE_BYTES: usize = 4 << 20;
-/// What DELETE may say.
-const DELETE_PARAMETERS: [&str; 4] = ["start", "end", "prefix", "durability"];
 
 /// Every method.
 pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
@@ -76,13 +74,8 @@ pub(super) fn span(uri: &Uri) -> Answer<Span> {
     }
 }
 
-/// Likewise, of what is to be deleted: it must be named, and nothing else may be, lest a slip of the pen (`edn=b`)
-/// makes a range one without an end.
+/// The same for what is to be deleted: it must be named.
 fn span_to_delete(uri: &Uri) -> Answer<Span> {
-    if let Some(other) = names(uri.query()).find(|name| !DELETE_PARAMETERS.contains(name)) {
-        let detail = format!("{other:?} is none of {}; nothing was deleted", DELETE_PARAMETERS.join(", "));
-        return Err(Problem::bad_request(detail));
-    }
     if !names(uri.query()).any(|name| name != "durability") {
         let detail = "name a range: `start`, `end` or `prefix` (which may be empty: all)";
         return Err(Problem::bad_request(detail));
@@ -97,6 +90,16 @@ pub(super) fn limit(uri: &Uri) -> Answer<Option<u64>> {
     match number.transpose()? {
         Some(0) => Err(wrong()),
         limit => Ok(limit),
+    }
+}
+
+/// How many bytes of each value are wanted, if not all.
+fn value_bytes(uri: &Uri) -> Answer<Option<u64>> {
+    let wrong = || Problem::bad_request(format!("`value_bytes` is a number up to {LONGEST_CUT_BYTES}"));
+    let number = raw_parameter(uri.query(), "value_bytes").map(|number| number.parse().map_err(|_| wrong()));
+    match number.transpose()? {
+        Some(bytes) if bytes > LONGEST_CUT_BYTES => Err(wrong()),
+        bytes => Ok(bytes),
     }
 }
 
@@ -133,10 +136,9 @@ fn which(uri: &Uri) -> Answer<Which> {
 
 async fn get(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
     let (which, limit) = (which(uri)?, limit(uri)?);
-    let form = Form::Ndjson { keys_only: flag(uri, "keys_only")? };
+    let form = Form::Ndjson { keys_only: flag(uri, "keys_only")?, value_bytes: value_bytes(uri)? };
     let database = place::database(uri.path()).unwrap_or_default().to_owned();
     let name = place::table(uri.path())?.into_owned();
-    let permit = app.stream_permit()?;
     if let Some(token) = transaction_of(headers)? {
         let limit = limit.unwrap_or(USUAL_IN_TRANSACTION).min(MOST_IN_TRANSACTION);
         let read = move |open: &Arc<Open>, tx: &mut Transaction| {
@@ -146,22 +148,21 @@ async fn get(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
                 Which::Forwards(span) => in_transaction(open, tx.cursor(&table, span)?, false, form, limit)?,
                 Which::Backwards(span) => in_transaction(open, tx.cursor(&table, span)?, true, form, limit)?,
             };
-            Ok((parts, permit))
+            Ok(parts)
         };
-        let (parts, permit) = app.transactions.run(&database, &token, read).await?;
-        return Ok(streamed(NDJSON, axum::body::Body::new(RecordsBody::new(Nothing, parts, permit))));
+        let parts = app.transactions.run(&database, &token, read).await?;
+        return Ok(typed(NDJSON, RecordsBody::response(&app, Nothing, parts).await?));
     }
     let (open, table) = table(&app, &database, &name).await?;
     let begun = hand_off(move || {
-        let (records, first) = on_table(&open, table, |table| {
+        on_table(&open, table, |table| {
             let mut records = Records::new(&open, table.clone(), which.clone(), form, limit)?;
             let first = records.next_batch()?;
             Ok((records, first))
-        })?;
-        Ok((records, first, permit))
+        })
     });
-    let (records, first, permit) = begun.await?;
-    Ok(streamed(NDJSON, axum::body::Body::new(RecordsBody::new(records, first, permit))))
+    let (records, first) = begun.await?;
+    Ok(typed(NDJSON, RecordsBody::response(&app, records, first).await?))
 }
 
 /// What a transaction sees of a span, own writes included: no more than there is memory for, and a long value last,

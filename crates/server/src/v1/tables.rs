@@ -4,6 +4,7 @@ use super::{
     Shared, database, done, json, json_body, no_part_of_transactions, on_table, place, split, table,
 };
 use crate::handoff::hand_off;
+use crate::need::refuse_reserved;
 use crate::problem::{Answer, Problem};
 use crate::receive::RequestBody;
 use axum::http::{Method, Request, StatusCode};
@@ -152,6 +153,7 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
                 let message = "there is nothing to change: give `name`, `layout`, `compression` or `ttl_ms`";
                 return Err(Problem::bad_request(message));
             }
+            refuse_raw_change(&name, &change)?;
             let described = hand_off(move || alter(&open, &name, &change, layout, compression));
             Ok(json(StatusCode::OK, &described.await?))
         }
@@ -167,6 +169,15 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
         }
         _ => Err(Problem::method_not_allowed()),
     }
+}
+
+/// Refuses what would take a table from the typed table that it belongs to, or have its records expire. How it is laid
+/// out is nobody's but the engine's: layout and compression may change.
+fn refuse_raw_change(name: &str, change: &Change) -> Answer<()> {
+    if change.name.is_some() || change.ttl_ms.is_some() {
+        refuse_reserved(name)?;
+    }
+    change.name.as_deref().map_or(Ok(()), refuse_reserved)
 }
 
 /// Has the table rewritten in another layout, in the background, and gives it another compression, TTL and name: all

@@ -67,7 +67,7 @@ pub(super) async fn import(
     body: RequestBody,
     store: impl FnOnce(Upload) -> Answer<Stored> + Send + 'static,
 ) -> Answer {
-    let permit = app.stream_permit()?;
+    let permit = app.stream_permit().await?;
     let (begin, rest, _counted) = match app.reception.receive_import(body).await? {
         Received::Whole(bytes, counted) => (bytes, None, counted),
         Received::Long(begin, rest) => (begin, Some(rest), None),
@@ -132,6 +132,9 @@ fn store_lines(
         upload.by_ref().take(RECORD_BYTES as u64 + 1).read_until(b'\n', &mut line).map_err(broken_off)?;
         if line.is_empty() {
             break;
+        }
+        if number == 1 {
+            rows::check_beginning(&mut line).map_err(Problem::bad_request)?;
         }
         if line.len() > RECORD_BYTES {
             let detail =

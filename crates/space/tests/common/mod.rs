@@ -67,6 +67,9 @@ impl File for Recorder {
     fn len(&self) -> Result<u64> {
         self.inner.len()
     }
+    fn id(&self) -> Result<io::FileId> {
+        self.inner.id()
+    }
     fn set_len(&self, len: u64) -> Result<()> {
         self.admit()?;
         self.inner.set_len(len)

@@ -12,7 +12,9 @@ use crate::catalog::{AUTO_INDEX, Catalog, SqlTable};
 use crate::column::{ColumnNote, TableNote};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::introspect::PREFIX as VIEW_PREFIX;
 use crate::lexer::{self, quote};
+use crate::others::Others;
 use crate::session::MARKER;
 use pando::Transaction;
 use rows::{Column, DynamicTable, IndexDefinition, KeyRange};
@@ -25,6 +27,8 @@ pub(crate) struct Ddl {
     /// `IF EXISTS`, `IF NOT EXISTS`.
     is_lenient: bool,
     name: String,
+    /// Whether `main.` stands before the name.
+    is_of_main: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -63,6 +67,9 @@ impl Ddl {
                 "virtual" => {
                     Error::refused("not authorized: there are no virtual tables of SQLite's own here")
                 }
+                "trigger" => {
+                    Error::new("not supported: triggers on tables of the database, TEMP ones included")
+                }
                 kind => Error::new(format!(
                     "{kind}s are not stored in the database; CREATE TEMP {} lasts as long as the connection",
                     kind.to_uppercase()
@@ -76,7 +83,8 @@ impl Ddl {
         }
         let mut name = || tokens.next().and_then(|token| token.name());
         let Some(mut found) = name() else { return Ok(None) };
-        if tokens.next_if(|token| token.is_mark('.')).is_some() {
+        let is_of_main = tokens.next_if(|token| token.is_mark('.')).is_some();
+        if is_of_main {
             if !found.eq_ignore_ascii_case("main") {
                 return Ok(None);
             }
@@ -100,12 +108,28 @@ impl Ddl {
             ("DROP", false) => Action::DropIndex,
             _ => return Ok(None),
         };
-        Ok(Some(Ddl { sql: sql.to_owned(), action, is_lenient, name: found }))
+        Ok(Some(Ddl { sql: sql.to_owned(), action, is_lenient, name: found, is_of_main }))
+    }
+
+    /// Whether it is about a table or an index of `temp`, which go before Pando's.
+    pub fn is_temporary(&self, others: &Others) -> bool {
+        match &self.action {
+            Action::CreateTable | Action::CreateTableAs(_) => false,
+            _ if self.is_of_main => false,
+            Action::CreateIndex(table) => others.is_temporary(table),
+            Action::AlterTable | Action::DropTable | Action::DropIndex => others.is_temporary(&self.name),
+        }
     }
 }
 
 /// Runs a statement: all of it or nothing. `CREATE INDEX` outside of a transaction is many of them, beside writers.
 pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
+    let others = connection.others()?;
+    if ddl.is_temporary(&others) {
+        let done = connection.sqlite.execute_batch(&ddl.sql);
+        connection.names_changed();
+        return Ok(done?);
+    }
     connection.session().check_writable()?;
     if let Action::CreateIndex(table) = &ddl.action
         && connection.is_autocommit()
@@ -129,9 +153,12 @@ pub(crate) fn run(connection: &Connection, ddl: &Ddl) -> Result<()> {
         if !apply(connection, ddl, &catalog)? {
             // A temporary table's, or nobody's.
             connection.sqlite.execute_batch(&ddl.sql)?;
+            connection.names_changed();
         }
         Ok(())
     })?;
+    // What was prepared before may name what is no more: it is told when it is prepared, not half-way.
+    connection.sqlite.flush_prepared_statement_cache();
     connection.reload()
 }
 
@@ -232,7 +259,8 @@ fn build_beside_writers(connection: &Connection, ddl: &Ddl, table: &str) -> Resu
 
 /// Whether there is no table of the name yet.
 fn is_free(ddl: &Ddl, catalog: &Catalog) -> Result<bool> {
-    if ddl.name.eq_ignore_ascii_case(MARKER) {
+    let is_view = ddl.name.to_ascii_lowercase().starts_with(VIEW_PREFIX);
+    if is_view || ddl.name.eq_ignore_ascii_case(MARKER) {
         return Err(Error::new(format!("object name reserved for internal use: {}", ddl.name)));
     }
     match catalog.find(&ddl.name) {
@@ -261,10 +289,11 @@ fn create_as(connection: &Connection, ddl: &Ddl, catalog: &Catalog, query: &str)
     connection.sqlite.execute_batch(&format!("DROP TABLE temp.{SHAPE}"))?;
     let name = quote(&ddl.name);
     let sql = format!("CREATE TABLE {name} ({})", columns.join(", "));
-    let create = Ddl { sql, action: Action::CreateTable, is_lenient: false, name: ddl.name.clone() };
+    let create =
+        Ddl { sql, action: Action::CreateTable, is_lenient: false, name: ddl.name.clone(), is_of_main: true };
     apply(connection, &create, catalog)?;
     connection.tables.reload(connection.host)?;
-    connection.prepare_sqlite(&format!("INSERT INTO {name} {query}"))?.raw_execute()?;
+    connection.prepare_sqlite(&format!("INSERT INTO main.{name} {query}"))?.raw_execute()?;
     Ok(())
 }
 
@@ -304,6 +333,7 @@ fn alter(ddl: &Ddl, table: &SqlTable, catalog: &Catalog) -> Result<Vec<Alteratio
     let name: String =
         scratch.0.query_row("SELECT name FROM sqlite_schema WHERE type = 'table'", [], |row| row.get(0))?;
     let mut read = scratch.read_table(&name)?;
+    read.refuse_left_out()?;
     read.refuse_foreign_keys(table.note.foreign_keys.len())?;
     read.refuse_too_wide()?;
     let mut changes = Vec::new();

@@ -64,7 +64,7 @@ impl Scratch {
         let sql = "SELECT sql, name FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE";
         let (text, name): (String, String) =
             self.0.query_row(sql, [name], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let mut left_out = Vec::new();
+        let mut left_out = not_followed(&text, &name);
         let mut key: Vec<(i64, String)> = Vec::new();
         let mut columns = Vec::new();
         let mut info = self
@@ -107,10 +107,15 @@ impl Scratch {
                 (Some(_), _) => left_out.push(format!("index {index}: it is partial")),
             }
         }
+        let how = "SELECT strict, wr FROM pragma_table_list(?) WHERE schema = 'main'";
+        let (strict, without_row_id) =
+            self.0.query_row(how, [&name], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let note = TableNote {
             row_id: parts.is_empty(),
             checks: checks(&text),
             foreign_keys: self.foreign_keys(&name)?,
+            strict,
+            without_row_id,
         };
         Ok(ReadTable { name, columns, key: parts, indexes, note, left_out })
     }
@@ -230,6 +235,27 @@ impl ForeignKey {
     }
 }
 
+/// What a table's definition asks for that is not followed: it is refused, or, of a file of SQLite's, named as left
+/// out.
+fn not_followed(sql: &str, table: &str) -> Vec<String> {
+    let tokens: Vec<_> = lexer::tokens(sql).collect();
+    let mut found = Vec::new();
+    if tokens.iter().any(|token| token.is("AUTOINCREMENT")) {
+        found.push(format!(
+            "AUTOINCREMENT of table {table}: once the database was closed, ids of deleted rows may come again"
+        ));
+    }
+    for three in tokens.windows(3).filter(|three| three[0].is("ON") && three[1].is("CONFLICT")) {
+        if !three[2].is("ABORT") {
+            let what = three[2].text.to_ascii_uppercase();
+            found.push(format!(
+                "ON CONFLICT {what} of a constraint of table {table}: say INSERT OR {what} in statements"
+            ));
+        }
+    }
+    found
+}
+
 /// The expressions of `CHECK`s in a table's definition.
 fn checks(sql: &str) -> Vec<String> {
     let tokens: Vec<_> = lexer::tokens(sql).collect();
@@ -278,6 +304,7 @@ impl ReadTable {
         };
         let has_ids = match &self.key[..] {
             [] => true,
+            _ if self.note.without_row_id => false,
             [part] => !part.is_descending() && is_integer(part),
             _ => false,
         };

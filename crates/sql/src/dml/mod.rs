@@ -49,6 +49,8 @@ pub(crate) struct Dml<'s> {
     /// From the verb through the table's name and alias.
     head: Range<usize>,
     pub table: String,
+    /// Whether `main.` stands before it.
+    pub is_of_main: bool,
     alias: Option<String>,
     columns: Option<Vec<String>>,
     /// Behind the head and the columns, up to `ON CONFLICT` and `RETURNING`.
@@ -90,10 +92,11 @@ impl<'s> Dml<'s> {
             false => 0,
         };
         let verb = verb_of(&tokens[at])?;
-        let or = match tokens.get(at + 2) {
+        let is_or = tokens.get(at + 1).is_some_and(|token| token.is("OR"));
+        let or = match tokens.get(at + 2).filter(|_| is_or) {
             _ if tokens[at].is("REPLACE") => Or::Replace,
-            Some(word) if tokens[at + 1].is("OR") && word.is("REPLACE") => Or::Replace,
-            Some(word) if tokens[at + 1].is("OR") && word.is("IGNORE") => Or::Ignore,
+            Some(word) if word.is("REPLACE") => Or::Replace,
+            Some(word) if word.is("IGNORE") => Or::Ignore,
             _ => Or::Fail,
         };
         let mut reader = Reader { tokens: &tokens, at: at + 1 };
@@ -107,7 +110,8 @@ impl<'s> Dml<'s> {
             }
         }
         let mut table = reader.name()?;
-        if reader.take_mark('.') {
+        let is_of_main = reader.take_mark('.');
+        if is_of_main {
             if !table.eq_ignore_ascii_case("main") {
                 return None;
             }
@@ -135,7 +139,21 @@ impl<'s> Dml<'s> {
         }
         let returning = (end < tokens.len()).then(|| offset(end + 1)..sql.len());
         let with = 0..tokens[at].start;
-        Some(Dml { sql, verb, or, with, head, table, alias, columns, body, conflicts, returning, tokens })
+        Some(Dml {
+            sql,
+            verb,
+            or,
+            with,
+            head,
+            table,
+            is_of_main,
+            alias,
+            columns,
+            body,
+            conflicts,
+            returning,
+            tokens,
+        })
     }
 
     pub fn is_insert(&self) -> bool {
@@ -218,20 +236,25 @@ impl Reader<'_, '_> {
 
     /// The end of the last token taken.
     fn end(&self) -> usize {
-        self.tokens[self.at - 1].end()
+        self.at.checked_sub(1).and_then(|last| self.tokens.get(last)).map_or(0, Token::end)
     }
 }
 
 impl OnConflict {
     fn parse(tokens: &[Token<'_>], from: usize, to: usize, offset: &impl Fn(usize) -> usize) -> Option<Self> {
+        // What is behind belongs to the next clause.
+        let tokens = tokens.get(..to)?;
         let mut reader = Reader { tokens, at: from };
         let target = if reader.take_mark('(') { Some(reader.names()?) } else { None };
         let action = position_at_top(tokens, reader.at, |token| token.is("DO"))?;
         if tokens.get(action + 1)?.is("NOTHING") {
             return Some(OnConflict { target, update: None });
         }
-        let set = position_at_top(tokens, action, |token| token.is("SET"))?;
-        let condition = position_at_top(tokens, set, |token| token.is("WHERE")).filter(|&at| at < to);
+        if !tokens.get(action + 1)?.is("UPDATE") || !tokens.get(action + 2)?.is("SET") {
+            return None;
+        }
+        let set = action + 2;
+        let condition = position_at_top(tokens, set, |token| token.is("WHERE"));
         let assignments = offset(set + 1)..offset(condition.unwrap_or(to));
         let condition = condition.map(|at| offset(at + 1)..offset(to));
         Some(OnConflict { target, update: Some((assignments, condition)) })

@@ -75,6 +75,10 @@ fn replaced(sql: &str, range: Range<usize>, changes: &[(Range<usize>, usize)]) -
     let mut text = String::new();
     let mut at = range.start;
     for (place, number) in changes {
+        // Of two in one place, as in `excluded.excluded.a`, SQLite sees what is wrong with what is left.
+        if place.start < at || place.end > range.end {
+            continue;
+        }
         text.push_str(&sql[at..place.start]);
         text.push_str(&format!("?{number}"));
         at = place.end;

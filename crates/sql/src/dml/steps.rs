@@ -147,12 +147,14 @@ impl Steps {
         connection.session().watch(|watch| {
             watch.written = watched.then(Vec::new);
             watch.held_bytes = 0;
+            watch.reserved.clear();
         });
         let ran = self.run_watched(connection, parameters);
         let done = ran.and_then(|done| self.read_back(connection, parameters, done));
         connection.session().watch(|watch| {
             watch.conflicts = None;
             watch.written = None;
+            watch.reserved.clear();
         });
         let mut done = done?;
         done.changes = connection.sqlite.total_changes() - before;

@@ -3,7 +3,7 @@
 use super::OnConflict;
 use crate::failure::{Failure, Outcome};
 use rusqlite::ffi;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
 /// The connection that calls.
@@ -48,6 +48,31 @@ impl Host {
         unsafe { ffi::sqlite3_last_insert_rowid(self.0) }
     }
 
+    /// How many rows the statement that wrote last has changed.
+    pub fn changes(self) -> i64 {
+        // SAFETY: as above.
+        i64::from(unsafe { ffi::sqlite3_changes(self.0) })
+    }
+
+    /// Whether the statement that writes is to show what it wrote: SQLite shows what it was given, and not what a
+    /// virtual table made of it.
+    pub fn is_returning(self) -> bool {
+        // SAFETY: as above; the statements of an open connection, one after the other, until there is none.
+        unsafe {
+            let mut statement = ffi::sqlite3_next_stmt(self.0, ptr::null_mut());
+            while !statement.is_null() {
+                let is_it = ffi::sqlite3_stmt_busy(statement) != 0
+                    && ffi::sqlite3_stmt_readonly(statement) == 0
+                    && ffi::sqlite3_column_count(statement) > 0;
+                if is_it {
+                    return true;
+                }
+                statement = ffi::sqlite3_next_stmt(self.0, statement);
+            }
+        }
+        false
+    }
+
     /// What the statement that writes wants of a row that breaks a constraint.
     pub(super) fn on_conflict(self) -> OnConflict {
         // SAFETY: called within `xUpdate`, as the interface asks.
@@ -58,6 +83,28 @@ impl Host {
             ffi::SQLITE_REPLACE => OnConflict::Replace,
             _ => OnConflict::Abort,
         }
+    }
+}
+
+/// Memory that counts as SQLite's, so that its bounds (`limit_memory`) hold for it: taken from SQLite, and not touched.
+pub(crate) struct Reserved(*mut c_void);
+
+// SAFETY: it is only given back, which may be done by any thread.
+unsafe impl Send for Reserved {}
+
+impl Reserved {
+    /// So many bytes; `None`: there is no room for them.
+    pub fn new(bytes: usize) -> Option<Self> {
+        // SAFETY: allocates, or answers null.
+        let start = unsafe { ffi::sqlite3_malloc64(u64::try_from(bytes).ok()?) };
+        (!start.is_null()).then_some(Reserved(start))
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        // SAFETY: allocated by SQLite, and freed once.
+        unsafe { ffi::sqlite3_free(self.0) };
     }
 }
 

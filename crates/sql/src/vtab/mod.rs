@@ -15,7 +15,7 @@ use crate::failure::Outcome;
 pub(crate) use calls::{register, unregister};
 #[cfg(feature = "loadable")]
 pub use host::loadable;
-pub(crate) use host::{Host, version_number};
+pub(crate) use host::{Host, Reserved, version_number};
 pub(crate) use query::{Choice, Constraint, Operator, Query, collation_of};
 use rusqlite::types::ValueRef;
 pub(crate) use values::{Arguments, Change, Row};

@@ -20,6 +20,9 @@ pub(crate) struct Constraint {
     pub op: Operator,
     /// How texts are compared; `None` if in a way that tables do not know.
     pub collation: Option<Collation>,
+    /// Whether it is an `IN`, whose values come one by one. Rows are then held against a value that has lost its
+    /// affinity.
+    pub is_in: bool,
 }
 
 /// How a constraint compares.
@@ -76,6 +79,16 @@ impl Query<'_> {
         (0..count).filter_map(|index| Some((index, self.constraint(index)?))).collect()
     }
 
+    /// Whether the query compares this column with something that is not known yet, as tables stand behind it.
+    pub fn is_out_of_reach(&self, column: usize) -> bool {
+        let count = usize::try_from(self.info().nConstraint).unwrap_or(0);
+        (0..count).any(|index| {
+            // SAFETY: `index` is below `nConstraint`, the length of the array.
+            let raw = unsafe { &*self.info().aConstraint.add(index) };
+            raw.usable == 0 && usize::try_from(raw.iColumn) == Ok(column)
+        })
+    }
+
     fn constraint(&self, index: usize) -> Option<Constraint> {
         // SAFETY: `index` is below `nConstraint`, the length of the array.
         let raw = unsafe { &*self.info().aConstraint.add(index) };
@@ -99,7 +112,10 @@ impl Query<'_> {
             },
         };
         let column = usize::try_from(raw.iColumn).ok();
-        (raw.usable != 0).then_some(Constraint { column, op, collation })
+        // SAFETY: as above; the last argument asks without changing anything.
+        let is_in =
+            op == Operator::Equal && unsafe { ffi::sqlite3_vtab_in(self.info, index as c_int, -1) != 0 };
+        (raw.usable != 0).then_some(Constraint { column, op, collation, is_in })
     }
 
     /// The order asked for: columns, `None` for the row's id, and whether each descends.

@@ -70,8 +70,8 @@ fn absorb_memtable(
     progress: &Merging,
 ) -> Result<()> {
     let mut read = 0;
-    for tombstone in memtable.range_tombstones(table) {
-        editor.remove_range(tombstone.start, tombstone.end)?;
+    for (start, end) in memtable.ranges(table, CommitTs::MAX).spans(CommitTs(0)) {
+        editor.remove_range(start, end)?;
     }
     // Large values are named by their first unit.
     let mut kept = HashSet::new();

@@ -1,14 +1,14 @@
 //! Checkpoint: sealed memtables become part of the runs, in steps that leave the database whole in between.
 //!
 //! 1. *Seal* the open memtable, so that everything committed so far is in sealed ones.
-//! 2. *Sync the log* through the seal: a memtable is merged only when all of it is visible and durable
-//!    (invariant 5).
+//! 2. Check that the files are still ours (`ownership`), and *sync the log* through the seal: a memtable is merged
+//!    only when all of it is visible and durable (invariant 5).
 //! 3. *Absorb*, a table a step: the layout says how. New pages go to free places only (invariant 3).
 //! 4. *Compact*, a slice of an LSM table a step, as long as the quota lasts (see [`crate::lsm`]); then *sweep* tables
 //!    with a TTL for what has expired (see `crate::sweep`).
 //! 5. *Relocate*, a table a step, if much of the file is free: some of what lies at its end moves (`relocate`).
 //! 6. *Physical rows* of the changed tables, in their own tree.
-//! 7. *Space map*: its changed chunks, copy-on-write like the pages.
+//! 7. Check the superblock once more, then the *space map*: its changed chunks, copy-on-write like the pages.
 //! 8. *Sync the data file*: a superblock names only what is on the disk (invariant 2).
 //! 9. *Superblock* into the slot that the previous one does not lie in. 10. *Sync it.*
 //! 11. *Switch* to a view with the new runs and without the absorbed memtables.
@@ -189,6 +189,7 @@ impl Checkpoint<'_> {
         let latching = |cause| store.latch.set(cause);
         match self.step {
             Step::SyncLog => {
+                store.check_ownership(&self.last)?;
                 self.sync_log()?;
                 self.adopt();
             }
@@ -216,6 +217,7 @@ impl Checkpoint<'_> {
             }
             Step::PhysicalRows => self.write_physical_rows()?,
             Step::SpaceMap => {
+                store.check_superblock(&self.last)?;
                 let mut space = lock(&store.space);
                 if let Some(moves) = &self.moves {
                     space.move_map(moves.border_unit());
@@ -226,7 +228,8 @@ impl Checkpoint<'_> {
             Step::SyncData => store.sync_data()?,
             Step::Superblock => {
                 self.next.log_synced = store.log.synced();
-                self.next.time_ms = store.time.latest_ms();
+                self.next.times = store.time.times();
+                self.next.time_ms = self.next.times.time_ms;
                 self.next.next_table = TableId(store.next_table.load(Ordering::SeqCst));
                 self.next.write(&*store.data).map_err(latching)?;
             }

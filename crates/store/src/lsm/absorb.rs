@@ -10,7 +10,7 @@
 
 use super::stack::{MOST_STACKED, Stacked};
 use crate::checkpoint::{Checkpoint, PROGRESS_RECORDS};
-use base::{Result, TableId};
+use base::{CommitTs, Result, TableId};
 use memtable::{Found, Memtable};
 use page::Value;
 use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Ranges, Run, Site};
@@ -41,13 +41,13 @@ impl Checkpoint<'_> {
             return Ok(());
         }
         let (site, reading) = (self.site(), self.reading(table)?);
-        let spans = memtable.range_tombstones(table).iter().map(|range| (range.start, range.end));
+        let spans = memtable.ranges(table, CommitTs::MAX).spans(CommitTs(0));
         let (ranges, ranges_run) = self.keep_ranges(table, Ranges::joined(spans), entries)?;
         let mut builder = self.builder(table)?;
         let has_below = !entries.is_empty();
         // Large values are named by their first unit.
         let mut kept = HashSet::new();
-        let mut cursor = memtable.cursor(table, base::CommitTs::MAX);
+        let mut cursor = memtable.cursor(table, CommitTs::MAX);
         cursor.seek_first();
         let mut read = 0;
         while let Some((key, found)) = cursor.entry() {

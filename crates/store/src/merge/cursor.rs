@@ -20,8 +20,13 @@
 //! 7. These steps can be taken by themselves ([`Merged::glide`]), and many at a time ([`Merged::run_on`]): a loop over
 //!    the records of a leaf.
 //!
+//! 8. A walk over entries that are dead asks for a way around them: [`super::shortcuts`].
+//!
 //! Both directions are one code, with the direction as a constant.
 
+mod walk;
+
+use super::shortcuts::{FIRST_ASK, Shortcuts};
 use super::{Item, Layer};
 use base::Result;
 use base::keys::head8;
@@ -66,8 +71,10 @@ struct Front {
 /// See the module and [`super`]. Every move answers whether it ended on an entry. After an error the cursor is on none;
 /// any seek, also `next` and `prev`, then begins anew.
 #[derive(Debug)]
-pub struct Merged<U, L> {
+pub struct Merged<U, L, S = ()> {
     uppers: Vec<U>,
+    /// So many of them are the transaction's own.
+    own: usize,
     /// Of each upper layer's key what orders it in the cursor's direction, mostly: see [`order8`].
     orders: Vec<u64>,
     lower: L,
@@ -82,6 +89,11 @@ pub struct Merged<U, L> {
     streak: u32,
     /// Hidden entries passed since the last that was not.
     hidden: u32,
+    shortcuts: S,
+    may_expire: bool,
+    /// Dead entries that this walk passed, and at how many it asks for a shortcut.
+    dead: u32,
+    ask_at: u32,
     /// Scratch: the key at which the cursor turns.
     turning: Vec<u8>,
 }
@@ -108,14 +120,16 @@ fn order8<const FORWARD: bool>(key: Option<&[u8]>) -> u64 {
 
 // A step of a cursor is no iterator's `next`: what it shows is borrowed from the cursor.
 #[allow(clippy::should_implement_trait)]
-impl<U: Layer, L: Layer> Merged<U, L> {
-    /// A cursor over `uppers`, newest first (at most 128), and `lower`, on no entry yet.
-    pub fn new(uppers: Vec<U>, lower: L) -> Self {
+impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
+    /// A cursor over `uppers`, newest first (at most 128), the first `own` of them the transaction's, and `lower`, on
+    /// no entry yet.
+    pub fn new(uppers: Vec<U>, own: usize, lower: L, shortcuts: S) -> Self {
         assert!(uppers.len() <= MOST_LAYERS, "{} layers above the run", uppers.len());
         let has_ranges = uppers.iter().any(Layer::has_ranges);
         Merged {
             orders: vec![OFF; uppers.len()],
             uppers,
+            own,
             lower,
             lower_on: false,
             front: None,
@@ -125,6 +139,10 @@ impl<U: Layer, L: Layer> Merged<U, L> {
             clear: 0,
             streak: 0,
             hidden: 0,
+            may_expire: shortcuts.may_expire(),
+            shortcuts,
+            dead: 0,
+            ask_at: FIRST_ASK,
             turning: Vec::new(),
         }
     }
@@ -139,24 +157,24 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         }
     }
 
-    /// To the first entry.
-    pub fn seek_first(&mut self) -> Result<bool> {
-        self.place::<true>(Layer::seek_first, Layer::seek_first)
+    /// To the first entry. `stop`: as in [`Merged::next`].
+    pub fn seek_first(&mut self, stop: Option<&[u8]>) -> Result<bool> {
+        self.place::<true>(stop, Layer::seek_first, Layer::seek_first)
     }
 
-    /// To the last entry.
-    pub fn seek_last(&mut self) -> Result<bool> {
-        self.place::<false>(Layer::seek_last, Layer::seek_last)
+    /// To the last entry. `stop`: as in [`Merged::next`].
+    pub fn seek_last(&mut self, stop: Option<&[u8]>) -> Result<bool> {
+        self.place::<false>(stop, Layer::seek_last, Layer::seek_last)
     }
 
-    /// To the first entry at or after `key`.
-    pub fn seek(&mut self, key: &[u8]) -> Result<bool> {
-        self.place::<true>(|upper| upper.seek(key), |lower| lower.seek(key))
+    /// To the first entry at or after `key`. `stop`: as in [`Merged::next`].
+    pub fn seek(&mut self, key: &[u8], stop: Option<&[u8]>) -> Result<bool> {
+        self.place::<true>(stop, |upper| upper.seek(key), |lower| lower.seek(key))
     }
 
-    /// To the last entry before `key`.
-    pub fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
-        self.place::<false>(|upper| upper.seek_before(key), |lower| lower.seek_before(key))
+    /// To the last entry before `key`. `stop`: as in [`Merged::next`].
+    pub fn seek_before(&mut self, key: &[u8], stop: Option<&[u8]>) -> Result<bool> {
+        self.place::<false>(stop, |upper| upper.seek_before(key), |lower| lower.seek_before(key))
     }
 
     /// To the next entry. From before the first, or if never sought: to the first. `stop`: a key where the caller will
@@ -224,19 +242,29 @@ impl<U: Layer, L: Layer> Merged<U, L> {
     /// Positions every layer anew.
     fn place<const FORWARD: bool>(
         &mut self,
-        mut upper: impl FnMut(&mut U) -> Result<bool>,
+        stop: Option<&[u8]>,
+        upper: impl FnMut(&mut U) -> Result<bool>,
         lower: impl FnOnce(&mut L) -> Result<bool>,
     ) -> Result<bool> {
         self.at = At::Nowhere;
         self.forward = FORWARD;
-        self.hidden = 0;
+        (self.hidden, self.dead, self.ask_at) = (0, 0, FIRST_ASK);
+        self.put_layers::<FORWARD>(upper, lower)?;
+        self.settle::<FORWARD>(stop)
+    }
+
+    fn put_layers<const FORWARD: bool>(
+        &mut self,
+        mut upper: impl FnMut(&mut U) -> Result<bool>,
+        lower: impl FnOnce(&mut L) -> Result<bool>,
+    ) -> Result<()> {
         for (layer, order) in self.uppers.iter_mut().zip(&mut self.orders) {
             upper(layer)?;
             *order = order8::<FORWARD>(layer.key());
         }
         self.lower_on = lower(&mut self.lower)?;
         self.find_front::<FORWARD>();
-        self.settle::<FORWARD>(None)
+        Ok(())
     }
 
     #[inline]
@@ -249,8 +277,10 @@ impl<U: Layer, L: Layer> Merged<U, L> {
         self.lower_on = step::<FORWARD>(&mut self.lower)?;
         if self.clear > 0 && self.lower_on {
             self.clear -= 1;
-            self.at = At::Lower;
-            return Ok(true);
+            if !self.may_expire || !self.has_lower_expired()? {
+                self.at = At::Lower;
+                return Ok(true);
+            }
         }
         self.settle::<FORWARD>(stop)
     }
@@ -265,21 +295,21 @@ impl<U: Layer, L: Layer> Merged<U, L> {
                 self.pass_front::<FORWARD>(tied)?;
                 self.settle::<FORWARD>(stop)
             }
-            At::Lower | At::Front { .. } => self.turn::<FORWARD>(),
-            _ if FORWARD => self.seek_first(),
-            _ => self.seek_last(),
+            At::Lower | At::Front { .. } => self.turn::<FORWARD>(stop),
+            _ if FORWARD => self.seek_first(stop),
+            _ => self.seek_last(stop),
         }
     }
 
     /// The first step in the other direction.
-    fn turn<const FORWARD: bool>(&mut self) -> Result<bool> {
+    fn turn<const FORWARD: bool>(&mut self, stop: Option<&[u8]>) -> Result<bool> {
         let mut key = std::mem::take(&mut self.turning);
         key.clear();
         key.extend_from_slice(self.entry().expect("the cursor turns on an entry").0);
         let moved = if FORWARD {
-            self.place::<true>(|upper| seek_after(upper, &key), |lower| seek_after(lower, &key))
+            self.place::<true>(stop, |upper| seek_after(upper, &key), |lower| seek_after(lower, &key))
         } else {
-            self.seek_before(&key)
+            self.seek_before(&key, stop)
         };
         self.turning = key;
         moved
@@ -294,23 +324,36 @@ impl<U: Layer, L: Layer> Merged<U, L> {
                 None if self.lower_on => Ordering::Less,
                 None => {
                     self.at = if FORWARD { At::AfterLast } else { At::BeforeFirst };
+                    self.end_walk::<FORWARD>(stop);
                     return Ok(false);
                 }
             };
             if lower_first.is_lt() {
                 if self.has_ranges && self.pass_hidden::<FORWARD>()? {
+                    self.walk_on::<FORWARD>(stop)?;
+                    continue;
+                }
+                if self.may_expire && self.has_lower_expired()? {
+                    self.lower_on = step::<FORWARD>(&mut self.lower)?;
+                    self.walk_on::<FORWARD>(stop)?;
                     continue;
                 }
                 self.look_ahead::<FORWARD>(stop);
                 self.at = At::Lower;
+                self.end_walk::<FORWARD>(stop);
                 return Ok(true);
             }
             let tied = lower_first.is_eq();
-            if self.front.is_some_and(|front| !front.deleted) {
+            if let Some(front) = self.front
+                && !front.deleted
+                && !(self.may_expire && self.has_front_expired(front)?)
+            {
                 self.at = At::Front { tied };
+                self.end_walk::<FORWARD>(stop);
                 return Ok(true);
             }
             self.pass_front::<FORWARD>(tied)?;
+            self.walk_on::<FORWARD>(stop)?;
         }
     }
 

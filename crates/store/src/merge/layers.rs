@@ -4,7 +4,8 @@
 use super::{DeltaLayer, Item, Layer, Span};
 use crate::write_set::{self, Own};
 use base::{CommitTs, Result, TableId};
-use memtable::{Found, Memtable};
+use memtable::{Found, Fragment, Memtable, Ranges};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// A layer above the run.
@@ -20,19 +21,20 @@ pub enum Upper<'a> {
     Delta(DeltaLayer<'a>),
 }
 
-/// A memtable's cursor, and its range tombstones as of the same timestamp.
+/// A memtable's cursor, and its range deletes as of the same timestamp.
 #[derive(Debug)]
 pub struct MemtableLayer<'a> {
     cursor: memtable::Cursor<'a>,
-    ranges: Vec<Span<'a>>,
+    ranges: Ranges<'a>,
+    /// The stretch of keys that was asked for last: the next key mostly lies in it, too.
+    around: Cell<Fragment<'a>>,
 }
 
 impl<'a> MemtableLayer<'a> {
-    /// `table` in `memtable` as of `at`. Without range tombstones nothing is allocated; with *n* of them, O(n log n).
+    /// `table` in `memtable` as of `at`. Allocates nothing; O(log n) in its range deletes.
     pub fn new(memtable: &'a Memtable, table: TableId, at: CommitTs) -> Self {
-        let tombstones = memtable.range_tombstones(table).iter().filter(|tombstone| tombstone.ts <= at);
-        let ranges = union(tombstones.map(|tombstone| (tombstone.start, tombstone.end)).collect());
-        MemtableLayer { cursor: memtable.cursor(table, at), ranges }
+        let ranges = memtable.ranges(table, at);
+        MemtableLayer { cursor: memtable.cursor(table, at), ranges, around: Cell::new(ranges.covering(&[])) }
     }
 
     /// What lies outside of `span` may be missing, `None` being all: see [`memtable::Cursor::within`].
@@ -40,19 +42,17 @@ impl<'a> MemtableLayer<'a> {
     pub fn within(self, span: Option<Arc<base::Span>>) -> Self {
         MemtableLayer { cursor: self.cursor.within(span), ..self }
     }
-}
 
-/// The same ranges, sorted and disjoint.
-fn union(mut ranges: Vec<Span<'_>>) -> Vec<Span<'_>> {
-    ranges.sort_unstable_by_key(|&(start, _)| start);
-    ranges.dedup_by(|next, last| {
-        let joins = last.1.is_none_or(|end| next.0 <= end);
-        if joins {
-            last.1 = last.1.zip(next.1).map(|(a, b)| a.max(b));
+    fn covering(&self, key: &[u8]) -> Option<Span<'a>> {
+        if self.ranges.is_empty() {
+            return None;
         }
-        joins
-    });
-    ranges
+        if !self.around.get().holds(key) {
+            self.around.set(self.ranges.covering(key));
+        }
+        let around = self.around.get();
+        (around.covered > CommitTs(0)).then_some((around.start, around.end))
+    }
 }
 
 impl<'a> From<write_set::Cursor<'a>> for Upper<'a> {
@@ -150,25 +150,7 @@ impl Layer for Upper<'_> {
         match self {
             Upper::Own(cursor) => cursor.covering(key),
             Upper::Delta(layer) => layer.covering(key),
-            Upper::Memtable(layer) => {
-                let behind = layer.ranges.partition_point(|&(start, _)| start <= key);
-                let &(start, end) = layer.ranges[..behind].last()?;
-                end.is_none_or(|end| key < end).then_some((start, end))
-            }
+            Upper::Memtable(layer) => layer.covering(key),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn overlapping_ranges_are_joined() {
-        let joined =
-            union(vec![(b"m", Some(b"n")), (b"a", Some(b"c")), (b"b", Some(b"e")), (b"e", Some(b"f"))]);
-        assert_eq!(joined, [(&b"a"[..], Some(&b"f"[..])), (b"m", Some(b"n"))]);
-        let open = union(vec![(b"x", Some(b"y")), (b"a", None), (b"c", Some(b"d"))]);
-        assert_eq!(open, [(&b"a"[..], None)]);
     }
 }

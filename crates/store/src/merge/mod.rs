@@ -13,18 +13,20 @@
 //! Layers that have nothing of a table are left out by whoever builds the cursor; over no upper layer at all it adds
 //! one test to a step of the run's cursor.
 //!
-//! Reading order: [`Layer`] here, [`cursor`] (the algorithm), [`layers`] and [`run_layer`] (what stands behind the
-//! trait).
+//! Reading order: [`Layer`] here, [`cursor`] (the algorithm), [`shortcuts`] (over what is dead), [`layers`] and
+//! [`run_layer`] (what stands behind the trait).
 
 pub mod cursor;
 pub mod delta_layer;
 pub mod layers;
 pub mod run_layer;
+pub mod shortcuts;
 
 pub use cursor::Merged;
 pub use delta_layer::DeltaLayer;
 pub use layers::{MemtableLayer, Upper};
 pub use run_layer::RunLayer;
+pub use shortcuts::{Ahead, Shortcuts};
 
 use base::Result;
 use page::LargeRef;

@@ -3,6 +3,7 @@
 use super::{Report, number};
 use crate::apply::apply_record;
 use crate::attach::Attached;
+use crate::closing::known_durable;
 use crate::recovery::DATA;
 use crate::superblock::Superblock;
 use base::budget::Account;
@@ -114,13 +115,17 @@ pub fn after(dir: &Arc<dyn Dir>, superblock: &Superblock, report: &mut Report) -
     let pages = pages(dir, superblock);
     let mut replay = Replay { writer, last: superblock.absorbed, commits: 0, pages };
     let follows = |last: CommitTs, next: CommitTs| next.0 == last.0 + 1;
+    // Where the data file cannot say, the superblock's own word.
+    let durable = dir.open_to_read(DATA).and_then(|data| known_durable(&*data, superblock));
+    let durable = durable.unwrap_or(superblock.log_synced);
     let scanned = Log::scan(dir, superblock.database, superblock.replay_from, &mut |block| {
         replay.block(&block, follows)
     });
     match scanned {
-        Ok(tail) if tail.end.lsn < superblock.log_synced => {
-            let (end, synced) = (tail.end.lsn, superblock.log_synced);
-            report.log_stopped = Some(format!("the log ends at LSN {end}, but was durable through {synced}"));
+        Ok(tail) if tail.end.lsn < durable => {
+            let end = tail.end.lsn;
+            report.log_stopped =
+                Some(format!("the log ends at LSN {end}, but was durable through {durable}"));
         }
         Ok(tail) => report.is_outdated = tail.newest_checkpoint > superblock.checkpoint,
         Err(error) => {

@@ -59,6 +59,8 @@ impl Transaction {
         let store = Arc::clone(self.store());
         let spills = self.spills.get_or_insert_with(|| Box::new(Spills::new(&store)));
         let gathered = self.gathered.as_mut().expect("taken by drop alone");
+        // What the run holds was never put, and what was empty may not be.
+        gathered.writes.forget_known();
         spills.push(self.snapshot.reader(), &mut gathered.writes, &gathered.reads, table, spilled)
     }
 

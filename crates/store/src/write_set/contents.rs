@@ -56,8 +56,7 @@ impl WriteSet {
 
     /// The range deletes of `table` in key order: disjoint `[start, end)`, to be applied before the records.
     pub fn ranges(&self, table: TableId) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-        let spans = self.table(table).into_iter().flat_map(|set| set.ranges.spans());
-        spans.map(|span| (&span.start[..], span.end.as_deref()))
+        self.table(table).into_iter().flat_map(|set| set.ranges.spans())
     }
 
     /// The puts and deletes of `table`, which must have been sorted, strictly ascending.
@@ -84,9 +83,7 @@ impl WriteSet {
         mut changed: impl FnMut(TableId) -> bool,
     ) -> impl Iterator<Item = (TableId, WrittenKey<'_>)> {
         self.sets().iter().filter(move |set| changed(set.table)).flat_map(|set| {
-            let ranges = set.ranges.spans().iter();
-            let ranges =
-                ranges.map(|span| WrittenKey::Range { start: &span.start, end: span.end.as_deref() });
+            let ranges = set.ranges.spans().map(|(start, end)| WrittenKey::Range { start, end });
             let keys = set.to_validate(&self.arena).map(|entry| {
                 let (key, read) = (entry.key(&self.arena), entry.read());
                 if entry.state() == State::Gone {

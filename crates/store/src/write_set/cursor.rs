@@ -3,7 +3,7 @@
 use super::arena::Arena;
 use super::order::{Order, Position};
 use super::table::TableSet;
-use super::{LargeValues, Own, ranges::Span};
+use super::{LargeValues, Own};
 
 /// See the module. Borrows the write set: after a write a new cursor is sought to where the old one stood, which
 /// costs O(log n).
@@ -64,12 +64,11 @@ impl<'a> Cursor<'a> {
 
     /// Whether the transaction deleted any range of this table.
     pub fn has_ranges(&self) -> bool {
-        !self.set.ranges.spans().is_empty()
+        self.set.ranges.len() > 0
     }
 
     /// The range delete that covers `key`, as `[start, end)`.
     pub fn covering(&self, key: &[u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {
-        let set = self.set;
-        set.ranges.covering(key).map(|Span { start, end }| (&start[..], end.as_deref()))
+        self.set.ranges.covering(key)
     }
 }

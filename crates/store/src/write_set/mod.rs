@@ -43,6 +43,7 @@ pub use cursor::Cursor;
 pub use savepoints::Savepoint;
 
 use crate::large::Unpublished;
+use crate::stretches;
 use arena::Arena;
 use base::{LargeRef, TableId};
 use savepoints::{LiveSavepoint, Undo};
@@ -124,6 +125,8 @@ pub struct WriteSet {
     undo: Vec<Undo>,
     savepoints: Vec<LiveSavepoint>,
     next_serial: u64,
+    /// Stretches of keys that were found empty, own writes included.
+    known: stretches::Own,
 }
 
 impl WriteSet {
@@ -226,6 +229,9 @@ impl WriteSet {
     #[inline]
     fn change(&mut self, at: usize, number: u32, content: Content, prior: Prior) {
         let set = &mut self.tables[at];
+        if content.is_put() {
+            stretches::cut(&mut self.known, set.table, set.entry(number).key(&self.arena));
+        }
         let old = set.set(number, content, &self.arena);
         if prior == Prior::Read {
             set.mark_read(number);
@@ -235,6 +241,16 @@ impl WriteSet {
         } else {
             self.undo.push(Undo::Entry { table: set.table, number, old });
         }
+    }
+
+    /// Stretches of keys that were found empty, own writes included. Each put takes its key out.
+    pub(crate) fn known(&self) -> &stretches::Own {
+        &self.known
+    }
+
+    /// Forgets them: the transaction got records in another way than by puts.
+    pub(crate) fn forget_known(&mut self) {
+        self.known.take();
     }
 
     /// Whether there is nothing to commit.
@@ -288,6 +304,7 @@ impl WriteSet {
         self.large.0 = Vec::new();
         self.undo = Vec::new();
         self.savepoints.clear();
+        self.known.take();
     }
 
     fn sets(&self) -> &[TableSet] {

@@ -1,93 +1,100 @@
 //! A transaction's own range deletes on one table: sorted, disjoint, none touching the next.
 //!
 //! Range deletes take effect before the puts and deletes of the same commit, so only their union counts, and a new
-//! one is merged with those that it overlaps or touches. They are few: each owns its bytes.
+//! one is merged with those that it overlaps or touches. They may be many, and come in any order.
 
-use std::ops::Range as Indexes;
+use std::collections::BTreeMap;
+use std::ops::Bound;
 
-/// `[start, end)`; no `end` means to the end of the table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) start: Vec<u8>,
-    pub(super) end: Option<Vec<u8>>,
-}
+/// Where the span ends that begins at a key; `None`: at the end of the table.
+type End = Option<Box<[u8]>>;
 
-impl Span {
-    fn bytes(&self) -> usize {
-        self.start.len() + self.end.as_ref().map_or(0, Vec::len) + size_of::<Span>()
-    }
-}
+/// What a span takes beside its bytes: its place in the map, which is two thirds full on average.
+const SPAN_BYTES: usize = 64;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    spans: Vec<Span>,
+    /// By where they begin.
+    spans: BTreeMap<Box<[u8]>, End>,
     bytes: usize,
 }
 
-/// How to take back one [`Ranges::insert`]: the span at `at` was put in the place of `replaced`.
+/// How to take back one [`Ranges::insert`]: the span that begins at `start` was put in the place of `replaced`.
 #[derive(Debug)]
 pub(super) struct Replaced {
-    at: usize,
-    replaced: Vec<Span>,
+    start: Box<[u8]>,
+    replaced: Vec<(Box<[u8]>, End)>,
+}
+
+/// A span, lent.
+pub(super) type Span<'a> = (&'a [u8], Option<&'a [u8]>);
+
+fn bytes(start: &[u8], end: &End) -> usize {
+    start.len() + end.as_ref().map_or(0, |end| end.len()) + SPAN_BYTES
 }
 
 impl Ranges {
     /// The spans in key order.
-    pub(super) fn spans(&self) -> &[Span] {
-        &self.spans
+    pub(super) fn spans(&self) -> impl ExactSizeIterator<Item = Span<'_>> {
+        self.spans.iter().map(|(start, end)| (&**start, end.as_deref()))
+    }
+
+    /// How many spans there are.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.spans.len()
     }
 
     /// The span that covers `key`. O(log n).
     #[inline]
-    pub(super) fn covering(&self, key: &[u8]) -> Option<&Span> {
-        let behind = self.spans.partition_point(|span| &span.start[..] <= key);
-        let span = self.spans[..behind].last()?;
-        span.end.as_ref().is_none_or(|end| key < &end[..]).then_some(span)
+    pub(super) fn covering(&self, key: &[u8]) -> Option<Span<'_>> {
+        if self.spans.is_empty() {
+            return None;
+        }
+        let (start, end) =
+            self.spans.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
+        end.as_ref().is_none_or(|end| key < &**end).then_some((&**start, end.as_deref()))
     }
 
-    /// Adds `[start, end)`, which must not be empty. O(log n + spans merged + spans behind).
+    /// Adds `[start, end)`, which must not be empty. O(log n) for it, and for each span that it is merged with.
     pub(super) fn insert(&mut self, start: &[u8], end: Option<&[u8]>) -> Replaced {
-        let touched = self.touched(start, end);
-        let mut span = Span { start: start.to_vec(), end: end.map(<[u8]>::to_vec) };
-        if let Some(first) = self.spans[touched.clone()].first() {
-            span.start = span.start.min(first.start.clone());
+        let mut replaced = Vec::new();
+        let (mut new_start, mut new_end) = (Box::from(start), end.map(Box::from));
+        while let Some(at) = self.last_touched(start, end) {
+            let (old_start, old_end) = self.spans.remove_entry(&at).expect("a key of the map");
+            self.bytes -= bytes(&old_start, &old_end);
+            if old_start < new_start {
+                new_start = old_start.clone();
+            }
+            new_end = new_end.zip(old_end.clone()).map(|(new, old): (Box<[u8]>, _)| new.max(old));
+            replaced.push((old_start, old_end));
         }
-        if let Some(last) = self.spans[touched.clone()].last() {
-            span.end = match (span.end, &last.end) {
-                (Some(new), Some(old)) => Some(new.max(old.clone())),
-                _ => None,
-            };
-        }
-        let at = touched.start;
-        self.bytes += span.bytes();
-        let replaced: Vec<Span> = self.spans.splice(touched, [span]).collect();
-        self.bytes -= replaced.iter().map(Span::bytes).sum::<usize>();
-        Replaced { at, replaced }
+        self.bytes += bytes(&new_start, &new_end);
+        self.spans.insert(new_start.clone(), new_end);
+        Replaced { start: new_start, replaced }
     }
 
-    /// The spans that `[start, end)` overlaps or touches.
-    fn touched(&self, start: &[u8], end: Option<&[u8]>) -> Indexes<usize> {
-        let first = self.spans.partition_point(|span| span.end.as_ref().is_some_and(|end| &end[..] < start));
-        let last = match end {
-            Some(end) => self.spans.partition_point(|span| &span.start[..] <= end),
-            None => self.spans.len(),
-        };
-        first..last
+    /// Where the last span begins that `[start, end)` overlaps or touches.
+    fn last_touched(&self, start: &[u8], end: Option<&[u8]>) -> Option<Box<[u8]>> {
+        let until = end.map_or(Bound::Unbounded, Bound::Included);
+        let (found, found_end) = self.spans.range::<[u8], _>((Bound::Unbounded, until)).next_back()?;
+        found_end.as_ref().is_none_or(|end| start <= &**end).then(|| found.clone())
     }
 
     /// Takes back the newest [`Ranges::insert`] that was not taken back yet.
     pub(super) fn undo(&mut self, change: Replaced) {
-        self.bytes += change.replaced.iter().map(Span::bytes).sum::<usize>();
-        let taken_back = self.spans.splice(change.at..=change.at, change.replaced);
-        self.bytes -= taken_back.map(|span| span.bytes()).sum::<usize>();
+        let end = self.spans.remove(&change.start).expect("what was put and not taken back is there");
+        self.bytes -= bytes(&change.start, &end);
+        for (start, end) in change.replaced {
+            self.bytes += bytes(&start, &end);
+            self.spans.insert(start, end);
+        }
     }
 
     /// Forgets all spans.
     pub(super) fn clear(&mut self) {
-        self.spans.clear();
-        self.spans.shrink_to(64);
-        self.bytes = 0;
+        *self = Ranges::default();
     }
 
     /// Bytes of memory in use. O(1).
@@ -118,8 +125,10 @@ mod tests {
                 for key in 0..100u8 {
                     assert_eq!(ranges.covering(&[key]).is_some(), covered[key as usize], "seed {seed}");
                 }
-                let apart = |pair: &[Span]| pair[0].end.as_ref().is_some_and(|end| *end < pair[1].start);
-                assert!(ranges.spans.windows(2).all(apart));
+                let spans: Vec<_> = ranges.spans().collect();
+                assert!(spans.windows(2).all(|pair| pair[0].1.is_some_and(|end| end < pair[1].0)));
+                let all: usize = ranges.spans.iter().map(|(start, end)| bytes(start, end)).sum();
+                assert_eq!(ranges.bytes(), all);
                 if random.chance(1, 3) {
                     ranges.undo(change);
                     let before = history.pop().unwrap();

@@ -61,6 +61,7 @@ impl WriteSet {
     /// [`base::ErrorKind::Invalid`] if it is not live any more; nothing is changed then.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let level = self.level(savepoint)?;
+        self.known.take();
         self.savepoints.truncate(level + 1);
         while self.undo.len() > self.savepoints[level].undo_len {
             match self.undo.pop().expect("longer than a length") {
@@ -129,6 +130,7 @@ impl WriteSet {
     pub fn thaw(&mut self, earlier: WriteSet) {
         let next_serial = self.next_serial;
         *self = earlier;
+        self.known.take();
         self.next_serial = next_serial;
     }
 

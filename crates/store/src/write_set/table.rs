@@ -47,6 +47,12 @@ pub(super) struct Content {
 }
 
 impl Content {
+    /// Whether the key has a value then.
+    #[inline]
+    pub(super) fn is_put(&self) -> bool {
+        matches!(self.state, State::Value | State::Large)
+    }
+
     /// The index of the large value that it holds.
     #[inline]
     pub(super) fn large(&self) -> Option<usize> {
@@ -289,7 +295,7 @@ impl TableSet {
     /// The first and the last key of all entries, if their order is known and there are no range deletes.
     pub(super) fn ends<'a>(&'a self, arena: &'a Arena) -> Option<(&'a [u8], &'a [u8])> {
         let are_all_ordered = self.ascends || (self.order.get().is_some() && self.live == self.entries.len());
-        if !are_all_ordered || !self.ranges.spans().is_empty() {
+        if !are_all_ordered || self.ranges.len() > 0 {
             return None;
         }
         let (first, last) = match self.order.get().filter(|_| !self.ascends) {
@@ -380,7 +386,7 @@ impl TableSet {
 
     /// Puts and deletes, and range deletes.
     pub(super) fn operations(&self) -> usize {
-        self.live + self.ranges.spans().len()
+        self.live + self.ranges.len()
     }
 
     /// Bytes of the range deletes.

@@ -2,6 +2,7 @@
 //! does it in a directory.
 //!
 //! * `format`: `ndjson` or `csv`; unless it is said, as `Content-Type` says.
+//! * `delimiter`: what stands between the fields of CSV; unless it is said, a comma.
 //! * `insert=true`: a row whose primary key is there is a failure; else it takes the other's place.
 //! * `schema`, and `index` and `unique`, as often as there are such: the table is made, in the same transaction.
 //! * `layout`, `ttl_ms`, `compression`: how that table is stored; of one that is there, how it is.
@@ -12,7 +13,7 @@ use crate::app::App;
 use crate::open::Open;
 use crate::problem::{Answer, Problem};
 use crate::receive::RequestBody;
-use crate::target::{names, raw_parameter, raw_parameters};
+use crate::target::{names, parameter, raw_parameter, raw_parameters};
 use crate::v1::ranges::flag;
 use crate::v1::tables::{compression_of, layout_of};
 use crate::v1::upload::{RECORD_BYTES, Stored, Upload, import as receive};
@@ -25,8 +26,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What an import may say. Another word is a mistake: `inset=true` would replace what was to be kept.
-const PARAMETERS: [&str; 10] = [
+const PARAMETERS: [&str; 11] = [
     "format",
+    "delimiter",
     "insert",
     "schema",
     "index",
@@ -41,6 +43,7 @@ const PARAMETERS: [&str; 10] = [
 /// How rows are imported, as the request says it.
 struct Said {
     format: RowFormat,
+    delimiter: u8,
     definition: Option<Definition>,
     storage: Storage,
     upsert: bool,
@@ -56,6 +59,7 @@ impl Said {
         }
         Ok(Said {
             format: format(uri, headers)?,
+            delimiter: delimiter(uri)?,
             definition: definition(&asked.table, uri)?,
             storage: storage(uri)?,
             upsert: !flag(uri, "insert")?,
@@ -73,7 +77,7 @@ impl Said {
             chunk_rows: self.chunk_rows,
             options: TransactionOptions { durability: self.durability, ..open.db.transaction_options() },
         };
-        let mut input = RowReader::bounded(upload, self.format, RECORD_BYTES as u64);
+        let mut input = RowReader::bounded(upload, self.format, self.delimiter, RECORD_BYTES as u64);
         let imported = import.run(&open.db, &mut input, |_| {}).map_err(problem)?;
         Ok(Stored { records: imported.rows, commit: imported.commit })
     }
@@ -89,6 +93,16 @@ fn format(uri: &Uri, headers: &HeaderMap) -> Answer<RowFormat> {
         Some(format) => Ok(format),
         None if is_csv() => Ok(RowFormat::Csv),
         None => Ok(RowFormat::Ndjson),
+    }
+}
+
+/// What stands between the fields of CSV.
+fn delimiter(uri: &Uri) -> Answer<u8> {
+    let wrong = || Problem::bad_request("`delimiter` is one character of ASCII, and no quote or line end");
+    let Some(text) = parameter(uri.query(), "delimiter")? else { return Ok(b',') };
+    match text[..] {
+        [byte] if byte.is_ascii() && !b"\"\r\n".contains(&byte) => Ok(byte),
+        _ => Err(wrong()),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::problem::{Answer, Problem};
 use crate::records::{Batches, Part, RecordsBody};
 use crate::target::raw_parameter;
 use crate::v1::ranges::{flag, limit};
-use crate::v1::{NDJSON, database, streamed};
+use crate::v1::{NDJSON, database, streamed, typed};
 use axum::http::Uri;
 use pando::{Snapshot, Transaction};
 use rows::{DynamicTable, KeyRange, Position, Read, RowFormat, RowWriter, Value};
@@ -217,14 +217,13 @@ pub(super) async fn scan(app: Arc<App>, asked: Asked, which: Which) -> Answer {
         return Ok(streamed(content_type, axum::body::Body::from(lines)));
     }
     let open = database(&app, &asked.database).await?;
-    let permit = app.stream_permit()?;
     let begun = hand_off(move || {
         let snapshot = open.db.snapshot()?;
         let documents = Documents::new(asked.open(&snapshot)?, &which, which.limit.unwrap_or(u64::MAX))?;
         let mut reading = InSnapshot { snapshot, documents, _open: open };
         let first = reading.next_batch()?;
-        Ok((reading, first, permit))
+        Ok((reading, first))
     });
-    let (reading, first, permit) = begun.await?;
-    Ok(streamed(content_type, axum::body::Body::new(RecordsBody::new(reading, first, permit))))
+    let (reading, first) = begun.await?;
+    Ok(typed(content_type, RecordsBody::response(&app, reading, first).await?))
 }

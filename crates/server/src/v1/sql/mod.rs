@@ -8,7 +8,8 @@
 //! 2. A token that only reads, or a request that says `"read_only": true`, runs statements that only read: each is
 //!    prepared, and looked at, before it runs, and the connection refuses to write besides.
 //! 3. Statements are strangers': `sql::Connection::confine`. So many run at a time, each on a thread and a connection
-//!    of its own, for so long; a client that goes away ends its own.
+//!    of its own, for so long; a client that goes away ends its own. Others wait for a place, in order, no longer than
+//!    their statements may take.
 //! 4. What they answer passes through a [`pipe`] piece by piece (`results`). Until the first piece is full, the status
 //!    is open: a failure is a problem as of any request. After that it is the last line, or the answer breaks off.
 
@@ -24,7 +25,7 @@ use crate::auth::{Need, Scope};
 use crate::body::Body;
 use crate::pipe::{Reader, pipe};
 use crate::problem::{Answer, Problem};
-use crate::receive::RequestBody;
+use crate::receive::{Counted, RequestBody};
 use crate::slow::Asked;
 use crate::target::raw_parameter;
 use axum::http::header::CONTENT_TYPE;
@@ -57,16 +58,15 @@ pub async fn run(axum::extract::State(app): Shared, request: Request<RequestBody
     if method != Method::POST {
         return Err(Problem::method_not_allowed());
     }
-    // Few of these run at a time: what their text takes is bounded by that.
-    let (asks, _): (Asks, _) = json_body(&app, body).await?;
+    let (asks, counted): (Asks, _) = json_body(&app, body).await?;
     let text = Asked::new(&asks.sql);
-    let answer = answer(app, &uri, &headers, asks).await;
+    let answer = answer(app, &uri, &headers, asks, counted).await;
     let mut response = answer.unwrap_or_else(|problem| problem.response());
     response.extensions_mut().insert(text);
     Ok(response)
 }
 
-async fn answer(app: Arc<App>, uri: &Uri, headers: &HeaderMap, asks: Asks) -> Answer {
+async fn answer(app: Arc<App>, uri: &Uri, headers: &HeaderMap, asks: Asks, counted: Counted) -> Answer {
     no_part_of_transactions(
         headers,
         "SQL, of which several statements in one request are a transaction, is",
@@ -81,7 +81,9 @@ async fn answer(app: Arc<App>, uri: &Uri, headers: &HeaderMap, asks: Asks) -> An
     let durability = durability(&app, uri)?;
     let time = time_of(&app, asks.timeout_ms)?;
     let parameters = Parameters::read(asks.params)?;
-    let permit = app.statement_permit()?;
+    let permit = app.statement_permit(time).await?;
+    // Few run at a time: what their text takes is bounded by that. Those that wait are counted.
+    drop(counted);
     let open = database(&app, name).await?;
     let (writer, reader) = pipe(Instant::now() + time);
     let work = move || {

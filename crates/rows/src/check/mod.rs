@@ -1,14 +1,21 @@
-//! Whether each index agrees with its table.
+//! Whether schemas, tables and indexes agree.
 //!
-//! 1. Every row of every typed table is read, and its entry looked up in every index that is ready.
-//! 2. Every entry is read, the row it leads to looked up, and the entry that this row should have compared with it.
+//! 1. Every record of the catalog is read (`catalog.rs`), and the tables that a schema names are opened.
+//! 2. Every row of every typed table is read, held against its key and its columns' types, and its entry looked up in
+//!    every index that is ready.
+//! 3. Every entry is read, the row it leads to looked up, and the entry that this row should have compared with it.
+//! 4. Tables of the engine that belong to typed tables by name must belong to a schema.
 //!
-//! One that is being built may lack entries, so that step 1 passes over it; those it has must be right.
+//! An index that is being built may lack entries, so that step 2 passes over it; those it has must be right.
 
-use crate::catalog;
+mod catalog;
+
+use crate::catalog as schemas;
 use crate::read::Read;
 use crate::table::{DynamicTable, OpenIndex};
+use crate::value::Value;
 use pando::{Error, ErrorKind, Result, Snapshot, Span};
+use std::fmt;
 
 /// What was read, and what is wrong.
 #[derive(Debug, Default)]
@@ -26,32 +33,53 @@ pub struct CheckReport {
     pub more_problems: u64,
 }
 
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.index {
+            Some(index) => write!(f, "typed table {:?}, index {index:?}: {}", self.table, self.what),
+            None => write!(f, "typed table {:?}: {}", self.table, self.what),
+        }
+    }
+}
+
 impl CheckReport {
     /// Problems that are kept one by one.
     pub const MOST_PROBLEMS: usize = 1000;
+
+    /// Returns how many problems were found, those that are not kept included.
+    pub fn problem_count(&self) -> u64 {
+        self.problems.len() as u64 + self.more_problems
+    }
 
     fn note(&mut self, table: &str, index: Option<&str>, what: impl Into<String>) {
         if self.problems.len() == Self::MOST_PROBLEMS {
             self.more_problems += 1;
             return;
         }
-        let (table, index, what) = (table.to_owned(), index.map(str::to_owned), what.into());
-        self.problems.push(Problem { table, index, what });
+        let what = what.into();
+        // The problem names its table itself.
+        let of_index = index.map(|index| format!("typed table {table:?}, index {index:?}: "));
+        let prefixes =
+            [of_index, Some(format!("typed table {table:?}, ")), Some(format!("table {table:?}: "))];
+        let bare = prefixes.iter().flatten().find_map(|prefix| what.strip_prefix(&prefix[..]));
+        let what = bare.map_or_else(|| what.clone(), str::to_owned);
+        self.problems.push(Problem { table: table.to_owned(), index: index.map(str::to_owned), what });
     }
 }
 
 /// Something wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The typed table.
+    /// The typed table; or the table of the engine, if it belongs to no typed table or is the catalog.
     pub table: String,
-    /// The index; `None`: the rows themselves.
+    /// The index; `None`: the rows themselves, or the schema.
     pub index: Option<String>,
     /// What is wrong, and where.
     pub what: String,
 }
 
-/// Reads all typed tables and their indexes, and compares them. `progress` is shown the counts every so often.
+/// Reads all schemas, typed tables and indexes, and compares them. `progress` is shown the counts every few thousand
+/// rows.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -66,16 +94,42 @@ pub struct Problem {
 /// `Io`, `SnapshotTooOld` and the like. What is wrong with a row, an entry or a schema is no error, but a problem.
 pub fn check(snapshot: &Snapshot, mut progress: impl FnMut(&CheckReport)) -> Result<CheckReport> {
     let mut report = CheckReport::default();
-    for name in catalog::names(snapshot)? {
+    let mut readable = Vec::new();
+    let names = passing(&mut report, schemas::NAME, None, schemas::names(snapshot))?;
+    for name in names.unwrap_or_default() {
         report.tables += 1;
-        let opened = name.and_then(|name| DynamicTable::expect(snapshot, &name));
-        let Some(table) = passing(&mut report, "?", None, opened)? else { continue };
-        rows(snapshot, &table, &mut report, &mut progress)?;
+        let Some(name) = passing(&mut report, schemas::NAME, None, name)? else { continue };
+        let found = passing(&mut report, &name, None, schemas::find(snapshot, &name))?;
+        readable.extend(found.flatten());
+    }
+    let read = catalog::records(snapshot, &readable, &mut report);
+    passing(&mut report, schemas::NAME, None, read)?;
+    for schema in &readable {
+        let opened =
+            passing(&mut report, schema.name(), None, DynamicTable::expect(snapshot, schema.name()))?;
+        let Some(table) = opened else { continue };
+        options(&table, &mut report);
+        // Pages that cannot be read end the look at one table, not at the others.
+        let read = rows(snapshot, &table, &mut report, &mut progress);
+        passing(&mut report, table.name(), None, read)?;
         for open in &table.inner.indexes {
-            entries(snapshot, &table, open, &mut report, &mut progress)?;
+            let read = entries(snapshot, &table, open, &mut report, &mut progress);
+            passing(&mut report, table.name(), Some(&open.index.name), read)?;
         }
     }
+    catalog::orphans(snapshot, &readable, &mut report)?;
     Ok(report)
+}
+
+/// Notes what was set of a table of the engine so that indexes cannot agree for long.
+fn options(table: &DynamicTable, report: &mut CheckReport) {
+    let indexes = &table.inner.indexes;
+    if table.inner.data.ttl().is_some() && !indexes.is_empty() {
+        report.note(table.name(), None, "its rows expire, and the entries of its indexes do not");
+    }
+    for open in indexes.iter().filter(|open| open.table.ttl().is_some()) {
+        report.note(table.name(), Some(&open.index.name), "its entries expire");
+    }
 }
 
 /// Counts between two calls of `progress`.
@@ -91,7 +145,7 @@ fn passing<T>(
     match result {
         Ok(done) => Ok(Some(done)),
         Err(error) if is_damage(&error) => {
-            report.note(table, index, error.to_string());
+            report.note(table, index, error.message());
             Ok(None)
         }
         Err(error) => Err(error),
@@ -115,7 +169,7 @@ fn rows(
         if report.rows.is_multiple_of(PROGRESS_EVERY) {
             progress(report);
         }
-        let Some(row) = passing(report, name, None, table.decode(key, bytes))? else { continue };
+        let Some(row) = passing(report, name, None, sound_row(table, key, bytes))? else { continue };
         for open in table.inner.indexes.iter().filter(|open| !open.index.building) {
             let index = Some(&open.index.name[..]);
             let Some(entry) = passing(report, name, index, table.entry(open, &row, key))? else { continue };
@@ -131,6 +185,18 @@ fn rows(
         }
     }
     Ok(())
+}
+
+/// The row, if it is one that the table can hold, under the key that it should have.
+fn sound_row<'r>(table: &DynamicTable, key: &'r [u8], bytes: &'r [u8]) -> Result<Vec<Value<'r>>> {
+    let row = table.decode(key, bytes)?;
+    let at_key = |error: Error| error.within(format_args!("the row at key \"{}\"", key.escape_ascii()));
+    table.check_row(&row).map_err(at_key)?;
+    if table.key_of(&row).map_err(at_key)? != key {
+        let what = "its values are those of another key";
+        return Err(Error::corruption(format!("the row at key \"{}\": {what}", key.escape_ascii())));
+    }
+    Ok(row)
 }
 
 fn entries(
@@ -157,7 +223,7 @@ fn entries(
         let found: Option<Result<bool>> = Read::get_with(snapshot, &table.inner.data, primary, own)?;
         let wrong = match found {
             Some(Ok(true)) => continue,
-            // The row itself was found damaged before.
+            // The row itself was found damaged above.
             Some(Err(error)) if is_damage(&error) => continue,
             Some(Err(error)) => return Err(error),
             Some(Ok(false)) => "is not that of the row it leads to",

@@ -1,0 +1,206 @@
+//! Open files: positions, lengths, room, and when the disk begins with what was written.
+
+use super::id_of;
+use crate::file::{FileId, LONGEST_FILE_BYTES, checked_end};
+use crate::{File, LogMap};
+use base::sync::atomic::{AtomicU64, Ordering};
+use base::{Error, Result, leisure};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// After so many bytes written the disk begins.
+const WRITEBACK_BYTES: u64 = 1 << 20;
+/// What one call writes at most, if there is time.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Gives a nameless file's room back bit by bit, with pauses: while the file system frees 64 MiB at once, and tells the
+/// disk, whoever flushes another file waits for 12 ms. What is not done here is when the file is closed. A file that
+/// somebody has linked to is his, and stays as it is.
+pub(super) fn shrink(file: &fs::File) {
+    let Ok(metadata) = file.metadata() else { return };
+    let mut left = if metadata.nlink() == 0 { metadata.len() } else { 0 };
+    while left > WRITEBACK_BYTES {
+        left -= WRITEBACK_BYTES;
+        if file.set_len(left).is_err() {
+            return;
+        }
+        leisure::pause();
+    }
+}
+
+/// How much of so many bytes one call writes. Whoever has time writes them bit by bit: the kernel copies what it is
+/// given in one go, into pages of memory that it may have to find first.
+fn bytes_at_once(bytes: usize) -> usize {
+    if bytes > PIECE_BYTES && leisure::has_time() { PIECE_BYTES } else { bytes.max(1) }
+}
+
+/// An open file of the operating system.
+#[derive(Debug)]
+pub(super) struct OsFile {
+    name: String,
+    path: PathBuf,
+    handle: fs::File,
+    /// Bytes written since the file was opened.
+    written: AtomicU64,
+}
+
+impl OsFile {
+    pub fn new(name: &str, path: PathBuf, handle: fs::File) -> OsFile {
+        OsFile { name: name.into(), path, handle, written: AtomicU64::new(0) }
+    }
+
+    fn metadata(&self) -> Result<fs::Metadata> {
+        self.handle.metadata().map_err(|error| self.failed(format_args!("find the length"), error))
+    }
+
+    /// Has the disk begin with every [`WRITEBACK_BYTES`] that were written, so that the sync at the end of a long write
+    /// finds little left to do, and whoever else waits for the disk waits behind little: work that has time lets the
+    /// disk rest behind each.
+    fn note_written(&self, bytes: u64) {
+        // Relaxed: a count that orders nothing.
+        let before = self.written.fetch_add(bytes, Ordering::Relaxed);
+        if before / WRITEBACK_BYTES != (before + bytes) / WRITEBACK_BYTES {
+            self.begin_sync();
+            leisure::pause();
+        }
+    }
+
+    #[cold]
+    fn failed(&self, call: std::fmt::Arguments<'_>, error: io::Error) -> Error {
+        Error::io(format_args!("{call} of {}", self.path.display()), error)
+    }
+}
+
+impl File for OsFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        if offset.saturating_add(buffer.len() as u64) > LONGEST_FILE_BYTES {
+            return Ok(0); // no file reaches so far, but the system would call it an invalid argument
+        }
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.handle.read_at(&mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    return Err(self.failed(format_args!("read {} bytes at {offset}", buffer.len()), error));
+                }
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        checked_end(&self.name, offset, bytes.len() as u64)?;
+        let mut at = offset;
+        for piece in bytes.chunks(bytes_at_once(bytes.len())) {
+            if at > offset {
+                leisure::pause();
+            }
+            self.handle
+                .write_all_at(piece, at)
+                .map_err(|error| self.failed(format_args!("write {} bytes at {at}", piece.len()), error))?;
+            at += piece.len() as u64;
+        }
+        self.note_written(bytes.len() as u64);
+        Ok(())
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn id(&self) -> Result<FileId> {
+        Ok(id_of(&self.metadata()?))
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        checked_end(&self.name, 0, len)?;
+        self.handle.set_len(len).map_err(|error| self.failed(format_args!("set {len} as the length"), error))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn allocate_at(&self, offset: u64, len: u64) -> Result<bool> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        checked_end(&self.name, offset, len)?;
+        let failed = |error| self.failed(format_args!("allocate {len} bytes at {offset}"), error);
+        // Copy-on-write file systems reserve room for the first write alone, if at all.
+        if len == 0 || !crate::map::is_safe_on(&self.handle).map_err(failed)? {
+            return Ok(false);
+        }
+        match rustix::io::retry_on_intr(|| fallocate(&self.handle, FallocateFlags::empty(), offset, len)) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+            Err(error) => Err(failed(error.into())),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn allocate_at(&self, _offset: u64, _len: u64) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn room_bytes(&self) -> Result<Option<u64>> {
+        let found = rustix::fs::fstatvfs(&self.handle)
+            .map_err(|error| self.failed(format_args!("find the free room"), error.into()))?;
+        Ok(Some(found.f_bavail.saturating_mul(found.f_frsize)))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.handle.sync_data().map_err(|error| self.failed(format_args!("sync the data"), error))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn begin_sync(&self) {
+        crate::writeback::begin(&self.handle);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn map(&self, len: u64) -> Result<Option<Arc<dyn LogMap>>> {
+        if len > self.len()? {
+            return Err(Error::invalid(format!(
+                "{} is shorter than a mapping of {len} bytes",
+                self.path.display()
+            )));
+        }
+        let failed = |error| self.failed(format_args!("map {len} bytes"), error);
+        if len == 0 || !crate::map::is_safe_on(&self.handle).map_err(failed)? {
+            return Ok(None);
+        }
+        let map = crate::map::SharedMap::new(&self.handle, len).map_err(failed)?;
+        Ok(map.map(|map| Arc::new(map) as Arc<dyn LogMap>))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn map(&self, _len: u64) -> Result<Option<Arc<dyn LogMap>>> {
+        Ok(None)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn discard(&self, offset: u64, len: u64) -> Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        if len == 0 {
+            return Ok(());
+        }
+        checked_end(&self.name, offset, len)?;
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::io::retry_on_intr(|| fallocate(&self.handle, punch, offset, len)) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(self.failed(format_args!("discard {len} bytes at {offset}"), error.into())),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn discard(&self, _offset: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
+}

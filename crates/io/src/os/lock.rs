@@ -1,0 +1,137 @@
+//! Locks between processes: `flock`, which belongs to an open file and ends with it, or with the process.
+//!
+//! A database has two locks. The lock file separates openers while there is no data file yet, and holds the owner's
+//! process id for messages. People delete lock files that look stale, and the next opener then creates a new one. So
+//! the data file is locked as well: deleting it deletes the database.
+
+use super::{OsDir, id_of};
+use crate::dir::check_name;
+use crate::{Lock, holders};
+use base::{Error, ErrorKind, Result};
+use rustix::fs::OFlags;
+use std::fs::{self, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// How often an opener tries again that has locked a file whose name was removed in the meantime.
+const ATTEMPTS: u32 = 16;
+
+/// What a file that is locked exclusively is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A lock and nothing else: created where it is missing. It holds the owner's process id while it is locked.
+    Note,
+    /// A file whose bytes stay as they are.
+    Data,
+}
+
+/// A file that is locked for as long as this lives.
+#[derive(Debug)]
+struct OsLock {
+    handle: fs::File,
+    owner: u32,
+    has_note: bool,
+}
+
+/// What stands for a lock where there is no file to lock and none can be made.
+#[derive(Debug)]
+struct NothingToLock;
+
+impl Lock for OsLock {}
+impl Lock for NothingToLock {}
+
+impl Drop for OsLock {
+    fn drop(&mut self) {
+        // After a fork the child has the same open file: the lock is its parent's to give up.
+        if std::process::id() == self.owner {
+            // The lock is given up when the file is closed at the latest; only the courtesy can fail here.
+            if self.has_note {
+                let _ = self.handle.set_len(0);
+            }
+            let _ = self.handle.unlock();
+        }
+    }
+}
+
+pub(super) fn exclusive(dir: &OsDir, name: &str, target: Target) -> Result<Box<dyn Lock>> {
+    check_name(name)?;
+    let flags = match target {
+        Target::Note => OFlags::RDWR | OFlags::CREATE,
+        Target::Data => OFlags::RDWR,
+    };
+    let handle = take(dir, name, flags, fs::File::try_lock)?;
+    let owner = std::process::id();
+    let has_note = target == Target::Note;
+    if has_note {
+        // For messages alone. A full disk has no room for it, and must still be opened, to delete something.
+        let _ = handle.set_len(0).and_then(|()| handle.write_all_at(owner.to_string().as_bytes(), 0));
+    }
+    Ok(Box::new(OsLock { handle, owner, has_note }))
+}
+
+/// A lock that others may have too. It says nothing in the file: that would be a write.
+pub(super) fn shared(dir: &OsDir, name: &str) -> Result<Box<dyn Lock>> {
+    use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
+    check_name(name)?;
+    let is_missing = |error: &io::Error| error.kind() == NotFound;
+    if dir.open_at(name, OFlags::RDONLY).is_err_and(|error| is_missing(&error)) {
+        match dir.open_at(name, OFlags::RDWR | OFlags::CREATE) {
+            Err(error) if matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem) => {
+                return Ok(Box::new(NothingToLock));
+            }
+            Err(error) => return Err(failed(&dir.path.join(name), error)),
+            Ok(_) => {}
+        }
+    }
+    let handle = take(dir, name, OFlags::RDONLY, fs::File::try_lock_shared)?;
+    Ok(Box::new(OsLock { handle, owner: std::process::id(), has_note: false }))
+}
+
+/// Opens and locks the file that has this name. If the file loses its name between the two steps, the next opener would
+/// lock a different file: only the lock of the file that still has the name counts.
+fn take(
+    dir: &OsDir,
+    name: &str,
+    flags: OFlags,
+    try_lock: fn(&fs::File) -> std::result::Result<(), TryLockError>,
+) -> Result<fs::File> {
+    let path: PathBuf = dir.path.join(name);
+    for _ in 0..ATTEMPTS {
+        let handle = dir.open_at(name, flags).map_err(|error| failed(&path, error))?;
+        match try_lock(&handle) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(held(&path, &handle)),
+            Err(TryLockError::Error(error)) => return Err(failed(&path, error)),
+        }
+        let locked = handle.metadata().map_err(|error| failed(&path, error))?;
+        if dir.look_up(name).map_err(|error| failed(&path, error))? == Some(id_of(&locked)) {
+            return Ok(handle);
+        }
+    }
+    Err(Error::new(ErrorKind::Io, format!("cannot lock {}: it is deleted again and again", path.display())))
+}
+
+#[cold]
+fn failed(path: &Path, error: io::Error) -> Error {
+    Error::io(format_args!("lock {}", path.display()), error)
+}
+
+#[cold]
+fn held(path: &Path, handle: &fs::File) -> Error {
+    let owner = match holders::of(handle).as_slice() {
+        [] => {
+            written_owner(handle).map_or_else(|| "another process".into(), |owner| format!("process {owner}"))
+        }
+        [owner] => format!("process {owner}"),
+        [first, more @ ..] => format!("process {first} and {} more that read it", more.len()),
+    };
+    Error::new(ErrorKind::Locked, format!("{} is held by {owner}: close that one first", path.display()))
+}
+
+/// The owner that the lock file names: right as long as the lock is an exclusive one. Other files hold no number.
+fn written_owner(handle: &fs::File) -> Option<u32> {
+    let mut text = [0; 10];
+    let read = handle.read_at(&mut text, 0).unwrap_or(0);
+    std::str::from_utf8(&text[..read]).ok()?.parse().ok()
+}

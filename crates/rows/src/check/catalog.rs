@@ -1,0 +1,71 @@
+//! What the catalog says, against which tables of the engine there are.
+//!
+//! 1. Every record of `rows/catalog` is one that this crate writes (`catalog.rs` has them), the number of the next
+//!    table is above all that were given, and the progress of a build belongs to an index that is being built.
+//! 2. Every table of the engine with a reserved name is the catalog, or is named by a schema.
+
+use super::CheckReport;
+use crate::catalog::{self, Record};
+use crate::reserved::is_reserved;
+use crate::schema::Schema;
+use pando::{Result, Snapshot, Span};
+use std::collections::BTreeSet;
+
+/// Notes what is wrong with the catalog's records, `schemas` being all that can be read.
+pub(super) fn records(snapshot: &Snapshot, schemas: &[Schema], report: &mut CheckReport) -> Result<()> {
+    let Some(table) = snapshot.table(catalog::NAME)? else { return Ok(()) };
+    let (mut next_id, mut noted_next) = (None, false);
+    let mut cursor = snapshot.cursor(&table, Span::all())?;
+    while let Some((key, value)) = cursor.next()? {
+        let what = match catalog::record(key, value) {
+            Record::Schema => continue,
+            Record::NextId(Some(id)) => {
+                next_id = Some(id);
+                continue;
+            }
+            Record::NextId(None) => {
+                noted_next = true;
+                "the next table's number is damaged".to_owned()
+            }
+            Record::Build(id, index) if is_building(schemas, id, index) => continue,
+            Record::Build(..) => format!("the record \"{}\" is of no index being built", key.escape_ascii()),
+            Record::Unknown => format!("the record \"{}\" is none of a catalog", key.escape_ascii()),
+        };
+        report.note(catalog::NAME, None, what);
+    }
+    let largest = schemas.iter().map(|schema| schema.id).max();
+    match (next_id, largest) {
+        (None, Some(_)) if !noted_next => {
+            report.note(catalog::NAME, None, "the next table's number is missing");
+        }
+        (Some(next), Some(largest)) if next <= u64::from(largest) => {
+            report.note(
+                catalog::NAME,
+                None,
+                format!("the next table's number is {next}, and table {largest} exists"),
+            );
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn is_building(schemas: &[Schema], id: u32, index: u32) -> bool {
+    let of_table = schemas.iter().filter(|schema| schema.id == id);
+    of_table.flat_map(Schema::indexes).any(|known| known.id == index && known.building)
+}
+
+/// Notes the tables of the engine that belong to typed tables by their names, and to none by any schema.
+pub(super) fn orphans(snapshot: &Snapshot, schemas: &[Schema], report: &mut CheckReport) -> Result<()> {
+    let mut claimed = BTreeSet::from([catalog::NAME.to_owned()]);
+    for schema in schemas {
+        claimed.insert(catalog::data_name(schema));
+        claimed.extend(schema.indexes().iter().map(|index| catalog::index_name(schema, index)));
+    }
+    for table in snapshot.tables()? {
+        if is_reserved(table.name()) && !claimed.contains(table.name()) {
+            report.note(table.name(), None, "no schema in the catalog names this table");
+        }
+    }
+    Ok(())
+}

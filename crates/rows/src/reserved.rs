@@ -1,0 +1,44 @@
+//! Names of the engine's tables that belong to typed tables.
+//!
+//! Rows, index entries and schemas lie in tables of the engine whose names begin with [`PREFIX`] (`catalog.rs`). A
+//! write of a single record there bypasses types, keys and indexes, and nothing that follows is right. So every door
+//! that writes records by the name of a table, of the command and of the server, asks [`refuse_reserved`] first. The
+//! library itself lets a program write what it wants.
+
+use pando::{Error, Result};
+
+/// What every reserved name begins with.
+pub(crate) const PREFIX: &str = "rows/";
+
+/// Returns whether a table of the engine with this name belongs to typed tables.
+///
+/// ```
+/// assert!(rows::is_reserved("rows/catalog"));
+/// assert!(!rows::is_reserved("fruit"));
+/// ```
+#[inline]
+pub fn is_reserved(table: &str) -> bool {
+    table.starts_with(PREFIX)
+}
+
+/// Refuses a reserved name: for doors through which records are written, and tables made, renamed or dropped, by name.
+///
+/// # Errors
+/// `Invalid`, with a message that says where typed rows are written instead.
+///
+/// ```
+/// assert!(rows::refuse_reserved("rows/1.1/people").is_err());
+/// ```
+#[inline]
+pub fn refuse_reserved(table: &str) -> Result<()> {
+    if is_reserved(table) { Err(refusal(table)) } else { Ok(()) }
+}
+
+#[cold]
+fn refusal(table: &str) -> Error {
+    Error::invalid(format!(
+        "table {table:?} holds part of a typed table, and records written to it directly would break its \
+         indexes; write rows with SQL, with a typed import, or as documents; names that begin with {PREFIX:?} are \
+         reserved"
+    ))
+}

@@ -1,0 +1,312 @@
+//! What programs ask about tables: `sqlite_schema`, and the pragmas that describe tables.
+//!
+//! SQLite would answer for its own database, which holds nothing. So statements that ask are rewritten (`asking.rs`) to
+//! read a [`View`], a virtual table with the same columns, whose rows come from a database in memory that has the same
+//! tables, without their rows ([`Shadow`]): there SQLite itself answers.
+
+use crate::catalog::Catalog;
+use crate::confine;
+use crate::failure::{Failure, Outcome};
+use crate::lexer::quote;
+use crate::session::with_reader;
+use crate::tables::Tables;
+use crate::vtab::{Arguments, Change, Choice, Connect, Cursor, Host, Operator, Query, Table};
+use rows::Batch;
+use rusqlite::ffi;
+use rusqlite::types::{Value, ValueRef};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Something that SQLite tells of tables.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// `table_info` of `pragma_table_info`; `schema` for `sqlite_schema`.
+    pub name: &'static str,
+    pub columns: &'static [&'static str],
+    /// Asks the shadow; `?1` is the argument, or null.
+    query: &'static str,
+    /// Whether there is no row without an argument.
+    needs_argument: bool,
+}
+
+/// What stands before a view's name in the connection.
+pub(crate) const PREFIX: &str = "pando_sqlite_";
+
+/// All of them.
+pub(crate) const VIEWS: [View; 8] = [
+    View {
+        name: "schema",
+        columns: &["type", "name", "tbl_name", "rootpage", "sql"],
+        query: "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_schema WHERE ?1 IS NULL",
+        needs_argument: false,
+    },
+    View {
+        name: "table_list",
+        columns: &["schema", "name", "type", "ncol", "wr", "strict"],
+        query: "SELECT schema, name, type, ncol, wr, strict FROM pragma_table_list
+                WHERE schema = 'main' AND (?1 IS NULL OR name = ?1 COLLATE NOCASE)",
+        needs_argument: false,
+    },
+    View {
+        name: "table_info",
+        columns: &["cid", "name", "type", "notnull", "dflt_value", "pk"],
+        query: "SELECT * FROM pragma_table_info(?1)",
+        needs_argument: true,
+    },
+    View {
+        name: "table_xinfo",
+        columns: &["cid", "name", "type", "notnull", "dflt_value", "pk", "hidden"],
+        query: "SELECT * FROM pragma_table_xinfo(?1)",
+        needs_argument: true,
+    },
+    View {
+        name: "index_list",
+        columns: &["seq", "name", "unique", "origin", "partial"],
+        query: "SELECT * FROM pragma_index_list(?1)",
+        needs_argument: true,
+    },
+    View {
+        name: "index_info",
+        columns: &["seqno", "cid", "name"],
+        query: "SELECT * FROM pragma_index_info(?1)",
+        needs_argument: true,
+    },
+    View {
+        name: "index_xinfo",
+        columns: &["seqno", "cid", "name", "desc", "coll", "key"],
+        query: "SELECT * FROM pragma_index_xinfo(?1)",
+        needs_argument: true,
+    },
+    View {
+        name: "foreign_key_list",
+        columns: &["id", "seq", "table", "from", "to", "on_update", "on_delete", "match"],
+        query: "SELECT * FROM pragma_foreign_key_list(?1)",
+        needs_argument: true,
+    },
+];
+
+/// The view of that name, without its prefix.
+pub(crate) fn view(name: &str) -> Option<&'static View> {
+    VIEWS.iter().find(|view| view.name.eq_ignore_ascii_case(name))
+}
+
+/// A database in memory with the tables of a catalog, and none of their rows.
+pub(crate) struct Shadow {
+    /// Id and version of each table's schema.
+    of: Vec<(u32, u32)>,
+    sqlite: Mutex<rusqlite::Connection>,
+}
+
+fn versions(catalog: &Catalog) -> Vec<(u32, u32)> {
+    let version = |table: &Arc<crate::catalog::SqlTable>| {
+        let schema = table.rows.schema();
+        (schema.id(), schema.version())
+    };
+    catalog.tables.iter().map(version).collect()
+}
+
+impl Shadow {
+    fn of(catalog: &Catalog) -> Outcome<Self> {
+        let sqlite = confine::alone()?;
+        sqlite.execute_batch("BEGIN")?;
+        for table in &catalog.tables {
+            let statements = [table.create_statement()].into_iter().chain(table.index_statements());
+            for statement in statements {
+                let made = sqlite.execute_batch(&statement);
+                made.map_err(|error| {
+                    Failure::error(format!("table {} cannot be described: {error}", table.name()))
+                })?;
+            }
+        }
+        sqlite.execute_batch("COMMIT")?;
+        Ok(Shadow { of: versions(catalog), sqlite: Mutex::new(sqlite) })
+    }
+
+    fn rows(&self, view: &View, argument: &Value) -> Outcome<Vec<Vec<Value>>> {
+        let sqlite = self.sqlite.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut statement = sqlite.prepare_cached(view.query)?;
+        let mut found = statement.query([argument])?;
+        let mut rows = Vec::new();
+        while let Some(row) = found.next()? {
+            let row = (0..view.columns.len()).map(|column| row.get(column));
+            rows.push(row.collect::<rusqlite::Result<Vec<Value>>>()?);
+        }
+        Ok(rows)
+    }
+}
+
+impl Tables {
+    /// The tables as the current transaction sees them, for SQLite to describe.
+    fn shadow(&self) -> Outcome<Arc<Shadow>> {
+        let catalog =
+            self.session.read(|source| Ok(with_reader!(source, reader => self.engine.load(reader))?))?;
+        let mut kept = self.shadow.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some(shadow) if shadow.of == versions(&catalog) => Ok(Arc::clone(shadow)),
+            _ => {
+                let shadow = Arc::new(Shadow::of(&catalog)?);
+                *kept = Some(Arc::clone(&shadow));
+                Ok(shadow)
+            }
+        }
+    }
+}
+
+/// A view of a connection.
+pub(crate) struct ViewTable {
+    tables: Arc<Tables>,
+    view: &'static View,
+    host: Host,
+}
+
+pub(crate) struct ViewConnector {
+    pub tables: Arc<Tables>,
+    pub view: &'static View,
+}
+
+impl Connect<ViewTable> for ViewConnector {
+    fn connect(&self, host: Host) -> Outcome<ViewTable> {
+        Ok(ViewTable { tables: Arc::clone(&self.tables), view: self.view, host })
+    }
+}
+
+/// What of a plan says that an argument, and the name of a schema, is handed in.
+const HAS_ARGUMENT: i32 = 1;
+const HAS_SCHEMA: i32 = 2;
+/// Look-ups that a plan without an argument is said to cost: as SQLite says of its own.
+const WITHOUT_ARGUMENT: f64 = 2_147_483_647.0;
+
+impl Table for ViewTable {
+    type Cursor = ViewCursor;
+
+    fn declaration(&self) -> String {
+        let shown = self.view.columns.iter().map(|column| quote(column));
+        // As of SQLite's own functions: `table_info('t', 'main')`.
+        let hidden = ["arg HIDDEN".to_owned(), "pando_schema HIDDEN".to_owned()];
+        format!("CREATE TABLE x({})", shown.chain(hidden).collect::<Vec<_>>().join(", "))
+    }
+
+    fn best_index(&self, query: &Query<'_>) -> Outcome<Choice> {
+        let first = self.view.columns.len();
+        let mut choice = Choice { cost: 10.0, rows: 10.0, ..Choice::default() };
+        for (column, flag) in [(first, HAS_ARGUMENT), (first + 1, HAS_SCHEMA)] {
+            if query.is_out_of_reach(column) {
+                // Another order of the tables has the argument.
+                return Err(Failure::new(ffi::SQLITE_CONSTRAINT, "the argument is not known yet"));
+            }
+            let constraints = query.constraints();
+            let found = constraints.iter().find(|(_, constraint)| {
+                constraint.column == Some(column) && constraint.op == Operator::Equal
+            });
+            if let Some((index, _)) = found {
+                choice.plan |= flag;
+                choice.arguments.push(*index);
+                choice.decided.push(*index);
+            } else if flag == HAS_ARGUMENT && self.view.needs_argument {
+                choice.cost = WITHOUT_ARGUMENT;
+            }
+        }
+        choice.label = self.view.name.to_owned();
+        Ok(choice)
+    }
+
+    fn open(&self) -> ViewCursor {
+        let memory = self.tables.session.cursor_opened();
+        let (tables, view, host) = (Arc::clone(&self.tables), self.view, self.host);
+        ViewCursor { tables, view, host, memory, shadow: None, rows: Vec::new(), at: 0 }
+    }
+
+    fn update(&self, _change: Change<'_>) -> Outcome<Option<i64>> {
+        Err(Failure::error("sqlite_schema may not be modified: say CREATE, ALTER and DROP"))
+    }
+
+    fn begin(&self) -> Outcome {
+        self.tables.session.begin()
+    }
+
+    fn sync(&self) -> Outcome {
+        self.tables.sync()
+    }
+
+    fn commit(&self) {
+        self.tables.session.end();
+    }
+
+    fn rollback(&self) {
+        self.tables.session.end();
+    }
+
+    fn savepoint(&self, number: i32) -> Outcome {
+        self.tables.session.savepoint(number);
+        Ok(())
+    }
+
+    fn release(&self, number: i32) -> Outcome {
+        self.tables.session.release(number)
+    }
+
+    fn rollback_to(&self, number: i32) -> Outcome {
+        self.tables.session.rollback_to(number)
+    }
+}
+
+/// A scan of a view: its rows are all there.
+pub(crate) struct ViewCursor {
+    tables: Arc<Tables>,
+    view: &'static View,
+    host: Host,
+    /// Nothing is read into it: what is counted are cursors that want a snapshot kept.
+    memory: Batch,
+    /// One for all scans of a statement.
+    shadow: Option<Arc<Shadow>>,
+    rows: Vec<Vec<Value>>,
+    at: usize,
+}
+
+impl Drop for ViewCursor {
+    fn drop(&mut self) {
+        self.tables.session.cursor_closed(self.host, std::mem::take(&mut self.memory));
+    }
+}
+
+impl Cursor for ViewCursor {
+    fn filter(&mut self, plan: i32, arguments: &Arguments<'_>) -> Outcome {
+        (self.at, self.rows) = (0, Vec::new());
+        self.tables.session.enter(self.host)?;
+        let mut values = (0..arguments.len()).map(|at| crate::answer::to_owned(arguments.get(at)));
+        let mut value_of = |flag| if plan & flag == 0 { None } else { values.next() };
+        let (argument, schema) = (value_of(HAS_ARGUMENT), value_of(HAS_SCHEMA));
+        let is_main =
+            |schema: &Value| matches!(schema, Value::Text(name) if name.eq_ignore_ascii_case("main"));
+        if schema.is_some_and(|schema| !is_main(&schema)) || argument == Some(Value::Null) {
+            return Ok(());
+        }
+        if argument.is_none() && self.view.needs_argument {
+            return Ok(());
+        }
+        let shadow = match &self.shadow {
+            Some(shadow) => Arc::clone(shadow),
+            None => self.tables.shadow()?,
+        };
+        self.rows = shadow.rows(self.view, &argument.unwrap_or(Value::Null))?;
+        self.shadow = Some(shadow);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Outcome {
+        self.at += 1;
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.at >= self.rows.len()
+    }
+
+    fn column(&mut self, column: usize) -> Outcome<ValueRef<'_>> {
+        let value = self.rows.get(self.at).and_then(|row| row.get(column));
+        Ok(value.map_or(ValueRef::Null, ValueRef::from))
+    }
+
+    fn row_id(&mut self) -> Outcome<i64> {
+        Ok(self.at as i64 + 1)
+    }
+}
