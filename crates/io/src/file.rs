@@ -69,7 +69,24 @@ pub trait File: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`ErrorKind::Full`](base::ErrorKind::Full) if there is no room; some of the bytes may have got theirs.
-    fn allocate(&self, len: u64) -> Result<bool>;
+    fn allocate(&self, len: u64) -> Result<bool> {
+        self.allocate_at(0, len)
+    }
+
+    /// Gives each of the `len` bytes from `offset` on room on the disk, as [`allocate`](File::allocate) does for the
+    /// first ones, and the file at least the length that holds them. Bytes that were written keep what they hold.
+    ///
+    /// # Errors
+    /// As [`allocate`](File::allocate).
+    fn allocate_at(&self, offset: u64, len: u64) -> Result<bool>;
+
+    /// How many bytes the file system has free for this process, in all files together; `None`: it does not say.
+    ///
+    /// # Errors
+    /// Those of asking the system.
+    fn room_bytes(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
 
     /// Makes all writes before this call durable, and the length with them, but not the file's name
     /// ([`Dir::sync`](crate::Dir::sync) does that). After an error nothing is known about those writes, whatever

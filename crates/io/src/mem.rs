@@ -241,6 +241,11 @@ impl File for MemFile {
         if longer { self.set_len(len).map(|()| true) } else { Ok(true) }
     }
 
+    /// Memory is not set aside for later: that would be memory in use.
+    fn allocate_at(&self, offset: u64, len: u64) -> Result<bool> {
+        if offset == 0 { self.allocate(len) } else { Ok(false) }
+    }
+
     fn sync(&self) -> Result<()> {
         Ok(())
     }

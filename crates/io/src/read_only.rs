@@ -112,8 +112,8 @@ impl File for ReadOnlyFile {
         Err(refused(format_args!("set {len} as the length of {}", self.name())))
     }
 
-    fn allocate(&self, len: u64) -> Result<bool> {
-        Err(refused(format_args!("allocate {len} bytes of {}", self.name())))
+    fn allocate_at(&self, offset: u64, len: u64) -> Result<bool> {
+        Err(refused(format_args!("allocate {len} bytes at {offset} of {}", self.name())))
     }
 
     fn sync(&self) -> Result<()> {

@@ -20,6 +20,17 @@ const SHORT_BYTES: u64 = 16 << 20;
 /// and flushed before it is used, and half of this one might be filled sooner.
 pub(crate) const EARLY_BYTES: u64 = 1 << 20;
 
+/// Which segment is made ready.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// One more behind those that are ready.
+    Ahead,
+    /// One that is needed now, as long as segments are by now.
+    Needed,
+    /// Likewise, as short as it may be.
+    Least,
+}
+
 /// Between two pieces of zeros the disk is left alone for so many times what the last one took.
 const PAUSE_FACTOR: u32 = 3;
 /// And for no longer than this.
@@ -37,6 +48,22 @@ impl Log {
             return Ok(());
         }
         self.prepare(payload_bytes as usize).map(drop)
+    }
+
+    /// As [`Log::reserve`], by as short a segment as will do: for what makes room on a full disk.
+    ///
+    /// # Errors
+    /// As [`Log::reserve`].
+    pub fn reserve_least(&self, payload_bytes: u64) -> Result<()> {
+        if self.has_room(payload_bytes)? {
+            return Ok(());
+        }
+        self.make(&self.hurry(), payload_bytes as usize, Which::Least, &|_| false).map(drop)
+    }
+
+    /// What [`Log::reserve_least`] makes for a block of `payload_bytes`, in bytes.
+    pub fn least_segment_bytes(&self, payload_bytes: u64) -> u64 {
+        segment_bytes_for(payload_bytes as usize, self.options.first_segment_bytes)
     }
 
     /// Whether [`Log::reserve`] has nothing to do for a block of `payload_bytes`.
@@ -88,7 +115,7 @@ impl Log {
         if is_flushed_dearly {
             return self.go_on_written();
         }
-        if is_due { self.make(&lock(&self.making), 0, true, pause) } else { Ok(false) }
+        if is_due { self.make(&lock(&self.making), 0, Which::Ahead, pause) } else { Ok(false) }
     }
 
     /// Makes the next segment ready, unless the current one or that has room for `payload_bytes` (at most what a block
@@ -108,7 +135,7 @@ impl Log {
     /// Makes a segment ready that has room for `payload_bytes`, in the place of those that are ready, unless the
     /// current one or one of those has it.
     pub(crate) fn prepare(&self, payload_bytes: usize) -> Result<bool> {
-        self.make(&self.hurry(), payload_bytes, false, &|_| false)
+        self.make(&self.hurry(), payload_bytes, Which::Needed, &|_| false)
     }
 
     /// The right to make segments. Whoever has it makes no pauses while others wait here.
@@ -119,17 +146,18 @@ impl Log {
         making
     }
 
-    /// [`prepare`](Log::prepare), or, if `ahead`, makes one more behind those that are ready.
+    /// [`prepare`](Log::prepare), or as `which` says.
     fn make(
         &self,
         _making: &MutexGuard<'_, ()>,
         payload_bytes: usize,
-        ahead: bool,
+        which: Which,
         pause: &dyn Fn(Duration) -> bool,
     ) -> Result<bool> {
         let (draft, want_bytes) = {
             let appender = lock(&self.appender);
             let has_room = appender.next_has_room(payload_bytes) || appender.has_room(payload_bytes);
+            let ahead = which == Which::Ahead;
             let is_ready = if ahead { appender.next.len() >= READY_SEGMENTS } else { has_room };
             if is_ready {
                 return Ok(false);
@@ -138,7 +166,14 @@ impl Log {
             let doubled = (last.len_bytes * 2).min(self.longest_segment_bytes());
             // A spare of half the length, from when there was less data, is better than a new file.
             let of_at_least = |bytes| segment_bytes_for(payload_bytes, bytes);
-            (self.draft_after(&last), of_at_least(doubled / 2)..=of_at_least(doubled))
+            let want_bytes = match which {
+                Which::Least => {
+                    let least = self.least_segment_bytes(payload_bytes as u64);
+                    least..=least
+                }
+                Which::Ahead | Which::Needed => of_at_least(doubled / 2)..=of_at_least(doubled),
+            };
+            (self.draft_after(&last), want_bytes)
         };
         let begun = {
             let flushes = self.flush.flushes.load(Ordering::SeqCst);

@@ -60,6 +60,16 @@ impl Log {
         Ok(true)
     }
 
+    /// Lets go of what is mapped of a log to which nothing is appended any more: a closed one.
+    pub fn unmap(&self) {
+        let mut appender = lock(&self.appender);
+        if appender.stop.is_some() {
+            let maps = (appender.segment.map.take(), appender.ended.take());
+            drop(appender);
+            drop(maps);
+        }
+    }
+
     /// Removes the files that are kept for later segments.
     ///
     /// # Errors

@@ -100,8 +100,8 @@ impl File for SlowFile {
     fn set_len(&self, len: u64) -> base::Result<()> {
         self.0.set_len(len)
     }
-    fn allocate(&self, len: u64) -> base::Result<bool> {
-        self.0.allocate(len)
+    fn allocate_at(&self, offset: u64, len: u64) -> base::Result<bool> {
+        self.0.allocate_at(offset, len)
     }
     fn sync(&self) -> base::Result<()> {
         self.1.fetch_add(1, Ordering::SeqCst);

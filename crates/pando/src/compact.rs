@@ -58,8 +58,13 @@ impl Database {
     /// Those of a checkpoint. What earlier slices did stays done.
     pub fn settle(&self, mut progress: impl FnMut()) -> Result<()> {
         self.checkpoint()?;
-        while let Some(slice) = self.shared.store.begin_compaction()? {
-            slice.finish()?;
+        loop {
+            let care = self.shared.store.care_taken();
+            let Some(slice) = self.shared.store.begin_compaction()? else { break };
+            match slice.finish() {
+                Err(error) if self.shared.store.is_worth_more_care(&error, care) => continue,
+                done => done?,
+            }
             self.shared.signals.set_full(self.shared.store.pressure().is_full());
             progress();
         }
@@ -92,8 +97,14 @@ impl Database {
         self.checkpoint()?;
         let mut done = Compacted::begin(&self.stats()?);
         let mut compaction = Compaction::new();
-        while let Some(round) = compaction.next_round(store)? {
-            round.finish()?;
+        loop {
+            let care = store.care_taken();
+            let Some(round) = compaction.next_round(store)? else { break };
+            match round.finish() {
+                // The disk is full: again, in pieces for which there is room.
+                Err(error) if store.is_worth_more_care(&error, care) => continue,
+                done => done?,
+            }
             self.shared.signals.set_full(store.pressure().is_full());
             done.checkpoints += 1;
             done.passes = compaction.passes();

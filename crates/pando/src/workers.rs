@@ -144,6 +144,7 @@ impl Signals {
         store.tick(self.started.elapsed());
         store.look_after_readers();
         store.rest_log();
+        store.look_after_room();
         // What it finds latches: the next commit returns it, or closing does.
         let _ = store.check_in_place();
         store.keep_time();
@@ -305,13 +306,10 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
     }
     let _leaving = Leaving(signals);
     while !signals.stopping() {
-        let result = store.begin_pending_checkpoint().and_then(|pending| match pending {
+        let care = store.care_taken();
+        let result = next_checkpoint(store).and_then(|next| match next {
             Some(checkpoint) => make(checkpoint, store, signals).map(|()| true),
-            // Nothing waits to be absorbed: a slice of an LSM table, if one is due.
-            None => match store.begin_compaction()? {
-                Some(checkpoint) => make(checkpoint, store, signals).map(|()| true),
-                None => Ok(false),
-            },
+            None => Ok(false),
         });
         let full = store.pressure().is_full();
         match result {
@@ -328,12 +326,25 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
             }
             // Whoever writes is told so by the store. There is nothing left to do here.
             Err(error) if matches!(error.kind(), ErrorKind::Latched | ErrorKind::Closed) => break,
+            // The disk is full, and a checkpoint that takes what is kept for it has not been tried yet.
+            Err(error) if store.is_worth_more_care(&error, care) => {}
             // The sealed memtables are still there. A full disk, or a page that cannot be read, may mend.
             Err(error) => {
                 signals.set_room(if full { Room::Stuck(error) } else { Room::Free });
                 signals.checkpoint.wait(Some(RETRY));
             }
         }
+    }
+}
+
+/// The checkpoint that is due: of what is sealed; else a slice of an LSM table, if one is due, or if there is no room.
+fn next_checkpoint(store: &Arc<Store>) -> Result<Option<Checkpoint<'_>>> {
+    if let Some(pending) = store.begin_pending_checkpoint()? {
+        return Ok(Some(pending));
+    }
+    match store.begin_compaction()? {
+        Some(slice) => Ok(Some(slice)),
+        None => store.begin_merging_for_room(),
     }
 }
 

@@ -128,8 +128,8 @@ impl File for SlowFile {
     fn set_len(&self, len: u64) -> Result<()> {
         self.file.set_len(len)
     }
-    fn allocate(&self, len: u64) -> Result<bool> {
-        self.file.allocate(len)
+    fn allocate_at(&self, offset: u64, len: u64) -> Result<bool> {
+        self.file.allocate_at(offset, len)
     }
     fn sync(&self) -> Result<()> {
         self.door.pass();

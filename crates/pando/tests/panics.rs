@@ -254,8 +254,8 @@ impl File for BrokenFile {
     fn set_len(&self, len: u64) -> Result<()> {
         self.file.set_len(len)
     }
-    fn allocate(&self, len: u64) -> Result<bool> {
-        self.file.allocate(len)
+    fn allocate_at(&self, offset: u64, len: u64) -> Result<bool> {
+        self.file.allocate_at(offset, len)
     }
     fn sync(&self) -> Result<()> {
         let fails = self.fails.get().is_some_and(|fails| std::thread::current().name() == Some(fails));

@@ -134,6 +134,8 @@ fn a_disk_that_fills_up_under_many_writers() {
 #[test]
 fn a_disk_that_fills_up_under_a_checkpoint_at_every_page() {
     let disk = disk();
+    // On a file system that sets no room aside: elsewhere a checkpoint has its room already.
+    disk.set_maps(false);
     let mut run = Run::on(&disk).unwrap();
     run.fill(0..50, 400);
     run.db.checkpoint().unwrap();

@@ -46,14 +46,18 @@ async fn healthz(method: Method) -> Answer {
     Ok(text("text/plain", "ok\n"))
 }
 
-/// It would answer requests, writes too: it does not end, and the default database takes commits.
+/// It would answer requests, writes too: it does not end, and the default database takes commits and has room for them.
 async fn readyz(State(app): Shared, method: Method) -> Answer {
     reads(&method)?;
     if app.is_ending() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the server is about to end"));
     }
     // A failure that stopped all writing is answered by every sync.
-    hand_off(move || Ok(app.default.db.sync()?))
+    let looked = hand_off(move || {
+        app.default.db.sync()?;
+        app.default.db.short_of_room().map_or(Ok(()), |short| Err(short.into()))
+    });
+    looked
         .await
         .map_err(|problem| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", problem.detail))?;
     Ok(text("text/plain", "ready\n"))

@@ -9,21 +9,22 @@
 //!    that was acknowledged.
 //! 3. What recovery showed after the kill survives a power loss right after it: a failed sync is not trusted later.
 //!
-//! On a disk that is too small, every call may fail for room. Once room is made the same database goes on.
+//! On a disk that is too small, every call may fail for room. Where the database keeps a reserve, all that is in it can
+//! be deleted all the same, and then it is written to again. Once room is made the same database goes on.
 
 use crate::copying::Copies;
 use crate::history::{Crossed, Promise, Run};
-use crate::model::Draft;
+use crate::model::{Bytes, Draft};
 use crate::perform::{Trouble, perform};
 use crate::verify;
-use crate::workload::Workload;
+use crate::workload::{Op, TABLES, Workload};
 use base::seams::{Clock, Random};
 use base::{CommitTs, Error, ErrorKind};
 use io::sim::{CallKind, Fate, Fault, FaultError, SimDisk};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::{Options, Store, Transaction};
+use store::{Options, Store, Transaction, TransactionOptions};
 use txn::Durability;
 
 /// Transactions of a script; a checkpoint comes after every so many.
@@ -41,6 +42,8 @@ pub struct Failed {
     pub latched: u64,
     /// Runs on disks that were too small.
     pub small_disks: u64,
+    /// Of those, full ones whose database was emptied, and then written to again.
+    pub emptied: u64,
     /// Images reopened.
     pub images: u64,
 }
@@ -122,6 +125,9 @@ fn small_disks(start: &Start, failed: &mut Failed, what: &mut String) -> Result<
         failed.small_disks += u64::from(refused);
         if let Some(cause) = store.as_ref().and_then(|store| store.latched()) {
             return Err(format!("a full disk latched the database: {cause:?}"));
+        }
+        if let Some(store) = store.as_ref().filter(|_| refused) {
+            failed.emptied += u64::from(script.empties(store)?);
         }
         script.disk.set_capacity(None);
         let store = script.reopen_unless(store)?;
@@ -297,6 +303,46 @@ impl Script {
             }
             Err(error) => self.excuse("acknowledge", &error),
         }
+    }
+
+    /// Deletes everything on a full disk, table by table, and writes a little: all of that must succeed if the database
+    /// keeps a reserve. Answers whether it does.
+    fn empties(&mut self, store: &Arc<Store>) -> Result<bool, String> {
+        if !store.keeps_reserve() {
+            return Ok(false);
+        }
+        let tables = TABLES.into_iter().filter(|table| self.run.model.newest().has(table));
+        for table in tables.collect::<Vec<_>>() {
+            let all = Op::DeleteRange(table, Bytes::from(b"".as_slice()), Bytes::from(b"z".as_slice()));
+            self.must(store, &format!("deleting all of {table}"), &all)?;
+        }
+        store.checkpoint().map_err(|error| format!("a checkpoint of deletes on a full disk: {error:?}"))?;
+        let put = Op::Put(TABLES[0], Bytes::from(b"key-again".as_slice()), Bytes::from(b"value".as_slice()));
+        self.must(store, "writing to what was emptied", &put).map(|()| true)
+    }
+
+    /// A transaction of `op` alone, which must succeed, at the latest after a checkpoint.
+    fn must(&mut self, store: &Arc<Store>, what: &str, op: &Op) -> Result<(), String> {
+        for is_last in [false, true] {
+            let before = std::mem::take(&mut self.refused);
+            let options = TransactionOptions { durability: Durability::Buffered, ..Default::default() };
+            let mut tx = Transaction::begin(store, options).map_err(|error| format!("{what}: {error:?}"))?;
+            let mut draft = self.run.model.begin(tx.time_ms());
+            match perform(&mut tx, &mut draft, op) {
+                Ok(()) => self.commit(store, tx, &draft, options.durability)?,
+                Err(Trouble::Engine(_, error)) => self.excuse(what, &error)?,
+                Err(Trouble::Wrong(wrong)) => return Err(wrong),
+            }
+            let refused = std::mem::replace(&mut self.refused, before);
+            if !refused {
+                return Ok(());
+            }
+            if is_last {
+                return Err(format!("{what} was refused on a full disk: {:?}", store.short_of_room()));
+            }
+            self.checkpoint(store)?;
+        }
+        Ok(())
     }
 
     fn checkpoint(&mut self, store: &Store) -> Result<(), String> {

@@ -122,10 +122,10 @@ fn fail_all(seeds: Range<u64>) -> bool {
             return false;
         }
     }
-    let Failed { runs, latched, small_disks, images } = failed;
+    let Failed { runs, latched, small_disks, emptied, images } = failed;
     println!(
-        "{runs} runs with a failing call ({latched} latched), {small_disks} on disks that were too small; \
-         {images} images reopened"
+        "{runs} runs with a failing call ({latched} latched), {small_disks} on disks that were too small \
+         ({emptied} of these emptied while full); {images} images reopened"
     );
     true
 }

@@ -6,10 +6,11 @@
 //! 3. `free` counts the units within the map that are neither used nor held.
 //! 4. No run of `no_fit` or more free units begins in this chunk (a hint that spares a search; `u64::MAX` for none).
 //! 5. No unit below `first_free` is free (another such hint).
-//! 6. A hole is free: a unit of which the file system is known to keep no block.
+//! 6. A hole is free: a unit of which the file system is known to keep no block. No hole is firm.
 
 use base::PagePtr;
 use base::limits::UNIT_BYTES;
+use std::sync::Arc;
 
 /// Units that a chunk covers: as many as a unit has bits.
 pub(crate) const CHUNK_UNITS: u64 = UNIT_BYTES as u64 * 8;
@@ -110,6 +111,10 @@ pub(crate) struct Chunk {
     pub(crate) first_free: u64,
     /// Units that take no room on the disk. `None` while none is known.
     pub(crate) holes: Option<Bits>,
+    /// Units, used ones too, that are known to have their room on the disk. `None` while none is known.
+    pub(crate) firm: Option<Bits>,
+    /// The bits of the last save, once they were asked for; `None` where they have changed since.
+    pub(crate) reached: Option<Arc<Bits>>,
 }
 
 impl Chunk {
@@ -124,6 +129,8 @@ impl Chunk {
             no_fit: u64::MAX,
             first_free: 0,
             holes: None,
+            firm: None,
+            reached: None,
         }
     }
 
@@ -131,7 +138,18 @@ impl Chunk {
     pub(crate) fn loaded(used: Bits, place: PagePtr, units: u64) -> Self {
         let free = units - used.count(0, units);
         let (no_fit, first_free) = (u64::MAX, 0);
-        Chunk { used, held: None, saved: None, place: Some(place), free, no_fit, first_free, holes: None }
+        Chunk {
+            used,
+            held: None,
+            saved: None,
+            place: Some(place),
+            free,
+            no_fit,
+            first_free,
+            holes: None,
+            firm: None,
+            reached: None,
+        }
     }
 
     pub(crate) fn is_dirty(&self) -> bool {
@@ -143,6 +161,10 @@ impl Chunk {
         if self.saved.is_none() {
             self.saved = Some(self.used.clone());
         }
+    }
+
+    pub(crate) fn firm_mut(&mut self) -> &mut Bits {
+        self.firm.get_or_insert_with(Bits::none)
     }
 
     pub(crate) fn held_mut(&mut self) -> &mut Bits {
@@ -177,6 +199,28 @@ impl Chunk {
         self.used.word(at) | self.held.as_ref().map_or(0, |held| held.word(at))
     }
 
+    #[inline]
+    fn firm_word(&self, at: u64) -> u64 {
+        self.firm.as_ref().map_or(0, |firm| firm.word(at)) & !self.taken_word(at)
+    }
+
+    /// The first free firm unit in `from..to`, or `to`.
+    pub(crate) fn next_firm(&self, from: u64, to: u64) -> u64 {
+        if self.firm.is_none() { to } else { next(from, to, |at| self.firm_word(at)) }
+    }
+
+    /// The first unit in `from..to` that is not both free and firm, or `to`.
+    pub(crate) fn next_not_firm(&self, from: u64, to: u64) -> u64 {
+        next(from, to, |at| !self.firm_word(at))
+    }
+
+    /// The next run, in `from..to`, of free units that are not known to have their room.
+    pub(crate) fn next_doubtful_run(&self, from: u64, to: u64) -> Option<(u64, u64)> {
+        let other = |at| self.taken_word(at) | self.firm_word(at);
+        let begin = next(from, to, |at| !other(at));
+        (begin < to).then(|| (begin, next(begin, to, other)))
+    }
+
     /// The first free unit in `from..to`, or `to`.
     pub(crate) fn next_free(&self, from: u64, to: u64) -> u64 {
         next(from, to, |at| !self.taken_word(at))
@@ -201,6 +245,9 @@ impl Chunk {
         (self.no_fit, self.first_free) = (u64::MAX, 0);
         if let Some(holes) = &mut self.holes {
             holes.fill(units, CHUNK_UNITS, false);
+        }
+        if let Some(firm) = &mut self.firm {
+            firm.fill(units, CHUNK_UNITS, false);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Floor 2: the map of used and free units of the data file.
 //!
 //! Reading order: [`root`] (what the superblock keeps), `chunk` (32,768 units as bits), [`map`] (retire, release,
-//! revert), `place` (where units are handed out), `save` (the written form, copy-on-write), `trim` (giving room
-//! back), [`check`] (the map against what is reachable).
+//! revert), `place` (where units are handed out), `save` (the written form, copy-on-write), `reached` (what
+//! readers keep), `trim` (giving room back), [`firm`] (room that a full disk cannot take away), [`check`] (the map
+//! against what is reachable).
 //!
 //! A unit is in one of three states:
 //!
@@ -17,13 +18,16 @@
 
 pub mod check;
 mod chunk;
+pub mod firm;
 pub mod map;
 mod place;
+mod reached;
 pub mod root;
 mod save;
 mod trim;
 
 pub use check::CheckReport;
+pub use firm::Firm;
 pub use map::{Space, SpaceStats};
 pub use root::{Extent, SpaceRoot};
 pub use trim::Trim;

@@ -9,6 +9,8 @@
 //! 4. A call that fails leaves the map as it was.
 
 use crate::chunk::{CHUNK_UNITS, Chunk};
+use crate::firm::Kept;
+use crate::reached::Reached;
 use crate::root::Extent;
 use base::limits::UNIT_BYTES;
 use base::{CheckpointNo, DatabaseId, Error, PagePtr, Result};
@@ -43,21 +45,19 @@ pub struct Space {
     pub(crate) logged: BTreeMap<u64, u64>,
     /// What was logged until the checkpoint that is being written adopted or retired it: logged again on a revert.
     pub(crate) adopted: BTreeMap<u64, u64>,
+    /// What is left for checkpoints.
+    pub(crate) kept: Kept,
+    /// What checkpoints reach that are read, and which those are.
+    pub(crate) reached: Reached,
+    pub(crate) readers: Vec<CheckpointNo>,
 }
 
-/// What is given up, and the first checkpoint that reached it, or an earlier one: 0 where that is not known.
+/// What is given up, and the first checkpoint that reached it, or an earlier one: 0 where that is not known. Once
+/// released as far as it may be, the first reader that keeps it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retired {
     pub extent: Extent,
     pub birth: CheckpointNo,
-}
-
-impl Retired {
-    /// Whether one of `readers`, which ascend, looks at a checkpoint that reaches it; `at` is the first that does not.
-    fn is_read(&self, at: CheckpointNo, readers: &[CheckpointNo]) -> bool {
-        let first = readers.partition_point(|&reader| reader < self.birth);
-        readers.get(first).is_some_and(|&reader| reader < at)
-    }
 }
 
 /// How the units of a file are spent.
@@ -120,16 +120,31 @@ impl Space {
             retiring: BTreeMap::new(),
             logged: BTreeMap::new(),
             adopted: BTreeMap::new(),
+            kept: Kept::default(),
+            reached: Reached::default(),
+            readers: Vec::new(),
         }
     }
 
     /// Like [`allocate`](Space::allocate), for what the log refers to rather than the checkpoint that is being
     /// written. A [`revert`](Space::revert) keeps it, and a save leaves it out: after a crash it is free unless
     /// recovery finds it in the log and [`claim`](Space::claim)s it. Ends with [`adopt`](Space::adopt),
-    /// [`retire`](Space::retire) or [`free_unused`](Space::free_unused).
+    /// [`retire`](Space::retire) or [`free_unused`](Space::free_unused). Leaves what is kept for checkpoints
+    /// ([`keep_firm`](Space::keep_firm)), or is [`Full`](base::ErrorKind::Full).
     pub fn allocate_logged(&mut self, units: u64) -> Result<u64> {
+        if self.kept.only {
+            return Err(Error::new(
+                base::ErrorKind::Full,
+                "the disk is full: a checkpoint takes what is left",
+            ));
+        }
         let unit = self.allocate(units)?;
+        if let Err(full) = self.check_kept(Extent { unit, units }) {
+            self.free_unused(unit, units);
+            return Err(full);
+        }
         self.logged.insert(unit, units);
+        self.note_logged(unit);
         Ok(unit)
     }
 
@@ -158,6 +173,7 @@ impl Space {
     /// happens to an extent that is not a logged one.
     pub fn adopt(&mut self, unit: u64) {
         if let Some((unit, units)) = self.logged.remove_entry(&unit) {
+            self.reach_adopted(Extent { unit, units });
             self.adopted.insert(unit, units);
         }
     }
@@ -167,6 +183,7 @@ impl Space {
     pub fn free_unused(&mut self, unit: u64, units: u64) {
         assert!(!self.adopted.contains_key(&unit), "unit {unit} is freed, but the log refers to it");
         self.logged.remove(&unit);
+        self.forget_logged(unit);
         self.each_chunk(Extent { unit, units }, |chunk, from, to| {
             assert_eq!(chunk.used.count(from, to), to - from, "units {unit}+{units} are freed, but not used");
             let saved = chunk.saved.as_ref().map(|saved| saved.count(from, to));
@@ -213,20 +230,26 @@ impl Space {
     /// Everything retired at checkpoints up to `through`, and saved since, may be handed out again, unless one of the
     /// checkpoints `readers` reaches it, which somebody looks at: checkpoint `through` is safe. So a reader keeps what
     /// it sees, and nothing of what came and went since it began. `readers` ascend. Returns what was released.
-    /// O(extents that wait * log readers).
+    /// O(units that wait * readers).
     pub fn release(&mut self, through: CheckpointNo, readers: &[CheckpointNo]) -> Vec<Extent> {
         let later = self.retired.split_off(&CheckpointNo(through.0 + 1));
         let mut released = Vec::new();
-        for (at, mut waiting) in std::mem::replace(&mut self.retired, later) {
-            for Retired { extent, .. } in waiting.extract_if(.., |retired| !retired.is_read(at, readers)) {
-                self.unhold(extent);
-                self.forget_misses(extent.unit, extent.units);
-                released.push(extent);
+        for (at, waiting) in std::mem::replace(&mut self.retired, later) {
+            let mut left = Vec::new();
+            for retired in waiting {
+                let (kept, free) = self.split_read(retired, at, readers);
+                left.extend(kept);
+                for extent in free {
+                    self.unhold(extent);
+                    self.forget_misses(extent.unit, extent.units);
+                    released.push(extent);
+                }
             }
-            if !waiting.is_empty() {
-                self.retired.insert(at, waiting);
+            if !left.is_empty() {
+                self.retired.insert(at, left);
             }
         }
+        self.forget_maps(readers);
         released
     }
 
@@ -342,6 +365,8 @@ impl Space {
     fn unhold(&mut self, extent: Extent) {
         self.each_chunk_untouched(extent, |chunk, from, to| {
             chunk.held_mut().fill(from, to, false);
+            // What was saved as used was written.
+            chunk.firm_mut().fill(from, to, true);
             chunk.give(from, to);
         });
     }

@@ -102,26 +102,39 @@ impl Space {
             return None;
         }
         let (base, len) = (index as u64 * CHUNK_UNITS, self.units_of(index));
-        let mut at = chunk.next_free(chunk.first_free, len);
-        self.chunks[index].first_free = at;
+        let only_firm = self.kept.only;
+        let next = |chunk: &Chunk, from| match only_firm {
+            true => chunk.next_firm(from, len),
+            false => chunk.next_free(from, len),
+        };
+        let first_free = chunk.next_free(chunk.first_free, len);
+        self.chunks[index].first_free = first_free;
+        let mut at = next(&self.chunks[index], first_free);
         while at < len {
             let end = self.run_end(base + at, (base + at + units).min(self.units));
             if end - (base + at) >= units {
                 return Some(base + at);
             }
-            at = if end - base < len { self.chunks[index].next_free(end - base, len) } else { len };
+            at = if end - base < len { next(&self.chunks[index], end - base) } else { len };
         }
-        self.chunks[index].no_fit = units;
+        if !only_firm {
+            self.chunks[index].no_fit = units;
+        }
         None
     }
 
-    /// Where the run of free units that begins at `unit` ends, looking no further than `limit`.
+    /// Where the run of free units, or of firm ones where only those count, that begins at `unit` ends, looking no
+    /// further than `limit`.
     pub(crate) fn run_end(&self, unit: u64, limit: u64) -> u64 {
         let mut at = unit;
         while at < limit {
             let (index, base) = ((at / CHUNK_UNITS) as usize, at / CHUNK_UNITS * CHUNK_UNITS);
             let to = (limit - base).min(CHUNK_UNITS);
-            let taken = self.chunks[index].next_taken(at - base, to);
+            let chunk = &self.chunks[index];
+            let taken = match self.kept.only {
+                true => chunk.next_not_firm(at - base, to),
+                false => chunk.next_taken(at - base, to),
+            };
             at = base + taken;
             if taken < to {
                 break;
@@ -132,6 +145,9 @@ impl Space {
 
     /// Lengthens the file so that `units` free units end it; returns the first. The free tail counts.
     fn grow(&mut self, units: u64) -> Result<u64> {
+        if self.kept.only {
+            return self.grow_firmly(units);
+        }
         let first = self.tail();
         let target = first + units;
         let step = (self.units / GROWTH_SHARE).min(MAX_GROWTH_UNITS);
@@ -157,6 +173,9 @@ impl Space {
     pub(crate) fn note_holes(&mut self, extent: Extent) {
         self.each_chunk_untouched(extent, |chunk: &mut Chunk, from, to| {
             chunk.holes.get_or_insert_with(crate::chunk::Bits::none).fill(from, to, true);
+            if let Some(firm) = &mut chunk.firm {
+                firm.fill(from, to, false);
+            }
         });
     }
 }

@@ -48,6 +48,7 @@ impl Space {
     pub fn save(&mut self, at: CheckpointNo) -> Result<SpaceRoot> {
         if self.orphans.is_empty() && !self.chunks.iter().any(Chunk::is_dirty) {
             self.settle_retired(Vec::new(), at);
+            self.note_reached(at);
             return Ok(self.root());
         }
         let mut moves = Moves::default();
@@ -55,6 +56,7 @@ impl Space {
             Ok(written) => {
                 self.settle(written);
                 self.settle_retired(moves.old, at);
+                self.note_reached(at);
                 Ok(self.root())
             }
             Err(error) => {
@@ -170,6 +172,7 @@ impl Space {
         for (index, ptr, bits) in written.chunks {
             let chunk = &mut self.chunks[index];
             chunk.place = Some(ptr);
+            chunk.reached = None;
             chunk.saved = (bits != chunk.used).then_some(bits);
         }
         self.directory = written.directory;
@@ -182,11 +185,13 @@ impl Space {
             self.retired.entry(since).or_default().extend(extents);
         }
         if !old.is_empty() {
-            // Whoever opens the database reads the map, and a copy that pins its checkpoint; no snapshot does.
-            let retired = |ptr| Retired { extent: Extent::from(ptr), birth: at };
+            // Whoever opens the database reads the map, and a copy that pins its checkpoint: maps have their parts.
+            let retired = |ptr| Retired { extent: Extent::from(ptr), birth: CheckpointNo(0) };
             self.retired.entry(at).or_default().extend(old.into_iter().map(retired));
         }
-        self.adopted.clear();
+        for unit in std::mem::take(&mut self.adopted).into_keys() {
+            self.forget_logged(unit);
+        }
         self.handed_out_before = std::mem::take(&mut self.handed_out);
     }
 

@@ -59,6 +59,15 @@ impl Space {
     /// ```
     pub fn trim(&self, keep_units: u64) -> Trim {
         let least = if keep_units == 0 { 1 } else { (self.units / LEAST_SHARE).max(LEAST_UNITS) };
+        self.trim_for(keep_units, least)
+    }
+
+    /// As [`Space::trim`], however little is gained: for a file that is to be as small as it gets. O(chunks).
+    pub fn trim_all_but(&self, keep_units: u64) -> Trim {
+        self.trim_for(keep_units, 1)
+    }
+
+    fn trim_for(&self, keep_units: u64, least: u64) -> Trim {
         let tail = self.tail();
         let end_free = self.units - tail;
         let free: u64 = self.chunks.iter().map(|chunk| chunk.free).sum();
@@ -73,6 +82,9 @@ impl Space {
     /// through, and the system calls.
     pub fn trim_on(&mut self, trim: &mut Trim) -> Result<Option<u64>> {
         let end_unit = trim.end_unit.max(self.tail());
+        if !self.can_spare(PIECE_UNITS + DISCARD_UNITS) {
+            return Ok(None);
+        }
         if end_unit < self.units {
             let units = end_unit.max(self.units.saturating_sub(PIECE_UNITS));
             self.file.set_len(units * UNIT_BYTES as u64)?;

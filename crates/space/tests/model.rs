@@ -39,8 +39,16 @@ struct Model {
     /// Units with their birth, by the checkpoint at which they were retired; `retiring` since the last save.
     retired: BTreeMap<u64, BTreeMap<u64, u64>>,
     retiring: BTreeMap<u64, u64>,
+    /// What checkpoints reach of which that is known, and who was read at the last release.
+    reached: BTreeMap<u64, BTreeSet<u64>>,
+    readers: BTreeSet<u64>,
+    /// From which checkpoint on somebody may reach what only the log refers to, by its first unit.
+    births: BTreeMap<u64, u64>,
     longest: u64,
 }
+
+/// So many maps are kept without a reader.
+const RECENT: usize = 3;
 
 fn units(extents: &BTreeSet<Extent>) -> BTreeSet<u64> {
     extents.iter().flat_map(|extent| extent.unit..extent.end()).collect()
@@ -54,8 +62,22 @@ impl Model {
         let (now, saved) = (Live::default(), Live::default());
         let (retired, retiring) = (BTreeMap::new(), BTreeMap::new());
         let random = Random::seeded(seed);
-        let owed = BTreeSet::new();
-        Model { file, space, random, now, saved, owed, root, checkpoint: 1, retired, retiring, longest }
+        Model {
+            file,
+            space,
+            random,
+            now,
+            saved,
+            owed: BTreeSet::new(),
+            root,
+            checkpoint: 1,
+            retired,
+            retiring,
+            reached: BTreeMap::from([(0, BTreeSet::new())]),
+            readers: BTreeSet::new(),
+            births: BTreeMap::new(),
+            longest,
+        }
     }
 
     /// Units that nobody may be given and no save may write to.
@@ -85,6 +107,8 @@ impl Model {
         assert!(self.untouchable().is_disjoint(&given), "{extent:?} was handed out too early");
         assert!(self.file.len().unwrap() >= extent.end() * 4096);
         if logged {
+            let newest = self.reached.last_key_value().map_or(0, |(at, _)| *at);
+            self.births.insert(unit, newest.saturating_sub(1));
             self.now.logged.insert(extent);
             self.owed.insert(extent);
         } else {
@@ -113,6 +137,7 @@ impl Model {
             self.now.trees.remove(&extent);
             self.now.logged.remove(&extent);
             self.owed.remove(&extent);
+            self.births.remove(&extent.unit);
             self.space.free_unused(extent.unit, extent.units);
         }
     }
@@ -121,7 +146,9 @@ impl Model {
         let all = self.now.trees.union(&self.now.logged).copied().collect();
         let Some(extent) = self.pick(&all) else { return };
         self.now.trees.remove(&extent);
-        self.now.logged.remove(&extent);
+        if self.now.logged.remove(&extent) {
+            self.reach(extent);
+        }
         let birth = self.random.below(self.checkpoint + 1);
         self.retiring.extend((extent.unit..extent.end()).map(|unit| (unit, birth)));
         let (ptr, at) = (PagePtr::new(extent.unit, extent.units, 0), CheckpointNo(self.checkpoint));
@@ -131,11 +158,18 @@ impl Model {
         }
     }
 
+    /// Whoever began since `extent` was allocated may look at it through the log.
+    fn reach(&mut self, extent: Extent) {
+        let birth = self.births.get(&extent.unit).copied().unwrap_or(0);
+        self.reached.range_mut(birth..).for_each(|(_, units)| units.extend(extent.unit..extent.end()));
+    }
+
     fn adopt(&mut self) {
         let logged = self.now.logged.clone();
         if let Some(extent) = self.pick(&logged) {
             self.now.logged.remove(&extent);
             self.now.trees.insert(extent);
+            self.reach(extent);
             self.space.adopt(extent.unit);
         }
     }
@@ -165,6 +199,11 @@ impl Model {
         let retiring = std::mem::take(&mut self.retiring);
         self.retired.entry(self.checkpoint).or_default().extend(retiring);
         (self.root, self.saved, self.owed) = (root, self.now.clone(), self.now.logged.clone());
+        self.reached.insert(self.checkpoint, units(&self.saved.trees));
+        while self.reached.len() > RECENT && self.readers.is_empty() {
+            self.reached.pop_first();
+        }
+        self.births.retain(|unit, _| self.now.logged.iter().any(|extent| extent.unit == *unit));
         self.checkpoint += 1;
         self.load(&self.root, &self.saved);
     }
@@ -180,6 +219,9 @@ impl Model {
     /// As after a crash: the saved map, and what the log refers to.
     fn reopen(&mut self) {
         self.space = self.load(&self.root, &self.saved);
+        self.space.note_reached(CheckpointNo(self.checkpoint - 1));
+        self.reached = BTreeMap::from([(self.checkpoint - 1, units(&self.saved.trees))]);
+        (self.readers, self.births) = (BTreeSet::new(), BTreeMap::new());
         for extent in &self.saved.logged {
             self.space.claim(extent.unit, extent.units).unwrap();
             assert!(self.space.claim(extent.unit, extent.units).is_err());
@@ -198,16 +240,32 @@ impl Model {
         let through = self.checkpoint.saturating_sub(1 + self.random.below(3));
         let readers: BTreeSet<u64> =
             (0..self.random.below(3)).map(|_| self.random.below(self.checkpoint)).collect();
-        let mut released = 0;
+        let mut expected = BTreeSet::new();
         for (&at, waiting) in self.retired.range_mut(..=through) {
-            let before = waiting.len();
-            waiting.retain(|_, birth| readers.iter().any(|reader| (*birth..at).contains(reader)));
-            released += before - waiting.len();
+            waiting.retain(|unit, birth| {
+                let reaches =
+                    |reader: &&u64| self.reached.get(reader).is_none_or(|reached| reached.contains(unit));
+                let keeper = readers.range(*birth..at.max(*birth)).find(reaches);
+                match keeper {
+                    Some(reader) => *birth = *reader,
+                    None => drop(expected.insert(*unit)),
+                }
+                keeper.is_some()
+            });
         }
+        let recent = self.reached.keys().rev().nth(RECENT - 1).copied().unwrap_or(0);
+        self.reached.retain(|at, _| *at >= recent || readers.contains(at));
+        self.readers = readers.clone();
         let readers: Vec<_> = readers.into_iter().map(CheckpointNo).collect();
-        // The map's own old parts are released as well.
         let extents = self.space.release(CheckpointNo(through), &readers);
-        assert!(extents.iter().map(|extent| extent.units).sum::<u64>() >= released as u64);
+        let released = units(&BTreeSet::from_iter(extents));
+        assert!(expected.is_subset(&released), "what nobody reaches is free");
+        // The map's own old parts are released as well.
+        let kept = self.retired.values().flat_map(BTreeMap::keys);
+        assert!(
+            kept.copied().collect::<BTreeSet<_>>().is_disjoint(&released),
+            "what somebody reaches is not"
+        );
         let waiting = self.retired.values().map(BTreeMap::len).sum::<usize>() as u64;
         assert!(self.space.stats().retired_units >= waiting);
     }

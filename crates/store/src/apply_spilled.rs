@@ -36,7 +36,8 @@ impl Store {
         let since = self.validate_ahead(request, Some(&spills), request.begin)?;
         let mut prepared = spills.prepare(request.reader)?;
         encode(request.writes, Some(&prepared.attached), request.record);
-        self.reserve_log(request.record.len() as u64)?;
+        self.reserve_log(request.record)?;
+        request.spilled = (prepared.attached.records(), prepared.attached.bytes());
         self.sync_data()?;
         let since = self.validate_ahead(request, Some(&prepared.spills), since)?;
         let (mut applied, dropped) = {

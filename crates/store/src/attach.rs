@@ -64,6 +64,11 @@ impl Attached {
         self.tables.iter().flat_map(|row| &row.1).map(|delta| delta.records.records).sum()
     }
 
+    /// How many bytes of keys and values.
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().flat_map(|row| &row.1).map(|delta| delta.records.bytes).sum()
+    }
+
     /// The operations that name them, oldest first in each table, as the log has them.
     pub(crate) fn ops(&self) -> impl Iterator<Item = (TableId, AttachOp)> {
         let deltas =

@@ -24,10 +24,11 @@ use crate::handle::Table;
 use crate::memory::Patience;
 use crate::options::MAX_SEALED;
 use crate::recent::Recent;
+use crate::room::Credit;
 use crate::spill::Spills;
 use crate::store::Store;
 use crate::ttl::{Ttl, stamp_floors};
-use crate::view::{SealedMemtable, oldest_writing_view};
+use crate::view::SealedMemtable;
 use crate::write_set::WriteSet;
 use base::budget::Holder;
 use base::latency::Cause;
@@ -66,6 +67,8 @@ pub(crate) struct Committer {
     pub may_drop: bool,
     /// The time by which the newest checkpoint drops what has expired.
     pub dropping_at_ms: u64,
+    /// What may be committed before room on the disk is seen to again.
+    pub room: Credit,
 }
 
 /// Commits to a table, and the puts, deletes and range deletes in them.
@@ -92,6 +95,7 @@ impl Committer {
             written,
             may_drop: false,
             dropping_at_ms: 0,
+            room: Credit::default(),
         }
     }
 
@@ -122,6 +126,8 @@ pub(crate) struct Request<'a> {
     pub reader: &'a Reader,
     /// What it spilled.
     pub spills: Option<Box<Spills>>,
+    /// The records and bytes of those, once they are known: a checkpoint has to find room for them, too.
+    pub spilled: (u64, u64),
     /// The tables to which it gives a TTL, with what they had when it began.
     pub ttls_before: &'a [(TableId, Ttl)],
 }
@@ -174,7 +180,7 @@ impl Store {
             return Ok(Applied { ts: begin, durable_at, durability, sealed: false, wants_segment: false });
         }
         encode(request.writes, None, request.record);
-        self.reserve_log(request.record.len() as u64)?;
+        self.reserve_log(request.record)?;
         if request.writes.has_large() {
             self.sync_data()?;
         }
@@ -197,11 +203,11 @@ impl Store {
     }
 
     /// Room in the log, which is ready nearly always; making it is work of the disk.
-    pub(crate) fn reserve_log(&self, bytes: u64) -> Result<()> {
-        if self.log.has_room(bytes)? {
+    pub(crate) fn reserve_log(&self, record: &[u8]) -> Result<()> {
+        if self.log.has_room(record.len() as u64)? {
             return Ok(());
         }
-        self.slots.latencies.time(Cause::LogRoom, || self.log.reserve(bytes))
+        self.slots.latencies.time(Cause::LogRoom, || self.make_log_room(record))
     }
 
     /// The commit lock.
@@ -242,12 +248,18 @@ impl Store {
         Applied { ts, durable_at: end, durability, sealed, wants_segment }
     }
 
-    /// The commit lock, with memory reserved for what is about to be applied: behind the append there is no way back. A
-    /// comparison, unless the memtable's writer has used up what it was given before.
+    /// The commit lock, with memory reserved for what is about to be applied, and room on the disk for the checkpoint
+    /// that absorbs it: behind the append there is no way back. Comparisons, unless what was given before is used up.
     #[inline]
     pub(crate) fn lock_with_memory_for(&self, request: &Request<'_>) -> Result<MutexGuard<'_, Committer>> {
         let (bytes, operations) = (request.record.len(), request.writes.operations());
         let mut committer = self.lock_committer();
+        let (spilled_records, spilled_bytes) = request.spilled;
+        let (records, all_bytes) = (operations + spilled_records, bytes as u64 + spilled_bytes);
+        if !committer.room.take(records, all_bytes) {
+            drop(committer);
+            committer = self.lock_with_room(request.record, records, all_bytes)?;
+        }
         if committer.writer.reserve(bytes, operations) {
             return Ok(committer);
         }
@@ -462,19 +474,6 @@ impl Store {
         committer.open = open;
         committer.writer = writer;
         self.tallies.seals.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
-    }
-
-    /// Forgets the sealed memtables that every read-write transaction began after, but for expired ones, which get
-    /// [`ErrorKind::SnapshotTooOld`]. They are freed once no view holds them either, by the caller and outside the
-    /// lock.
-    pub(crate) fn prune_history(&self, committer: &mut Committer) -> Vec<SealedMemtable> {
-        let oldest = oldest_writing_view(&self.slots);
-        let forgotten: Vec<_> =
-            committer.history.extract_if(.., |sealed| sealed.first_view <= oldest).collect();
-        for sealed in &forgotten {
-            committer.history_floor = committer.history_floor.max(sealed.sealed_at);
-        }
-        forgotten
     }
 }
 

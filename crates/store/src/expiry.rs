@@ -269,11 +269,11 @@ impl Store {
 
     /// Takes their views from the readers that are past a bound. While one is just beginning nobody expires: the
     /// next time will do.
-    pub(crate) fn expire_readers(&self) {
-        let Some(held) = holdings(&self.slots) else { return };
+    pub(crate) fn expire_readers(&self) -> bool {
+        let Some(held) = holdings(&self.slots) else { return false };
         if held.is_empty() {
             lock(&self.expiry.noticed).readers.clear();
-            return;
+            return false;
         }
         let census = self.census();
         let expiry = &self.expiry;
@@ -281,6 +281,7 @@ impl Store {
         let space_bytes = expiry.space_bytes.unwrap_or_else(|| default_space_bytes(in_use()));
         let memory_bytes = expiry.memory_bytes as u64;
         let cut = census.cut(&held, memory_bytes, space_bytes);
+        let mut has_expired = false;
         let mut noticed = lock(&expiry.noticed);
         let living: BTreeSet<_> = held.iter().map(Holding::id).collect();
         noticed.readers.retain(|id| living.contains(id));
@@ -290,6 +291,7 @@ impl Store {
             let age_ms = reader.age.as_millis() as u64;
             let is_past = holding.view <= cut || expiry.max_age_ms.is_some_and(|most| age_ms > most);
             reader.expired = is_past && self.slots.revoke(holding);
+            has_expired |= reader.expired;
             if reader.expired {
                 expiry.expired.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally.
             }
@@ -301,6 +303,7 @@ impl Store {
                 noticed.notices.push(reader);
             }
         }
+        has_expired
     }
 }
 

@@ -61,6 +61,10 @@ impl Stats {
         figures.chain(Holder::ALL.map(held)).chain(Cause::ALL.into_iter().flat_map(debts)).collect()
     }
 
+    fn short_of_room(&self) -> u64 {
+        u64::from(self.is_short_of_room)
+    }
+
     fn operations(&self) -> Vec<Figure> {
         vec![
             size("last_commit", "The number of the last commit.", self.last_commit),
@@ -94,6 +98,12 @@ impl Stats {
             size("data_used_bytes", "Bytes of the data file in use.", self.data_used_bytes),
             size("data_retired_bytes", "Bytes that wait for readers to end.", self.data_retired_bytes),
             size("data_hole_bytes", "Free bytes that take no room on the disk.", self.data_hole_bytes),
+            size(
+                "data_reserve_bytes",
+                "Room that a full disk leaves to checkpoints.",
+                self.data_reserve_bytes,
+            ),
+            size("short_of_room", "1 while writes are refused for want of disk room.", self.short_of_room()),
         ]
     }
 

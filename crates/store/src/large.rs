@@ -63,12 +63,7 @@ impl Extents {
         store.check_open()?;
         store.latch.check()?;
         let units = bytes.len().div_ceil(UNIT_BYTES) as u64;
-        let unit = {
-            let mut space = lock(&store.space);
-            let unit = space.allocate_logged(units)?;
-            store.unpublished_units.fetch_add(units, Ordering::SeqCst);
-            unit
-        };
+        let unit = store.allocate_logged(units)?;
         self.extents.push(Extent { unit, units });
         write_extent(&store.pool, unit, bytes)
     }

@@ -71,6 +71,9 @@ impl Lease {
     /// Keeps the idle slot for this thread's next reader.
     #[inline]
     pub fn keep(self: Box<Self>) {
+        if self.store.is_closed() {
+            return self.end_closed();
+        }
         let mut lease = Some(self);
         let _ = LEASES.try_with(|leases| {
             if let Ok(mut leases) = leases.try_borrow_mut()
@@ -82,6 +85,14 @@ impl Lease {
         if let Some(lease) = lease {
             lease.keep_beside_many();
         }
+    }
+
+    /// The last reader of a closed database gives its memory back.
+    #[cold]
+    fn end_closed(self: Box<Self>) {
+        let store = Arc::clone(&self.store);
+        drop(self);
+        store.give_memory_back();
     }
 
     /// Makes room among the kept: those of closed databases go, or else the oldest one. Without this, a thread that

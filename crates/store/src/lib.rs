@@ -17,6 +17,7 @@
 //! * [`pinned`]: everything that one commit sees, to be copied; [`rebuild`]: a database made of such a copy.
 //! * [`ttl`]: entries that live for a time; `sweep`: finding those that have lived it.
 //! * [`pacing`]: how fast writers may go.
+//! * `room`: what is kept of the disk, so that deletes and checkpoints work on a full one.
 //! * [`memory`]: what all of it takes of the budget, and what gives way when there is none.
 //! * [`catalog`]: names of tables; [`check`]: whether everything is as it should be; [`stats`]: how much of it;
 //!   [`advice`]: which layout each table wants;
@@ -63,6 +64,7 @@ pub mod recovery;
 pub mod relocate;
 mod replay;
 mod resident;
+mod room;
 pub mod salvage;
 pub mod scan;
 mod scan_mut;

@@ -119,6 +119,31 @@ impl Store {
         !is_over && self.latch.check().is_ok() && !self.is_closed() && attendant.wait_a_moment()
     }
 
+    /// Whether anybody makes checkpoints.
+    pub(crate) fn attended(&self) -> bool {
+        self.attended.0.get().is_some()
+    }
+
+    /// Says to whoever makes checkpoints that there may be something to do.
+    pub(crate) fn merge_soon(&self) {
+        if let Some(attendant) = self.attended.0.get() {
+            attendant.merge_soon();
+        }
+    }
+
+    /// Has sealed memtables merged, and waits for a moment. False: nobody merges, or merging has failed. The caller
+    /// holds no lock.
+    pub(crate) fn merge_a_moment(&self) -> bool {
+        let Some(attendant) = self.attended.0.get() else { return false };
+        if self.latch.check().is_err() || self.is_closed() {
+            return false;
+        }
+        if self.seal_early() {
+            attendant.merge_soon();
+        }
+        attendant.wait_a_moment()
+    }
+
     /// Makes `charge` at least `bytes`, whatever has to give way or be waited for; false if that was in vain.
     pub(crate) fn raise_charge(&self, charge: &mut Charge, bytes: usize) -> bool {
         let mut patience = Patience::default();

@@ -54,9 +54,9 @@ impl Pins {
         (state.newest, state.tables) = (newest, tables);
     }
 
-    /// The oldest checkpoint that is pinned; the greatest number if none is.
-    pub fn oldest(&self) -> CheckpointNo {
-        lock(&self.state).pinned.iter().min().copied().unwrap_or(CheckpointNo(u64::MAX))
+    /// The checkpoints that are pinned.
+    pub fn all(&self) -> Vec<CheckpointNo> {
+        lock(&self.state).pinned.clone()
     }
 
     /// How many are pinned.

@@ -25,6 +25,7 @@ use crate::pacing::Merging;
 use crate::pinned::Pins;
 use crate::read_only::Ceiling;
 use crate::replay::Survey;
+use crate::room::Rooms;
 use crate::store::{Store, Tallies};
 use crate::stretches::Known;
 use crate::superblock::{RESERVED_UNITS, Superblock};
@@ -238,6 +239,8 @@ impl Parts {
             CheckpointNo(0) => Space::create(Arc::clone(&data), database, RESERVED_UNITS),
             _ => Space::load(Arc::clone(&data), database, RESERVED_UNITS, &superblock.space)?,
         };
+        let mut space = space;
+        space.note_reached(superblock.checkpoint);
         let tables = read_physical_rows(&superblock.physical, &pool, &slots)?;
         Ok(Parts { dir, data, superblock, slots, account, pool, space, tables })
     }
@@ -279,17 +282,37 @@ impl Parts {
         let superblock = self.superblock;
         let (tail, found) = self.scan()?;
         let ceiling = Ceiling::of(options, tail.payload_bytes);
+        let end = tail.end.lsn;
+        if !options.read_only {
+            self.make_log_room(options.log().first_segment_bytes)?;
+        }
         let log = match options.read_only {
             true => Log::read_only(self.dir.clone(), tail, superblock.checkpoint, options.log())?,
             false => self.resume(tail, options)?,
         };
         let last = found.last;
         let store = Arc::new(self.assemble(found, log, options, locks));
+        let begun = store.log.end().lsn;
+        store.rooms.note_gap(begun, begun.0.saturating_sub(end.0));
         let member: Arc<dyn Member> = store.clone();
         store.account.set_member(Arc::downgrade(&member));
         store.replay(superblock.replay_from, ceiling)?;
         assert_eq!(store.clocks.applied(), last, "the log was replayed to another end than the scan found");
         Ok(store)
+    }
+
+    /// A new generation needs a segment. On a full disk the reserve gives as much back (`room`).
+    fn make_log_room(&mut self, segment_bytes: u64) -> Result<()> {
+        let units = 2 * segment_bytes / limits::UNIT_BYTES as u64;
+        let room_bytes = self.data.room_bytes()?;
+        if room_bytes.is_none_or(|bytes| bytes >= units * limits::UNIT_BYTES as u64) {
+            return Ok(());
+        }
+        // Which free units have their blocks is known only when it was asked for.
+        if self.space.firm_up(units, 1)?.is_supported {
+            self.space.give_up_firm(units)?;
+        }
+        Ok(())
     }
 
     /// Step 5.
@@ -321,6 +344,8 @@ impl Parts {
             has_attached: false,
             absorbed: self.superblock.absorbed,
         };
+        let rooms = Rooms::default();
+        rooms.note_tables(&view.tables, &self.superblock.physical, self.superblock.page_bytes);
         let last = self.superblock.absorbed;
         let clocks = Clocks::new(last);
         let opened_at = self.superblock.replay_from.lsn;
@@ -336,7 +361,7 @@ impl Parts {
             data: self.data,
             database: self.superblock.database,
             page_bytes: self.superblock.page_bytes,
-            _log_charge: log_charge,
+            log_charge: Mutex::new(log_charge),
             account: self.account,
             attended: Attended::default(),
             shares,
@@ -377,6 +402,7 @@ impl Parts {
             known,
             origin: io::Origin::here(),
             tallies: Tallies::default(),
+            rooms,
             locks: Mutex::new(Some(locks)),
         }
     }

@@ -14,6 +14,7 @@
 //! Where the last one stopped is kept in memory alone: after a restart the next one begins at the first table.
 
 use crate::checkpoint::Checkpoint;
+use crate::room::Care;
 use crate::store::Store;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
@@ -84,10 +85,16 @@ impl Checkpoint<'_> {
     /// Moves pages of one table. Answers whether another one may follow.
     pub(crate) fn relocate(&mut self) -> Result<bool> {
         let store = self.store;
+        if self.moves.is_none() && self.care != Care::None {
+            return Ok(false);
+        }
         if self.moves.is_none() {
             self.moves = Moves::ordinary(lock(&store.space).stats());
         }
         let Some(mut work) = self.moves.as_ref().map(|moves| moves.work) else { return Ok(false) };
+        if self.care != Care::None {
+            work.units = work.units.min(store.reserve_room_bytes() / UNIT_BYTES as u64 / 4);
+        }
         let from = lock(&store.relocation).next.take().unwrap_or((TableId(0), 0, Vec::new()));
         let Some((table, layout)) = self.tables.iter().find(|(table, _)| *table >= from.0) else {
             return Ok(false);
@@ -133,9 +140,15 @@ impl Store {
     /// the lock on the checkpoint, and none is between its space map and its note: so whatever is free is named by no
     /// superblock that could still count.
     pub(crate) fn give_back(&self, all: bool) -> Result<()> {
+        self.renew_reserve();
+        let reserve_units = self.reserve_units();
         let mut trim = {
             let space = lock(&self.space);
-            space.trim(if all { 0 } else { space.usual_need() })
+            if all {
+                space.trim_all_but(reserve_units)
+            } else {
+                space.trim(space.usual_need().max(reserve_units))
+            }
         };
         while lock(&self.space).trim_on(&mut trim)?.is_some() {
             leisure::pause();

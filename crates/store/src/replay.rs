@@ -223,9 +223,6 @@ impl Replay<'_> {
         }
         store.seal_at(&mut lock(&store.committer), self.at);
         let _loan = store.pool.lend(LENT_PAGES);
-        match store.begin_pending_checkpoint()? {
-            Some(checkpoint) => checkpoint.finish(),
-            None => Ok(()),
-        }
+        store.with_care(|| store.begin_pending_checkpoint()).map(drop)
     }
 }

@@ -90,6 +90,10 @@ pub struct Stats {
     pub data_retired_bytes: u64,
     /// Of the rest, which is free, what takes no room on the disk, as far as is known since the database was opened.
     pub data_hole_bytes: u64,
+    /// Free bytes of the data file that a full disk cannot take away: kept for checkpoints and deletes.
+    pub data_reserve_bytes: u64,
+    /// Whether writes are refused for want of room on the disk.
+    pub is_short_of_room: bool,
     /// What checkpoints did inside pages.
     pub edits: page::EditCounters,
     /// Who holds what of the memory budget.
@@ -229,6 +233,8 @@ impl Store {
             data_used_bytes: space.used_units * UNIT_BYTES as u64,
             data_retired_bytes: space.retired_units * UNIT_BYTES as u64,
             data_hole_bytes: space.hole_units * UNIT_BYTES as u64,
+            data_reserve_bytes: self.reserve_room_bytes(),
+            is_short_of_room: self.short_of_room().is_some(),
             edits: *lock(&tallies.edits),
             memory: self.memory(),
             pacing: PacingStats {

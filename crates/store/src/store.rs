@@ -13,6 +13,7 @@ use crate::options::{MAX_SEALED, Options, Shares};
 use crate::pacing::{Merging, Progress};
 use crate::pinned::Pins;
 use crate::relocate::Place;
+use crate::room::{Credit, Rooms};
 use crate::snapshot::Snapshot;
 use crate::stretches::Known;
 use crate::superblock::Superblock;
@@ -45,7 +46,7 @@ pub struct Store {
     pub(crate) account: Arc<Account>,
     pub(crate) attended: Attended,
     /// The mapping of the log's newest segment counts as memory.
-    pub(crate) _log_charge: Charge,
+    pub(crate) log_charge: Mutex<Charge>,
     pub(crate) shares: Shares,
     pub(crate) seal_records: u64,
     pub(crate) slots: Arc<Slots>,
@@ -105,6 +106,7 @@ pub struct Store {
     /// The process that opened it: a child that was forked since is refused everything.
     pub(crate) origin: io::Origin,
     pub(crate) tallies: Tallies,
+    pub(crate) rooms: Rooms,
     /// Those of the lock file and of the data file. Released by closing, so that the directory can be opened again
     /// although snapshots still live.
     pub(crate) locks: Mutex<Option<[Box<dyn Lock>; 2]>>,
@@ -134,7 +136,7 @@ impl Store {
     #[inline]
     #[track_caller]
     pub fn snapshot(self: &Arc<Self>) -> Result<Snapshot> {
-        self.check_open()?;
+        self.check_process()?;
         Snapshot::begin(self, Purpose::Read)
     }
 
@@ -162,7 +164,7 @@ impl Store {
     }
 
     #[cold]
-    fn closed() -> Error {
+    pub(crate) fn closed() -> Error {
         Error::new(ErrorKind::Closed, "the database was closed")
     }
 
@@ -305,14 +307,18 @@ impl Store {
         if self.check_ownership(&superblock).is_ok() || self.latch.check().is_ok() {
             // A closed file has no next checkpoint to keep room for. What fails here costs nothing but room.
             self.free_unneeded();
+            base::sync::lock(&self.committer).room = Credit::default();
             let _ = self.give_back(true);
+            let _ = self.reserve_log(&[]);
         }
-        let _committer = base::sync::lock(&self.committer);
+        let committer = base::sync::lock(&self.committer);
         let result = match self.latch.check() {
             Err(_) if self.is_read_only() => self.log.close().map(drop),
             latched => latched.and_then(|()| self.close_log(&mut superblock)),
         };
+        drop(committer);
         base::sync::lock(&self.locks).take();
+        self.give_memory_back();
         result
     }
 }

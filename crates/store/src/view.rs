@@ -232,6 +232,21 @@ impl Views {
         self.publish(view);
     }
 
+    /// The current view is of `empty` alone, and of the runs: whoever begins now is refused, and what nobody holds can
+    /// go.
+    pub fn empty(&self, empty: Arc<Memtable>) {
+        let view = self.with_current(|current| View {
+            number: 0,
+            open: OpenMemtable::new(empty),
+            sealed: Vec::new(),
+            tables: Arc::clone(&current.tables),
+            checkpoint: current.checkpoint,
+            has_attached: false,
+            absorbed: current.absorbed,
+        });
+        self.publish(view);
+    }
+
     /// Announces `view` in another slot, to read only. `call` is a call of a slot that holds it, and so proves that it
     /// is held meanwhile.
     pub fn hold_too(&self, view: HeldView, call: &EpochGuard<'_>, reader: &Reader) {

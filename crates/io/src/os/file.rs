@@ -126,16 +126,16 @@ impl File for OsFile {
     }
 
     #[cfg(target_os = "linux")]
-    fn allocate(&self, len: u64) -> Result<bool> {
+    fn allocate_at(&self, offset: u64, len: u64) -> Result<bool> {
         use rustix::fs::{FallocateFlags, fallocate};
         use rustix::io::Errno;
-        checked_end(&self.name, 0, len)?;
-        let failed = |error| self.failed(format_args!("allocate {len} bytes"), error);
+        checked_end(&self.name, offset, len)?;
+        let failed = |error| self.failed(format_args!("allocate {len} bytes at {offset}"), error);
         // Copy-on-write file systems reserve room for the first write alone, if at all.
         if len == 0 || !crate::map::is_safe_on(&self.handle).map_err(failed)? {
             return Ok(false);
         }
-        match rustix::io::retry_on_intr(|| fallocate(&self.handle, FallocateFlags::empty(), 0, len)) {
+        match rustix::io::retry_on_intr(|| fallocate(&self.handle, FallocateFlags::empty(), offset, len)) {
             Ok(()) => Ok(true),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
             Err(error) => Err(failed(error.into())),
@@ -143,8 +143,14 @@ impl File for OsFile {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn allocate(&self, _len: u64) -> Result<bool> {
+    fn allocate_at(&self, _offset: u64, _len: u64) -> Result<bool> {
         Ok(false)
+    }
+
+    fn room_bytes(&self) -> Result<Option<u64>> {
+        let found = rustix::fs::fstatvfs(&self.handle)
+            .map_err(|error| self.failed(format_args!("find the free room"), error.into()))?;
+        Ok(Some(found.f_bavail.saturating_mul(found.f_frsize)))
     }
 
     fn sync(&self) -> Result<()> {

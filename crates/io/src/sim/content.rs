@@ -108,10 +108,11 @@ impl Content {
         self.len = len;
     }
 
-    /// Gives the blocks of the first `len` bytes disk space.
-    pub(super) fn allocate(&mut self, len: u64) {
-        self.resize(self.len.max(len));
-        for block in &mut self.blocks[..len.div_ceil(BLOCK) as usize] {
+    /// Gives the blocks of `len` bytes from `offset` on disk space.
+    pub(super) fn allocate(&mut self, offset: u64, len: u64) {
+        let end = offset + len;
+        self.resize(self.len.max(end));
+        for block in &mut self.blocks[(offset / BLOCK) as usize..end.div_ceil(BLOCK) as usize] {
             block.get_or_insert_with(|| Arc::clone(&ZEROS));
         }
     }
@@ -295,7 +296,7 @@ mod tests {
                 let (offset, len) = (random.below(20_000), random.below(9_000) as usize);
                 match random.below(5) {
                     4 => {
-                        content.allocate(offset);
+                        content.allocate(0, offset);
                         model.resize(model.len().max(offset as usize), 0);
                         assert!((0..offset).step_by(BLOCK_BYTES).all(|at| content.is_allocated(at)));
                     }

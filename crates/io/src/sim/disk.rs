@@ -3,7 +3,7 @@
 use super::content::BLOCK_BYTES;
 use super::crash::{Crash, Fate};
 use super::event::{Event, NodeId};
-use super::fault::{CallKind, Fault, FaultError, Faults};
+use super::fault::{CallKind, Fault, Faults};
 use super::handles::SimDir;
 use super::image::{Image, ImageKind, Images};
 use super::model::Model;
@@ -255,7 +255,7 @@ impl State {
         blocks.sum::<u64>() * BLOCK_BYTES as u64
     }
 
-    fn room_bytes(&self) -> u64 {
+    pub(super) fn room_bytes(&self) -> u64 {
         self.capacity_bytes.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used_bytes()))
     }
 
@@ -276,11 +276,5 @@ impl State {
             }
         }
         len
-    }
-
-    /// Whether a file can be as long as `len`. Growth takes no room yet, but there has to be some.
-    pub(super) fn can_resize(&self, node: NodeId, len: u64) -> Result<(), FaultError> {
-        let growth = len.saturating_sub(self.model.nodes[&node].live.len());
-        if growth > self.room_bytes() { Err(FaultError::Full) } else { Ok(()) }
     }
 }

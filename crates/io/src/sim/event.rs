@@ -49,13 +49,15 @@ pub enum Event {
         /// Its length since.
         len: u64,
     },
-    /// A file's beginning got room on the disk.
+    /// A range of a file got room on the disk.
     Allocate {
         /// The file's name.
         name: Arc<str>,
         /// The file.
         node: NodeId,
-        /// The length of that beginning.
+        /// Where the range begins.
+        offset: u64,
+        /// Its length.
         len: u64,
     },
     /// A range was given back to the file system.

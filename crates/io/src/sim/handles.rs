@@ -229,27 +229,28 @@ impl File for SimFile {
     fn set_len(&self, len: u64) -> Result<()> {
         check_len(&self.name, 0, len)?;
         let mut state = self.call(CallKind::Resize, format_args!("set {len} as the length"))?;
-        state
-            .can_resize(self.node, len)
-            .map_err(|error| error.refuse(format_args!("set {len} as the length of {}", self.name)))?;
         state.record(&Event::Resize { name: Arc::clone(&self.name), node: self.node, len });
         Ok(())
     }
 
     /// What does not fit gets the room that there is, and an error.
-    fn allocate(&self, len: u64) -> Result<bool> {
-        check_len(&self.name, 0, len)?;
-        let what = format_args!("allocate {len} bytes");
+    fn allocate_at(&self, offset: u64, len: u64) -> Result<bool> {
+        check_len(&self.name, offset, len)?;
+        let what = format_args!("allocate {len} bytes at {offset}");
         let mut state = self.call(CallKind::Allocate, what)?;
         if !state.maps || len == 0 {
             return Ok(false);
         }
-        let fits = state.fits(self.node, 0, len);
-        state.record(&Event::Allocate { name: Arc::clone(&self.name), node: self.node, len: fits });
+        let fits = state.fits(self.node, offset, len);
+        state.record(&Event::Allocate { name: Arc::clone(&self.name), node: self.node, offset, len: fits });
         if fits < len {
             return Err(FaultError::Full.refuse(format_args!("{what} of {}", self.name)));
         }
         Ok(true)
+    }
+
+    fn room_bytes(&self) -> Result<Option<u64>> {
+        Ok(Some(self.disk.state().room_bytes()))
     }
 
     fn sync(&self) -> Result<()> {

@@ -48,7 +48,7 @@ pub(super) struct Pending {
 pub(super) enum Change {
     Write(Payload),
     Resize(u64),
-    Allocate(u64),
+    Allocate { offset: u64, len: u64 },
     Discard { offset: u64, len: u64 },
 }
 
@@ -95,7 +95,9 @@ impl Model {
             }
             Event::Write { node, payload, .. } => self.node(*node).change(at, Change::Write(payload.clone())),
             Event::Resize { node, len, .. } => self.node(*node).change(at, Change::Resize(*len)),
-            Event::Allocate { node, len, .. } => self.node(*node).change(at, Change::Allocate(*len)),
+            Event::Allocate { node, offset, len, .. } => {
+                self.node(*node).change(at, Change::Allocate { offset: *offset, len: *len });
+            }
             Event::Discard { node, offset, len, .. } => {
                 self.node(*node).change(at, Change::Discard { offset: *offset, len: *len });
             }
@@ -163,7 +165,7 @@ impl Change {
         match self {
             Change::Write(payload) => payload.apply(content),
             Change::Resize(len) => content.resize(*len),
-            Change::Allocate(len) => content.allocate(*len),
+            Change::Allocate { offset, len } => content.allocate(*offset, *len),
             Change::Discard { offset, len } => content.punch(*offset, *len),
         }
     }
@@ -173,7 +175,7 @@ impl Change {
         match self {
             Change::Write(payload) => (payload.offset(), payload.end()),
             Change::Resize(len) => (*len, u64::MAX),
-            Change::Allocate(_) => (0, 0),
+            Change::Allocate { .. } => (0, 0),
             Change::Discard { offset, len } => (*offset, offset.saturating_add(*len)),
         }
     }
@@ -220,7 +222,7 @@ impl Pending {
     fn trim(&mut self, start: u64, end: u64) -> bool {
         match &mut self.change {
             Change::Write(payload) => payload.without(start, end).map(|left| *payload = left).is_some(),
-            Change::Resize(_) | Change::Allocate(_) | Change::Discard { .. } => true,
+            Change::Resize(_) | Change::Allocate { .. } | Change::Discard { .. } => true,
         }
     }
 }

@@ -10,10 +10,10 @@ use crate::builder::Builder;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 use crate::workers::{Foreman, Signals, Workers};
-use base::Result;
 use base::latency::Cause;
 use base::seams::{Random, Stopwatch};
 use base::sync::lock;
+use base::{Error, Result};
 use gate::Gate;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -270,6 +270,20 @@ impl Database {
     /// Makes everything committed so far durable, `Buffered` and `Lazy` commits included.
     pub fn sync(&self) -> Result<()> {
         self.shared.store.sync()
+    }
+
+    /// Why writes are refused for want of room on the disk; `None`: they are not. Reads go on, and so do commits that
+    /// only delete. It ends by itself once there is room: within a second, or with the next checkpoint.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// let db = pando::Database::builder().in_memory()?;
+    /// assert!(db.short_of_room().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn short_of_room(&self) -> Option<Error> {
+        self.shared.store.short_of_room()
     }
 
     /// Syncs the log, stops the workers and lets go of the directory. Every later call on any handle fails with

@@ -74,9 +74,9 @@ impl File for Recorder {
         self.admit()?;
         self.inner.set_len(len)
     }
-    fn allocate(&self, len: u64) -> Result<bool> {
+    fn allocate_at(&self, offset: u64, len: u64) -> Result<bool> {
         self.admit()?;
-        self.inner.allocate(len)
+        self.inner.allocate_at(offset, len)
     }
     fn sync(&self) -> Result<()> {
         self.inner.sync()

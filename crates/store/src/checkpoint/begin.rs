@@ -5,6 +5,7 @@ use crate::lsm::Quota;
 use crate::memory::dirty_pages_charge;
 use crate::options::MAX_SEALED;
 use crate::relocate::Moves;
+use crate::room::Care;
 use crate::store::Store;
 use crate::superblock::Superblock;
 use crate::sweep::Sweeps;
@@ -116,6 +117,11 @@ impl Store {
         // Transactions that were under way when the last checkpoint ended have kept what it replaced; by now most are
         // gone, and this one can use the room.
         self.free_unneeded();
+        let care = self.rooms.care();
+        if care != Care::None {
+            self.take_care();
+        }
+        let moves = moves.filter(|_| care != Care::Bare);
         let checkpoint = CheckpointNo(last.checkpoint.0 + 1);
         let next = Superblock { checkpoint, absorbed, replay_from, ..*last };
         sealed.reverse();
@@ -139,6 +145,7 @@ impl Store {
             changed: BTreeMap::new(),
             moves,
             step: Step::SyncLog,
+            care,
             reader,
             memory: dirty_pages_charge(&self.account, self.shares.dirty_bytes),
         };
@@ -149,11 +156,38 @@ impl Store {
         Ok(checkpoint)
     }
 
-    /// A whole checkpoint. Answers whether there was anything to do.
+    /// A whole checkpoint. Answers whether there was anything to do. On a full disk it is made again, with more care.
     pub fn checkpoint(&self) -> Result<bool> {
-        match self.begin_checkpoint()? {
-            Some(checkpoint) => checkpoint.finish().map(|()| true),
-            None => Ok(false),
+        self.with_care(|| self.begin_checkpoint())
+    }
+
+    /// Takes the checkpoint that `begin` begins to its end; one that finds no room is begun again, with more care.
+    /// Answers whether there was one.
+    pub(crate) fn with_care<'s>(
+        &'s self,
+        begin: impl Fn() -> Result<Option<Checkpoint<'s>>>,
+    ) -> Result<bool> {
+        loop {
+            let care = self.rooms.care();
+            let made = begin().and_then(|checkpoint| match checkpoint {
+                Some(checkpoint) => checkpoint.finish().map(|()| true),
+                None => Ok(false),
+            });
+            match made {
+                Err(error) if error.kind() == ErrorKind::Full && self.rooms.care() > care => {}
+                made => return made,
+            }
         }
+    }
+
+    /// Whether the checkpoint that failed with `error` is worth making again at once: with more care than `before`,
+    /// which [`Store::care_taken`] said when it began.
+    pub fn is_worth_more_care(&self, error: &base::Error, before: u8) -> bool {
+        error.kind() == ErrorKind::Full && self.care_taken() > before
+    }
+
+    /// How careful the next checkpoint is with room on the disk: 0 as usual, 2 as can be.
+    pub fn care_taken(&self) -> u8 {
+        self.rooms.care() as u8
     }
 }

@@ -27,6 +27,7 @@ mod begin;
 use crate::commit::Committer;
 use crate::lsm::Quota;
 use crate::relocate::Moves;
+use crate::room::{Care, Credit};
 use crate::store::Store;
 use crate::superblock::Superblock;
 use crate::sweep::Sweeps;
@@ -135,6 +136,8 @@ pub struct Checkpoint<'s> {
     changed: BTreeMap<TableId, Vec<Vec<u8>>>,
     pub(crate) moves: Option<Moves>,
     step: Step,
+    /// How careful it is with room on the disk.
+    pub(crate) care: Care,
     /// Through it the editors look at pages.
     reader: Reader,
     /// What its dirty pages may take beyond the account's reserve.
@@ -171,7 +174,14 @@ impl Checkpoint<'_> {
     /// Up to [`Step::SpaceMap`] the failure costs this checkpoint only; later ones latch the database.
     pub fn step(&mut self) -> Result<Step> {
         let phase = Phase::Checkpoint { number: self.number().0, step: self.step.name() };
-        phases::within(phase, || self.take_step())
+        let taken = phases::within(phase, || self.take_step());
+        if let Err(error) = &taken
+            && error.kind() == ErrorKind::Full
+            && self.step <= Step::SpaceMap
+        {
+            self.store.rooms.note_failure(self.care);
+        }
+        taken
     }
 
     fn take_step(&mut self) -> Result<Step> {
@@ -188,9 +198,12 @@ impl Checkpoint<'_> {
                     self.work_on(table, |checkpoint| checkpoint.absorb(table))?;
                     return Ok(self.step);
                 }
+                self.quota.bytes = self.careful_quota();
                 self.to_compact = self.due_for_compaction()?;
                 self.expect_compaction()?;
-                self.plan_sweeps()?;
+                if self.care == Care::None {
+                    self.plan_sweeps()?;
+                }
             }
             Step::Compact => {
                 if self.compact_next()? || self.sweep_next()? {
@@ -210,6 +223,7 @@ impl Checkpoint<'_> {
                     space.move_map(moves.border_unit());
                 }
                 self.next.space = space.save(self.next.checkpoint)?;
+                space.set_firm_only(false);
             }
             Step::SyncData => store.sync_data()?,
             Step::Superblock => {
@@ -237,6 +251,15 @@ impl Checkpoint<'_> {
         }
         self.step = self.step.next();
         Ok(self.step)
+    }
+
+    /// What it may merge of LSM tables: no more than there is certain room for, where it is careful.
+    fn careful_quota(&self) -> u64 {
+        match self.care {
+            Care::None => self.quota.bytes,
+            Care::Firm => self.quota.bytes.min(self.store.reserve_room_bytes() / 4),
+            Care::Bare => 0,
+        }
     }
 
     fn sync_log(&self) -> Result<()> {
@@ -345,7 +368,10 @@ impl Checkpoint<'_> {
 
     fn switch(&mut self) {
         let store = self.store;
-        let _committer: MutexGuard<'_, Committer> = lock(&store.committer);
+        let mut committer: MutexGuard<'_, Committer> = lock(&store.committer);
+        // Its bound was that of the old runs.
+        committer.room = Credit::default();
+        store.rooms.note_tables(&self.tables, &self.next.physical, store.page_bytes);
         let tables = Arc::new(std::mem::take(&mut self.tables));
         store.pins.switch(self.next, Arc::clone(&tables));
         store.views.switch(self.next.absorbed, tables, self.next.checkpoint);
@@ -364,6 +390,8 @@ impl Checkpoint<'_> {
     fn note(&self) -> Result<()> {
         let store = self.store;
         let end = {
+            // Not under the lock: where the disk is full, room is made of the data file's.
+            store.reserve_log(&[])?;
             let _committer = lock(&store.committer);
             store.log.reserve(0)?;
             store.log.append_to_sync(&[]).map_err(|cause| store.latch.set(cause))?
@@ -378,7 +406,11 @@ impl Drop for Checkpoint<'_> {
     fn drop(&mut self) {
         self.store.merging.end();
         match self.step {
-            step if step <= Step::SpaceMap => lock(&self.store.space).revert(),
+            step if step <= Step::SpaceMap => {
+                let mut space = lock(&self.store.space);
+                space.set_firm_only(false);
+                space.revert();
+            }
             // What is not noted is not freed; the next checkpoint's note will do.
             Step::Note | Step::Free | Step::DropLog | Step::Done => {}
             _ => {

@@ -28,13 +28,7 @@ impl Extents {
 
     fn allocate(&mut self, units: u64) -> Result<u64> {
         self.store.check_open()?;
-        let unit = {
-            let mut space = lock(&self.store.space);
-            let unit = space.allocate_logged(units)?;
-            // With the lock held, so that a check sees both or neither.
-            self.store.unpublished_units.fetch_add(units, Ordering::SeqCst);
-            unit
-        };
+        let unit = self.store.allocate_logged(units)?;
         self.list.push(Extent { unit, units });
         Ok(unit)
     }

@@ -153,6 +153,7 @@ impl Transaction {
             durability: self.options.durability,
             reader: self.snapshot.reader(),
             spills: self.spills.take(),
+            spilled: (0, 0),
             ttls_before: &self.ttls_before,
         };
         let applied = self.snapshot.store().apply(&mut request)?;

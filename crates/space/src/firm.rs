@@ -1,0 +1,311 @@
+//! Room that is really there: free units of which it is known that the file system keeps a block for each, so that to
+//! write them cannot fail on a full disk.
+//!
+//! A unit is *firm* once it was written, or allocated, since the file was opened, and until it is given back. Of free
+//! units that are not firm nobody knows: they may be holes of the file, or lie behind its end.
+//!
+//! 1. [`Space::firm_up`] makes enough free units firm, by asking the file system: first those within the map, from
+//!    the lowest on, then behind its end. To ask for units that have their blocks already succeeds on a full disk, too.
+//! 2. While [`Space::set_firm_only`] is on, only firm units are handed out. A checkpoint that met a full disk is made
+//!    anew like this: what it is given it can write.
+//! 3. [`Space::keep_firm`] says how many must be left. What is allocated for the log
+//!    ([`Space::allocate_logged`]) leaves as many, or gets [`Full`](ErrorKind::Full): so large values and spilled
+//!    writes do not take the room that the next checkpoint needs.
+//!
+//! Units count as pages: of a run of free units that is no whole number of them the rest does not count.
+
+use crate::chunk::{CHUNK_UNITS, Chunk};
+use crate::map::{MAX_UNITS, Space};
+use crate::root::Extent;
+use base::limits::UNIT_BYTES;
+use base::{Error, ErrorKind, Result};
+
+/// So often at most the file system is asked for room by one call of [`Space::firm_up`].
+const MOST_ASKED: u32 = 2048;
+/// After so many refusals within the map the rest of it is taken for holes.
+const MOST_REFUSED: u32 = 64;
+/// A piece that was refused is halved so often: a part of it may have its blocks.
+const MOST_HALVED: u32 = 8;
+
+/// What [`Space::firm_up`] came to.
+#[derive(Debug)]
+pub struct Firm {
+    /// Free firm units, in whole pages.
+    pub units: u64,
+    /// Whether the file system sets room aside at all.
+    pub is_supported: bool,
+    /// What it said last where it had none.
+    pub refused: Option<Error>,
+}
+
+/// How many units must be left, and what is known of those that are there.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    units: u64,
+    page_units: u64,
+    /// At least so many more than those may be handed out before they have to be counted again.
+    slack: u64,
+    /// Only firm units are handed out.
+    pub only: bool,
+}
+
+impl Space {
+    /// Makes at least `want_units` free units firm, in whole pages of `page_units`, if the file system has the room.
+    /// Returns how many there are then. O(units / 64), and the calls of the system.
+    ///
+    /// # Errors
+    /// Those of the file, but for [`Full`](ErrorKind::Full), which the result has.
+    pub fn firm_up(&mut self, want_units: u64, page_units: u64) -> Result<Firm> {
+        let mut firm = Firm { units: self.firm_units(page_units), is_supported: true, refused: None };
+        let mut asked = 0;
+        if firm.units < want_units {
+            self.firm_up_within(want_units, page_units, &mut firm, &mut asked)?;
+        }
+        if firm.units < want_units && firm.is_supported {
+            self.firm_up_behind(want_units, page_units, &mut firm, &mut asked)?;
+        }
+        if asked > 0 {
+            // Neighbouring runs may have been joined.
+            firm.units = self.firm_units(page_units);
+        }
+        Ok(firm)
+    }
+
+    /// Free firm units, in whole pages of `page_units`. O(units / 64).
+    pub fn firm_units(&self, page_units: u64) -> u64 {
+        let (mut units, mut run) = (0, 0);
+        for (index, chunk) in self.chunks.iter().enumerate() {
+            let len = self.units_of(index);
+            let mut at = 0;
+            while at < len {
+                let begin = chunk.next_firm(at, len);
+                if begin > at {
+                    units += run / page_units * page_units;
+                    run = 0;
+                }
+                let end = if begin < len { chunk.next_not_firm(begin, len) } else { len };
+                run += end - begin;
+                if end < len {
+                    units += run / page_units * page_units;
+                    run = 0;
+                }
+                at = end;
+            }
+        }
+        units + run / page_units * page_units
+    }
+
+    /// What is allocated for the log leaves `units` free firm units from now on, in whole pages of `page_units`; 0: it
+    /// may take all.
+    pub fn keep_firm(&mut self, units: u64, page_units: u64) {
+        self.kept = Kept { units, page_units, slack: 0, only: self.kept.only };
+    }
+
+    /// Gives `units` free firm units, or as many as there are, back to the file system, the highest first.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn give_up_firm(&mut self, units: u64) -> Result<()> {
+        let mut left = units;
+        for index in (0..self.chunks.len()).rev() {
+            let (base, len) = (index as u64 * CHUNK_UNITS, self.units_of(index));
+            let (mut at, mut runs) = (0, Vec::new());
+            while at < len {
+                let from = self.chunks[index].next_firm(at, len);
+                at = self.chunks[index].next_not_firm(from, len);
+                if from < at {
+                    runs.push((from, at));
+                }
+            }
+            for (from, to) in runs.into_iter().rev() {
+                let take = (to - from).min(left);
+                let extent = Extent { unit: base + to - take, units: take };
+                self.file.discard(extent.unit * UNIT_BYTES as u64, take * UNIT_BYTES as u64)?;
+                self.note_holes(extent);
+                self.kept.slack = 0;
+                left -= take;
+                if left == 0 {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether only firm units are handed out from now on.
+    pub fn set_firm_only(&mut self, only: bool) {
+        self.kept.only = only;
+    }
+
+    /// How many that is.
+    pub fn kept_units(&self) -> u64 {
+        self.kept.units
+    }
+
+    /// Whether `units` more may be given back to the file system: as many firm ones are left as are kept.
+    pub(crate) fn can_spare(&mut self, units: u64) -> bool {
+        self.kept.units == 0 || {
+            self.kept.slack = 0;
+            self.firm_units(self.kept.page_units) >= self.kept.units + units
+        }
+    }
+
+    /// Refuses `extent`, which was handed out, if it has no room on the disk, or does not leave the units that are
+    /// kept.
+    pub(crate) fn check_kept(&mut self, extent: Extent) -> Result<()> {
+        let units = extent.units;
+        if self.kept.units > 0 && !self.is_firm(extent) {
+            let mut firm = Firm { units: 0, is_supported: true, refused: None };
+            if !self.ask(extent, &mut firm)?
+                && let Some(refused) = firm.refused
+            {
+                return Err(refused);
+            }
+        }
+        if self.kept.units == 0 || self.kept.slack >= units {
+            self.kept.slack = self.kept.slack.saturating_sub(units);
+            return Ok(());
+        }
+        let Kept { units: kept, page_units, .. } = self.kept;
+        let mut firm = self.firm_units(page_units);
+        if firm < kept {
+            let made = self.firm_up(kept, page_units)?;
+            if made.units < kept && made.is_supported {
+                let what = "the room that is left is kept for checkpoints and deletes";
+                let error = Error::new(ErrorKind::Full, what);
+                return Err(match made.refused {
+                    Some(refused) => error.caused_by(refused),
+                    None => error,
+                });
+            }
+            firm = made.units;
+        }
+        self.kept.slack = firm.saturating_sub(kept);
+        Ok(())
+    }
+
+    fn firm_up_within(
+        &mut self,
+        want_units: u64,
+        page_units: u64,
+        firm: &mut Firm,
+        asked: &mut u32,
+    ) -> Result<()> {
+        let mut refusals = 0;
+        for index in 0..self.chunks.len() {
+            let (base, len) = (index as u64 * CHUNK_UNITS, self.units_of(index));
+            let mut at = 0;
+            while let Some((from, to)) = self.chunks[index].next_doubtful_run(at, len) {
+                at = to;
+                let (mut from, mut piece, mut halved) = (from, to - from, 0);
+                while from + page_units <= to && firm.units < want_units {
+                    let missing = (want_units - firm.units).next_multiple_of(page_units);
+                    piece = piece.min(to - from).min(missing).max(page_units);
+                    if *asked >= MOST_ASKED || refusals >= MOST_REFUSED {
+                        return Ok(());
+                    }
+                    *asked += 1;
+                    let extent = Extent { unit: base + from, units: piece };
+                    if self.ask(extent, firm)? {
+                        firm.units += piece / page_units * page_units;
+                        from += piece;
+                    } else if !firm.is_supported {
+                        return Ok(());
+                    } else if piece > page_units && halved < MOST_HALVED {
+                        (piece, halved) = (piece / 2, halved + 1);
+                    } else {
+                        refusals += 1;
+                        break;
+                    }
+                }
+                if firm.units >= want_units {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn firm_up_behind(
+        &mut self,
+        want_units: u64,
+        page_units: u64,
+        firm: &mut Firm,
+        asked: &mut u32,
+    ) -> Result<()> {
+        let mut piece = u64::MAX;
+        while firm.units < want_units {
+            let missing = (want_units - firm.units).next_multiple_of(page_units);
+            piece = piece.min(missing).min(MAX_UNITS - self.units);
+            if piece < page_units || *asked >= MOST_ASKED {
+                return Ok(());
+            }
+            *asked += 1;
+            let extent = Extent { unit: self.units, units: piece };
+            if self.ask(extent, firm)? {
+                firm.units += piece;
+            } else if !firm.is_supported {
+                return Ok(());
+            } else {
+                piece = piece / 2 / page_units * page_units;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the file system for the room of `extent`, which is free, or begins at the map's end.
+    fn ask(&mut self, extent: Extent, firm: &mut Firm) -> Result<bool> {
+        let unit_bytes = UNIT_BYTES as u64;
+        match self.file.allocate_at(extent.unit * unit_bytes, extent.units * unit_bytes) {
+            Ok(true) => {
+                if extent.end() > self.units {
+                    self.cover(extent.end());
+                }
+                self.note_firm(extent);
+                Ok(true)
+            }
+            Ok(false) => {
+                firm.is_supported = false;
+                Ok(false)
+            }
+            Err(error) if error.kind() == ErrorKind::Full => {
+                firm.refused = Some(error);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where `units` free units begin that end the map and have their room. Their room is asked for.
+    pub(crate) fn grow_firmly(&mut self, units: u64) -> Result<u64> {
+        let first = self.tail();
+        let extent = Extent { unit: first, units };
+        if extent.end() > MAX_UNITS {
+            return Err(Error::new(ErrorKind::Full, "the data file cannot be longer"));
+        }
+        let mut firm = Firm { units: 0, is_supported: true, refused: None };
+        if self.ask(extent, &mut firm)? {
+            return Ok(first);
+        }
+        let full = || Error::new(ErrorKind::Full, "the file system sets no room aside");
+        Err(firm.refused.unwrap_or_else(full))
+    }
+
+    fn is_firm(&mut self, extent: Extent) -> bool {
+        let mut is_firm = true;
+        self.each_chunk_untouched(extent, |chunk, from, to| {
+            is_firm &= chunk.firm.as_ref().is_some_and(|firm| firm.count(from, to) == to - from);
+        });
+        is_firm
+    }
+
+    /// Each of these units has its block.
+    pub(crate) fn note_firm(&mut self, extent: Extent) {
+        self.each_chunk_untouched(extent, |chunk: &mut Chunk, from, to| {
+            chunk.firm_mut().fill(from, to, true);
+            if let Some(holes) = &mut chunk.holes {
+                holes.fill(from, to, false);
+            }
+        });
+    }
+}
