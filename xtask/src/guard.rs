@@ -24,6 +24,9 @@ use std::process::Command;
 const BUDGETS: &str = "crates/bench/budgets.toml";
 /// Instructions differ a little from one system library to the next, and with where memory happens to lie.
 const TOLERANCE: f64 = 0.03;
+/// The same for operations on range deletes, `range_*`: the priorities of their treap are made of addresses, so its shape
+/// and the length of a way down are other ones in each run.
+const RANDOM_TOLERANCE: f64 = 0.12;
 /// What is counted exactly differs by what happens now and then: a buffer grows, a thread is rung.
 const SLACK: f64 = 0.02;
 
@@ -106,7 +109,13 @@ fn judge(budgets: &Figures, figures: &Figures, out: &mut dyn Write) -> io::Resul
             over += 1;
             continue;
         };
-        let room = if name == "instructions" { budget * TOLERANCE } else { SLACK };
+        let room = match (&name[..], op.starts_with("range_")) {
+            ("instructions", true) => budget * RANDOM_TOLERANCE,
+            ("instructions", false) => budget * TOLERANCE,
+            // So does how often the arena of the nodes grows.
+            ("allocations", true) => 0.1,
+            _ => SLACK,
+        };
         if figure > budget + room {
             writeln!(out, "{op} {name}: {figure:.2}, over budget: {budget:.2}")?;
             over += 1;
