@@ -53,7 +53,7 @@ impl Store {
         let dropped = {
             let mut committer = lock(&self.committer);
             let (open, writer) = self.new_memtable(None);
-            self.views.empty(Arc::clone(&open));
+            self.views.close(Arc::clone(&open));
             let open = std::mem::replace(&mut committer.open, open);
             let writer = std::mem::replace(&mut committer.writer, writer);
             (open, writer, std::mem::take(&mut committer.history))

@@ -50,15 +50,11 @@ impl Snapshot {
     pub(crate) fn begin(store: &Arc<Store>, purpose: Purpose) -> Result<Self> {
         let lease = Lease::take(store)?;
         lease.reader().introduce(store.now_ms(), Location::caller());
-        let (view, ts) = match purpose {
+        let held = match purpose {
             Purpose::Read => store.views.acquire(lease.reader(), || store.clocks.visible(), purpose),
             Purpose::Write => store.views.acquire(lease.reader(), || store.clocks.applied(), purpose),
         };
-        if store.is_closed() {
-            // Only now that the slot says so: closing looks whether anybody reads, and gives the memory back.
-            lease.reader().let_go();
-            return Err(Store::closed());
-        }
+        let (view, ts) = held.ok_or_else(Store::closed)?;
         lease.reader().note_ts(ts.0);
         let (time_ms, known) = (Cell::new(0), stretches::Own::default());
         Ok(Snapshot { lease: Some(lease), view, ts, time_ms, known, not_sync: PhantomData })

@@ -45,13 +45,22 @@ use std::ptr;
 pub struct OpenMemtable {
     /// The memtable.
     pub memtable: Arc<Memtable>,
-    sealed_at: AtomicU64,
+    /// The first commit that goes to another memtable: the largest number while it is open, [`CLOSED`] in the last view.
+    end: AtomicU64,
 }
+
+/// No commit goes here: the store is closed.
+const CLOSED: u64 = 0;
 
 impl OpenMemtable {
     /// An open one.
     pub fn new(memtable: Arc<Memtable>) -> Arc<Self> {
-        Arc::new(OpenMemtable { memtable, sealed_at: AtomicU64::new(u64::MAX) })
+        Arc::new(OpenMemtable { memtable, end: AtomicU64::new(u64::MAX) })
+    }
+
+    /// The empty one of a closed store.
+    fn closed(memtable: Arc<Memtable>) -> Arc<Self> {
+        Arc::new(OpenMemtable { memtable, end: AtomicU64::new(CLOSED) })
     }
 }
 
@@ -134,14 +143,15 @@ impl Views {
         views
     }
 
-    /// Takes hold of the current view and a timestamp that belongs to it, as the head of this file argues.
+    /// Takes hold of the current view and a timestamp that belongs to it, as the head of this file argues. Returns `None`
+    /// once the store is closed.
     #[inline]
     pub fn acquire(
         &self,
         reader: &Reader,
         clock: impl Fn() -> CommitTs,
         purpose: Purpose,
-    ) -> (HeldView, CommitTs) {
+    ) -> Option<(HeldView, CommitTs)> {
         reader.pending();
         loop {
             let current = self.current.load(Ordering::SeqCst);
@@ -150,12 +160,17 @@ impl Views {
             let view = unsafe { &*current };
             let ts = clock();
             // SeqCst, partner `seal`: if `ts` is after the seal, its commit came after the seal's store.
-            if ts.0 > view.open.sealed_at.load(Ordering::SeqCst) {
+            let end = view.open.end.load(Ordering::SeqCst);
+            if ts.0 >= end {
+                if end == CLOSED {
+                    reader.let_go();
+                    return None;
+                }
                 base::sync::spin();
                 continue;
             }
             reader.hold(view.number, purpose == Purpose::Write);
-            return (HeldView(current), ts);
+            return Some((HeldView(current), ts));
         }
     }
 
@@ -185,7 +200,7 @@ impl Views {
             let mut all = Vec::with_capacity(current.sealed.len() + 1);
             all.push(sealed.clone());
             all.extend(current.sealed.iter().cloned());
-            current.open.sealed_at.store(ts.0, Ordering::SeqCst);
+            current.open.end.store(ts.0 + 1, Ordering::SeqCst);
             let (tables, checkpoint) = (Arc::clone(&current.tables), current.checkpoint);
             let (has_attached, absorbed) = (current.has_attached, current.absorbed);
             let open = OpenMemtable::new(next);
@@ -210,7 +225,7 @@ impl Views {
             let sealed =
                 SealedMemtable { memtable, sealed_at: ts, log_end, first_view, attached: Some(attached) };
             let all = std::iter::once(&sealed).chain(&current.sealed).cloned().collect();
-            current.open.sealed_at.store(ts.0 - 1, Ordering::SeqCst);
+            current.open.end.store(ts.0, Ordering::SeqCst);
             let (tables, checkpoint) = (Arc::clone(&current.tables), current.checkpoint);
             let (open, absorbed) = (OpenMemtable::new(next), current.absorbed);
             (sealed, View { number: 0, open, sealed: all, tables, checkpoint, has_attached: true, absorbed })
@@ -232,12 +247,12 @@ impl Views {
         self.publish(view);
     }
 
-    /// The current view is of `empty` alone, and of the runs: whoever begins now is refused, and what nobody holds can
-    /// go.
-    pub fn empty(&self, empty: Arc<Memtable>) {
+    /// Publishes the last view, which holds the runs and `empty`: [`Views::acquire`] returns `None` from now on, and
+    /// memtables that no reader holds can be freed.
+    pub fn close(&self, empty: Arc<Memtable>) {
         let view = self.with_current(|current| View {
             number: 0,
-            open: OpenMemtable::new(empty),
+            open: OpenMemtable::closed(empty),
             sealed: Vec::new(),
             tables: Arc::clone(&current.tables),
             checkpoint: current.checkpoint,

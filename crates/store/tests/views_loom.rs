@@ -97,7 +97,7 @@ impl Model {
     fn read(&self) {
         let reader = self.slots.claim().unwrap();
         let now = || CommitTs(self.clock.load(Ordering::SeqCst));
-        let (held, ts) = self.views.acquire(&reader, now, Purpose::Read);
+        let (held, ts) = self.views.acquire(&reader, now, Purpose::Read).unwrap();
         for _ in 0..2 {
             // A view that was revoked is looked at no more.
             let Some(call) = reader.begin_call() else { break };
@@ -112,7 +112,7 @@ impl Model {
         let (reader, other) = (self.slots.claim().unwrap(), self.slots.claim().unwrap());
         let now = || CommitTs(self.clock.load(Ordering::SeqCst));
         // In the order of a scan: the new slot before the old one.
-        let (held, ts) = self.views.acquire(&other, now, Purpose::Read);
+        let (held, ts) = self.views.acquire(&other, now, Purpose::Read).unwrap();
         let call = other.begin_call().unwrap();
         self.views.hold_too(held, &call, &reader);
         drop(call);
