@@ -95,6 +95,32 @@ fn what_was_deleted_is_written_to_again() {
 }
 
 #[test]
+fn a_full_disk_is_opened_and_emptied() {
+    for is_killed in [false, true] {
+        let disk = SimDisk::new();
+        let (db, table) = small(&disk, 8 * MIB, Layout::BTree);
+        fill(&db, &table, scattered, 1000);
+        let disk = if is_killed {
+            let killed = disk.after_kill();
+            killed.keep_history(false);
+            drop(db);
+            killed
+        } else {
+            db.close().unwrap();
+            disk
+        };
+        // What the process gave back, somebody else has taken.
+        disk.set_capacity(disk.used_bytes());
+        let db = open(&disk);
+        let table = db.table("t").unwrap();
+        delete_half(&db, &table).unwrap();
+        takes_puts(&db, &table, MIB / 4);
+        db.check().unwrap();
+        db.close().unwrap();
+    }
+}
+
+#[test]
 fn somebody_elses_file_fills_the_disk() {
     let disk = SimDisk::new();
     let (db, table) = small(&disk, 64 * MIB, Layout::BTree);
@@ -120,5 +146,19 @@ fn somebody_elses_file_fills_the_disk() {
     };
     takes_puts(&db, &table, MIB / 2);
     db.compact(|_| {}).unwrap();
+    db.check().unwrap();
+}
+
+#[test]
+fn large_values_leave_the_reserve() {
+    let disk = SimDisk::new();
+    let (db, table) = small(&disk, 24 * MIB, Layout::BTree);
+    let taken = fill(&db, &table, |at| at, 2 << 20);
+    assert!(taken >= 4, "{taken} values of 2 MiB");
+    for at in 0..taken {
+        assert!(db.delete(&table, &at.to_be_bytes()).is_ok(), "value {at}");
+    }
+    let put = || db.put(&table, b"again", &vec![1; 2 << 20]);
+    waits_for("a large value again", || put().inspect_err(|error| println!("{error}")).is_ok());
     db.check().unwrap();
 }

@@ -154,7 +154,7 @@ impl Space {
     /// kept.
     pub(crate) fn check_kept(&mut self, extent: Extent) -> Result<()> {
         let units = extent.units;
-        if self.kept.units > 0 && !self.is_firm(extent) {
+        if !self.is_firm(extent) {
             let mut firm = Firm { units: 0, is_supported: true, refused: None };
             if !self.ask(extent, &mut firm)?
                 && let Some(refused) = firm.refused
