@@ -22,7 +22,7 @@ mod grant;
 use crate::lsm::stack::MOST_STACKED;
 use crate::store::Store;
 use crate::tables::{Layout, Tables};
-use base::limits::UNIT_BYTES;
+use base::limits::{UNIT_BYTES, max_inline_bytes};
 use base::op::{Decoder, Op};
 use base::sync::lock;
 use base::{Error, ErrorKind, Lsn, Result};
@@ -45,6 +45,8 @@ const LOG_UNITS: u64 = 16;
 const LOG_SPARE_UNITS: u64 = 4;
 /// Pages that a checkpoint takes beside those of records: roots, the catalog and the physical rows.
 const FIXED_PAGES: u64 = 4;
+/// At least so many keys with references to values fit a unit of a leaf that is half full.
+const REFERENCES_PER_UNIT: u64 = 16;
 /// Credits are as large as what is there already, within these bounds.
 const CREDIT_RECORDS: (u64, u64) = (256, 64 << 10);
 const CREDIT_BYTES: (u64, u64) = (16 << 10, 8 << 20);
@@ -290,7 +292,10 @@ impl Store {
         let copies = owed.records.saturating_mul(2).min(leaves * owed.passes.max(1)) + 2 * owed.tables;
         let pages = copies + copies / 8 + FIXED_PAGES;
         let chunks = lock(&self.space).stats().total_units / 32_768 + 2;
-        let new = 2 * owed.bytes.div_ceil(UNIT_BYTES as u64);
+        // Of a byte most is made in leaves that are half full, or of a value that is just too long for a leaf and takes
+        // a unit.
+        let fullest = (UNIT_BYTES / 2).min(max_inline_bytes(self.page_bytes)) as u64;
+        let new = owed.bytes.div_ceil(fullest) + owed.records.div_ceil(REFERENCES_PER_UNIT);
         let due = self.rooms.due_units.load(Ordering::SeqCst);
         pages * self.page_units() + new + due + 2 * chunks + LOG_UNITS
     }
