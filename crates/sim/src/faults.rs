@@ -33,6 +33,9 @@ const CHECKPOINT_EVERY: usize = 9;
 /// A call that is made more often than this is a loop.
 const MAX_CALLS: u64 = 5000;
 
+/// What a database with pages of 16 KiB keeps free at least, with what a segment of the log takes.
+const LEAST_RESERVE_BLOCKS: u64 = 80;
+
 /// What the loops came to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Failed {
@@ -96,8 +99,10 @@ fn failing_calls(start: &Start, seed: u64, failed: &mut Failed, what: &mut Strin
                     script.end(store);
                     break;
                 }
-                // These latch, even where the call that met them had nothing to return it to.
-                if matches!(call, CallKind::InPlace | CallKind::Store) && !script.refused {
+                // These latch, even where the call that met them had nothing to return it to. A new segment of which it
+                // could not be seen once that it is in place is made again.
+                let latches = call == CallKind::Store || (call == CallKind::InPlace && sticky);
+                if latches && !script.refused {
                     return Err("no call returned an error although the files were out of reach".into());
                 }
                 failed.runs += 1;
@@ -127,7 +132,7 @@ fn small_disks(start: &Start, failed: &mut Failed, what: &mut String) -> Result<
             return Err(format!("a full disk latched the database: {cause:?}"));
         }
         if let Some(store) = store.as_ref().filter(|_| refused) {
-            failed.emptied += u64::from(script.empties(store)?);
+            failed.emptied += u64::from(script.empties(store, blocks)?);
         }
         script.disk.set_capacity(None);
         let store = script.reopen_unless(store)?;
@@ -305,9 +310,10 @@ impl Script {
         }
     }
 
-    /// Deletes everything on a full disk, table by table, and writes a little: all of that must succeed if the database
-    /// keeps a reserve. Answers whether it does.
-    fn empties(&mut self, store: &Arc<Store>) -> Result<bool, String> {
+    /// Deletes everything on a full disk of so many blocks, table by table, and makes a checkpoint: that must succeed if
+    /// the database keeps a reserve. Then it writes a little, which must succeed once there is room for the least reserve
+    /// again: some of the first became a log segment. Returns whether the database keeps one.
+    fn empties(&mut self, store: &Arc<Store>, blocks: u64) -> Result<bool, String> {
         if !store.keeps_reserve() {
             return Ok(false);
         }
@@ -318,6 +324,7 @@ impl Script {
         }
         store.checkpoint().map_err(|error| format!("a checkpoint of deletes on a full disk: {error:?}"))?;
         let put = Op::Put(TABLES[0], Bytes::from(b"key-again".as_slice()), Bytes::from(b"value".as_slice()));
+        self.disk.set_capacity((blocks + LEAST_RESERVE_BLOCKS) * 4096);
         self.must(store, "writing to what was emptied", &put).map(|()| true)
     }
 

@@ -72,8 +72,7 @@ impl Store {
                 self.rooms.is_kept.store(false, Ordering::SeqCst);
                 return Ok(credit);
             }
-            let kept = self.set_aside(self.want_units(then) + self.deletes_units());
-            match kept {
+            match self.set_all_aside(then) {
                 Ok(()) if self.rooms.is_supported() => return Ok(credit),
                 Ok(()) => return Ok(endless),
                 Err(error) if error.kind() != ErrorKind::Full => return Err(error),
@@ -233,7 +232,10 @@ impl Store {
         {
             self.rooms.care.store(Care::None as u8, Ordering::SeqCst);
         }
-        let has_room = !self.rooms.is_supported() || self.is_tiny(owed) || self.set_aside(want_units).is_ok();
+        let has_room = !self.rooms.is_supported()
+            || self.is_tiny(owed)
+            || self.set_aside(want_units).is_ok()
+            || (self.log.drop_spares().is_ok() && self.set_aside(want_units).is_ok());
         let has_log = || {
             self.log.has_room(asked.bytes).unwrap_or(false)
                 || self.log.reserve(asked.bytes).is_ok()
@@ -254,7 +256,7 @@ impl Store {
         if self.is_tiny(owed) {
             lock(&self.space).keep_firm(0, 1);
         } else if self.rooms.is_supported() {
-            let _ = self.set_aside(self.want_units(self.owed_at_most()) + self.deletes_units());
+            let _ = self.set_all_aside(self.owed_at_most());
         }
         self.look_after_room();
     }

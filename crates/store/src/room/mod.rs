@@ -39,9 +39,8 @@ const SURE_UNITS: u64 = (32 << 20) / UNIT_BYTES as u64;
 const DELETES_SHARE: u64 = 16;
 /// at least and at most so many pages.
 const DELETES_PAGES: (u64, u64) = (4, 256);
-/// What is kept to be given back for a log segment: 64 KiB.
-const LOG_UNITS: u64 = 16;
-/// A file takes a little more than its bytes.
+/// What is kept to be given back for a log segment: 64 KiB, and what a file takes beside its bytes.
+const LOG_UNITS: u64 = 16 + LOG_SPARE_UNITS;
 const LOG_SPARE_UNITS: u64 = 4;
 /// Pages that a checkpoint takes beside those of records: roots, the catalog and the physical rows.
 const FIXED_PAGES: u64 = 4;
@@ -78,7 +77,7 @@ pub(crate) struct Rooms {
     /// Whether room is set aside at all.
     is_supported: AtomicBool,
     is_short: AtomicBool,
-    /// Whether a reserve was set aside since the database was opened: from then on it is kept.
+    /// Whether a whole reserve was set aside since the database was opened: from then on it is kept.
     is_kept: AtomicBool,
     /// Why, and the size of what was refused: once there is room for as much, they are taken again.
     why: Mutex<Option<(Error, Credit)>>,
@@ -331,11 +330,15 @@ impl Store {
         space.keep_firm(sure_units.min(firm.units), self.page_units());
         match firm.refused {
             Some(refused) if firm.units < want_units => Err(self.no_room(want_units, firm.units, refused)),
-            _ => {
-                self.rooms.is_kept.store(true, Ordering::SeqCst);
-                Ok(())
-            }
+            _ => Ok(()),
         }
+    }
+
+    /// Makes firm what `owed` may take, and what is kept for deletes. An error says why it cannot be.
+    fn set_all_aside(&self, owed: Owed) -> Result<()> {
+        self.set_aside(self.want_units(owed) + self.deletes_units())?;
+        self.rooms.is_kept.store(true, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Whether there is a reserve, so that deletes are accepted however full the disk is: a database that is not tiny
