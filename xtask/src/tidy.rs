@@ -9,7 +9,9 @@
 
 mod docs;
 mod layers;
+mod names;
 mod patches;
+mod prose;
 mod size;
 mod sound;
 mod words;
@@ -128,7 +130,16 @@ fn crate_of(path: &str) -> Option<&str> {
 /// Runs every check over the tree at `root`; the findings come in order of path and line.
 pub fn check(root: &Path) -> io::Result<Vec<Finding>> {
     let tree = Tree::read(root)?;
-    let checks = [size::check, layers::check, sound::check, words::check, docs::check, patches::check];
+    let checks = [
+        size::check,
+        layers::check,
+        sound::check,
+        words::check,
+        docs::check,
+        names::check,
+        prose::check,
+        patches::check,
+    ];
     let mut findings: Vec<_> = checks.iter().flat_map(|check| check(&tree)).collect();
     findings.sort();
     Ok(findings)
