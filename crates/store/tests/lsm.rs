@@ -319,7 +319,9 @@ fn compression_is_what_the_next_merge_does() {
     set_compression(&store, "t", Compression::Lz4);
     compact(&store);
     let report = store.check().unwrap();
-    assert_eq!(report.saved_bytes, saved(&store));
+    // Small tables of one leaf, as the catalog is, take one unit of four.
+    let small = report.saved_bytes - saved(&store);
+    assert!(small > 0 && small <= 4 * 3 * 4096, "{small}");
     assert!(report.saved_bytes > report.leaves * 16384 / 3, "{report:?}");
     let mut tx = begin(&store);
     let handle = tx.table("t").unwrap().unwrap();

@@ -44,11 +44,11 @@ impl Editor<'_> {
         for mut level in self.collect_dirty().into_iter().rev() {
             level.retain(|dirty| Some(dirty.node) != keep && !self.has_dirty_child(dirty.node));
             let mut rest = &level[..];
-            if self.is_of_leaves(&level)
-                && let Some(mut compressor) = self.compressor.take()
-            {
+            if self.is_of_leaves(&level) && (self.compressor.is_some() || self.is_small_table(&level)) {
+                let asked = self.compressor.is_some();
+                let mut compressor = self.compressor.take().unwrap_or_default();
                 self.write_compressed(&level, &mut compressor, &mut buffer)?;
-                self.compressor = Some(compressor);
+                self.compressor = asked.then_some(compressor);
                 continue;
             }
             while !rest.is_empty() {
@@ -125,6 +125,14 @@ impl Editor<'_> {
     /// Whether dirty pages, all of one level, are leaves.
     fn is_of_leaves(&self, pages: &[Dirty]) -> bool {
         pages.first().is_some_and(|dirty| self.arena.page(dirty.node).kind() == Kind::Leaf)
+    }
+
+    /// Whether the dirty leaves are the only leaf of a table, and at least half of it is free. Such a leaf is written
+    /// compressed, whatever the table's options say: a table of a few records takes a unit instead of a page.
+    fn is_small_table(&self, leaves: &[Dirty]) -> bool {
+        let page_bytes = self.pool.page_bytes();
+        matches!(leaves, [Dirty { node, parent: None }]
+            if page_bytes > UNIT_BYTES && self.arena.page(*node).free_bytes() >= page_bytes / 2)
     }
 
     /// Writes leaves compressed. Neighbours that came to lie side by side are written at once.
