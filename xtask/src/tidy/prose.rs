@@ -37,7 +37,10 @@ struct Scope {
     part: Part,
 }
 
-const SCOPES: &[Scope] = &[Scope { under: "", ending: ".md", part: Part::Page }];
+const SCOPES: &[Scope] = &[
+    Scope { under: "", ending: ".md", part: Part::Page },
+    Scope { under: "scripts/", ending: "", part: Part::Page },
+];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     SCOPES.iter().flat_map(|scope| check_scope(tree, scope)).collect()
