@@ -68,6 +68,8 @@ struct Tree {
     texts: Vec<TextFile>,
     /// The Rust files among them, scanned.
     sources: Vec<Source>,
+    /// Directories that no file may name, since they are this machine's.
+    places: Vec<String>,
 }
 
 impl Tree {
@@ -82,7 +84,8 @@ impl Tree {
             return Err(io::Error::other(format!("git ls-files: {message}")));
         }
         let names = String::from_utf8_lossy(&listing.stdout).into_owned();
-        let mut tree = Tree::default();
+        let places = root.canonicalize()?.to_str().and_then(words::place_of);
+        let mut tree = Tree { places: places.into_iter().collect(), ..Tree::default() };
         for path in names.split('\0').filter(|path| !path.is_empty()) {
             match fs::read(root.join(path)) {
                 Ok(bytes) => tree.add(path, bytes),
