@@ -24,8 +24,8 @@ use std::process::Command;
 const BUDGETS: &str = "crates/bench/budgets.toml";
 /// Instructions differ a little from one system library to the next, and with where memory happens to lie.
 const TOLERANCE: f64 = 0.03;
-/// The same for operations on range deletes, `range_*`: the priorities of their treap are made of addresses, so its shape
-/// and the length of a way down are other ones in each run.
+/// The same for operations on range deletes, `range_*`: the priorities of their treap are made of addresses, so that
+/// its shape and the length of a descent differ from run to run.
 const RANDOM_TOLERANCE: f64 = 0.12;
 /// What is counted exactly differs by what happens now and then: a buffer grows, a thread is rung.
 const SLACK: f64 = 0.02;

@@ -9,7 +9,9 @@
 
 mod docs;
 mod layers;
+mod names;
 mod patches;
+mod prose;
 mod size;
 mod sound;
 mod words;
@@ -66,6 +68,8 @@ struct Tree {
     texts: Vec<TextFile>,
     /// The Rust files among them, scanned.
     sources: Vec<Source>,
+    /// Directories that no file may name, since they are this machine's.
+    places: Vec<String>,
 }
 
 impl Tree {
@@ -80,7 +84,8 @@ impl Tree {
             return Err(io::Error::other(format!("git ls-files: {message}")));
         }
         let names = String::from_utf8_lossy(&listing.stdout).into_owned();
-        let mut tree = Tree::default();
+        let places = root.canonicalize()?.to_str().and_then(words::place_of);
+        let mut tree = Tree { places: places.into_iter().collect(), ..Tree::default() };
         for path in names.split('\0').filter(|path| !path.is_empty()) {
             match fs::read(root.join(path)) {
                 Ok(bytes) => tree.add(path, bytes),
@@ -128,7 +133,16 @@ fn crate_of(path: &str) -> Option<&str> {
 /// Runs every check over the tree at `root`; the findings come in order of path and line.
 pub fn check(root: &Path) -> io::Result<Vec<Finding>> {
     let tree = Tree::read(root)?;
-    let checks = [size::check, layers::check, sound::check, words::check, docs::check, patches::check];
+    let checks = [
+        size::check,
+        layers::check,
+        sound::check,
+        words::check,
+        docs::check,
+        names::check,
+        prose::check,
+        patches::check,
+    ];
     let mut findings: Vec<_> = checks.iter().flat_map(|check| check(&tree)).collect();
     findings.sort();
     Ok(findings)

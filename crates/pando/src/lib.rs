@@ -75,3 +75,8 @@ pub use store::{
 };
 pub use transaction::Transaction;
 pub use txn::{Durability, Isolation};
+
+/// Compiles the example of `README.md` with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

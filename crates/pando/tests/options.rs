@@ -1,4 +1,4 @@
-//! The options: the table, the Builder and the README say the same, and the ranges are those that hold.
+//! The options: the table, the Builder and `docs/options.md` say the same, and the ranges are those that hold.
 
 use pando::options::{ALL, Origin, Range, Setting, Spec, Unit, Value};
 use pando::{Budget, Builder, Database, Durability, ErrorKind, Isolation};
@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 const BUILDER: &str = include_str!("../src/builder.rs");
-const README: &str = include_str!("../../../README.md");
+const PAGE: &str = include_str!("../../../docs/options.md");
 
 /// Methods of the Builder that set what is no value.
 const OTHERS: [&str; 3] = ["budget", "clock", "on_long_reader"];
@@ -43,7 +43,7 @@ fn the_builder_has_each_option_and_documents_it_as_the_table_does() {
 }
 
 #[test]
-fn the_readme_has_the_table() {
+fn the_page_of_options_has_the_table() {
     let mut table =
         String::from("| option | unit | default | range | if it is wrong |\n|---|---|---|---|---|\n");
     let mut group = None;
@@ -54,7 +54,7 @@ fn the_readme_has_the_table() {
         let Spec { name, unit, default, cost, .. } = spec;
         writeln!(table, "| `{name}` | {unit} | {default} | {} | {cost} |", spec.range_text()).unwrap();
     }
-    assert!(README.contains(&table.replace("|  |", "| |")), "README.md should have this table:\n{table}");
+    assert!(PAGE.contains(&table.replace("|  |", "| |")), "docs/options.md should have this table:\n{table}");
 }
 
 fn of(settings: &[Setting], name: &str) -> (Value, Origin) {

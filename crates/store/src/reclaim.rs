@@ -115,7 +115,8 @@ mod tests {
         write(store, |tx| (0..3000).try_for_each(|key| put(tx, key)))
     }
 
-    /// Pages in memory, and the most that a superblock names: the catalog's only leaf takes less than a page on the disk.
+    /// Pages in memory, and the most that a superblock names: the catalog's only leaf takes less than a page on the
+    /// disk.
     fn pages(store: &Store) -> (u64, u64) {
         let used = lock(&store.space).stats().used_units * UNIT_BYTES as u64;
         (store.pool.stats().pages as u64, used / PAGE_BYTES as u64 + 1)

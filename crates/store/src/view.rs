@@ -45,7 +45,8 @@ use std::ptr;
 pub struct OpenMemtable {
     /// The memtable.
     pub memtable: Arc<Memtable>,
-    /// The first commit that goes to another memtable: the largest number while it is open, [`CLOSED`] in the last view.
+    /// The first commit that goes to another memtable: the largest number while it is open, [`CLOSED`] in the last
+    /// view.
     end: AtomicU64,
 }
 
@@ -143,8 +144,8 @@ impl Views {
         views
     }
 
-    /// Takes hold of the current view and a timestamp that belongs to it, as the head of this file argues. Returns `None`
-    /// once the store is closed.
+    /// Takes hold of the current view and a timestamp that belongs to it, as the head of this file argues. Returns
+    /// `None` once the store is closed.
     #[inline]
     pub fn acquire(
         &self,

@@ -1,5 +1,5 @@
-//! Docs: every crate opens with its purpose and has its public items documented; every relative link leads
-//! somewhere.
+//! Docs: every crate opens with its purpose and has its public items documented; every relative link leads to a file,
+//! and its anchor to a heading.
 
 use super::{Finding, Tree};
 
@@ -10,9 +10,18 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     }
     for file in tree.texts.iter().filter(|file| file.path.ends_with(".md")) {
         for (line, target) in links(&file.text) {
-            let target = target.split('#').next().unwrap_or_default();
-            if !target.is_empty() && !exists(tree, &file.path, target) {
+            let (target, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let wanted =
+                if target.is_empty() { Some(file.path.clone()) } else { resolve(&file.path, target) };
+            let Some(wanted) = wanted.filter(|path| exists(tree, path)) else {
                 let message = format!("the link to `{target}` leads nowhere");
+                findings.push(Finding::error(&file.path, line, message));
+                continue;
+            };
+            let page = tree.text(&wanted).filter(|_| wanted.ends_with(".md"));
+            if !anchor.is_empty() && page.is_some_and(|page| !anchors(page).iter().any(|name| name == anchor))
+            {
+                let message = format!("`{wanted}` has no heading `#{anchor}`");
                 findings.push(Finding::error(&file.path, line, message));
             }
         }
@@ -71,24 +80,46 @@ fn inline_links(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether `target`, as seen from the file at `from`, is a file of the tree or a directory that holds one.
-fn exists(tree: &Tree, from: &str, target: &str) -> bool {
+/// The path that `target` names, as seen from the file at `from`; `None` if it leads out of the tree.
+fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = if target.starts_with('/') { Vec::new() } else { from.split('/').collect() };
     parts.pop();
     for part in target.split('/') {
         match part {
             "" | "." => {}
-            ".." => {
-                if parts.pop().is_none() {
-                    return false;
-                }
-            }
+            ".." => drop(parts.pop()?),
             name => parts.push(name),
         }
     }
-    let wanted = parts.join("/");
+    Some(parts.join("/"))
+}
+
+/// Whether `wanted` is a file of the tree or a directory that holds one.
+fn exists(tree: &Tree, wanted: &str) -> bool {
     let inside = format!("{wanted}/");
     tree.paths.iter().any(|path| *path == wanted || path.starts_with(&inside))
+}
+
+/// The anchors of a page's headings, as GitHub makes them: in lower case, without punctuation, with hyphens for spaces;
+/// the second of a name gets `-1`.
+fn anchors(page: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut fenced = false;
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        let title = line.trim_start_matches('#');
+        if fenced || title.len() == line.len() || !title.starts_with(' ') {
+            continue;
+        }
+        let kept = title.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        let name: String =
+            kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect();
+        let before = found.iter().filter(|other| **other == name).count();
+        found.push(if before == 0 { name } else { format!("{name}-{before}") });
+    }
+    found
 }
 
 #[cfg(test)]
@@ -124,10 +155,17 @@ mod tests {
         assert_eq!(from("x\n[c](c.md)"), ["docs/a.md:2"]);
         assert_eq!(from("[c](../b.md) and [d](../../README.md)"), ["docs/a.md:1", "docs/a.md:1"]);
         assert_eq!(from("[c]: c.md"), ["docs/a.md:1"]);
-        assert!(
-            from("[b](b.md#part), [r](../README.md), [d](../docs), [s](#part), [w](https://x.y/z)")
-                .is_empty()
-        );
+        assert!(from("# Part\n[r](../README.md), [d](../docs), [s](#part), [w](https://x.y/z)").is_empty());
         assert!(from("`[c](c.md)`\n```\n[c](c.md)\n```\n").is_empty());
+    }
+
+    #[test]
+    fn anchors_lead_to_headings() {
+        let page = ("docs/b.md", "# `a/b.rs`: Two Words\n## x_y\n## x_y\n```\n# code\n```\n#none\n");
+        let from = |text: &'static str| found(&[("docs/a.md", text), page]);
+        assert!(from("[a](b.md#abrs-two-words), [b](b.md#x_y), [c](b.md#x_y-1)").is_empty());
+        assert_eq!(from("[a](b.md#part)"), ["docs/a.md:1"]);
+        assert_eq!(from("[a](b.md#code) [b](b.md#none)"), ["docs/a.md:1", "docs/a.md:1"]);
+        assert_eq!(from("x\n[a](#part)"), ["docs/a.md:2"]);
     }
 }

@@ -24,7 +24,6 @@ const FLOORS: &[(&str, u8)] = &[
     ("profile", 6),
     ("sql", 7),
     ("server", 8),
-    ("python", 8),
     ("cli", 9),
     ("bench", BESIDE),
     ("rivals", BESIDE),
@@ -41,6 +40,21 @@ const BESIDE: u8 = u8::MAX;
 /// The floor of a crate in the house; `None` for crates beside it and unknown ones.
 pub(super) fn floor(name: &str) -> Option<u8> {
     known(name).filter(|&floor| floor != BESIDE)
+}
+
+/// The floor as a page writes it.
+pub(super) fn floor_of(name: &str) -> String {
+    floor(name).map_or("beside".to_string(), |floor| floor.to_string())
+}
+
+/// The crates of the workspace that a manifest depends on, tests aside, by name.
+pub(super) fn own_dependencies(manifest: &str) -> Vec<&str> {
+    let tables = dependencies_where(manifest, |table| !table.contains("dev-dependencies"));
+    let mut names: Vec<_> =
+        tables.into_iter().map(|(_, name)| name).filter(|name| known(name).is_some()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 fn known(name: &str) -> Option<u8> {
@@ -88,15 +102,20 @@ fn describe(floor: u8) -> String {
 /// The names in every dependency table of a manifest, development ones included, each with its line. The project's
 /// prefix is taken off.
 fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
+    dependencies_where(manifest, |_| true)
+}
+
+/// Those in tables whose names `is_wanted` wants.
+fn dependencies_where(manifest: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut inside = false;
     for (index, line) in manifest.lines().enumerate() {
         let line = line.trim();
         if let Some(table) = line.strip_prefix('[') {
             let table = table.trim_end_matches(']');
-            inside = table.ends_with("dependencies");
+            inside = table.ends_with("dependencies") && is_wanted(table);
             // `[dependencies.name]` is a table of one dependency.
-            if let Some((_, name)) = table.rsplit_once("dependencies.") {
+            if let Some((_, name)) = table.rsplit_once("dependencies.").filter(|_| is_wanted(table)) {
                 found.push((index + 1, own_name(name)));
             }
         } else if inside && !line.starts_with('#') {

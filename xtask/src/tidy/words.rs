@@ -1,5 +1,5 @@
-//! What may not be written: unfinished work, noise, panics without a reason, the clock outside its door, and the
-//! paths of somebody's machine.
+//! What may not be written: unfinished work, noise, panics without a reason, the clock outside its door, and paths of
+//! a machine: those that people have, and that of this tree.
 
 use super::{Finding, Tree, crate_of, layers};
 use crate::source::{Source, find_word};
@@ -40,9 +40,18 @@ const CLOCK_FILES: &[(&str, &str)] = &[("crates/base/src/seams.rs", "the door it
 /// Words that mark unfinished work. In halves, so that this file does not hold them.
 const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Directories of somebody's machine. In halves, for the same reason.
-const MACHINE: [&str; 4] =
-    [concat!("/wo", "rk"), concat!("/ro", "ot"), concat!("/fa", "rm"), concat!("/ho", "me")];
+/// Directories of people's machines. In halves, for the same reason.
+const MACHINE: [&str; 2] = [concat!("/ro", "ot"), concat!("/ho", "me")];
+
+/// First parts of paths that say nothing of a machine.
+const COMMON: [&str; 6] = ["tmp", "var", "usr", "opt", "mnt", "srv"];
+
+/// The directory that gives this machine away in `path`: its first part, unless every machine has that.
+pub(super) fn place_of(path: &str) -> Option<String> {
+    let first = path.strip_prefix('/')?.split('/').next()?;
+    let is_known = first.is_empty() || COMMON.contains(&first);
+    Some(format!("/{first}")).filter(|place| !is_known && !MACHINE.contains(&place.as_str()))
+}
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -55,7 +64,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                 let message = format!("`{word}`: finish it, or put it where open work is kept");
                 findings.push(Finding::error(&file.path, index + 1, message));
             }
-            if let Some(path) = MACHINE.iter().find(|path| has_path(line, path)) {
+            let below = |place: &&str| has_path(line, place) && line.contains(&format!("{place}/"));
+            let own = tree.places.iter().map(String::as_str).find(below);
+            if let Some(path) = MACHINE.into_iter().find(|path| has_path(line, path)).or(own) {
                 let message = format!("`{path}` is a place on one machine: use a relative or a made-up path");
                 findings.push(Finding::error(&file.path, index + 1, message));
             }
@@ -140,6 +151,19 @@ mod tests {
             assert_eq!(found(check, "docs/a.md", &format!("a\n{word}\n")), ["docs/a.md:2"]);
             assert!(found(check, "docs/a.md", &format!("{word}YZ\n")).is_empty());
         }
+    }
+
+    #[test]
+    fn the_place_of_the_tree_is_found() {
+        assert_eq!(place_of("/data7/pando").as_deref(), Some("/data7"));
+        assert_eq!(place_of("/tmp/pando"), None);
+        assert_eq!(place_of(&format!("{}/ann/pando", MACHINE[1])), None, "found anyway");
+        assert_eq!(place_of("C:\\pando"), None);
+        let mut tree =
+            super::super::planted::tree(&[("docs/a.md", "a\nin /data7/x\n/v1/data7/x\n/data7: a route\n")]);
+        assert!(check(&tree).is_empty());
+        tree.places.extend(place_of("/data7/pando"));
+        assert_eq!(check(&tree).iter().map(|finding| finding.line).collect::<Vec<_>>(), [2]);
     }
 
     #[test]

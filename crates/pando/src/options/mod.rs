@@ -2,7 +2,7 @@
 //!
 //! [`ALL`] is the one place that says which options there are, their units, defaults and ranges, and what a wrong
 //! value costs. [`Builder`](crate::Builder) refuses what is out of its range by it, `pando options` prints it, and a
-//! test holds the Builder's documentation and the README against it. What is no value has no row: a
+//! test compares the Builder's documentation and `docs/options.md` with it. What is no value has no row: a
 //! [budget](crate::Builder::budget) that databases share takes the place of `memory_bytes`, and
 //! [`on_long_reader`](crate::Builder::on_long_reader) is a function to call.
 //!
