@@ -42,7 +42,7 @@ use memtable::{Memtable, Writer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
-use txn::{Durability, History, Isolation, ReadSet, WrittenKey};
+use txn::{Conflict, Durability, History, Isolation, ReadSet, WrittenKey};
 
 /// What the commit lock guards.
 #[derive(Debug)]
@@ -387,11 +387,11 @@ impl Store {
         }
         // A page that could not be read was taken for a conflict: it is the failure that counts.
         recent.failure.take().map_or(Ok(()), Err)?;
-        validated.map_err(|mut conflict| {
-            let of_table = |(table, _): &&(Table, Admitted)| table.id() == conflict.table;
-            conflict.name = request.tables.iter().find(of_table).map(|(table, _)| table.name().to_owned());
+        validated.map_err(|conflict| {
+            let of_table = |(table, _): &&(Table, Admitted)| table.id() == conflict.table_id();
+            let name = request.tables.iter().find(of_table).map(|(table, _)| table.name());
             self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
-            conflict.into()
+            conflict.in_table(name).into()
         })
     }
 
@@ -415,11 +415,7 @@ impl Store {
             |table: &&Table| recent.newest_in(TableId::CATALOG, table.name().as_bytes(), since).is_some();
         match request.tables.iter().map(|(table, _)| table).find(changed) {
             None => Ok(()),
-            Some(table) => {
-                let message =
-                    format!("table {:?} was made or dropped since the transaction began", table.name());
-                Err(Error::new(ErrorKind::Conflict, message))
-            }
+            Some(table) => Err(Conflict::about_table(table.id(), table.name()).into()),
         }
     }
 
