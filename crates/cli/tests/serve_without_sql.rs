@@ -1,5 +1,5 @@
 //! A server that was built without SQL says so where SQL is asked for, and serves everything else: documents too.
-//! `cargo test -p pando-cli --no-default-features --test serve_without_sql` runs it.
+//! `cargo test -p pando-db-cli --no-default-features --test serve_without_sql` runs it.
 #![cfg(not(feature = "sql"))]
 
 #[path = "support/http.rs"]

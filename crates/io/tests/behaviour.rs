@@ -3,8 +3,8 @@
 
 use base::seams::Random;
 use base::{ErrorKind, Result};
-use io::sim::SimDisk;
-use io::{Dir, File, MemDir, OsDir};
+use pando_io::sim::SimDisk;
+use pando_io::{Dir, File, MemDir, OsDir};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

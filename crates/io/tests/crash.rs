@@ -2,8 +2,8 @@
 
 use base::Result;
 use base::seams::Random;
-use io::File;
-use io::sim::{Event, Fate, Image, ImageKind, SimDisk};
+use pando_io::File;
+use pando_io::sim::{Event, Fate, Image, ImageKind, SimDisk};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -393,7 +393,7 @@ fn random_histories_leave_what_an_oracle_allows() -> Result<()> {
                     oracle.sync();
                 }
                 2 => {
-                    use io::sim::{CallKind, Fault, FaultError};
+                    use pando_io::sim::{CallKind, Fault, FaultError};
                     disk.inject(Fault { call: CallKind::Sync, nth: 1, sticky: false, error: FaultError::Io });
                     file.sync().expect_err("injected");
                     oracle.fail_sync();

@@ -1,8 +1,8 @@
 //! Calls that fail, syncs that lose, and a disk that fills up.
 
 use base::{ErrorKind, Result};
-use io::File;
-use io::sim::{CallKind, Fate, Fault, FaultError, SimDisk};
+use pando_io::File;
+use pando_io::sim::{CallKind, Fate, Fault, FaultError, SimDisk};
 use std::sync::Arc;
 
 fn fail(disk: &SimDisk, call: CallKind, nth: u64) {
@@ -126,7 +126,10 @@ fn what_was_pending_when_a_sync_failed_stays_losable() -> Result<()> {
     file.write_at(b"t", 3)?;
     file.sync()?;
     assert_eq!(durable(&disk, "f").as_deref(), Some(&b"lost"[..]));
-    assert_eq!(disk.images_now(&io::sim::ImageKind::all(9), &mut base::seams::Random::seeded(1)).count(), 4);
+    assert_eq!(
+        disk.images_now(&pando_io::sim::ImageKind::all(9), &mut base::seams::Random::seeded(1)).count(),
+        4
+    );
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! open, lock files that are deleted, and mappings that the file system no longer serves.
 
 use base::{ErrorKind, Result};
-use io::{Dir, File, OsDir};
+use pando_io::{Dir, File, OsDir};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,7 +124,7 @@ mod other_faults {
 
     use super::database;
     use base::Result;
-    use io::Dir;
+    use pando_io::Dir;
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Command, ExitStatus};
 

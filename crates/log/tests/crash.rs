@@ -9,7 +9,7 @@ use base::{CheckpointNo, ErrorKind, Result};
 use common::*;
 use io::Dir;
 use io::sim::{CallKind, Fault, FaultError, Image, ImageKind, SimDisk};
-use log::{Log, Options, Position};
+use pando_log::{Log, Options, Position};
 use std::sync::Arc;
 
 /// What a disk was told, by the number of events that had happened.

@@ -5,7 +5,7 @@ mod common;
 use base::sync::atomic::{AtomicU64, Ordering};
 use common::*;
 use io::{Dir, File, LogMap, MemDir};
-use log::{Log, Options};
+use pando_log::{Log, Options};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::thread::LocalKey;

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use io::{Dir, OsDir};
-use log::{Log, Options};
+use pando_log::{Log, Options};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

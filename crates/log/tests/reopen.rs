@@ -5,7 +5,7 @@ mod common;
 use base::seams::Random;
 use base::{CheckpointNo, DatabaseId, ErrorKind, Lsn};
 use common::*;
-use log::{Log, MAX_PAYLOAD_BYTES, Options, Position};
+use pando_log::{Log, MAX_PAYLOAD_BYTES, Options, Position};
 
 #[test]
 fn what_was_appended_is_shown_in_order_over_many_segments() {

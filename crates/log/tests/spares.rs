@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use io::sim::{CallKind, SimDisk};
-use log::{Log, Options};
+use pando_log::{Log, Options};
 
 /// Appends and syncs until `segments` were begun, and lets go of all but the last one. Answers how many files were
 /// made.

@@ -1,12 +1,12 @@
 //! Every interleaving (up to a bound on preemptions) of a writer that splits nodes and a reader that goes
-//! down them: `RUSTFLAGS="--cfg loom" cargo test --release -p pando-memtable --test loom`. Nodes have three
+//! down them: `RUSTFLAGS="--cfg loom" cargo test --release -p pando-db-memtable --test loom`. Nodes have three
 //! slots here.
 #![cfg(loom)]
 
 use base::sync::Arc;
 use base::{CommitTs, TableId};
 use loom::thread;
-use memtable::{Found, Memtable};
+use pando_memtable::{Found, Memtable};
 
 const TABLE: TableId = TableId(16);
 

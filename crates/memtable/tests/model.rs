@@ -7,7 +7,7 @@ use base::op::Op;
 use base::seams::Random;
 use base::sync::Arc;
 use base::{CommitTs, TableId};
-use memtable::{Cursor, Found, Memtable, Writer};
+use pando_memtable::{Cursor, Found, Memtable, Writer};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -2,8 +2,8 @@
 
 use base::seams::Random;
 use base::{CheckpointNo, DatabaseId, ErrorKind, PagePtr};
-use page::compressed::seal;
-use page::{Compressed, Compressor, EditCounters, Kind, Page, PageMut, Value};
+use pando_page::compressed::seal;
+use pando_page::{Compressed, Compressor, EditCounters, Kind, Page, PageMut, Value};
 
 const DATABASE: DatabaseId = DatabaseId(3);
 const UNIT: u64 = 12;

@@ -2,7 +2,7 @@
 
 use base::seams::Random;
 use base::{CheckpointNo, DatabaseId, ErrorKind, PagePtr, checksum};
-use page::{EditCounters, Kind, LargeRef, Page, PageMut, Value};
+use pando_page::{EditCounters, Kind, LargeRef, Page, PageMut, Value};
 use std::hint::black_box;
 
 const DATABASE: DatabaseId = DatabaseId(3);

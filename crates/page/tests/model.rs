@@ -6,7 +6,7 @@
 use base::limits::{max_inline_bytes, max_key_bytes};
 use base::seams::Random;
 use base::{CheckpointNo, DatabaseId, PagePtr};
-use page::{EditCounters, Kind, LargeRef, LeafKey, Page, PageMut, Value};
+use pando_page::{EditCounters, Kind, LargeRef, LeafKey, Page, PageMut, Value};
 use std::collections::BTreeMap;
 
 const DATABASE: DatabaseId = DatabaseId(0x5eed);

@@ -1,7 +1,7 @@
 //! Faults against eviction under a model checker's schedules: two frames, four pages, three readers. A page that is
 //! held, in an epoch or by a pin, must not change while others fault, evict, forget and replace.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p pando-pool --test shuttle`
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p pando-db-pool --test shuttle`
 #![cfg(shuttle)]
 
 mod common;

@@ -2,7 +2,7 @@
 
 use base::seams::Random;
 use pando::Database;
-use rows::{
+use pando_rows::{
     Batch, BatchScan, Bounds, Column, ColumnType, Definition, DynamicTable, IndexDefinition, Part, Value,
 };
 
@@ -90,7 +90,7 @@ fn compare(db: &Database, table: &DynamicTable, random: &mut Random) {
                         count += 1;
                     }
                 }
-                assert_eq!(count, table.count(&snapshot, None, &rows::KeyRange::all()).unwrap());
+                assert_eq!(count, table.count(&snapshot, None, &pando_rows::KeyRange::all()).unwrap());
             }
         }
     }
@@ -194,7 +194,7 @@ fn a_bound_of_the_last_key_is_found_behind_what_was_deleted() {
     let error = table.last_key_bound(&db.snapshot().unwrap()).unwrap_err();
     assert_eq!(error.kind(), pando::ErrorKind::Missing, "{error}");
     let folded = Definition::new("folded").column(column("name", ColumnType::Text));
-    let folded = folded.key([Part::new("name").collation(rows::Collation::NoCase)]);
+    let folded = folded.key([Part::new("name").collation(pando_rows::Collation::NoCase)]);
     let folded = db.write(|tx| DynamicTable::create(tx, &folded)).unwrap();
     let error = folded.last_key_bound(&db.snapshot().unwrap()).unwrap_err();
     assert_eq!(error.kind(), pando::ErrorKind::Invalid, "{error}");

@@ -6,7 +6,7 @@ mod support;
 use base::seams::Random;
 use io::sim::{ImageKind, SimDisk};
 use pando::Database;
-use rows::{DynamicTable, build_index, finish_index, unfinished_indexes};
+use pando_rows::{DynamicTable, build_index, finish_index, unfinished_indexes};
 use support::{Model, for_seeds};
 
 fn open(disk: &SimDisk) -> Database {
@@ -82,7 +82,7 @@ fn verify(disk: &SimDisk, history: &History, promised: u64) {
     let snapshot = db.snapshot().unwrap();
     let commit = snapshot.commit();
     assert!(commit >= promised, "commit {commit} is the last, and {promised} was acknowledged");
-    let report = rows::check(&snapshot, |_| {}).unwrap();
+    let report = pando_rows::check(&snapshot, |_| {}).unwrap();
     assert_eq!(report.problems, [], "after commit {commit}");
     // Before the first note there may be no table yet.
     let Some(model) = history.after(commit) else { return };
@@ -101,7 +101,7 @@ fn verify(disk: &SimDisk, history: &History, promised: u64) {
     }
     let snapshot = db.snapshot().unwrap();
     assert!(unfinished_indexes(&snapshot).unwrap().is_empty());
-    assert_eq!(rows::check(&snapshot, |_| {}).unwrap().problems, []);
+    assert_eq!(pando_rows::check(&snapshot, |_| {}).unwrap().problems, []);
 }
 
 #[test]

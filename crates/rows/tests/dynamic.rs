@@ -1,7 +1,7 @@
 //! Typed tables by schema: what is refused and how, what a changed schema does to handles and transactions.
 
 use pando::{Database, ErrorKind, Isolation, Result, TransactionOptions};
-use rows::{
+use pando_rows::{
     Cause, Collation, Column, ColumnType, Definition, DynamicTable, IndexDefinition, KeyRange, Part, Value,
     build_index, unfinished_indexes,
 };
@@ -424,7 +424,7 @@ fn a_handle_whose_making_was_undone_is_none() {
         changed(db.write(both).unwrap_err());
     }
     db.write(|tx| kept.upsert(tx, &own)).unwrap();
-    assert_eq!(rows::check(&db.snapshot().unwrap(), |_| {}).unwrap().problems, []);
+    assert_eq!(pando_rows::check(&db.snapshot().unwrap(), |_| {}).unwrap().problems, []);
 }
 
 /// An index that a row is too long for is not left behind half built, where it would keep others from being written.
@@ -441,5 +441,5 @@ fn an_index_that_cannot_hold_a_row_is_not_left_behind() {
     assert_eq!(unfinished_indexes(&snapshot).unwrap(), []);
     let table = DynamicTable::expect(&snapshot, "people").unwrap();
     db.write(|tx| table.insert(tx, &person(3001, Some(long), 1))).unwrap();
-    assert_eq!(rows::check(&db.snapshot().unwrap(), |_| {}).unwrap().problems, []);
+    assert_eq!(pando_rows::check(&db.snapshot().unwrap(), |_| {}).unwrap().problems, []);
 }

@@ -1,7 +1,7 @@
 //! Rows of files: what is wrong leaves nothing, and no record takes more memory than it may.
 
 use pando::Database;
-use rows::{Definition, DynamicTable, Import, ImportError, KeyRange, RowFormat, RowReader, RowWriter};
+use pando_rows::{Definition, DynamicTable, Import, ImportError, KeyRange, RowFormat, RowReader, RowWriter};
 use std::io::{self, Read};
 
 /// Gives a few bytes at a time, and then, if it is to, fails.

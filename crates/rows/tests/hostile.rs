@@ -5,7 +5,7 @@ mod support;
 
 use base::seams::Random;
 use pando::{Database, ErrorKind, Result};
-use rows::{DynamicTable, KeyRange, Value};
+use pando_rows::{DynamicTable, KeyRange, Value};
 use support::{Model, for_seeds};
 
 /// A table with rows of several versions and some indexes.
@@ -30,7 +30,7 @@ fn ask(db: &Database, model: &Model, random: &mut Random) {
         let kinds = [ErrorKind::Corruption, ErrorKind::Invalid, ErrorKind::Missing, ErrorKind::Exists];
         assert!(kinds.contains(&error.kind()), "{:?}: {error}", error.kind());
     };
-    rows::check(&snapshot, |_| {}).map(drop).unwrap_or_else(fine);
+    pando_rows::check(&snapshot, |_| {}).map(drop).unwrap_or_else(fine);
     DynamicTable::all(&snapshot).map(drop).unwrap_or_else(fine);
     let table = match DynamicTable::open(&snapshot, &model.name) {
         Ok(Some(table)) => table,
@@ -97,7 +97,7 @@ fn damaged_bytes_are_errors() {
 /// Each kind of disagreement between an index and its table is found, and told apart.
 #[test]
 fn check_finds_what_was_done_by_hand() {
-    use rows::{Column, ColumnType, Definition, IndexDefinition};
+    use pando_rows::{Column, ColumnType, Definition, IndexDefinition};
     let definition = Definition::new("t")
         .column(Column::new("id", ColumnType::Int))
         .column(Column::new("name", ColumnType::Text))
@@ -130,7 +130,7 @@ fn check_finds_what_was_done_by_hand() {
         let table = db.write(|tx| DynamicTable::create(tx, &definition)).unwrap();
         db.write(|tx| (0..3).try_for_each(|id| table.insert(tx, &row(id)))).unwrap();
         damage(&db, &table).unwrap();
-        let report = rows::check(&db.snapshot().unwrap(), |_| {}).unwrap();
+        let report = pando_rows::check(&db.snapshot().unwrap(), |_| {}).unwrap();
         assert!(report.problems.iter().any(|problem| problem.what.contains(says)), "{says}: {report:?}");
     }
 }

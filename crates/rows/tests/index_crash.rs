@@ -11,7 +11,7 @@ mod support;
 use base::seams::Random;
 use io::sim::{ImageKind, SimDisk};
 use pando::Database;
-use rows::{DynamicTable, IndexDefinition, build_index_in_chunks, finish_index, unfinished_indexes};
+use pando_rows::{DynamicTable, IndexDefinition, build_index_in_chunks, finish_index, unfinished_indexes};
 use std::collections::HashSet;
 use support::{Model, for_seeds};
 
@@ -84,7 +84,7 @@ fn work(disk: &SimDisk, random: &mut Random) -> History {
 }
 
 fn check(db: &Database) {
-    let report = rows::check(&db.snapshot().unwrap(), |_| {}).unwrap();
+    let report = pando_rows::check(&db.snapshot().unwrap(), |_| {}).unwrap();
     assert_eq!(report.problems, []);
 }
 
@@ -100,7 +100,7 @@ fn verify(disk: &SimDisk, history: &History, events: usize, random: &mut Random)
     let next_rows = history.0.iter().find(|(number, ..)| *number > commit).map(|(.., model)| &model.rows);
     let table = DynamicTable::expect(&snapshot, &model.name).unwrap();
     let found: Vec<_> =
-        table.scan(&snapshot, &rows::KeyRange::all()).unwrap().collect::<pando::Result<_>>().unwrap();
+        table.scan(&snapshot, &pando_rows::KeyRange::all()).unwrap().collect::<pando::Result<_>>().unwrap();
     let is_of = |rows: &std::collections::BTreeMap<support::Key, _>| rows.values().eq(found.iter());
     assert!(is_of(&model.rows) || next_rows.is_some_and(is_of), "rows that never were");
     drop(snapshot);

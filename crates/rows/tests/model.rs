@@ -4,7 +4,7 @@ mod support;
 
 use io::{Dir, MemDir};
 use pando::{Database, ErrorKind, Result};
-use rows::{Cause, DynamicTable, IndexDefinition, build_index, finish_index, unfinished_indexes};
+use pando_rows::{Cause, DynamicTable, IndexDefinition, build_index, finish_index, unfinished_indexes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use support::{Model, for_seeds};
@@ -90,7 +90,9 @@ fn indexes_are_built_beside_writers() {
                 }
                 let (_, definition) = named.index(format!("built{number}"), random);
                 match build_index(&db, &model.name, definition, |_| Ok(())) {
-                    Ok(table) => assert!(!table.schema().indexes().iter().any(rows::Index::is_building)),
+                    Ok(table) => {
+                        assert!(!table.schema().indexes().iter().any(pando_rows::Index::is_building))
+                    }
                     Err(error) => assert_eq!(error.kind(), ErrorKind::Exists, "{error}"),
                 }
             }
@@ -98,7 +100,7 @@ fn indexes_are_built_beside_writers() {
         });
         let snapshot = db.snapshot().unwrap();
         assert!(unfinished_indexes(&snapshot).unwrap().is_empty());
-        let report = rows::check(&snapshot, |_| {}).unwrap();
+        let report = pando_rows::check(&snapshot, |_| {}).unwrap();
         assert_eq!(report.problems, []);
     });
 }
@@ -133,7 +135,7 @@ fn write_something(
 /// While a unique index is built, a row that is not in it yet is changed beside one of the same value that is.
 #[test]
 fn an_entry_of_another_row_stays_while_an_index_is_built() {
-    use rows::{Column, ColumnType, Definition, Value};
+    use pando_rows::{Column, ColumnType, Definition, Value};
     let db = Database::builder().in_memory().unwrap();
     let definition = Definition::new("t")
         .column(Column::new("id", ColumnType::Int))
@@ -150,7 +152,9 @@ fn an_entry_of_another_row_stays_while_an_index_is_built() {
         if chunks == 1 {
             // Seed 0: row 2999 has no entry yet; 1 takes its value, and then 2999 goes.
             let table = DynamicTable::expect(&db.snapshot().unwrap(), "t").unwrap();
-            assert!(table.scan_index(&db.snapshot().unwrap(), "by_email", &rows::KeyRange::all()).is_err());
+            assert!(
+                table.scan_index(&db.snapshot().unwrap(), "by_email", &pando_rows::KeyRange::all()).is_err()
+            );
             db.write(|tx| table.update(tx, &row(1, "2999@x"))).unwrap();
             db.write(|tx| table.delete(tx, &[Value::from(2999)])).unwrap();
         }
@@ -158,8 +162,8 @@ fn an_entry_of_another_row_stays_while_an_index_is_built() {
     })
     .unwrap();
     let snapshot = db.snapshot().unwrap();
-    assert_eq!(rows::check(&snapshot, |_| {}).unwrap().problems, [], "seed 0");
-    assert_eq!(table.count(&snapshot, Some("by_email"), &rows::KeyRange::all()).unwrap(), 2999);
+    assert_eq!(pando_rows::check(&snapshot, |_| {}).unwrap().problems, [], "seed 0");
+    assert_eq!(table.count(&snapshot, Some("by_email"), &pando_rows::KeyRange::all()).unwrap(), 2999);
     // What is ready is left as it is.
     assert_eq!(
         finish_index(&db, "t", "by_email", |_| panic!("nothing to do")).unwrap().schema(),

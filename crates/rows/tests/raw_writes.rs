@@ -3,7 +3,7 @@
 mod support;
 
 use pando::{Database, Table, Transaction};
-use rows::{Column, ColumnType, Definition, DynamicTable, IndexDefinition, Value};
+use pando_rows::{Column, ColumnType, Definition, DynamicTable, IndexDefinition, Value};
 use std::time::Duration;
 use support::{Model, for_seeds};
 
@@ -39,7 +39,7 @@ fn table(db: &Database, name: &str) -> Table {
 }
 
 fn problems(db: &Database) -> Vec<String> {
-    let report = rows::check(&db.snapshot().unwrap(), |_| {}).unwrap();
+    let report = pando_rows::check(&db.snapshot().unwrap(), |_| {}).unwrap();
     report.problems.iter().map(ToString::to_string).collect()
 }
 
@@ -168,7 +168,7 @@ fn no_record_can_go_unnoticed() {
         tx.commit().unwrap();
         assert_eq!(problems(&db), [""; 0]);
         let snapshot = db.snapshot().unwrap();
-        let own = |table: &Table| rows::is_reserved(table.name());
+        let own = |table: &Table| pando_rows::is_reserved(table.name());
         let mut records = Vec::new();
         for table in snapshot.tables().unwrap().into_iter().filter(own) {
             for record in snapshot.range(&table, ..).unwrap() {

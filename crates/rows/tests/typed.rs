@@ -1,7 +1,7 @@
 //! Tables of structs: all types there and back, keys, what a changed struct does, handles that outlive a change.
 
 use pando::{Database, ErrorKind, Result};
-use rows::{
+use pando_rows::{
     Column, ColumnType, Definition, DynamicTable, IndexDefinition, Row, Table, Timestamp, Value, build_index,
 };
 
@@ -78,12 +78,12 @@ fn all_types_come_back() -> Result<()> {
         assert_eq!(table.insert(tx, &all[0]).unwrap_err().kind(), ErrorKind::Exists);
         Ok(())
     })?;
-    assert_eq!(rows::check(&db.snapshot()?, |_| {})?.problems, []);
+    assert_eq!(pando_rows::check(&db.snapshot()?, |_| {})?.problems, []);
     Ok(())
 }
 
 mod before {
-    #[derive(rows::Row, Clone, Debug, PartialEq)]
+    #[derive(pando_rows::Row, Clone, Debug, PartialEq)]
     #[row(table = "people")]
     pub struct Person {
         #[row(key)]
@@ -93,7 +93,7 @@ mod before {
 }
 
 mod after {
-    #[derive(rows::Row, Clone, Debug, PartialEq)]
+    #[derive(pando_rows::Row, Clone, Debug, PartialEq)]
     #[row(table = "people", index(by_town = "town"))]
     pub struct Person {
         #[row(key)]
@@ -145,7 +145,7 @@ fn a_handle_outlives_an_index_made_beside_it() -> Result<()> {
     assert_eq!(table.range(&earlier, ..)?.count(), 10);
     assert_eq!(table.range(&db.snapshot()?, ..)?.count(), 10);
     assert_eq!(table.clone().by_index(&db.snapshot()?, "by_name", "p0")?.count(), 3);
-    assert_eq!(rows::check(&db.snapshot()?, |_| {})?.problems, []);
+    assert_eq!(pando_rows::check(&db.snapshot()?, |_| {})?.problems, []);
     Ok(())
 }
 
@@ -165,7 +165,7 @@ fn a_handle_forgets_what_was_undone() -> Result<()> {
     db.write(|tx| table.insert(tx, &person(2)))?;
     assert_eq!(table.by_index(&db.snapshot()?, "kept", ())?.count(), 1);
     assert_eq!(table.by_index(&db.snapshot()?, "undone", ()).unwrap_err().kind(), pando::ErrorKind::Missing);
-    assert_eq!(rows::check(&db.snapshot()?, |_| {})?.problems, []);
+    assert_eq!(pando_rows::check(&db.snapshot()?, |_| {})?.problems, []);
     Ok(())
 }
 
@@ -194,7 +194,7 @@ fn another_table_of_the_name_is_refused() -> Result<()> {
     // A number that its field cannot hold.
     let table = Table::<Everything>::open(&db)?;
     let mut row: Vec<Value<'_>> =
-        (0..11).map(|place| rows::Columns::value(&everything(1), place).into_owned()).collect();
+        (0..11).map(|place| pando_rows::Columns::value(&everything(1), place).into_owned()).collect();
     row[4] = Value::UInt(70_000);
     db.write(|tx| table.dynamic().insert(tx, &row))?;
     let error = table.range(&db.snapshot()?, ..)?.next().unwrap().unwrap_err();

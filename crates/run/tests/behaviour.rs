@@ -7,8 +7,8 @@ use base::seams::Random;
 use base::{CheckpointNo, ErrorKind, PagePtr};
 use common::{Bed, DATABASE, Model, get};
 use page::{EditCounters, Kind, PageMut, Value};
-use run::check::Expected;
-use run::{Cursor, Run};
+use pando_run::check::Expected;
+use pando_run::{Cursor, Run};
 
 const LIMIT: usize = 64 << 20;
 
@@ -128,7 +128,7 @@ fn an_old_run_stays_readable_until_its_pages_are_released() {
     let mut random = Random::seeded(11);
     let (pool, birth) = (&bed.pool, CheckpointNo(bed.birth.0 + 1));
     let writer = bed.slots.claim().unwrap();
-    let mut editor = run::Editor::open(old, pool, &writer, &bed.space, birth, 0);
+    let mut editor = pando_run::Editor::open(old, pool, &writer, &bed.space, birth, 0);
     for round in 0..2_000 {
         let n = random.below(5_000);
         editor.put(&key(n), b"new").unwrap();
@@ -282,7 +282,7 @@ fn others_allocate_while_an_editor_is_at_work() {
     let (old, mut model) = filled(&mut bed, 5_000, b"old");
     let birth = CheckpointNo(bed.birth.0 + 1);
     let writer = bed.slots.claim().unwrap();
-    let mut editor = run::Editor::open(old, &bed.pool, &writer, &bed.space, birth, 0);
+    let mut editor = pando_run::Editor::open(old, &bed.pool, &writer, &bed.space, birth, 0);
     for n in 0..5_000 {
         editor.put(&key(n), b"new").unwrap();
         model.insert(key(n), b"new".to_vec());

@@ -8,7 +8,7 @@ use base::sync::lock;
 use base::{CheckpointNo, ErrorKind};
 use common::{Bed, Model};
 use page::Value;
-use run::{BitsPerKey, Builder, Delta, DeltaBuilder, Editor, Merge, Probe, Ranges, Run};
+use pando_run::{BitsPerKey, Builder, Delta, DeltaBuilder, Editor, Merge, Probe, Ranges, Run};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -232,7 +232,7 @@ fn of_a_delta_the_filter_goes_before_cached_pages_and_leaves_do_not() {
     let older: Model = records().collect();
     let older = build(&mut bed, &older, 64 << 10);
     bed.read(|pool, reader| {
-        let mut cursor = run::Cursor::new(older);
+        let mut cursor = pando_run::Cursor::new(older);
         let mut on = cursor.seek_first(pool, reader).unwrap();
         while on {
             on = cursor.next(pool, reader).unwrap();
@@ -252,7 +252,7 @@ fn of_a_delta_the_filter_goes_before_cached_pages_and_leaves_do_not() {
     bed.read(|pool, reader| {
         for key in (0..40_000u32).map(|n| (2 * n + 1).to_be_bytes()) {
             let mut guard = reader.enter();
-            run::filter::may_hold(&delta.filter, pool, &mut guard, Probe::new(&key)).unwrap();
+            pando_run::filter::may_hold(&delta.filter, pool, &mut guard, Probe::new(&key)).unwrap();
         }
     });
     // What came first of it may have made room for the rest.

@@ -7,8 +7,8 @@ use base::seams::Random;
 use base::{ErrorKind, PagePtr};
 use common::{Bed, DATABASE, Model};
 use page::{Compressor, Page, PageMut, Value};
-use run::walk::{Shown, Source, Walk};
-use run::{Builder, Run};
+use pando_run::walk::{Shown, Source, Walk};
+use pando_run::{Builder, Run};
 
 const PAGE_BYTES: usize = 16 << 10;
 const PAGE_UNITS: u64 = 4;

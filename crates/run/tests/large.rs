@@ -6,9 +6,9 @@ use base::seams::Random;
 use base::slots::Slots;
 use base::{DatabaseId, ErrorKind, LargeRef, PagePtr, checksum};
 use io::{Dir, File, MemDir};
+use pando_run::large::{encode_index, write_extent};
+use pando_run::{Pieces, read_large};
 use pool::Pool;
-use run::large::{encode_index, write_extent};
-use run::{Pieces, read_large};
 use std::sync::Arc;
 
 const DATABASE: DatabaseId = DatabaseId(7);

@@ -6,7 +6,7 @@ use base::limits::{max_inline_bytes, max_key_bytes};
 use base::seams::Random;
 use common::{Bed, Model, get};
 use page::Value;
-use run::{Cursor, Editor, Run};
+use pando_run::{Cursor, Editor, Run};
 use std::ops::Bound;
 
 /// What the keys of a test look like.

@@ -5,7 +5,7 @@ mod common;
 use base::seams::Random;
 use common::Bed;
 use page::Value;
-use run::{BitsPerKey, Delta, DeltaBuilder, Probe, Ranges, Run, Said};
+use pando_run::{BitsPerKey, Delta, DeltaBuilder, Probe, Ranges, Run, Said};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

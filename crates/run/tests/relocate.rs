@@ -6,7 +6,7 @@ use base::seams::Random;
 use base::{CheckpointNo, ErrorKind, PagePtr, checksum};
 use common::{Bed, DATABASE, Model};
 use page::{EditCounters, Kind, PageMut, Value};
-use run::{Relocation, Run};
+use pando_run::{Relocation, Run};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -224,7 +224,7 @@ fn looking_for_what_could_be_packed_reads_each_leaf_once() {
     let (n, random) = (60_000, &mut Random::seeded(1));
     // Far fewer pages fit the pool than a parent has leaves.
     let mut bed = Bed::with_pool(PAGE_BYTES, 64 << 10);
-    let mut builder = run::Builder::new(&bed.pool, &bed.space, CheckpointNo(1), 1 << 20);
+    let mut builder = pando_run::Builder::new(&bed.pool, &bed.space, CheckpointNo(1), 1 << 20);
     for n in 0..n {
         builder.add(&key(n), Value::Inline(&random.next_u64().to_be_bytes())).unwrap();
     }

@@ -5,7 +5,7 @@ mod common;
 use base::seams::Random;
 use common::{Bed, Model};
 use page::Value;
-use run::{BitsPerKey, Delta, DeltaBuilder, Probe, Ranges, Run, Site};
+use pando_run::{BitsPerKey, Delta, DeltaBuilder, Probe, Ranges, Run, Site};
 use std::sync::Arc;
 
 fn empty() -> Delta {
@@ -27,7 +27,7 @@ fn verify(bed: &Bed, delta: &Delta, model: &Model, seed: u64) {
             let key = [b"absent", &n.to_be_bytes()[..]].concat();
             let mut guard = reader.enter();
             let probe = Probe::new(&key);
-            passed += u32::from(run::filter::may_hold(&delta.filter, pool, &mut guard, probe).unwrap());
+            passed += u32::from(pando_run::filter::may_hold(&delta.filter, pool, &mut guard, probe).unwrap());
         }
         assert!(passed < 40 || model.is_empty(), "seed {seed}: {passed} of 500 absent keys passed");
     });
@@ -79,7 +79,7 @@ fn what_moves_slice_by_slice_is_all_there_in_between() {
             // Now and then the table's option is another.
             let mut builder =
                 if compresses && random.chance(4, 5) { builder.compressing_leaves() } else { builder };
-            let mut cursor = run::Cursor::new(source.records);
+            let mut cursor = pando_run::Cursor::new(source.records);
             cursor.seek_first(site.pool, site.reader).unwrap();
             let mut until = Vec::new();
             for _ in 0..slice {
@@ -92,7 +92,7 @@ fn what_moves_slice_by_slice_is_all_there_in_between() {
             filled = builder.finish(Arc::default(), Run::EMPTY).unwrap();
             let records = source.records.cut(site, &until).unwrap();
             let filter = match records.root {
-                Some(_) => run::filter::cut(source.filter, site, &until).unwrap(),
+                Some(_) => pando_run::filter::cut(source.filter, site, &until).unwrap(),
                 None => {
                     site.retire_run(source.filter, false).unwrap();
                     Run::EMPTY

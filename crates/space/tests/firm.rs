@@ -3,7 +3,7 @@
 use base::{CheckpointNo, DatabaseId, ErrorKind, PagePtr};
 use io::File;
 use io::sim::SimDisk;
-use space::Space;
+use pando_space::Space;
 use std::sync::Arc;
 
 const UNIT: u64 = 4096;

@@ -5,7 +5,7 @@ mod common;
 use base::{CheckpointNo, DatabaseId, ErrorKind, PagePtr, checksum};
 use common::{Recorder, trim};
 use io::File;
-use space::{Extent, Space, SpaceRoot};
+use pando_space::{Extent, Space, SpaceRoot};
 use std::sync::Arc;
 
 const DATABASE: DatabaseId = DatabaseId(5);

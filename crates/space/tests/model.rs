@@ -10,7 +10,7 @@ use base::seams::Random;
 use base::{CheckpointNo, DatabaseId, PagePtr};
 use common::{Recorder, trim};
 use io::File;
-use space::{Extent, Space, SpaceRoot};
+use pando_space::{Extent, Space, SpaceRoot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

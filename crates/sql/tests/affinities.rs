@@ -133,7 +133,7 @@ fn a_key_of_texts_changes_no_answer() {
 fn a_join_without_an_index_is_not_quadratic() {
     const ROWS: u64 = 2000;
     let db = pando::Database::builder().in_memory().unwrap();
-    let connection = sql::Sql::new(db.clone()).connect().unwrap();
+    let connection = pando_sql::Sql::new(db.clone()).connect().unwrap();
     connection
         .execute_batch(&format!(
             "CREATE TABLE a(x INT, v INT); CREATE TABLE b(y TEXT, w INT);
@@ -162,7 +162,7 @@ fn a_join_without_an_index_is_not_quadratic() {
 fn the_largest_key_is_found_without_a_scan() {
     const ROWS: u64 = 2000;
     let db = pando::Database::builder().in_memory().unwrap();
-    let connection = sql::Sql::new(db.clone()).connect().unwrap();
+    let connection = pando_sql::Sql::new(db.clone()).connect().unwrap();
     connection
         .execute_batch(&format!(
             "CREATE TABLE t(id INTEGER PRIMARY KEY, a INT NOT NULL, b INT); CREATE INDEX by_a ON t(a);

@@ -1,7 +1,7 @@
 //! The anomalies of the Hermitage suite (<https://github.com/ept/hermitage>), through SQL: none happens, with savepoints
 //! and failed statements in between either.
 
-use sql::{Connection, Error, Sql, Value};
+use pando_sql::{Connection, Error, Sql, Value};
 
 struct Two {
     one: Connection,

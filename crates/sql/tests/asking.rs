@@ -2,7 +2,7 @@
 
 mod support;
 
-use sql::Sql;
+use pando_sql::Sql;
 use support::Both;
 
 /// What both say of it in the same way: keys that are null nowhere, types and defaults as written.

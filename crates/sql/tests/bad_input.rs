@@ -1,7 +1,7 @@
 //! What must not be stored, is not: a clear error, and every table and index as it was.
 
+use pando_sql::{Connection, Sql, Value};
 use rows::CheckReport;
-use sql::{Connection, Sql, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn state(sql: &Sql) -> Vec<(String, Vec<Vec<Value>>)> {
     assert_eq!(report.problems, []);
     let connection = sql.connect().unwrap();
     let tables = connection.tables().unwrap();
-    let all = |table: &sql::TableSchema| {
+    let all = |table: &pando_sql::TableSchema| {
         let rows = connection.query(&format!("SELECT * FROM \"{}\" ORDER BY 1", table.name), &[]).unwrap();
         (format!("{} {:?}", table.create, table.indexes), rows)
     };
@@ -137,7 +137,7 @@ fn a_schema_changed_meanwhile_is_told_at_commit() {
 }
 
 /// A statement that would go on for minutes.
-fn endless(connection: &Connection) -> sql::Error {
+fn endless(connection: &Connection) -> pando_sql::Error {
     let sql = "INSERT INTO t(a) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
                SELECT i FROM n LIMIT 1000000000";
     connection.execute(sql, &[]).unwrap_err()

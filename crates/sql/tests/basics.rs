@@ -1,6 +1,6 @@
 //! SQL over typed tables: what a person types first.
 
-use sql::{Connection, Sql, Value};
+use pando_sql::{Connection, Sql, Value};
 
 fn open() -> Connection {
     Sql::new(pando::Database::builder().in_memory().unwrap()).connect().unwrap()

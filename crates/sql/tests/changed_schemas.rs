@@ -1,7 +1,7 @@
 //! Statements that were made before another connection, or their own, changed a table: each does what it would do if it
 //! were made now.
 
-use sql::{Connection, Sql, Value};
+use pando_sql::{Connection, Sql, Value};
 
 fn open() -> (Connection, Connection) {
     let sql = Sql::new(pando::Database::builder().in_memory().unwrap());

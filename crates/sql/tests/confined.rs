@@ -1,7 +1,7 @@
 //! Statements of strangers: they reach the database and nothing else, take what they may, and end when they are told
 //! to.
 
-use sql::{Confines, Connection, Sql, Value};
+use pando_sql::{Confines, Connection, Sql, Value};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

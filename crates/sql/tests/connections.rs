@@ -1,6 +1,6 @@
 //! Many connections at once: what they cost the database.
 
-use sql::{Connection, Sql};
+use pando_sql::{Connection, Sql};
 use std::time::Instant;
 
 /// A thousand connections, each used, take nothing of the database's memory beyond the first one, and open in what is
@@ -19,7 +19,7 @@ fn a_thousand_connections_take_no_cache() {
     let look = |connection: &Connection| {
         for id in [1i64, 10_000, 20_000] {
             let rows = connection.query("SELECT id FROM t WHERE v = 'v' || ?", &[id.into()]).unwrap();
-            assert_eq!(rows, [[sql::Value::from(id)]]);
+            assert_eq!(rows, [[pando_sql::Value::from(id)]]);
         }
     };
     look(&first);

@@ -1,7 +1,7 @@
 //! Tables that were made in Rust, as SQL has them.
 
+use pando_sql::{Sql, Value};
 use rows::{Column, ColumnType, Definition, DynamicTable, IndexDefinition, Value as RowValue};
-use sql::{Sql, Value};
 
 fn open() -> (pando::Database, Sql) {
     let db = pando::Database::builder().in_memory().unwrap();
@@ -114,4 +114,28 @@ fn ids_go_on_in_a_table_that_was_just_altered() {
         .execute_batch("BEGIN; ALTER TABLE t ADD COLUMN b; INSERT INTO t(a) VALUES(1); COMMIT")
         .unwrap();
     assert_eq!(connection.last_insert_row_id(), 501);
+}
+
+/// This package imports the library of typed rows under another name than its own, and the derived code follows it.
+#[test]
+fn a_derived_table_under_a_renamed_import_is_a_table_of_sql() {
+    #[derive(rows::Row, Debug, PartialEq)]
+    #[row(table = "people", index(by_age = "age desc"), crate = rows)]
+    struct Person {
+        #[row(key)]
+        id: u32,
+        #[row(key, descending)]
+        town: String,
+        #[row(default = 7)]
+        age: i64,
+        email: Option<String>,
+    }
+
+    let (db, sql) = open();
+    let people = rows::Table::<Person>::open(&db).unwrap();
+    let ann = Person { id: 1, town: "Ulm".into(), age: 30, email: None };
+    db.write(|tx| people.insert(tx, &ann)).unwrap();
+    sql.connect().unwrap().execute("INSERT INTO people(id, town, age) VALUES(2, 'Bonn', 31)", &[]).unwrap();
+    assert_eq!(ints(&sql, "SELECT age FROM people ORDER BY age"), [30, 31]);
+    assert_eq!(people.get(&db.snapshot().unwrap(), (1, "Ulm")).unwrap(), Some(ann));
 }

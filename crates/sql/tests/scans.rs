@@ -1,6 +1,6 @@
 //! Scans that read ahead, decode late and leave out what nobody asks for: the same rows as if they did not.
 
-use sql::{Connection, Sql, Value};
+use pando_sql::{Connection, Sql, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const MANY: &str = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1999)
@@ -19,7 +19,7 @@ fn filled() -> Sql {
     sql
 }
 
-fn integer(value: sql::ValueRef<'_>) -> i64 {
+fn integer(value: pando_sql::ValueRef<'_>) -> i64 {
     value.as_i64().unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! SQLite files in and out.
 
-use sql::{Sql, Value};
+use pando_sql::{Sql, Value};
 use std::path::Path;
 
 fn open() -> Sql {
@@ -61,7 +61,7 @@ fn a_file_goes_in_and_comes_out_row_for_row() {
     make(&file);
     let sql = open();
     let mut seen = Vec::new();
-    let report = sql::import_sqlite(&sql, &file, |now| seen.push(now.clone())).unwrap();
+    let report = pando_sql::import_sqlite(&sql, &file, |now| seen.push(now.clone())).unwrap();
     assert_eq!((report.tables, report.rows), (4, 500 + 2000 + 2400 + 3));
     let left_out = ["view best", "index large: it is partial"];
     assert!(left_out.iter().all(|what| report.left_out.iter().any(|found| found == what)), "{report:?}");
@@ -76,7 +76,7 @@ fn a_file_goes_in_and_comes_out_row_for_row() {
     let plan = "EXPLAIN QUERY PLAN SELECT title FROM album WHERE price > 100 ORDER BY price DESC";
     let plan = connection.query(plan, &[]).unwrap();
     assert!(format!("{plan:?}").contains("COVERING INDEX by_price (price>?)"), "{plan:?}");
-    let report = sql::export_sqlite(&sql, &back, |_| {}).unwrap();
+    let report = pando_sql::export_sqlite(&sql, &back, |_| {}).unwrap();
     assert_eq!((report.tables, report.rows), (4, 4903));
     for table in TABLES {
         assert_eq!(sqlite_rows(&back, table), sqlite_rows(&file, table), "{table}");
@@ -93,7 +93,7 @@ fn a_file_goes_in_and_comes_out_row_for_row() {
         .query_row("SELECT count(*) FROM pragma_foreign_key_list('album')", [], |row| row.get(0))
         .unwrap();
     assert_eq!(keys, 1);
-    let error = sql::import_sqlite(&sql, &file, |_| {}).unwrap_err();
+    let error = pando_sql::import_sqlite(&sql, &file, |_| {}).unwrap_err();
     assert!(error.message().contains("already"), "{error}");
 }
 
@@ -121,13 +121,13 @@ fn a_damaged_file_changes_nothing() {
         std::fs::write(&file, &bytes).unwrap();
         let sql = open();
         // A flipped bit may be in a value: then it is what the file says.
-        if sql::import_sqlite(&sql, &file, |_| {}).is_err() {
+        if pando_sql::import_sqlite(&sql, &file, |_| {}).is_err() {
             refused += 1;
             assert!(sql.connect().unwrap().tables().unwrap().is_empty(), "round {round}");
         }
     }
     assert!(refused >= 3, "{refused}");
-    assert!(sql::import_sqlite(&open(), dir.path().join("missing"), |_| {}).is_err());
+    assert!(pando_sql::import_sqlite(&open(), dir.path().join("missing"), |_| {}).is_err());
 }
 
 /// Columns of the names that SQLite has for row ids, and values that only a `STRICT` table keeps as they are.
@@ -149,7 +149,7 @@ fn odd_names_and_strict_tables_come_back() {
         .unwrap();
     drop(sqlite);
     let sql = open();
-    sql::import_sqlite(&sql, &file, |_| {}).unwrap();
+    pando_sql::import_sqlite(&sql, &file, |_| {}).unwrap();
     let connection = sql.connect().unwrap();
     let all = |table: &str| {
         let mut rows = connection.query(&format!("SELECT * FROM {table}"), &[]).unwrap();
@@ -166,14 +166,14 @@ fn odd_names_and_strict_tables_come_back() {
         .unwrap()
         .execute_batch("CREATE TABLE zero(a); CREATE TABLE ONE(a)")
         .unwrap();
-    let error = sql::import_sqlite(&sql, &again, |_| {}).unwrap_err();
+    let error = pando_sql::import_sqlite(&sql, &again, |_| {}).unwrap_err();
     assert!(error.message().contains("a table one already"), "{error}");
     assert_eq!(connection.tables().unwrap().len(), tables.len());
     // Nobody can name the ids of its rows, there or here.
-    let error = sql::export_sqlite(&sql, &back, |_| {}).unwrap_err();
+    let error = pando_sql::export_sqlite(&sql, &back, |_| {}).unwrap_err();
     assert!(error.message().contains("table three"), "{error}");
     connection.execute("DROP TABLE three", &[]).unwrap();
-    sql::export_sqlite(&sql, &back, |_| {}).unwrap();
+    pando_sql::export_sqlite(&sql, &back, |_| {}).unwrap();
     for table in ["one", "two", "strict"] {
         assert_eq!(sqlite_rows(&back, table), sqlite_rows(&file, table), "{table}");
     }
@@ -203,18 +203,18 @@ fn a_hostile_schema_does_nothing() {
         .unwrap();
     drop(sqlite);
     let sql = open();
-    let report = sql::import_sqlite(&sql, &file, |_| {}).unwrap();
+    let report = pando_sql::import_sqlite(&sql, &file, |_| {}).unwrap();
     for what in ["view endless", "trigger fires", "virtual table words"] {
         assert!(report.left_out.iter().any(|found| found == what), "{report:?}");
     }
     let mut connection = sql.connect().unwrap();
-    connection.confine(sql::Confines::default(), || false).unwrap();
+    connection.confine(pando_sql::Confines::default(), || false).unwrap();
     connection.execute("INSERT INTO \"quo\"\"ted; DROP TABLE x\" DEFAULT VALUES", &[]).unwrap();
     let error = connection.execute("INSERT INTO \"quo\"\"ted; DROP TABLE x\" VALUES('--')", &[]).unwrap_err();
     assert!(error.is_constraint(), "{error}");
     connection.execute("INSERT INTO trap(a) VALUES(2)", &[]).unwrap();
     let rows = connection.query("SELECT count(*), max(length(b)) FROM trap", &[]).unwrap();
     assert_eq!(rows, [[Value::Integer(2), Value::Integer(100)]]);
-    sql::export_sqlite(&sql, &other, |_| {}).unwrap();
+    pando_sql::export_sqlite(&sql, &other, |_| {}).unwrap();
     assert_eq!(sqlite_rows(&other, "\"quo\"\"ted; DROP TABLE x\"").len(), 2);
 }

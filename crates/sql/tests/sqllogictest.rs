@@ -1,13 +1,13 @@
 //! The scripts under `tests/sqllogictest`, each on Pando and on plain SQLite. What differs is marked in the script by
 //! `onlyif pando` and `onlyif sqlite`, and explained in `docs/sql.md`, to which the comment above it points.
 
-use sql::{Sql, Value};
+use pando_sql::{Sql, Value};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 use std::path::{Path, PathBuf};
 
 type Output = DBOutput<DefaultColumnType>;
 
-struct Pando(sql::Connection);
+struct Pando(pando_sql::Connection);
 
 struct Sqlite(rusqlite::Connection);
 
@@ -30,15 +30,15 @@ fn output(columns: usize, rows: Vec<Vec<String>>, changes: u64) -> Output {
 }
 
 impl DB for Pando {
-    type Error = sql::Error;
+    type Error = pando_sql::Error;
     type ColumnType = DefaultColumnType;
 
-    fn run(&mut self, sql: &str) -> Result<Output, sql::Error> {
+    fn run(&mut self, sql: &str) -> Result<Output, pando_sql::Error> {
         let mut statement = self.0.prepare(sql)?;
         let mut rows = statement.query(&[])?;
         let mut all = Vec::new();
         while let Some(row) = rows.next()? {
-            all.push((0..row.len()).map(|column| shown(&sql::to_owned(row.get(column)))).collect());
+            all.push((0..row.len()).map(|column| shown(&pando_sql::to_owned(row.get(column)))).collect());
         }
         Ok(output(rows.columns().len(), all, rows.changes()))
     }

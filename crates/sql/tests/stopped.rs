@@ -1,6 +1,6 @@
 //! Statements that are stopped: by whoever is asked, or interrupted from elsewhere. Nothing of them is left.
 
-use sql::{Confines, Connection, Sql, Value};
+use pando_sql::{Confines, Connection, Sql, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

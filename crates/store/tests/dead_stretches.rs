@@ -3,13 +3,13 @@
 
 use base::seams::{Clock, Random};
 use io::{Dir, MemDir};
+use pando_store::{
+    Compression, Cursor, Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use store::{
-    Compression, Cursor, Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout,
-};
 use txn::{Durability, Isolation};
 
 const LAYOUTS: [WantedLayout; 2] = WantedLayout::ALL;
@@ -28,7 +28,7 @@ impl Bed {
         let options =
             Options { page_bytes, write_set_bytes, memory_bytes: 8 << 20, clock, ..Options::default() };
         let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
-        Bed { store: store::open_or_create(dir, &options).unwrap(), hand }
+        Bed { store: pando_store::open_or_create(dir, &options).unwrap(), hand }
     }
 
     fn begin(&self) -> Transaction {

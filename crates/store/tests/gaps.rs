@@ -4,9 +4,9 @@
 use base::ErrorKind;
 use base::seams::Random;
 use io::{Dir, MemDir};
+use pando_store::{Options, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use store::{Options, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
 use txn::{Durability, Isolation};
 
 const KEYS: u64 = 600;
@@ -27,7 +27,7 @@ fn begin(store: &Arc<Store>) -> Transaction {
 
 fn open(dir: &Arc<dyn Dir>) -> Arc<Store> {
     let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
-    store::open_or_create(Arc::clone(dir), &options).unwrap()
+    pando_store::open_or_create(Arc::clone(dir), &options).unwrap()
 }
 
 struct Bed {

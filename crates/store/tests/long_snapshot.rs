@@ -4,9 +4,9 @@
 use base::Result;
 use base::budget::Holder;
 use io::{Dir, MemDir};
+use pando_store::checkpoint::Step;
+use pando_store::{Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
 use std::sync::Arc;
-use store::checkpoint::Step;
-use store::{Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
 
 const RECORDS: u32 = 3000;
 
@@ -34,7 +34,7 @@ fn check(snapshot: &Snapshot, table: &Table, round: u32) -> Result<()> {
 fn pages_that_came_and_went_while_it_is_open_are_used_again() -> Result<()> {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
-    let store = store::open_or_create(dir, &options)?;
+    let store = pando_store::open_or_create(dir, &options)?;
     let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
     let table = tx.create_table("t", WantedLayout::BTree)?;
     store.acknowledge(tx.apply()?)?;
@@ -77,7 +77,7 @@ fn held(store: &Store) -> Result<usize> {
 fn memtables_come_back_at_the_switch_and_what_it_keeps_is_no_debt() -> Result<()> {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     let options = Options { page_bytes: Some(4096), memory_bytes: 8 << 20, ..Options::default() };
-    let store = store::open_or_create(dir, &options)?;
+    let store = pando_store::open_or_create(dir, &options)?;
     let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
     let table = tx.create_table("t", WantedLayout::BTree)?;
     store.acknowledge(tx.apply()?)?;

@@ -3,14 +3,14 @@
 use base::ErrorKind;
 use base::seams::Random;
 use io::{Dir, MemDir};
+use pando_store::relocate::Compaction;
+use pando_store::tables::Layout;
+use pando_store::{
+    Compression, Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout,
+};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use store::relocate::Compaction;
-use store::tables::Layout;
-use store::{
-    Compression, Options, Snapshot, Span, Store, Table, Transaction, TransactionOptions, WantedLayout,
-};
 use txn::{Durability, Isolation};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -32,7 +32,7 @@ fn options((slice_bytes, fan, page_bytes): Merging) -> Options {
 type Merging = (u64, usize, usize);
 
 fn open(dir: &Arc<dyn Dir>, merging: Merging) -> Arc<Store> {
-    store::open_or_create(Arc::clone(dir), &options(merging)).unwrap()
+    pando_store::open_or_create(Arc::clone(dir), &options(merging)).unwrap()
 }
 
 fn begin(store: &Arc<Store>) -> Transaction {
@@ -253,7 +253,7 @@ fn deltas_that_many_range_deletes_empty_leave_nothing() {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
     // Nothing is spilled, so that all ranges come in one memtable.
     let options = Options { write_set_bytes: Some(1 << 20), ..options((1 << 20, 8, 4096)) };
-    let store = store::open_or_create(Arc::clone(&dir), &options).unwrap();
+    let store = pando_store::open_or_create(Arc::clone(&dir), &options).unwrap();
     let table = create(&store, "t", WantedLayout::Lsm);
     let key = |n: u32| format!("{n:06}").into_bytes();
     for third in 0..3 {

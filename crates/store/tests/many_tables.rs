@@ -4,8 +4,8 @@
 
 use io::Dir;
 use io::sim::{CallKind, SimDisk};
+use pando_store::{Options, Store, Transaction, TransactionOptions, WantedLayout};
 use std::sync::Arc;
-use store::{Options, Store, Transaction, TransactionOptions, WantedLayout};
 use txn::{Durability, Isolation};
 
 const ROUNDS: u64 = 30;
@@ -26,7 +26,7 @@ struct Cost {
 fn open(disk: &SimDisk) -> Arc<Store> {
     let dir: Arc<dyn Dir> = disk.dir();
     let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
-    store::open_or_create(dir, &options).unwrap()
+    pando_store::open_or_create(dir, &options).unwrap()
 }
 
 fn write(store: &Arc<Store>, work: impl FnOnce(&mut Transaction)) {

@@ -5,8 +5,8 @@ use base::{CommitTs, Error, Result, TableId};
 use memtable::Memtable;
 use std::collections::BTreeMap;
 
-use store::merge::{Item, Layer, MemtableLayer, Merged, Upper};
-use store::write_set::{Prior, WriteSet};
+use pando_store::merge::{Item, Layer, MemtableLayer, Merged, Upper};
+use pando_store::write_set::{Prior, WriteSet};
 
 const T: TableId = TableId(16);
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;

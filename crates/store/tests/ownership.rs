@@ -4,8 +4,8 @@
 use base::seams::Random;
 use base::{ErrorKind, Result};
 use io::sim::{CallKind, Fault, FaultError, SimDisk};
+use pando_store::{Options, Store, Transaction, TransactionOptions};
 use std::sync::Arc;
-use store::{Options, Store, Transaction, TransactionOptions};
 
 const SEEDS: u64 = 40;
 
@@ -14,7 +14,7 @@ fn options() -> Options {
 }
 
 fn open(disk: &SimDisk) -> Arc<Store> {
-    store::open_or_create(disk.dir(), &options()).expect("it opens")
+    pando_store::open_or_create(disk.dir(), &options()).expect("it opens")
 }
 
 /// What `result` was refused with.
@@ -27,7 +27,7 @@ fn put(store: &Arc<Store>, key: &str) -> Result<()> {
     let mut tx = Transaction::begin(store, TransactionOptions::default())?;
     let table = match tx.table("t")? {
         Some(table) => table,
-        None => tx.create_table("t", store::WantedLayout::BTree)?,
+        None => tx.create_table("t", pando_store::WantedLayout::BTree)?,
     };
     tx.put(&table, key.as_bytes(), &[7; 300])?;
     let applied = tx.apply()?;
@@ -69,7 +69,7 @@ fn a_deleted_lock_file_lets_no_second_opener_in() {
         work(&first, "first", &mut random, &mut acknowledged);
         disk.lose_lock("lock");
         let read_only = random.below(2) == 0;
-        let second = store::open(disk.dir(), &Options { read_only, ..options() });
+        let second = pando_store::open(disk.dir(), &Options { read_only, ..options() });
         let refused = refusal(second, seed, "two have it open");
         assert_eq!(refused.kind(), ErrorKind::Locked, "seed {seed}: {refused:?}");
         put(&first, "goes on").expect("a commit");

@@ -3,10 +3,10 @@
 use base::seams::Random;
 use base::{CommitTs, Result};
 use io::{Dir, MemDir};
+use pando_store::{Options, Span, Store, Transaction, TransactionOptions, WantedLayout};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
 use std::sync::Arc;
-use store::{Options, Span, Store, Transaction, TransactionOptions, WantedLayout};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -68,14 +68,14 @@ fn check(store: &Arc<Store>, model: &Model, last: CommitTs) {
 fn a_log_of_many_times_the_memory_is_recovered_within_it() {
     for seed in 0..4 {
         let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
-        let store = store::open_or_create(Arc::clone(&dir), &options(64 << 20)).unwrap();
+        let store = pando_store::open_or_create(Arc::clone(&dir), &options(64 << 20)).unwrap();
         let model = write(&store, seed, true).unwrap();
         let last = store.snapshot().unwrap().ts();
         store.close().unwrap();
         drop(store);
 
         let little = options(1 << 20);
-        let store = store::open(Arc::clone(&dir), &little).unwrap();
+        let store = pando_store::open(Arc::clone(&dir), &little).unwrap();
         let (memory, checkpoints) = (store.memory(), store.stats().unwrap().checkpoints);
         assert!(checkpoints >= 3, "{checkpoints} checkpoints");
         assert!(memory.peak_bytes <= memory.limit_bytes, "{memory:?}");
@@ -84,7 +84,7 @@ fn a_log_of_many_times_the_memory_is_recovered_within_it() {
         drop(store);
 
         // Once more, with enough: the rest of the log, which takes no checkpoint.
-        let store = store::open(Arc::clone(&dir), &options(64 << 20)).unwrap();
+        let store = pando_store::open(Arc::clone(&dir), &options(64 << 20)).unwrap();
         assert_eq!(store.stats().unwrap().checkpoints, 0);
         check(&store, &model, last);
         store.close().unwrap();
@@ -94,12 +94,12 @@ fn a_log_of_many_times_the_memory_is_recovered_within_it() {
 #[test]
 fn what_fits_is_recovered_without_a_checkpoint() {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
-    let store = store::open_or_create(Arc::clone(&dir), &options(64 << 20)).unwrap();
+    let store = pando_store::open_or_create(Arc::clone(&dir), &options(64 << 20)).unwrap();
     let model = write(&store, 9, false).unwrap();
     let last = store.snapshot().unwrap().ts();
     store.close().unwrap();
     drop(store);
-    let store = store::open(dir, &options(64 << 20)).unwrap();
+    let store = pando_store::open(dir, &options(64 << 20)).unwrap();
     assert_eq!(store.stats().unwrap().checkpoints, 0);
     check(&store, &model, last);
 }
@@ -110,7 +110,7 @@ fn the_least_budget_recovers_any_log() {
     for (seed, layout) in (0..).zip(WantedLayout::ALL) {
         let options = |memory_bytes| Options { page_bytes: Some(16384), memory_bytes, ..Options::default() };
         let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
-        let store = store::open_or_create(Arc::clone(&dir), &options(512 << 20)).unwrap();
+        let store = pando_store::open_or_create(Arc::clone(&dir), &options(512 << 20)).unwrap();
         let mut random = Random::seeded(seed);
         let mut tx = Transaction::begin(&store, TransactionOptions::default()).unwrap();
         let table = tx.create_table("t", layout).unwrap();
@@ -131,8 +131,8 @@ fn the_least_budget_recovers_any_log() {
         assert_eq!(store.stats().unwrap().checkpoints, 0);
         store.close().unwrap();
         drop(store);
-        let least = store::memory::least_budget_bytes(16384);
-        let store = store::open(Arc::clone(&dir), &options(least)).unwrap();
+        let least = pando_store::memory::least_budget_bytes(16384);
+        let store = pando_store::open(Arc::clone(&dir), &options(least)).unwrap();
         let memory = store.memory();
         println!("{layout:?}: {} MiB of log, {memory:?}", written >> 20);
         check(&store, &model, last);

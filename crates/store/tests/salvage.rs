@@ -13,14 +13,14 @@ use base::seams::Random;
 use base::{DatabaseId, ErrorKind, PagePtr, Result, TableId};
 use io::{Dir, MemDir};
 use page::{Kind, Page, Value};
+use pando_store::salvage::{Report, Sink, Trust, salvage};
+use pando_store::superblock::Superblock;
+use pando_store::tables::{Row, table_of_key};
+use pando_store::{Compression, Options, Span, Store, Transaction, TransactionOptions, WantedLayout};
 use run::{Delta, Pieces};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use store::salvage::{Report, Sink, Trust, salvage};
-use store::superblock::Superblock;
-use store::tables::{Row, table_of_key};
-use store::{Compression, Options, Span, Store, Transaction, TransactionOptions, WantedLayout};
 
 const UNIT: usize = 4096;
 
@@ -58,7 +58,7 @@ impl History {
             write_set_bytes: Some(8 << 20),
             ..Options::default()
         };
-        let store = store::open_or_create(Arc::new(dir.clone()), &options)?;
+        let store = pando_store::open_or_create(Arc::new(dir.clone()), &options)?;
         let mut history = History {
             states: vec![State::new()],
             committed: BTreeMap::new(),

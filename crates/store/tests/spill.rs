@@ -3,9 +3,9 @@
 use base::ErrorKind;
 use base::seams::Random;
 use io::{Dir, MemDir};
+use pando_store::{Options, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Options, Span, Store, Table, Transaction, TransactionOptions, WantedLayout};
 use txn::{Durability, Isolation};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -20,7 +20,7 @@ fn options(write_set_bytes: usize) -> Options {
 }
 
 fn open(dir: &Arc<dyn Dir>, write_set_bytes: usize) -> Arc<Store> {
-    store::open_or_create(Arc::clone(dir), &options(write_set_bytes)).unwrap()
+    pando_store::open_or_create(Arc::clone(dir), &options(write_set_bytes)).unwrap()
 }
 
 fn begin(store: &Arc<Store>, isolation: Isolation) -> Transaction {
@@ -209,7 +209,7 @@ fn a_spilled_transaction_is_what_it_wrote() {
     }
 }
 
-fn begin_rows(snapshot: &store::Snapshot, table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn begin_rows(snapshot: &pando_store::Snapshot, table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut cursor = snapshot.cursor(table, Span::all()).unwrap();
     let mut found = Vec::new();
     while let Some((key, value)) = cursor.next().unwrap() {
@@ -457,9 +457,11 @@ fn a_transaction_many_times_its_bound_is_one_commit() {
 fn more_than_a_block_of_the_log_is_spilled_however_large_the_memory() {
     const VALUES: usize = 72;
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
-    let store =
-        store::open_or_create(Arc::clone(&dir), &Options { memory_bytes: 4 << 30, ..Options::default() })
-            .unwrap();
+    let store = pando_store::open_or_create(
+        Arc::clone(&dir),
+        &Options { memory_bytes: 4 << 30, ..Options::default() },
+    )
+    .unwrap();
     let table = table(&store);
     let mut tx = begin(&store, Isolation::Serializable);
     for number in 0..VALUES {
@@ -476,7 +478,7 @@ fn more_than_a_block_of_the_log_is_spilled_however_large_the_memory() {
 #[test]
 fn a_load_replaces_a_large_value_that_was_put_before() {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
-    let store = store::open_or_create(dir, &Options { large_bytes: 900, ..options(1000) }).unwrap();
+    let store = pando_store::open_or_create(dir, &Options { large_bytes: 900, ..options(1000) }).unwrap();
     let table = table(&store);
     let mut tx = begin(&store, Isolation::Serializable);
     tx.put(&table, b"0500", &[1; 5000]).unwrap();

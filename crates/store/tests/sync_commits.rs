@@ -3,9 +3,9 @@
 #![cfg(target_os = "linux")]
 
 use io::OsDir;
+use pando_store::{Options, Transaction, TransactionOptions};
 use std::fs;
 use std::sync::Arc;
-use store::{Options, Transaction, TransactionOptions};
 use txn::{Durability, Isolation};
 
 /// Calls of this thread that write.
@@ -18,11 +18,11 @@ fn writing_calls() -> u64 {
 fn commits_that_wait_for_a_flush_are_written_by_a_call() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
-    let store = store::open_or_create(Arc::new(OsDir::open(dir.path()).unwrap()), &options).unwrap();
+    let store = pando_store::open_or_create(Arc::new(OsDir::open(dir.path()).unwrap()), &options).unwrap();
     let calls = |durability| {
         let options = TransactionOptions { isolation: Isolation::Serializable, durability };
         let mut tx = Transaction::begin(&store, options).unwrap();
-        tx.create_table(&format!("{durability:?}"), store::WantedLayout::BTree).unwrap();
+        tx.create_table(&format!("{durability:?}"), pando_store::WantedLayout::BTree).unwrap();
         let before = writing_calls();
         let applied = tx.apply().unwrap();
         store.acknowledge(applied).unwrap();

@@ -3,17 +3,17 @@
 use base::ErrorKind;
 use base::seams::{Clock, Random};
 use io::{Dir, MemDir};
+use pando_store::relocate::Compaction;
+use pando_store::salvage::{Sink, Trust};
+use pando_store::{
+    Compression, Options, Resident, Snapshot, Span, Store, Table, Transaction, TransactionOptions,
+    WantedLayout,
+};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use store::relocate::Compaction;
-use store::salvage::{Sink, Trust};
-use store::{
-    Compression, Options, Resident, Snapshot, Span, Store, Table, Transaction, TransactionOptions,
-    WantedLayout,
-};
 use txn::{Durability, Isolation};
 
 const LAYOUTS: [WantedLayout; 2] = WantedLayout::ALL;
@@ -40,7 +40,7 @@ impl Bed {
             ..Options::default()
         };
         let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
-        let store = store::open_or_create(Arc::clone(&dir), &options).unwrap();
+        let store = pando_store::open_or_create(Arc::clone(&dir), &options).unwrap();
         Bed { dir, hand, options, store }
     }
 
@@ -92,7 +92,7 @@ impl Bed {
 
     fn reopen(&mut self) {
         self.store.close().unwrap();
-        self.store = store::open(Arc::clone(&self.dir), &self.options).unwrap();
+        self.store = pando_store::open(Arc::clone(&self.dir), &self.options).unwrap();
     }
 }
 
@@ -387,7 +387,7 @@ fn a_clock_that_goes_back_while_it_is_closed_brings_nothing_back() {
             bed.store.close().unwrap();
             bed.dir = Arc::new(files);
             bed.at(back_to);
-            bed.store = store::open(Arc::clone(&bed.dir), &bed.options).unwrap();
+            bed.store = pando_store::open(Arc::clone(&bed.dir), &bed.options).unwrap();
         } else {
             bed.at(back_to);
             bed.reopen();
@@ -450,7 +450,7 @@ fn what_is_salvaged_has_no_dates() {
         bed.put(&table, &records[2].0, &records[2].1);
         bed.store.close().unwrap();
         let mut kept = Kept::default();
-        let report = store::salvage::salvage(Arc::clone(&bed.dir), &mut kept).unwrap();
+        let report = pando_store::salvage::salvage(Arc::clone(&bed.dir), &mut kept).unwrap();
         assert!(report.is_complete() && kept.0 == records, "{report:?}");
     }
 }

@@ -1,5 +1,5 @@
 //! Acquisition of views against seals, switches and reclamation, under every interleaving (up to a bound on
-//! preemptions): `RUSTFLAGS="--cfg loom" cargo test --release -p pando-store --test views_loom`.
+//! preemptions): `RUSTFLAGS="--cfg loom" cargo test --release -p pando-db-store --test views_loom`.
 //!
 //! The module under proof is the one that ships, taken by path, because the rest of its crate is beyond loom. What
 //! is asked of it:

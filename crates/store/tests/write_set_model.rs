@@ -3,8 +3,8 @@
 use base::TableId;
 use base::op::Op;
 use base::seams::Random;
+use pando_store::write_set::{Own, Prior, Savepoint, WriteSet};
 use std::collections::BTreeMap;
-use store::write_set::{Own, Prior, Savepoint, WriteSet};
 use txn::WrittenKey;
 
 type Key = (TableId, Vec<u8>);

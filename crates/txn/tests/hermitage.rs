@@ -2,10 +2,10 @@
 //! every version kept, reads from the snapshot, writes held back until validation passes.
 
 use base::{CommitTs, TableId};
+use pando_txn::{Conflict, History, Isolation, ReadSet, WrittenKey, validate};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use txn::{Conflict, History, Isolation, ReadSet, WrittenKey, validate};
 
 const T: TableId = TableId(16);
 type Versions = BTreeMap<Vec<u8>, Vec<(CommitTs, Option<i64>)>>;

@@ -1,11 +1,12 @@
-//! The clocks under every interleaving. Run with `RUSTFLAGS="--cfg loom" cargo test -p pando-txn --test loom_clocks`.
+//! The clocks under every interleaving. Run with
+//! `RUSTFLAGS="--cfg loom" cargo test -p pando-db-txn --test loom_clocks`.
 #![cfg(loom)]
 
 use base::CommitTs;
 use base::sync::Arc;
 use base::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
-use txn::Clocks;
+use pando_txn::Clocks;
 
 /// Whoever sees a timestamp sees the write it stands for, and `visible` never passes `applied`.
 #[test]

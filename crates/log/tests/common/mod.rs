@@ -3,7 +3,7 @@
 
 use base::{DatabaseId, ErrorKind, Lsn, Result};
 use io::{Dir, MemDir};
-use log::{Log, Options, Position, Tail};
+use pando_log::{Log, Options, Position, Tail};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use base::slots::{Reader, Slots};
 use base::{CheckpointNo, DatabaseId, PagePtr};
 use io::{Dir, File, MemDir};
 use page::{EditCounters, Kind, Page, PageMut, Value};
-use pool::Pool;
+use pando_pool::Pool;
 use std::sync::Arc;
 
 pub const DATABASE: DatabaseId = DatabaseId(3);

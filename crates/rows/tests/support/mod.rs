@@ -3,7 +3,7 @@
 
 use base::seams::Random;
 use pando::{ErrorKind, Result, Snapshot, Transaction};
-use rows::{
+use pando_rows::{
     Cause, Collation, Column, ColumnType, Definition, DynamicRow, DynamicTable, IndexDefinition, KeyRange,
     Part, Read, Value,
 };
@@ -309,7 +309,7 @@ impl Model {
     pub fn verify_all(&self, snapshot: &Snapshot) {
         let table = DynamicTable::expect(snapshot, &self.name).unwrap();
         self.verify(snapshot, &table);
-        let report = rows::check(snapshot, |_| {}).unwrap();
+        let report = pando_rows::check(snapshot, |_| {}).unwrap();
         assert_eq!(report.problems, []);
         assert_eq!(report.rows, self.rows.len() as u64);
     }

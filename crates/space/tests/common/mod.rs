@@ -2,7 +2,7 @@
 
 use base::{Error, ErrorKind, Result};
 use io::{Dir, File, LogMap, MemDir};
-use space::Space;
+use pando_space::Space;
 use std::sync::{Arc, Mutex};
 
 /// See the file's head.

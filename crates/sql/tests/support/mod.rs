@@ -2,7 +2,7 @@
 #![allow(dead_code)] // Each test file uses a part.
 
 use base::seams::Random;
-use sql::{Connection, Sql, Value};
+use pando_sql::{Connection, Sql, Value};
 
 /// What `Both` runs everything on.
 pub struct Both {
@@ -34,7 +34,7 @@ impl Both {
     /// Runs several statements on both, all of which succeed.
     pub fn run_all(&self, statements: &str) {
         let mut rest = statements;
-        while let Some(first) = sql::split_first(rest) {
+        while let Some(first) = pando_sql::split_first(rest) {
             assert!(self.run(first.statement), "{}", first.statement);
             rest = first.rest;
         }
