@@ -53,7 +53,8 @@ fn table(input: &DeriveInput) -> Result<Table> {
             let unique = meta.path.is_ident("unique");
             if !unique && !meta.path.is_ident("index") {
                 return Err(meta.error(
-                    "a table has `table = \"name\"`, `index(name = \"columns\")`, `unique(...)` and `crate = path`",
+                    "a struct has `table = \"name\"`, `index(name = \"columns\")`, `unique(...)` and \
+                     `crate = path`",
                 ));
             }
             meta.parse_nested_meta(|index| {
