@@ -4,7 +4,7 @@
 /// nothing, and then leaves the reader where it was.
 ///
 /// ```
-/// use base::codec::{Reader, Writer};
+/// use pando_base::codec::{Reader, Writer};
 /// let mut bytes = Vec::new();
 /// bytes.put_varint(300);
 /// bytes.put_bytes(b"abc");

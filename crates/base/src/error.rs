@@ -115,7 +115,7 @@ impl Error {
     /// Whether running the same transaction again can succeed without anybody changing anything.
     ///
     /// ```
-    /// use base::{Error, ErrorKind};
+    /// use pando_base::{Error, ErrorKind};
     /// assert!(Error::new(ErrorKind::Conflict, "table t, key k").is_retryable());
     /// assert!(!Error::corruption("page 7").is_retryable());
     /// ```

@@ -59,7 +59,7 @@ pub struct DatabaseId(pub u64);
 /// and flags (bits 56-63); the second is the checksum.
 ///
 /// ```
-/// use base::PagePtr;
+/// use pando_base::PagePtr;
 /// let ptr = PagePtr::new(7, 4, 0xfeed);
 /// assert_eq!((ptr.unit(), ptr.units(), ptr.checksum()), (7, 4, 0xfeed));
 /// assert_eq!(PagePtr::decode(&ptr.encode()), ptr);

@@ -12,7 +12,7 @@ pub fn u32_key(value: u32) -> [u8; 4] {
 /// `u64`, big-endian.
 ///
 /// ```
-/// use base::keys::u64_key;
+/// use pando_base::keys::u64_key;
 /// assert!(u64_key(255) < u64_key(256));
 /// ```
 #[inline]
@@ -23,7 +23,7 @@ pub fn u64_key(value: u64) -> [u8; 8] {
 /// `i64`, big-endian with the sign bit flipped.
 ///
 /// ```
-/// use base::keys::i64_key;
+/// use pando_base::keys::i64_key;
 /// assert!(i64_key(-1) < i64_key(0));
 /// ```
 #[inline]
@@ -46,7 +46,7 @@ pub fn push_part(key: &mut Vec<u8>, part: &[u8]) {
 /// empty or all 0xFF).
 ///
 /// ```
-/// use base::keys::prefix_end;
+/// use pando_base::keys::prefix_end;
 /// assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
 /// assert_eq!(prefix_end(b"a\xff"), Some(b"b".to_vec()));
 /// assert_eq!(prefix_end(b"\xff"), None);

@@ -7,7 +7,7 @@
 //! * Only what waits reads the clock. What never waits is timed once in [`SAMPLE_EVERY`] times.
 //!
 //! ```
-//! use base::latency::{Cause, Latencies};
+//! use pando_base::latency::{Cause, Latencies};
 //! let latencies = Latencies::default();
 //! (1..=1000).for_each(|us| latencies.record(Cause::Sync, us * 1000));
 //! let syncs = latencies.of(Cause::Sync);

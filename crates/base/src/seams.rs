@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// What time it is by the wall, for what lives for a time. It may stand still, jump and go back.
 ///
 /// ```
-/// use base::seams::Clock;
+/// use pando_base::seams::Clock;
 /// let (clock, hand) = Clock::set_by_hand(1_000);
 /// hand.store(2_000, std::sync::atomic::Ordering::SeqCst);
 /// assert_eq!(clock.now_ms(), 2_000);
@@ -92,7 +92,7 @@ impl Stopwatch {
 /// SplitMix64 (Steele, Lea and Flood 2014): a small, fast, seedable generator. Not for secrets.
 ///
 /// ```
-/// use base::seams::Random;
+/// use pando_base::seams::Random;
 /// let mut a = Random::seeded(7);
 /// let mut b = Random::seeded(7);
 /// assert_eq!(a.next_u64(), b.next_u64());

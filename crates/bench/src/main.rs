@@ -1,7 +1,7 @@
 //! `pando-bench`: the workloads as a command of their own. `pando bench` is the same.
 
-use bench::alloc::CountingAllocator;
 use clap::Parser;
+use pando_bench::alloc::CountingAllocator;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -12,9 +12,9 @@ static ALLOCATOR: profile::Allocator<CountingAllocator> = profile::Allocator::ne
 #[command(name = "pando-bench", version)]
 struct Command {
     #[command(flatten)]
-    args: bench::cli::Args,
+    args: pando_bench::cli::Args,
 }
 
 fn main() -> ExitCode {
-    bench::cli::run(&Command::parse().args)
+    pando_bench::cli::run(&Command::parse().args)
 }

@@ -269,7 +269,7 @@ impl Log {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use log::{Log, Options};
+    /// # use pando_log::{Log, Options};
     /// let log = Log::create(Arc::new(io::MemDir::new()), base::DatabaseId(1), Options::default())?;
     /// let end = log.append(b"a commit")?;
     /// log.sync(end)?;
@@ -289,7 +289,7 @@ impl Log {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use log::{Log, Options};
+    /// # use pando_log::{Log, Options};
     /// let log = Log::create(Arc::new(io::MemDir::new()), base::DatabaseId(1), Options::default())?;
     /// log.sync(log.append_to_sync(b"a commit")?)?;
     /// # base::Result::Ok(())

@@ -21,7 +21,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use log::{Log, Options};
+/// # use pando_log::{Log, Options};
 /// let log = Log::create(Arc::new(io::MemDir::new()), base::DatabaseId(1), Options::default())?;
 /// let start = log.end();
 /// log.append(b"a commit")?;

@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// file.write_at(&bytes, ptr.offset_bytes())?;
 ///
 /// let slots = Arc::new(Slots::new());
-/// let pool = pool::Pool::new(file, id, 4096, Account::alone(1 << 20), 1 << 20, slots.clone());
+/// let pool = pando_pool::Pool::new(file, id, 4096, Account::alone(1 << 20), 1 << 20, slots.clone());
 /// let reader = slots.claim().unwrap();
 /// let mut guard = reader.enter();
 /// let found = pool.read(&mut guard, ptr)?;

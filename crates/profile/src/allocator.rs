@@ -7,10 +7,10 @@
 //! use std::alloc::System;
 //!
 //! #[global_allocator]
-//! static ALLOCATOR: profile::Allocator<System> = profile::Allocator::new(System);
+//! static ALLOCATOR: pando_profile::Allocator<System> = pando_profile::Allocator::new(System);
 //!
-//! fn main() -> Result<(), profile::Error> {
-//!     let recording = profile::Recording::start(profile::Kind::Alloc)?;
+//! fn main() -> Result<(), pando_profile::Error> {
+//!     let recording = pando_profile::Recording::start(pando_profile::Kind::Alloc)?;
 //!     let kept: Vec<Vec<u8>> = (0..100).map(|_| vec![0; 10_000]).collect();
 //!     assert!(recording.stop().total() > 500_000);
 //!     # drop(kept);

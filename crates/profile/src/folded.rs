@@ -118,7 +118,8 @@ fn doer(stack: &str) -> &str {
         let bare = name.trim_start_matches(['<', '&']);
         LIBRARIES.iter().any(|library| bare.starts_with(library))
     };
-    let acts = |name: &&str| name.contains("::") && !is_library(name) && !name.starts_with("base::sync::");
+    let acts =
+        |name: &&str| name.contains("::") && !is_library(name) && !name.starts_with("pando_base::sync::");
     let innermost = stack.rsplit(';').next().unwrap_or(stack);
     stack.rsplit(';').find(acts).unwrap_or(innermost)
 }
@@ -177,16 +178,36 @@ fn qualified(name: &str, path: Option<&str>) -> String {
     }
 }
 
-/// `pool::fault` for `crates/pool/src/fault.rs`.
+/// `pando_pool::fault` for `crates/pool/src/fault.rs` of this workspace.
 fn module(path: &str) -> Option<String> {
     let (outside, inside) = path.strip_suffix(".rs")?.rsplit_once("/src/")?;
-    let folder = outside.rsplit('/').next()?;
-    // Folders of published crates end in a version.
-    let is_version = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
-    let krate = folder.rsplit_once('-').filter(|(_, end)| is_version(end)).map_or(folder, |(name, _)| name);
+    let library = library(outside);
     let root = ["lib", "main", "mod"];
     let modules = inside.split('/').filter(|part| !root.contains(part));
-    Some(std::iter::once(krate).chain(modules).collect::<Vec<_>>().join("::"))
+    Some(std::iter::once(&library[..]).chain(modules).collect::<Vec<_>>().join("::"))
+}
+
+/// The name of the library whose package is in `folder`. The name is the folder's, but for the packages of Pando: their
+/// libraries have a prefix that their folders in the workspace lack, and that is longer in a registry.
+fn library(folder: &str) -> String {
+    let (parent, name) = split_folder(folder);
+    // Folders of published packages end in a version.
+    let is_version = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    let name = name.rsplit_once('-').filter(|(_, end)| is_version(end)).map_or(name, |(name, _)| name);
+    let here = file!().split_once("/src/").map_or("", |(folder, _)| folder);
+    let is_beside = split_folder(here) == (parent, "profile") && name != "pando";
+    let name = match name.strip_prefix("pando-db-") {
+        Some(room) => format!("pando_{room}"),
+        None if name == "pando-db" => "pando".into(),
+        None if is_beside => format!("pando_{name}"),
+        None => name.into(),
+    };
+    name.replace('-', "_")
+}
+
+/// The path of the folder's parent, and the folder's name.
+fn split_folder(folder: &str) -> (&str, &str) {
+    folder.rsplit_once('/').unwrap_or(("", folder))
 }
 
 fn thread_name(words: [u64; 2]) -> String {
@@ -229,16 +250,21 @@ mod tests {
     fn who_did_it_is_whoever_called_the_library() {
         assert_eq!(doer("main;io::os::sync;rustix::fs::fdatasync;__GI_fdatasync"), "rustix::fs::fdatasync");
         assert_eq!(doer("main;run::get::get;<alloc::vec::Vec<u8>>::clone;core::ptr::copy"), "run::get::get");
-        assert_eq!(doer("main;log::append::append;base::sync::lock"), "log::append::append");
+        assert_eq!(doer("main;log::append::append;pando_base::sync::lock"), "log::append::append");
         assert_eq!(doer("main;clone3;start_thread"), "start_thread");
     }
 
     #[test]
     fn short_names_get_the_module_of_their_source() {
-        let ours = Some("crates/run/src/editor/mod.rs");
-        assert_eq!(qualified("open<base::error::Error>", ours), "run::editor::open");
-        assert_eq!(qualified("<run::editor::Editor>::open", ours), "<run::editor::Editor>::open");
-        assert_eq!(qualified("run::editor::open::<u8>", ours), "run::editor::open::<u8>");
+        let ours = Some(file!().replace("profile/src/folded.rs", "run/src/editor/mod.rs"));
+        let ours = ours.as_deref();
+        assert_eq!(qualified("open<pando_base::error::Error>", ours), "pando_run::editor::open");
+        assert_eq!(qualified("<pando_run::editor::Editor>::open", ours), "<pando_run::editor::Editor>::open");
+        assert_eq!(qualified("pando_run::editor::open::<u8>", ours), "pando_run::editor::open::<u8>");
+        let published = |package| Some(format!("/a/registry/src/index-1/{package}-0.1.0/src/read.rs"));
+        assert_eq!(qualified("get", published("pando-db-run").as_deref()), "pando_run::read::get");
+        assert_eq!(qualified("get", published("pando-db").as_deref()), "pando::read::get");
+        assert_eq!(qualified("get", published("tree-map").as_deref()), "tree_map::read::get");
         assert_eq!(qualified("main", Some("/a/tool/src/main.rs")), "tool::main");
         let theirs = Some("/a/.cargo/registry/src/index.crates.io-1949cf/rustix-1.1.2/src/fs/fd.rs");
         assert_eq!(qualified("fdatasync", theirs), "rustix::fs::fd::fdatasync");

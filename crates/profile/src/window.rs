@@ -17,11 +17,11 @@ const STEP: Duration = Duration::from_secs(1);
 ///
 /// ```
 /// # use std::time::Duration;
-/// let window = profile::Window::start(profile::Kind::Cpu, Duration::from_secs(60))?;
+/// let window = pando_profile::Window::start(pando_profile::Kind::Cpu, Duration::from_secs(60))?;
 /// // ... later, when something was slow:
 /// let profile = window.last(Duration::from_secs(10));
-/// assert_eq!(profile.kind(), profile::Kind::Cpu);
-/// # Ok::<(), profile::Error>(())
+/// assert_eq!(profile.kind(), pando_profile::Kind::Cpu);
+/// # Ok::<(), pando_profile::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Window {

@@ -48,7 +48,7 @@ pub struct BuildProgress {
 /// the build. Answers a handle under the new schema.
 ///
 /// ```
-/// # use rows::{build_index, Column, ColumnType, Definition, DynamicTable, IndexDefinition, Value};
+/// # use pando_rows::{build_index, Column, ColumnType, Definition, DynamicTable, IndexDefinition, Value};
 /// # fn main() -> pando::Result<()> {
 /// # let db = pando::Database::builder().in_memory()?;
 /// # let definition = Definition::new("t").column(Column::new("id", ColumnType::Int)).key(["id"]);

@@ -6,7 +6,7 @@ use std::fmt;
 /// What a row, or a handle, did wrong. Found again with [`Cause::of`].
 ///
 /// ```
-/// # use rows::{Cause, Column, ColumnType, Definition, DynamicTable, Value};
+/// # use pando_rows::{Cause, Column, ColumnType, Definition, DynamicTable, Value};
 /// # fn main() -> pando::Result<()> {
 /// # let db = pando::Database::builder().in_memory()?;
 /// let definition = Definition::new("t").column(Column::new("id", ColumnType::Int)).key(["id"]);

@@ -35,7 +35,7 @@ impl Collation {
 /// A column: a name, a type, whether it may be null, a default. Not null unless told otherwise.
 ///
 /// ```
-/// use rows::{Column, ColumnType};
+/// use pando_rows::{Column, ColumnType};
 /// let column = Column::new("age", ColumnType::Int).nullable().default(0);
 /// assert!(column.is_nullable());
 /// ```
@@ -114,7 +114,7 @@ impl Column {
 /// A part of a key or an index, by the column's name: ascending, by bytes, unless told otherwise.
 ///
 /// ```
-/// use rows::{Collation, Part};
+/// use pando_rows::{Collation, Part};
 /// let newest_first = Part::new("at").descending();
 /// let by_name = Part::new("name").collation(Collation::NoCase);
 /// let by_town = Part::new("document").path("/address/town");
@@ -215,7 +215,7 @@ impl IndexDefinition {
     /// need be, and, of a document, the path: `document/address/town`.
     ///
     /// ```
-    /// use rows::{IndexDefinition, Part};
+    /// use pando_rows::{IndexDefinition, Part};
     /// let parts = [Part::new("town").descending(), Part::new("document").path("/name")];
     /// assert_eq!(IndexDefinition::of("i", "town desc, document/name"), IndexDefinition::new("i", parts));
     /// ```
@@ -226,7 +226,7 @@ impl IndexDefinition {
     /// An index in words: its name, `=`, and its parts as [`IndexDefinition::of`] has them.
     ///
     /// ```
-    /// use rows::IndexDefinition;
+    /// use pando_rows::IndexDefinition;
     /// assert_eq!(IndexDefinition::parse("by_town=town desc")?, IndexDefinition::of("by_town", "town desc"));
     /// assert!(IndexDefinition::parse("town").is_err());
     /// # pando::Result::Ok(())
@@ -250,7 +250,7 @@ impl IndexDefinition {
 /// A table that is asked for.
 ///
 /// ```
-/// use rows::{Column, ColumnType, Definition, IndexDefinition, Part};
+/// use pando_rows::{Column, ColumnType, Definition, IndexDefinition, Part};
 /// let people = Definition::new("people")
 ///     .column(Column::new("id", ColumnType::Int))
 ///     .column(Column::new("email", ColumnType::Text).nullable())
@@ -282,7 +282,7 @@ impl Definition {
     /// `key desc`), `null`, and `default` with a value, which may not have commas or spaces.
     ///
     /// ```
-    /// use rows::{Column, ColumnType, Definition};
+    /// use pando_rows::{Column, ColumnType, Definition};
     /// let parsed = Definition::parse("people", "id int key, age int null, town text default Ulm")?;
     /// let said = Definition::new("people")
     ///     .column(Column::new("id", ColumnType::Int))

@@ -40,7 +40,7 @@ pub trait Field: Sized + 'static {
 /// A moment, in microseconds since 1970-01-01T00:00:00Z.
 ///
 /// ```
-/// use rows::Timestamp;
+/// use pando_rows::Timestamp;
 /// use std::time::{Duration, SystemTime};
 /// let moment = SystemTime::UNIX_EPOCH + Duration::from_millis(1500);
 /// assert_eq!(Timestamp::from(moment).micros, 1_500_000);

@@ -13,8 +13,8 @@ pub(crate) const PREFIX: &str = "rows/";
 /// Returns whether a table of the engine with this name belongs to typed tables.
 ///
 /// ```
-/// assert!(rows::is_reserved("rows/catalog"));
-/// assert!(!rows::is_reserved("fruit"));
+/// assert!(pando_rows::is_reserved("rows/catalog"));
+/// assert!(!pando_rows::is_reserved("fruit"));
 /// ```
 #[inline]
 pub fn is_reserved(table: &str) -> bool {
@@ -27,7 +27,7 @@ pub fn is_reserved(table: &str) -> bool {
 /// `Invalid`, with a message that says where typed rows are written instead.
 ///
 /// ```
-/// assert!(rows::refuse_reserved("rows/1.1/people").is_err());
+/// assert!(pando_rows::refuse_reserved("rows/1.1/people").is_err());
 /// ```
 #[inline]
 pub fn refuse_reserved(table: &str) -> Result<()> {

@@ -13,7 +13,7 @@ use std::ops::Bound;
 /// come first. An included bound takes in all that begin with its values, an excluded one leaves all of them out.
 ///
 /// ```
-/// use rows::{KeyRange, Value};
+/// use pando_rows::{KeyRange, Value};
 /// use std::ops::Bound;
 /// let town = [Value::from("Ulm")];
 /// let of_a_town = KeyRange::prefix(&town);

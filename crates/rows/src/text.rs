@@ -24,7 +24,7 @@ impl ColumnType {
     /// Reads a value of this type from text.
     ///
     /// ```
-    /// use rows::{ColumnType, Value};
+    /// use pando_rows::{ColumnType, Value};
     /// assert_eq!(ColumnType::Int.parse("-7"), Ok(Value::Int(-7)));
     /// assert_eq!(ColumnType::Timestamp.parse("1970-01-01T00:00:01Z"), Ok(Value::Timestamp(1_000_000)));
     /// assert_eq!(ColumnType::Int.parse("seven").unwrap_err(), "\"seven\" is no int");

@@ -28,9 +28,10 @@ use std::time::Duration;
 /// | `key, descending` | a field | the same, from the largest to the smallest |
 /// | `default = 7` | a field | what rows from before the column have |
 /// | `name = "type"` | a field | the column's name |
+/// | `crate = shop::rows` | the struct | the path of this library where it is not called `pando_rows` |
 ///
 /// ```
-/// use rows::{Row, Table};
+/// use pando_rows::{Row, Table};
 ///
 /// #[derive(Row, Clone, Debug, PartialEq)]
 /// #[row(table = "people", unique(by_email = "email"), index(by_town = "town, name desc"))]

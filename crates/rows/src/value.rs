@@ -10,7 +10,7 @@ use std::fmt;
 /// A value of a column, or of part of a key.
 ///
 /// ```
-/// use rows::{ColumnType, Value};
+/// use pando_rows::{ColumnType, Value};
 /// let name = Value::from("Ann");
 /// assert_eq!(name.column_type(), Some(ColumnType::Text));
 /// assert!(Value::from(-1) < Value::from(0.5));

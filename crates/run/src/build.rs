@@ -75,7 +75,7 @@ impl<A: Allocate + ?Sized> Allocate for &mut A {
 /// use base::{CheckpointNo, DatabaseId, budget::Account, slots::Slots};
 /// use io::{Dir, MemDir};
 /// use page::Value;
-/// use run::Builder;
+/// use pando_run::Builder;
 /// use std::sync::{Arc, Mutex};
 ///
 /// let (file, database, slots) = (MemDir::new().create("data")?, DatabaseId(7), Arc::new(Slots::new()));

@@ -21,7 +21,7 @@ pub const MAX_HEIGHT: usize = 32;
 /// A B+tree of immutable pages, by its root.
 ///
 /// ```
-/// use run::Run;
+/// use pando_run::Run;
 /// assert_eq!(Run::decode(&Run::EMPTY.encode()).unwrap(), Run::EMPTY);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

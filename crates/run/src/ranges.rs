@@ -32,7 +32,7 @@ impl Ranges {
     /// The union of spans in any order. [`ErrorKind::Full`] if they take more than 32 MiB.
     ///
     /// ```
-    /// let ranges = run::Ranges::union([(&b"m"[..], None), (b"a", Some(&b"c"[..])), (b"b", Some(b"d"))])?;
+    /// let ranges = pando_run::Ranges::union([(&b"m"[..], None), (b"a", Some(&b"c"[..])), (b"b", Some(b"d"))])?;
     /// assert_eq!(ranges.covering(b"c"), Some((&b"a"[..], Some(&b"d"[..]))));
     /// assert_eq!(ranges.covering(b"d"), None);
     /// # Ok::<(), base::Error>(())

@@ -81,7 +81,7 @@ impl Space {
     /// ```
     /// # use io::Dir;
     /// let file = io::MemDir::new().create("data")?;
-    /// let mut space = space::Space::create(file, base::DatabaseId(7), 2);
+    /// let mut space = pando_space::Space::create(file, base::DatabaseId(7), 2);
     /// assert_eq!(space.allocate(4)?, 2);
     /// assert_eq!(space.allocate(4)?, 6);
     /// let root = space.save(base::CheckpointNo(1))?;

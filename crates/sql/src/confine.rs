@@ -76,10 +76,10 @@ impl Connection {
     /// A commit runs to its end whatever `stop` says.
     ///
     /// ```
-    /// # fn main() -> Result<(), sql::Error> {
+    /// # fn main() -> Result<(), pando_sql::Error> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// let mut connection = sql::Sql::new(db).connect()?;
-    /// connection.confine(sql::Confines::default(), || false)?;
+    /// let mut connection = pando_sql::Sql::new(db).connect()?;
+    /// connection.confine(pando_sql::Confines::default(), || false)?;
     /// let error = connection.execute("ATTACH DATABASE '/etc/passwd' AS p", &[]).unwrap_err();
     /// assert!(error.is_refused());
     /// # Ok(())

@@ -35,9 +35,9 @@ use std::time::Duration;
 /// A database, as SQL sees it: what its connections share. Clones are the same.
 ///
 /// ```
-/// # fn main() -> Result<(), sql::Error> {
+/// # fn main() -> Result<(), pando_sql::Error> {
 /// # let db = pando::Database::builder().in_memory()?;
-/// let sql = sql::Sql::new(db);
+/// let sql = pando_sql::Sql::new(db);
 /// let connection = sql.connect()?;
 /// connection.execute_batch(
 ///     "CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -45,7 +45,7 @@ use std::time::Duration;
 /// )?;
 /// let mut statement = connection.prepare("SELECT name FROM fruit WHERE id = ?")?;
 /// let mut rows = statement.query(&[2.into()])?;
-/// assert_eq!(rows.next()?.unwrap().get(0), sql::ValueRef::Text(b"lemon"));
+/// assert_eq!(rows.next()?.unwrap().get(0), pando_sql::ValueRef::Text(b"lemon"));
 /// # Ok(())
 /// # }
 /// ```

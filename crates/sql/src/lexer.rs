@@ -119,8 +119,8 @@ fn quoted(rest: &str, quote: char) -> usize {
 /// Whether a statement begins or ends a transaction. Savepoints are parts of one.
 ///
 /// ```
-/// assert!(sql::is_transaction_control("begin immediate"));
-/// assert!(!sql::is_transaction_control("ROLLBACK TO halfway"));
+/// assert!(pando_sql::is_transaction_control("begin immediate"));
+/// assert!(!pando_sql::is_transaction_control("ROLLBACK TO halfway"));
 /// ```
 pub fn is_transaction_control(statement: &str) -> bool {
     let mut tokens = tokens(statement).take(4);
@@ -134,9 +134,9 @@ pub fn is_transaction_control(statement: &str) -> bool {
 /// The first statement of a text; `None` if there is none. For scripts, and for prompts that wait for a semicolon.
 ///
 /// ```
-/// let first = sql::split_first("SELECT ';'; SELECT").unwrap();
+/// let first = pando_sql::split_first("SELECT ';'; SELECT").unwrap();
 /// assert_eq!((first.statement, first.is_complete), ("SELECT ';'", true));
-/// assert!(!sql::split_first(first.rest).unwrap().is_complete);
+/// assert!(!pando_sql::split_first(first.rest).unwrap().is_complete);
 /// ```
 pub fn split_first(sql: &str) -> Option<First<'_>> {
     let mut all = tokens(sql).skip_while(|token| token.is_mark(';')).peekable();

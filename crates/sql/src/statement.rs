@@ -77,8 +77,8 @@ impl Statement<'_> {
     /// [`Statement::execute`] with values that are lent: texts and blobs need not be copied to be parameters.
     ///
     /// ```
-    /// # fn main() -> Result<(), sql::Error> {
-    /// # let connection = sql::Sql::new(pando::Database::builder().in_memory()?).connect()?;
+    /// # fn main() -> Result<(), pando_sql::Error> {
+    /// # let connection = pando_sql::Sql::new(pando::Database::builder().in_memory()?).connect()?;
     /// # connection.execute("CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT)", &[])?;
     /// let names = String::from("apple lemon plum");
     /// let mut insert = connection.prepare("INSERT INTO fruit(name) VALUES (?)")?;

@@ -59,7 +59,7 @@ impl FromStr for WantedLayout {
     type Err = Error;
 
     /// ```
-    /// use store::WantedLayout;
+    /// use pando_store::WantedLayout;
     /// assert_eq!("lsm".parse::<WantedLayout>()?, WantedLayout::Lsm);
     /// assert!("heap".parse::<WantedLayout>().is_err());
     /// # base::Result::Ok(())
@@ -104,7 +104,7 @@ impl FromStr for Compression {
     type Err = Error;
 
     /// ```
-    /// use store::Compression;
+    /// use pando_store::Compression;
     /// assert_eq!("lz4".parse::<Compression>()?, Compression::Lz4);
     /// assert!("zip".parse::<Compression>().is_err());
     /// # base::Result::Ok(())

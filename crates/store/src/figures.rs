@@ -43,7 +43,7 @@ impl Stats {
     /// `debt_{cause}_permille`, `delays_{cause}` and `delays_{cause}_ns` of writers.
     ///
     /// ```
-    /// let numbers = store::stats::Stats::default().numbers();
+    /// let numbers = pando_store::stats::Stats::default().numbers();
     /// assert!(numbers.contains(&("memory_pool_bytes".to_owned(), 0)));
     /// ```
     pub fn numbers(&self) -> Vec<(String, u64)> {

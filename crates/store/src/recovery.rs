@@ -141,8 +141,8 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
 /// Whether a file of this name, in a database's directory, is the database's.
 ///
 /// ```
-/// assert!(store::is_database_file("data") && store::is_database_file("lock"));
-/// assert!(!store::is_database_file("notes.txt"));
+/// assert!(pando_store::is_database_file("data") && pando_store::is_database_file("lock"));
+/// assert!(!pando_store::is_database_file("notes.txt"));
 /// ```
 pub fn is_database_file(name: &str) -> bool {
     matches!(name, DATA | NEW_DATA | REBUILT_DATA | LOCK) || name.starts_with(LOG_PREFIX)

@@ -21,7 +21,7 @@ struct Line(AtomicU64);
 ///
 /// ```
 /// use base::CommitTs;
-/// let clocks = txn::Clocks::new(CommitTs(7));
+/// let clocks = pando_txn::Clocks::new(CommitTs(7));
 /// clocks.advance_applied(CommitTs(9));
 /// assert_eq!((clocks.applied(), clocks.visible()), (CommitTs(9), CommitTs(7)));
 /// clocks.publish(CommitTs(9));

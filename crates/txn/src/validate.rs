@@ -120,7 +120,7 @@ impl Conflict {
 /// ```
 /// # use std::ops::Bound;
 /// use base::{CommitTs, TableId};
-/// use txn::{History, Isolation, ReadSet, validate};
+/// use pando_txn::{History, Isolation, ReadSet, validate};
 ///
 /// /// A history in which key `k` of table 16 changed at 5.
 /// struct One;

@@ -86,7 +86,7 @@ const ROUNDS: usize = 64;
 /// A ceiling in bytes, and how much of it is taken.
 ///
 /// ```
-/// use base::budget::{Budget, Holder};
+/// use pando_base::budget::{Budget, Holder};
 /// let budget = Budget::new(100);
 /// let account = budget.join("a database", 10)?;
 /// let pages = account.charge(Holder::Pool, 60).unwrap();
@@ -95,7 +95,7 @@ const ROUNDS: usize = 64;
 /// drop(pages);
 /// drop(account);
 /// assert_eq!(budget.used_bytes(), 0);
-/// # base::Result::Ok(())
+/// # pando_base::Result::Ok(())
 /// ```
 #[derive(Debug)]
 pub struct Budget {

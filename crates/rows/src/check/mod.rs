@@ -84,7 +84,7 @@ pub struct Problem {
 /// ```
 /// # fn main() -> pando::Result<()> {
 /// # let db = pando::Database::builder().in_memory()?;
-/// let report = rows::check(&db.snapshot()?, |_| {})?;
+/// let report = pando_rows::check(&db.snapshot()?, |_| {})?;
 /// assert!(report.problems.is_empty());
 /// # Ok(())
 /// # }

@@ -15,7 +15,7 @@ const TOLD_ROWS: u64 = 1000;
 /// Rows that are to be put into a table.
 ///
 /// ```
-/// use rows::{Definition, Import, RowFormat, RowReader};
+/// use pando_rows::{Definition, Import, RowFormat, RowReader};
 /// # fn main() -> pando::Result<()> {
 /// # let db = pando::Database::builder().in_memory()?;
 /// let definition = Definition::parse("people", "id int key, age int null")?;

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 /// Writes rows of one table, all its columns, in their order.
 ///
 /// ```
-/// use rows::{Definition, DynamicTable, RowFormat, RowWriter, Value};
+/// use pando_rows::{Definition, DynamicTable, RowFormat, RowWriter, Value};
 /// # fn main() -> pando::Result<()> {
 /// # let db = pando::Database::builder().in_memory()?;
 /// let definition = Definition::parse("people", "id int key, name text null")?;

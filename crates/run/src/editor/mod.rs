@@ -58,7 +58,7 @@ const EDIT_PAGES: usize = 12;
 /// ```
 /// use base::{CheckpointNo, DatabaseId, budget::Account, slots::{Reader, Slots}};
 /// use io::{Dir, MemDir};
-/// use run::{Cursor, Editor, Run};
+/// use pando_run::{Cursor, Editor, Run};
 /// use std::sync::{Arc, Mutex};
 ///
 /// let (file, database, slots) = (MemDir::new().create("data")?, DatabaseId(7), Arc::new(Slots::new()));
