@@ -213,7 +213,7 @@ fn what_an_import_says_is_checked() {
         ("people", "{\"id\":2,\"name\":\"Bo\"}\n\n", 200, "\"records\":1"),
         ("people?insert=false", "{\"id\":2,\"name\":\"Bob\"}", 200, "\"records\":1"),
         ("people?format=csv", "id\n3,4\n", 400, "problem:import"),
-        ("people?format=csv", "id,id\n", 400, "is there twice"),
+        ("people?format=csv", "id,id\n", 400, "appears twice"),
         ("people?format=csv", "id,age\n", 400, "which has id, name"),
         ("people", "{\"id\":\"x\"}", 400, "NDJSON line 1, column"),
         ("people?insert=true", "{\"id\":2}", 409, "problem:exists"),
