@@ -227,7 +227,7 @@ fn what_an_import_says_is_checked() {
         ("people?chunk=x", "", 400, "`chunk`"),
         ("people?format=xml", "", 400, "`format`"),
         ("people?insert=yes", "", 400, "`insert`"),
-        ("people?inset=true", "", 400, "is no parameter of"),
+        ("people?inset=true", "", 400, "is not a parameter of"),
         ("people?durability=never", "", 400, "durability"),
         ("people?index=i=name", "", 400, "`schema`"),
         ("people?schema=id%20int%20key", "", 409, "problem:exists"),
