@@ -87,11 +87,11 @@ pub struct Settings {
     /// Memory of the database: 32MiB, 1GiB [default: each workload's own]
     #[arg(long, value_parser = parse_bytes)]
     pub memory: Option<usize>,
-    /// Layout of the tables [default: btree]
-    #[arg(long, value_name = "btree|lsm")]
+    /// Layout of the tables, btree or lsm [default: btree]
+    #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<pando::Layout>,
-    /// Compression of the pages of LSM tables [default: none]
-    #[arg(long, value_name = "lz4|none")]
+    /// Compression of the pages of LSM tables, lz4 or none [default: none]
+    #[arg(long, value_name = "COMPRESSION")]
     pub compression: Option<pando::Compression>,
     /// kv-load: use values of words and numbers, as applications store them, instead of random bytes
     #[arg(long)]

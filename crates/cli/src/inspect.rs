@@ -82,7 +82,7 @@ pub struct LayoutArgs {
     /// The name of the table
     table: String,
     /// The new layout: btree for reads and scans, lsm for writes far larger than memory
-    #[arg(value_name = "btree|lsm")]
+    #[arg(value_name = "LAYOUT")]
     layout: Layout,
     #[command(flatten)]
     write: WriteArgs,
@@ -117,7 +117,7 @@ pub struct TtlArgs {
     table: String,
     /// How long an entry lives after its put: a whole number with a unit (ms, s, m, h or d), as in 36h; `none`:
     /// entries never expire
-    #[arg(value_name = "TIME|none", value_parser = parse_ttl)]
+    #[arg(value_name = "TIME", value_parser = parse_ttl)]
     ttl: Ttl,
     #[command(flatten)]
     write: WriteArgs,
@@ -151,8 +151,8 @@ pub struct CompressionArgs {
     dir: PathBuf,
     /// The name of the table
     table: String,
-    /// How merges compress pages from now on; pages that exist stay as they are until they are merged
-    #[arg(value_name = "lz4|none")]
+    /// How merges compress pages from now on, lz4 or none; pages that exist stay as they are until they are merged
+    #[arg(value_name = "COMPRESSION")]
     compression: Compression,
     #[command(flatten)]
     write: WriteArgs,

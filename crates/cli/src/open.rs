@@ -122,14 +122,14 @@ impl CreateArgs {
 pub struct TableArgs {
     /// Layout of a new table: btree for reads and scans, lsm for writes far larger than memory; must match if the
     /// table exists [default: btree]
-    #[arg(long, value_name = "btree|lsm")]
+    #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<Layout>,
     /// How long entries of a new table live, as in 90s, 36h or 30d; must match if the table exists [default: entries
     /// never expire]
     #[arg(long, value_name = "TIME", value_parser = text::parse_duration)]
     pub ttl: Option<Duration>,
-    /// Compression of the pages of a new LSM table; must match if the table exists [default: none]
-    #[arg(long, value_name = "lz4|none")]
+    /// Compression of the pages of a new LSM table, lz4 or none; must match if the table exists [default: none]
+    #[arg(long, value_name = "COMPRESSION")]
     pub compression: Option<Compression>,
 }
 
