@@ -7,7 +7,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: profile::Allocator<CountingAllocator> = profile::Allocator::new(CountingAllocator);
 
-/// Runs Pando's workloads, checks what they wrote and prints what they took.
+/// Run Pando's workloads, check what they wrote and print their results
 #[derive(Debug, Parser)]
 #[command(name = "pando-bench", version)]
 struct Command {

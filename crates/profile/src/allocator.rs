@@ -34,14 +34,14 @@ const MEAN_BYTES: u64 = 64 << 10;
 
 static WANTED: AtomicBool = AtomicBool::new(false);
 
-/// See the [module](self).
+/// A global allocator that samples allocations; see the [module](self).
 #[derive(Debug)]
 pub struct Allocator<A> {
     inner: A,
 }
 
 impl<A> Allocator<A> {
-    /// Passes everything on to `inner`.
+    /// Creates an allocator that passes every call on to `inner`.
     pub const fn new(inner: A) -> Self {
         Allocator { inner }
     }

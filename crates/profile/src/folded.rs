@@ -19,7 +19,7 @@ const RUNTIME: &str = "__rust_begin_short_backtrace";
 /// Who did something is neither the standard library nor C, if anybody else was there.
 const LIBRARIES: [&str; 3] = ["core::", "alloc::", "std::"];
 
-/// What was seen, with names.
+/// A finished profile, with the names of functions.
 #[derive(Clone, Debug)]
 pub struct Profile {
     kind: Kind,
@@ -41,28 +41,28 @@ impl Profile {
         Profile { kind, time, stacks, lost }
     }
 
-    /// What was looked at.
+    /// Returns what was sampled.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// For how long.
+    /// Returns how long the recording took.
     pub fn time(&self) -> Duration {
         self.time
     }
 
-    /// All that was seen, in the [kind's unit](Kind::unit).
+    /// Returns the total of all samples, in the [unit of the kind](Kind::unit).
     pub fn total(&self) -> u64 {
         self.stacks.values().sum()
     }
 
-    /// Samples that could not be taken, because too many came at once.
+    /// Returns how many samples were lost because they came too fast.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// A line for each stack: frames from the outermost to the innermost, separated by `;`, a space, a figure. What
-    /// `flamegraph.pl`, `inferno`, speedscope and others read.
+    /// Returns the profile as folded text. Each line is a stack: frames from the outermost to the innermost,
+    /// separated by `;`, then a space and a number. `flamegraph.pl`, `inferno` and speedscope read this format.
     pub fn folded(&self) -> String {
         let mut text = String::new();
         for (stack, weight) in &self.stacks {
@@ -71,14 +71,14 @@ impl Profile {
         text
     }
 
-    /// A flame graph (Gregg 2011), to be opened in a browser: the wider, the more; a click looks closer, Ctrl-F
-    /// searches. It needs nothing from the network.
+    /// Returns a flame graph (Gregg 2011) as SVG for a browser. Width is the amount; a click zooms, Ctrl-F searches.
+    /// It loads nothing from the network.
     pub fn svg(&self) -> String {
         draw(self.kind, &format!("{:.1} s", self.time.as_secs_f64()), &self.folded())
     }
 
-    /// The `most` functions in which most was seen themselves, not in what they called, with their figures. What the
-    /// standard library, the engine's lock function and C did is their caller's.
+    /// Returns the `most` functions with the largest amounts of their own, without the functions that they call. The
+    /// amounts of the standard library, of the engine's lock function and of C code count for their caller.
     pub fn top(&self, most: usize) -> Vec<(&str, u64)> {
         let mut own = HashMap::<&str, u64>::new();
         for (stack, weight) in &self.stacks {
@@ -91,12 +91,12 @@ impl Profile {
     }
 }
 
-/// The flame graph of folded text that [`Profile::folded`] wrote. `of` says in its title what was looked at.
+/// Draws a flame graph from folded text that [`Profile::folded`] returned. Its title is the kind and `of`.
 pub fn draw(kind: Kind, of: &str, folded: &str) -> String {
     let title = match kind {
         Kind::Cpu => "CPU time",
         Kind::Alloc => "Allocated bytes",
-        Kind::Lock => "Time waited for locks",
+        Kind::Lock => "Time spent waiting for locks",
     };
     let mut options = flamegraph::Options::default();
     options.title = format!("{title}, {of}");

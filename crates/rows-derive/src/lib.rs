@@ -53,8 +53,8 @@ fn table(input: &DeriveInput) -> Result<Table> {
             let unique = meta.path.is_ident("unique");
             if !unique && !meta.path.is_ident("index") {
                 return Err(meta.error(
-                    "a struct has `table = \"name\"`, `index(name = \"columns\")`, `unique(...)` and \
-                     `crate = path`",
+                    "unknown attribute: a table can have `table = \"name\"`, `index(name = \
+                     \"columns\")`, `unique(...)` and `crate = path`",
                 ));
             }
             meta.parse_nested_meta(|index| {
@@ -83,25 +83,26 @@ fn column(field: &Field) -> Result<Column<'_>> {
             } else if meta.path.is_ident("name") {
                 name = meta.value()?.parse()?;
             } else {
-                return Err(
-                    meta.error("a column has `key`, `descending`, `default = value` and `name = \"name\"`")
-                );
+                return Err(meta.error(
+                    "unknown attribute: a column can have `key`, `descending`, `default = \
+                                value` and `name = \"name\"`",
+                ));
             }
             Ok(())
         })?;
     }
     if descending && !is_key {
-        return Err(Error::new(field.span(), "`descending` goes with `key`"));
+        return Err(Error::new(field.span(), "`descending` needs `key`"));
     }
     Ok(Column { field, ident, name, is_key, descending, default })
 }
 
 fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let Data::Struct(data) = &input.data else {
-        return Err(Error::new(input.span(), "a row is a struct"));
+        return Err(Error::new(input.span(), "a row must be a struct"));
     };
     let Fields::Named(fields) = &data.fields else {
-        return Err(Error::new(input.span(), "a row is a struct whose fields have names"));
+        return Err(Error::new(input.span(), "a row must be a struct with named fields"));
     };
     let table = table(input)?;
     let columns = fields.named.iter().map(column).collect::<Result<Vec<_>>>()?;

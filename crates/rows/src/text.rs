@@ -21,7 +21,7 @@ use serde_json::{Value as Json, json};
 const NULL: &str = "\\N";
 
 impl ColumnType {
-    /// Reads a value of this type from text.
+    /// Parses a value of this type from text.
     ///
     /// ```
     /// use pando_rows::{ColumnType, Value};
@@ -31,7 +31,7 @@ impl ColumnType {
     /// ```
     ///
     /// # Errors
-    /// What is wrong with it, to be shown behind its place.
+    /// What is wrong with the text, to be shown after its place.
     pub fn parse(self, text: &str) -> Result<Value<'static>, String> {
         if text == NULL || (text.is_empty() && !matches!(self, ColumnType::Text | ColumnType::Bytes)) {
             return Ok(Value::Null);
@@ -59,12 +59,12 @@ impl ColumnType {
         value.ok_or_else(|| self.mismatch(&Value::from(text)))
     }
 
-    /// Reads a value of this type from JSON.
+    /// Converts a value of this type from JSON.
     ///
     /// # Errors
-    /// As [`ColumnType::parse`].
+    /// As for [`ColumnType::parse`].
     pub fn parse_json(self, json: &Json) -> Result<Value<'static>, String> {
-        let mismatch = || format!("{json} is no {self}");
+        let mismatch = || format!("{json} is not a {self}");
         match (self, json) {
             // Before documents: a field that is null says that there is no document.
             (_, Json::Null) => Ok(Value::Null),
@@ -98,17 +98,17 @@ impl ColumnType {
 
     fn mismatch(self, value: &Value<'_>) -> String {
         let hint = match self {
-            ColumnType::Timestamp => ": a timestamp is as 2024-02-29T12:00:00Z",
-            ColumnType::Bytes => ": bytes are hexadecimal",
-            ColumnType::Bool => ": a bool is true or false",
+            ColumnType::Timestamp => "; write a timestamp like 2024-02-29T12:00:00Z",
+            ColumnType::Bytes => "; write bytes as hexadecimal digits",
+            ColumnType::Bool => "; write true or false",
             _ => "",
         };
-        format!("{value} is no {self}{hint}")
+        format!("{value} is not a {self}{hint}")
     }
 }
 
 impl Value<'_> {
-    /// The value as text, such that the type of its column reads it back.
+    /// Returns the value as text that its column's type can parse.
     pub fn to_text(&self, column: ColumnType) -> String {
         match (column, self) {
             (ColumnType::Any, Value::Text(text))
@@ -133,7 +133,7 @@ impl Value<'_> {
         }
     }
 
-    /// The value as JSON, such that the type of its column reads it back.
+    /// Returns the value as JSON that its column's type can convert back.
     pub fn to_json(&self, column: ColumnType) -> Json {
         match (column, self) {
             (ColumnType::Any, Value::Timestamp(_) | Value::Uuid(_) | Value::Bytes(_)) => {

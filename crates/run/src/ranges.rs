@@ -177,7 +177,7 @@ fn shortened(bound: &[u8], longest: usize) -> Option<Vec<u8>> {
 #[cold]
 fn no_span(start: &[u8]) -> Error {
     Error::corruption(format!(
-        "range deletes of a run: what starts at \"{}\" is no span",
+        "range deletes of a run: the entry that starts at \"{}\" is not a valid range",
         start.escape_ascii()
     ))
 }

@@ -116,7 +116,7 @@ fn quoted(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// Whether a statement begins or ends a transaction. Savepoints are parts of one.
+/// Returns whether a statement begins or ends a transaction. Statements about savepoints do not.
 ///
 /// ```
 /// assert!(pando_sql::is_transaction_control("begin immediate"));
@@ -131,7 +131,8 @@ pub fn is_transaction_control(statement: &str) -> bool {
     }
 }
 
-/// The first statement of a text; `None` if there is none. For scripts, and for prompts that wait for a semicolon.
+/// Returns the first statement of a text, or `None` if there is none. Use it for scripts, and for prompts that wait
+/// for a semicolon.
 ///
 /// ```
 /// let first = pando_sql::split_first("SELECT ';'; SELECT").unwrap();
@@ -158,14 +159,14 @@ pub fn split_first(sql: &str) -> Option<First<'_>> {
     Some(First { statement: sql[start..].trim_end(), rest: "", is_complete: false })
 }
 
-/// What [`split_first`] answers.
+/// The result of [`split_first`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct First<'a> {
     /// The statement, without its semicolon.
     pub statement: &'a str,
-    /// What is behind it.
+    /// The text after it.
     pub rest: &'a str,
-    /// Whether it ends with a semicolon.
+    /// Whether the statement ends with a semicolon.
     pub is_complete: bool,
 }
 

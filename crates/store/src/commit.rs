@@ -475,8 +475,8 @@ impl Store {
 
 #[cold]
 fn indeterminate(cause: &Error) -> Error {
-    let message = "the commit was being written when the disk failed; whether it survives shows when the \
-                   database is opened again";
+    let message = "the disk failed while the commit was being written; open the database again and read \
+                   back whether the commit is there";
     Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
 }
 

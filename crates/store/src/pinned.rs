@@ -315,7 +315,10 @@ impl Pinned {
     }
 
     fn ends_early(&self) -> Error {
-        Error::corruption(format!("the log ends at commit {}, but {} was visible", self.last.0, self.ts.0))
+        Error::corruption(format!(
+            "the log ends at commit {}, but commit {} was visible",
+            self.last.0, self.ts.0
+        ))
     }
 }
 

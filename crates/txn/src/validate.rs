@@ -14,22 +14,22 @@ use base::{CommitTs, Error, ErrorKind, TableId};
 use std::fmt;
 use std::ops::Bound;
 
-/// What has been committed lately. The store implements it over the active and the sealed memtables, which reach
-/// back at least to the oldest read-write transaction's snapshot.
+/// The recent commits. The store implements it over the open and the sealed memtables, which reach back at least to
+/// the snapshot of the oldest read-write transaction.
 pub trait History {
-    /// The newest change of `key`, by a put, a delete or a range delete, if it came after `since`.
+    /// Returns the newest change of `key` by a put, a delete or a range delete, if it came after `since`.
     fn newest_in(&self, table: TableId, key: &[u8], since: CommitTs) -> Option<CommitTs>;
 
-    /// Some key in `start..end` that changed after `since`; for a range delete that reaches into the range, any
-    /// key of that range delete.
+    /// Returns a key in `start..end` that changed after `since`; for a range delete that overlaps the range, any key
+    /// of that range delete.
     fn changed_in(&self, table: TableId, start: &[u8], end: Bound<&[u8]>, since: CommitTs)
     -> Option<Vec<u8>>;
 
-    /// At or after the newest change of `table`; 0 if the history holds none.
+    /// Returns a timestamp at or after the newest change of `table`; 0 if the history has none.
     fn table_newest(&self, table: TableId) -> CommitTs;
 }
 
-/// One thing that a transaction wrote.
+/// Something that a transaction wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenKey<'a> {
     /// A put or a delete of one key.
@@ -39,12 +39,12 @@ pub enum WrittenKey<'a> {
         /// Whether the transaction looked the key up in its snapshot before it wrote it.
         read: bool,
     },
-    /// A key that was read, then written, and whose write was rolled back to a savepoint: only the read counts.
+    /// A key that was read and then written, and whose write was rolled back to a savepoint: only the read counts.
     Read {
         /// Which.
         key: &'a [u8],
     },
-    /// A range delete of `[start, end)`; no `end` means to the end of the table.
+    /// A range delete of `[start, end)`; without `end`, to the end of the table.
     Range {
         /// The first key deleted.
         start: &'a [u8],
@@ -53,7 +53,7 @@ pub enum WrittenKey<'a> {
     },
 }
 
-/// Why a transaction may not commit: another one changed this key, or made or dropped this table, after it began. It is
+/// Why a transaction may not commit: another one changed this key, or created or dropped this table, after it began. It is
 /// the source of an error of kind [`Conflict`](ErrorKind::Conflict); [`Conflict::of`] finds it there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
@@ -68,7 +68,7 @@ impl Conflict {
         Conflict { table, name: None, key: Some(key) }
     }
 
-    /// A conflict about the table itself, which another transaction made or dropped.
+    /// A conflict about the table itself, which another transaction created or dropped.
     pub fn about_table(table: TableId, name: impl Into<String>) -> Self {
         Conflict { table, name: Some(name.into()), key: None }
     }
@@ -95,7 +95,7 @@ impl Conflict {
     }
 
     /// Returns the key that was changed. If a range delete changed it, this is some key that the range delete covers.
-    /// `None`: the table itself was made or dropped.
+    /// `None`: the table itself was created or dropped.
     pub fn key(&self) -> Option<&[u8]> {
         self.key.as_deref()
     }
@@ -113,9 +113,9 @@ impl Conflict {
     }
 }
 
-/// Whether nothing that the transaction depends on was changed after `since`. O(reads) look-ups in the history for
-/// the tables that changed at all, and O(1) for those that did not. `writes` may leave out tables whose
-/// [`History::table_newest`] is at or before `since`, and others of whose keys the caller knows that.
+/// Checks that nothing that the transaction depends on was changed after `since`. O(reads) look-ups in the history
+/// for tables that changed, O(1) for others. `writes` may leave out tables whose [`History::table_newest`] is at or
+/// before `since`, and tables whose keys the caller knows to be unchanged.
 ///
 /// ```
 /// # use std::ops::Bound;
@@ -237,7 +237,7 @@ impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.key {
             Some(_) => "another transaction changed it after this one began",
-            None => "another transaction made or dropped it after this one began",
+            None => "another transaction created or dropped it after this one began",
         })
     }
 }
@@ -273,7 +273,7 @@ mod tests {
         let of_table = Error::from(Conflict::about_table(TableId(17), "people"));
         let cause = Conflict::of(&of_table).unwrap();
         assert_eq!((cause.table_id(), cause.table(), cause.key()), (TableId(17), Some("people"), None));
-        assert!(of_table.to_string().contains("made or dropped"), "{of_table}");
+        assert!(of_table.to_string().contains("created or dropped"), "{of_table}");
         assert!(Conflict::of(&Error::new(ErrorKind::Conflict, "by hand")).is_none());
     }
 }

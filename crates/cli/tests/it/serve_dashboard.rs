@@ -98,7 +98,7 @@ fn statements_are_run_from_the_dashboard() {
         browser.value(&format!("readRows(new Response(`{lines}`), 9).catch(error => error.message)"))
     };
     assert_eq!(told_of(r#"{"columns":["a"]}\n["x\n{"error":{"detail":"late"}}\n"#), "late");
-    assert_eq!(told_of(r#"{"columns":["a"]}\n["x"]\n"#), "the answer broke off: these rows are not all");
+    assert_eq!(told_of(r#"{"columns":["a"]}\n["x"]\n"#), "the response ended early: some rows are missing");
     browser
         .wait_for("[...document.querySelectorAll('#latency td')].some(cell => cell.textContent === 'SQL')");
     // On a phone nothing is wider than the screen, but for what scrolls by itself.
@@ -145,7 +145,7 @@ fn an_entry_is_stored_as_it_was_but_for_what_was_changed() {
     };
     assert_eq!(store("bytes", "", "Stored."), ("00ff0a".to_owned(), b"\0\xff\n".to_vec()));
     assert_eq!(store("bytes", " 0d", "Stored."), ("00ff0a".to_owned(), b"\0\xff\n\r".to_vec()));
-    let refused = "two hexadecimal digits are a byte";
+    let refused = "Write two hexadecimal digits for each byte.";
     assert_eq!(store("bytes", "0", refused), ("00ff0a0d".to_owned(), b"\0\xff\n\r".to_vec()));
     assert_eq!(store("lines", "", "Stored."), ("610d0a620a".to_owned(), b"a\r\nb\n".to_vec()));
     // A browser would take these out of an address, with what stands before.
@@ -158,7 +158,7 @@ fn an_entry_is_stored_as_it_was_but_for_what_was_changed() {
             "document.getElementById('note').textContent = ''; document.getElementById('remove').click()",
         );
         browser.wait_for("document.getElementById('note').textContent");
-        assert_eq!(browser.value("document.getElementById('note').textContent"), "Removed.", "{key}");
+        assert_eq!(browser.value("document.getElementById('note').textContent"), "Deleted.", "{key}");
         assert_eq!(server.ask("GET", &format!("/v0/entity?id={key}"), b"").status, 404, "{key}");
     }
     browser.value(

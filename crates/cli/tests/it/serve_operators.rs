@@ -165,12 +165,12 @@ fn backups_of_a_server_are_differences_too() {
 #[test]
 fn what_is_not_for_servers_says_what_to_do() {
     for (words, says) in [
-        (&["--url", "http://h", "restore", "x"][..], "below the one that is served"),
-        (&["restore", "x", "http://h/shop"], "below the one that is served"),
-        (&["--url", "http://h", "salvage", "x"], "where it is"),
-        (&["token", "list", "http://h"], "where the directory is"),
+        (&["--url", "http://h", "restore", "x"][..], "below the served directory"),
+        (&["restore", "x", "http://h/shop"], "below the served directory"),
+        (&["--url", "http://h", "salvage", "x"], "run salvage on the directory"),
+        (&["token", "list", "http://h"], "on the server's machine"),
         (&["--url", "http://h", "profile"], "/debug/profile"),
-        (&["--url", "http://h", "demo"], "the command is one of"),
+        (&["--url", "http://h", "demo"], "does not work with --url"),
     ] {
         let said = failure(pando(words), 2);
         assert!(said.contains(says), "{words:?}: {said}");

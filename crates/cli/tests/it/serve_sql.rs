@@ -82,8 +82,8 @@ fn values_come_back_as_they_were_sent() {
         (json!({"sql": "SELECT 1; SELECT 2", "params": [1]}), "by name"),
         (json!({"sql": "SELECT ?", "params": [[1]]}), "parameter 1"),
         (json!({"sql": "SELECT ?", "params": [{"bytes": "0"}]}), "hexadecimal"),
-        (json!({"sql": "SELECT ?", "params": [{"date": "today"}]}), "an object is"),
-        (json!({"sql": "SELECT ?", "params": [u64::MAX]}), "64 bits"),
+        (json!({"sql": "SELECT ?", "params": [{"date": "today"}]}), "an object must be"),
+        (json!({"sql": "SELECT ?", "params": [u64::MAX]}), "64-bit"),
         (json!({"sql": "SELECT ?", "params": 1}), "an array of values"),
     ] {
         let (status, problem) = refused(&mut client, &asks);
@@ -107,10 +107,10 @@ fn several_statements_are_one_transaction() {
     for (script, status, says) in [
         ("INSERT INTO t VALUES(3, 3); INSERT INTO t VALUES(4, 1)", 409, "constraint\" \"statement 2: UNIQUE"),
         ("DELETE FROM t; SELECT absent FROM t", 400, "statement 2: no such column: absent"),
-        ("DROP TABLE t; BEGIN", 400, "one request is one transaction"),
-        ("DELETE FROM t; COMMIT; SELECT 1", 400, "one request is one transaction"),
-        ("DELETE FROM t; ROLLBACK", 400, "one request is one transaction"),
-        ("DELETE FROM t; ATTACH ':memory:' AS x", 403, "reach the database alone"),
+        ("DROP TABLE t; BEGIN", 400, "each request is one transaction"),
+        ("DELETE FROM t; COMMIT; SELECT 1", 400, "each request is one transaction"),
+        ("DELETE FROM t; ROLLBACK", 400, "each request is one transaction"),
+        ("DELETE FROM t; ATTACH ':memory:' AS x", 403, "can use only the database"),
         ("", 400, "no statement"),
         ("-- nothing", 400, "no statement"),
     ] {

@@ -285,9 +285,9 @@ fn what_cannot_be_served_says_what_to_do() {
     std::fs::create_dir(&unguarded).unwrap();
     std::fs::write(unguarded.join("tokens.json"), b"{").unwrap();
     let cases: [(PathBuf, &[&str], i32, &str); 5] = [
-        (dir.path().join("other"), &["--listen", &port], 1, "say --listen with another"),
-        (served.join("default"), &[], 2, "name the directory that it lies in"),
-        (file, &[], 2, "is no directory"),
+        (dir.path().join("other"), &["--listen", &port], 1, "choose another with --listen"),
+        (served.join("default"), &[], 2, "name the directory above it"),
+        (file, &[], 2, "is not a directory"),
         (unguarded, &[], 2, "pando token create"),
         (dir.path().join("new"), &["--listen", "here"], 2, "as in 127.0.0.1:7263"),
     ];

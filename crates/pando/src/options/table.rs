@@ -7,7 +7,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const HOUR_MS: u64 = 3_600_000;
 
-/// Every option, by group.
+/// All options, ordered by group.
 pub const ALL: [Spec; 13] = [
     Spec {
         name: "memory_bytes",

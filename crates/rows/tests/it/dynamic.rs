@@ -172,7 +172,7 @@ fn definitions_that_do_not_hold_together_are_refused() {
             Definition::new("t")
                 .column(Column::new("n", ColumnType::Int))
                 .key([Part::new("n").collation(Collation::NoCase)]),
-            "no text",
+            "is not text",
         ),
     ] {
         let error = db.write(|tx| DynamicTable::create(tx, &definition)).unwrap_err();

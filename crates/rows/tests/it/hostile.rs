@@ -113,14 +113,14 @@ fn check_finds_what_was_done_by_hand() {
                 let (key, _) = db.snapshot()?.range(table, ..)?.next().unwrap()?;
                 db.put(table, &key, &7i64.to_be_bytes())
             },
-            "is another's",
+            "belongs to another row",
         ),
         (
             |db, t| {
                 let (key, _) = db.snapshot()?.range(t.data(), ..)?.next().unwrap()?;
                 db.put(t.data(), &key, &[1, 1, b'x'])
             },
-            "is not that of the row",
+            "does not match the row",
         ),
     ];
     for (damage, says) in damages {

@@ -68,12 +68,14 @@ fn rows_and_entries_written_past_the_schema_are_found() {
         let entry = [b"\x01Ulm\0\0", &FIRST_KEY[..]].concat();
         db.delete(&table(db, BY_TOWN), &entry)
     });
-    finds("an entry too many", &[r#"index "by_name": the entry "\x01Eve\x00\x00" is not that"#], |db| {
+    finds("an entry too many", &[r#"index "by_name": the entry "\x01Eve\x00\x00" does not match"#], |db| {
         db.put(&table(db, BY_NAME), b"\x01Eve\0\0", &FIRST_KEY)
     });
-    finds("an entry of another row", &["the entry of row", "is not that of the row it leads to"], |db| {
-        db.put(&table(db, BY_NAME), b"\x01Ann\0\0", &[0x80, 0, 0, 0, 0, 0, 0, 2])
-    });
+    finds(
+        "an entry of another row",
+        &["the entry of row", "does not match the row that it leads to"],
+        |db| db.put(&table(db, BY_NAME), b"\x01Ann\0\0", &[0x80, 0, 0, 0, 0, 0, 0, 2]),
+    );
     finds("a key that is none", &[r#"typed table "people": the row at key "zzz""#], |db| {
         db.put(&table(db, DATA), b"zzz", b"garbage")
     });
@@ -124,7 +126,7 @@ fn records_of_the_catalog_that_are_none_are_found() {
     finds("a damaged number", &["the next table's number is damaged"], |db| {
         db.put(&table(db, CATALOG), b"n", b"\xff")
     });
-    finds("a build of no index", &["is of no index being built"], |db| {
+    finds("a build of no index", &["belongs to no index that is being built"], |db| {
         db.put(&table(db, CATALOG), b"b\0\0\0\x01\0\0\0\x01", b"")
     });
     finds("anything else", &["the record \"x\" is none of a catalog"], |db| {
@@ -146,7 +148,7 @@ fn a_key_that_is_not_that_of_its_row_is_found() {
     let other = [&key[..1], b"b\0\0"].concat();
     db.put(&data, &other, &value).unwrap();
     let found = problems(&db);
-    assert!(matches!(&found[..], [one] if one.contains("its values are those of another key")), "{found:?}");
+    assert!(matches!(&found[..], [one] if one.contains("its values belong to another key")), "{found:?}");
 }
 
 /// Of a table of several versions with an index: whichever record is deleted, of its rows, its entries or the catalog,

@@ -82,8 +82,8 @@ fn the_key_is_one_value_that_nobody_sees_or_sets() {
     assert_eq!(rows(&connection, "EXPLAIN QUERY PLAN SELECT * FROM t WHERE a = 'x'").len(), 1);
     for (statement, says) in [
         ("SELECT rowid FROM t", "no such column: rowid"),
-        ("UPDATE t SET pando_key = x'00'", "no ids of their own"),
-        ("INSERT INTO t(pando_key, a) VALUES (x'00', 'y')", "no ids of their own"),
+        ("UPDATE t SET pando_key = x'00'", "has no row ids that can be set"),
+        ("INSERT INTO t(pando_key, a) VALUES (x'00', 'y')", "has no row ids that can be set"),
         ("INSERT INTO t VALUES ('y', 2, x'00')", "2 columns but 3 values"),
     ] {
         let error = connection.execute(statement, &[]).unwrap_err();
