@@ -53,8 +53,8 @@ pub enum WrittenKey<'a> {
     },
 }
 
-/// Why a transaction may not commit: another one changed this key, or created or dropped this table, after it began. It is
-/// the source of an error of kind [`Conflict`](ErrorKind::Conflict); [`Conflict::of`] finds it there.
+/// Why a transaction may not commit: another one changed this key, or created or dropped this table, after it began. It
+/// is the source of an error of kind [`Conflict`](ErrorKind::Conflict); [`Conflict::of`] finds it there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     table: TableId,
