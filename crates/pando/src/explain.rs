@@ -24,8 +24,8 @@ impl Database {
     /// # }
     /// ```
     #[track_caller]
-    pub fn explain_get(&self, table: &Table, key: &[u8]) -> Result<Explanation> {
-        self.shared.store.explain_get(table, key)
+    pub fn explain_get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Explanation> {
+        self.shared.store.explain_get(table, key.as_ref())
     }
 
     /// Reads at most `limit` records of `span` and returns the steps. The count of pages read is that of the whole

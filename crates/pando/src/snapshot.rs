@@ -39,8 +39,8 @@ impl Snapshot {
     /// # Errors
     /// `Missing` if the table does not exist in this snapshot; `SnapshotTooOld`; `Io` and `Corruption` from the disk.
     #[inline]
-    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.inner.get(table, key)
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.inner.get(table, key.as_ref())
     }
 
     /// Returns a copy of the value of `key` if it can be found in memory alone. The call never reads from disk and
@@ -60,8 +60,8 @@ impl Snapshot {
     /// # }
     /// ```
     #[inline]
-    pub fn get_resident(&self, table: &Table, key: &[u8]) -> Result<Resident<Vec<u8>>> {
-        self.inner.get_resident(table, key)
+    pub fn get_resident(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Resident<Vec<u8>>> {
+        self.inner.get_resident(table, key.as_ref())
     }
 
     /// Calls `with` on the value of `key` in place, without a copy. Returns `None` if the key does not exist.
@@ -76,8 +76,13 @@ impl Snapshot {
     /// # }
     /// ```
     #[inline]
-    pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        self.inner.get_with(table, key, with)
+    pub fn get_with<T>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        with: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        self.inner.get_with(table, key.as_ref(), with)
     }
 
     /// Returns a reader of the value of `key`, with [`std::io::Read`] and [`std::io::Seek`]. It can read any part of
@@ -98,13 +103,13 @@ impl Snapshot {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
-        self.inner.value_reader(table, key)
+    pub fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
+        self.inner.value_reader(table, key.as_ref())
     }
 
     /// Returns the length of the value of `key` in bytes. A long value is not read.
-    pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
-        self.inner.value_len(table, key)
+    pub fn value_len(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        self.inner.value_len(table, key.as_ref())
     }
 
     /// Returns the values of many keys, in the order of `keys`.
@@ -114,8 +119,8 @@ impl Snapshot {
 
     /// Returns whether `key` exists.
     #[inline]
-    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        self.inner.contains(table, key)
+    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.inner.contains(table, key.as_ref())
     }
 
     /// Returns copies of the records of `span` in key order, or in descending order with `.rev()`.
@@ -125,8 +130,8 @@ impl Snapshot {
     }
 
     /// Returns the records whose keys begin with `prefix`, in key order.
-    pub fn prefix(&self, table: &Table, prefix: &[u8]) -> Result<Range<'_>> {
-        self.range(table, Span::prefix(prefix))
+    pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.range(table, Span::prefix(prefix.as_ref()))
     }
 
     /// Returns a cursor over `span`, positioned before its first record.

@@ -98,13 +98,18 @@ impl Transaction {
     }
 
     /// Returns a copy of the value of `key`, or `None` if the key does not exist. O(log n).
-    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.inner.get(table, key)
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.inner.get(table, key.as_ref())
     }
 
     /// Calls `with` on the value of `key` in place, without a copy. Returns `None` if the key does not exist.
-    pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        self.inner.get_with(table, key, with)
+    pub fn get_with<T>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        with: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        self.inner.get_with(table, key.as_ref(), with)
     }
 
     /// Returns the values of many keys, in the order of `keys`.
@@ -113,8 +118,8 @@ impl Transaction {
     }
 
     /// Returns whether `key` exists.
-    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        self.inner.contains(table, key)
+    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.inner.contains(table, key.as_ref())
     }
 
     /// Sets `key` to `value`, whether or not the key exists. It reads nothing: two transactions that put the same key
@@ -123,7 +128,8 @@ impl Transaction {
     /// # Errors
     /// `Invalid` if the key or the value is over its limit ([`crate::limits`]); `Full` if the memory budget is
     /// exhausted.
-    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
         self.inner.put(table, key, value)?;
         self.wrote(key.len() + value.len());
         Ok(())
@@ -150,7 +156,8 @@ impl Transaction {
     /// # Errors
     /// `Io` if reading `from` fails; `Full` if the disk is full; `Invalid` as for [`Transaction::put`]. After an
     /// error nothing is put, and the transaction can continue.
-    pub fn put_reader(&mut self, table: &Table, key: &[u8], mut from: impl Read) -> Result<u64> {
+    pub fn put_reader(&mut self, table: &Table, key: impl AsRef<[u8]>, mut from: impl Read) -> Result<u64> {
+        let key = key.as_ref();
         let mut writer = self.value_writer(table, key)?;
         let mut piece = vec![0; PIECE_BYTES];
         loop {
@@ -182,20 +189,20 @@ impl Transaction {
     ///
     /// # Errors
     /// `Invalid` if the key is over its limit.
-    pub fn value_writer(&mut self, table: &Table, key: &[u8]) -> Result<ValueWriter<'_>> {
-        self.inner.value_writer(table, key)
+    pub fn value_writer(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<ValueWriter<'_>> {
+        self.inner.value_writer(table, key.as_ref())
     }
 
     /// Returns a reader of the value of `key`, including this transaction's writes; see
     /// [`crate::Snapshot::value_reader`]. It can outlive the transaction, even one that is rolled back.
-    pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
-        self.inner.value_reader(table, key)
+    pub fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
+        self.inner.value_reader(table, key.as_ref())
     }
 
     /// Returns the length of the value of `key` in bytes, including this transaction's writes. A long value is not
     /// read.
-    pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
-        self.inner.value_len(table, key)
+    pub fn value_len(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        self.inner.value_len(table, key.as_ref())
     }
 
     /// Sets `key` to `value` if the key does not exist.
@@ -214,20 +221,21 @@ impl Transaction {
     ///
     /// # Errors
     /// `Exists` if the key exists; the transaction can continue.
-    pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn insert(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
         self.inner.insert(table, key, value)?;
         self.wrote(key.len() + value.len());
         Ok(())
     }
 
     /// Deletes `key`, whether or not it exists. Reads nothing.
-    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
-        self.inner.delete(table, key)
+    pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
+        self.inner.delete(table, key.as_ref())
     }
 
     /// Deletes `key` and returns the value that it had.
-    pub fn remove(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.inner.remove(table, key)
+    pub fn remove(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.inner.remove(table, key.as_ref())
     }
 
     /// Deletes every key in `span` without reading it: the cost does not depend on the number of keys.
@@ -266,11 +274,11 @@ impl Transaction {
     pub fn compare_and_swap(
         &mut self,
         table: &Table,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<bool> {
-        self.inner.compare_and_swap(table, key, expected, new)
+        self.inner.compare_and_swap(table, key.as_ref(), expected, new)
     }
 
     /// Returns copies of the records of `span` in key order, including this transaction's writes; in descending order
@@ -280,8 +288,8 @@ impl Transaction {
     }
 
     /// Returns the records whose keys begin with `prefix`, in key order.
-    pub fn prefix(&self, table: &Table, prefix: &[u8]) -> Result<Range<'_>> {
-        self.range(table, Span::prefix(prefix))
+    pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.range(table, Span::prefix(prefix.as_ref()))
     }
 
     /// Returns a cursor over `span`, positioned before its first record.

@@ -218,19 +218,19 @@ impl Database {
 
     /// Returns a copy of the value of `key`, read through a new snapshot. `None` if the key does not exist.
     #[track_caller]
-    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.snapshot()?.get(table, key)
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.snapshot()?.get(table, key.as_ref())
     }
 
     /// Sets `key` to `value` in a transaction of its own.
     #[track_caller]
-    pub fn put(&self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(|tx| tx.put(table, key, value))
+    pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|tx| tx.put(table, key.as_ref(), value.as_ref()))
     }
 
     /// Deletes `key` in a transaction of its own. It is not an error if the key does not exist.
-    pub fn delete(&self, table: &Table, key: &[u8]) -> Result<()> {
-        self.write(|tx| tx.delete(table, key))
+    pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|tx| tx.delete(table, key.as_ref()))
     }
 
     /// Returns whether a transaction that writes `bytes` of keys and values, and spills nothing, would now wait

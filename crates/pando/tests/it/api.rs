@@ -1,7 +1,7 @@
 //! The calls that do not fit: limits, wrong handles, contradicting options, closed databases, every order of dropping.
 
 use crate::support::{dir_of, small};
-use pando::{Builder, Database, ErrorKind, Isolation, TableOptions, TransactionOptions, limits};
+use pando::{Builder, Conflict, Database, ErrorKind, Isolation, TableOptions, TransactionOptions, limits};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -470,5 +470,47 @@ fn write_hands_out_errors_and_retries_conflicts() -> Outcome {
         }
     });
     assert_eq!(db.get(&table, b"sum")?, Some(200u64.to_be_bytes().to_vec()));
+    Ok(())
+}
+
+/// Keys and values are whatever has bytes: literals, strings, vectors, arrays and references to them.
+#[test]
+fn keys_and_values_are_anything_with_bytes() -> pando::Result<()> {
+    let db = Database::builder().in_memory()?;
+    let table = db.table("t")?;
+    let id = 7_u32.to_be_bytes();
+    db.write(|tx| {
+        tx.put(&table, "literal", String::from("owned"))?;
+        tx.put(&table, id, vec![1, 2])?;
+        tx.insert(&table, &id[..2], [3; 3])
+    })?;
+    db.put(&table, String::from("string"), b"bytes")?;
+    let snapshot = db.snapshot()?;
+    assert_eq!(snapshot.get(&table, b"literal")?.as_deref(), Some(&b"owned"[..]));
+    assert_eq!(snapshot.get(&table, id)?, Some(vec![1, 2]));
+    assert_eq!(snapshot.get(&table, vec![0, 0])?, Some(vec![3; 3]));
+    assert_eq!(snapshot.prefix(&table, "str")?.count(), 1);
+    Ok(())
+}
+
+/// A program that has to know what it lost against asks for the cause and parses no message.
+#[test]
+fn a_conflict_carries_its_table_and_key() -> pando::Result<()> {
+    let db = Database::builder().in_memory()?;
+    let table = db.table("accounts")?;
+    let mut tx = db.begin()?;
+    tx.get(&table, "alice")?;
+    tx.put(&table, "bob", "1")?;
+    db.put(&table, "alice", "2")?;
+    let error = tx.commit().unwrap_err();
+    let conflict = Conflict::of(&error).expect("the error has a cause");
+    assert_eq!((conflict.table(), conflict.key()), (Some("accounts"), Some(&b"alice"[..])));
+
+    let mut tx = db.begin()?;
+    tx.put(&table, "bob", "1")?;
+    db.write(|tx| tx.drop_table(&table))?;
+    let error = tx.commit().unwrap_err();
+    let conflict = Conflict::of(&error).expect("the error has a cause");
+    assert_eq!((conflict.table(), conflict.key()), (Some("accounts"), None));
     Ok(())
 }
