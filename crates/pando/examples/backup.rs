@@ -44,7 +44,6 @@ pub fn main() -> Result<()> {
     let first = backups.newest()?.expect("there is one");
     let difference = db.backup_to(&backups, BackupOptions::default().since(&first))?;
     println!("the difference has {} bytes", difference.bytes);
-    assert!(difference.bytes < full.bytes / 2);
     for entry in backups.list()? {
         println!("  {entry:?}");
     }
