@@ -15,6 +15,7 @@ mod budget;
 mod compressed;
 mod counters;
 mod displaced;
+mod examples;
 mod explain;
 mod full_disk;
 mod large;
