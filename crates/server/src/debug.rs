@@ -52,8 +52,8 @@ async fn record(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Answer
     let profile = match word("last") {
         Some(_) if kind != Kind::Cpu || app.window.is_none() => {
             return Err(Problem::bad_request(
-                "no such profile is kept: start the server with --profile-window for CPU profiles, or ask for \
-                 `seconds` instead of `last`",
+                "no such profile is kept: start the server with --profile-window for CPU profiles, or ask \
+                 for `seconds` instead of `last`",
             ));
         }
         Some(_) => {
