@@ -123,7 +123,7 @@ fn what_does_not_fit_is_refused_and_nothing_is_left_of_it() {
         (&person(2, Some("A@X"), 1), ErrorKind::Exists, "(\"A@X\") already: index \"by_email\" (email)"),
         (&[Value::from(2), Value::Null, Value::Null], ErrorKind::Invalid, "\"age\" is null"),
         (&[Value::from("2"), Value::Null, Value::from(1)], ErrorKind::Invalid, "\"2\" of type text"),
-        (&[Value::from(2)], ErrorKind::Invalid, "1 values for 3 columns"),
+        (&[Value::from(2)], ErrorKind::Invalid, "has 1 values, but the table has 3 columns"),
         (
             &[Value::from(2), Value::from(&long[..]), Value::from(1)],
             ErrorKind::Invalid,

@@ -131,7 +131,7 @@ fn records_of_the_catalog_that_are_none_are_found() {
     finds("a build of no index", &["belongs to no index that is being built"], |db| {
         db.put(&table(db, CATALOG), b"b\0\0\0\x01\0\0\0\x01", b"")
     });
-    finds("anything else", &["the record \"x\" is none of a catalog"], |db| {
+    finds("anything else", &["the record \"x\" is not a record of a catalog"], |db| {
         db.put(&table(db, CATALOG), b"x", b"")
     });
     finds("a name that is no text", &["a name that is not UTF-8"], |db| {
