@@ -241,7 +241,7 @@ impl Schema {
                 let is = if is_document {
                     "is a JSON document: name a path within it"
                 } else {
-                    "is not a JSON document, so it has no paths"
+                    "has no paths, because it is not a JSON document"
                 };
                 return Err(format!("column {name:?} in {of} {is}"));
             }

@@ -443,7 +443,7 @@ impl DynamicTable {
         let names = parts.iter().map(|(place, _)| self.inner.columns[*place].name.clone());
         let values: Vec<_> = parts.iter().map(|(place, _)| row.value(*place).to_string()).collect();
         let (table, columns) = (self.name().to_owned(), names.collect());
-        let message = format!("table {table:?} already has a row with ({})", values.join(", "));
+        let message = format!("table {table:?} has a row with ({}) already", values.join(", "));
         let index = index.map(|open| open.index.name.clone());
         Cause::Duplicate { table, index, columns }.error(message)
     }

@@ -64,7 +64,7 @@ impl ColumnType {
     /// # Errors
     /// As for [`ColumnType::parse`].
     pub fn parse_json(self, json: &Json) -> Result<Value<'static>, String> {
-        let mismatch = || format!("{json} is not a {self}");
+        let mismatch = || format!("{json} is no {self}");
         match (self, json) {
             // Before documents: a field that is null says that there is no document.
             (_, Json::Null) => Ok(Value::Null),
@@ -103,7 +103,7 @@ impl ColumnType {
             ColumnType::Bool => "; write true or false",
             _ => "",
         };
-        format!("{value} is not a {self}{hint}")
+        format!("{value} is no {self}{hint}")
     }
 }
 

@@ -287,9 +287,7 @@ fn bind(statement: &mut CachedStatement<'_>, parameters: &[impl Parameter]) -> R
     let wanted = statement.parameter_count();
     if wanted != parameters.len() {
         let given = parameters.len();
-        return Err(Error::new(format!(
-            "the statement has {wanted} parameters, but {given} values were given"
-        )));
+        return Err(Error::new(format!("the statement has {wanted} parameters, {given} values were given")));
     }
     for (place, value) in parameters.iter().enumerate() {
         statement.raw_bind_parameter(place + 1, ToSqlOutput::Borrowed(value.lend()))?;

@@ -120,7 +120,7 @@ fn a_failed_import_names_its_place_and_leaves_nothing() {
     let import = ["import", "people", "-", "--format", "ndjson", "--typed"];
     for (line, says) in [
         ("{\"id\":3,\"email\":7}", "NDJSON line 2, column \"email\": 7 is no text"),
-        ("{\"id\":3", "NDJSON line 2: the line ends in the midst of its JSON"),
+        ("{\"id\":3", "NDJSON line 2: the line ends in the middle of its JSON"),
     ] {
         let said = both.say(&import, format!("{{\"id\":9,\"email\":\"z\"}}\n{line}\n").as_bytes(), 1);
         assert!(said.contains(says), "{said}");

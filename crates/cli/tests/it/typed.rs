@@ -87,7 +87,7 @@ fn a_failed_import_names_its_place_and_leaves_nothing() {
     for (line, says) in [
         ("{\"id\":3,\"email\":7}", "NDJSON line 2, column \"email\": 7 is no text"),
         ("{\"id\":3,\"mail\":\"\"}", "NDJSON line 2: column \"mail\" is none"),
-        ("{\"id\":3", "NDJSON line 2: the line ends in the midst"),
+        ("{\"id\":3", "NDJSON line 2: the line ends in the middle"),
         ("[]", "NDJSON line 2"),
     ] {
         let said = failure(pando_with(args, format!("{{\"id\":9,\"email\":\"z\"}}\n{line}\n").as_bytes()), 1);

@@ -82,7 +82,7 @@ fn rows_and_entries_written_past_the_schema_are_found() {
     finds("a row that is none", &["its bytes are not those of a row"], |db| {
         db.put(&table(db, DATA), &FIRST_KEY, b"\x01\x00\xff\xff\xff")
     });
-    finds("a row of a later version", &["it is of version 9; the newest is 1"], |db| {
+    finds("a row of a later version", &["it has schema version 9, but the newest is 1"], |db| {
         db.put(&table(db, DATA), &FIRST_KEY, b"\x09\x00\x00")
     });
 }
@@ -119,7 +119,7 @@ fn records_that_expire_are_found() {
 
 #[test]
 fn records_of_the_catalog_that_are_none_are_found() {
-    finds("a number that was given", &["the next table's number is 1, and table 1 exists"], |db| {
+    finds("a number that was given", &["the next table's number is 1, but table 1 exists"], |db| {
         db.put(&table(db, CATALOG), b"n", b"\x01")
     });
     finds("no number", &["the next table's number is missing"], |db| db.delete(&table(db, CATALOG), b"n"));
@@ -129,7 +129,7 @@ fn records_of_the_catalog_that_are_none_are_found() {
     finds("a build of no index", &["belongs to no index that is being built"], |db| {
         db.put(&table(db, CATALOG), b"b\0\0\0\x01\0\0\0\x01", b"")
     });
-    finds("anything else", &["the record \"x\" is none of a catalog"], |db| {
+    finds("anything else", &["the record \"x\" is not a record of a catalog"], |db| {
         db.put(&table(db, CATALOG), b"x", b"")
     });
     finds("a name that is no text", &["a name that is not UTF-8"], |db| {

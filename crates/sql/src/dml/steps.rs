@@ -139,7 +139,7 @@ impl Steps {
         if parameters.len() != self.parameters.len() {
             let (wanted, given) = (self.parameters.len(), parameters.len());
             return Err(Error::new(format!(
-                "the statement has {wanted} parameters, but {given} values were given"
+                "the statement has {wanted} parameters, {given} values were given"
             )));
         }
         let before = connection.sqlite.total_changes();
