@@ -58,8 +58,8 @@ impl Default for Builder {
 impl Builder {
     /// Sets the size of a page in bytes. The size is stored: an existing database opens only with its own.
     ///
-    /// Default: 16384, or what is stored. Range: 4096, 8192, 16384, 32768, 65536. Too small costs depth and room for
-    /// long keys, too large costs write volume.
+    /// Default: 16384, or what is stored. Range: 4096, 8192, 16384, 32768, 65536. Small pages make trees deeper and
+    /// keys shorter; large pages write more bytes for each change.
     pub fn page_bytes(mut self, bytes: usize) -> Self {
         self.options.page_bytes = Some(bytes);
         self.given.note(Id::PageBytes);
@@ -78,8 +78,8 @@ impl Builder {
     /// only when it is used.
     ///
     /// Default: a quarter of the machine's memory, or of the control group's limit if that is less. Range: 1 MiB and
-    /// more, and 128 pages. Too little costs disk reads and frequent checkpoints, too much costs the rest of the
-    /// machine.
+    /// more, and 128 pages. Too low a value causes more disk reads and checkpoints; too high a value takes memory
+    /// from other programs.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.options.memory_bytes = bytes;
         self.given.note(Id::MemoryBytes);
@@ -106,8 +106,8 @@ impl Builder {
 
     /// Limits the size of a log segment, in bytes.
     ///
-    /// Default: 64 MiB; never above 1/16 of memory_bytes (1/64 of a shared budget). Range: 4 KiB to 1 GiB. Too small
-    /// costs syncs, too large gives space back late.
+    /// Default: 64 MiB; never above 1/16 of memory_bytes (1/64 of a shared budget). Range: 4 KiB to 1 GiB. Small
+    /// segments need more syncs; large ones free log space later.
     pub fn max_segment_bytes(mut self, bytes: u64) -> Self {
         self.options.max_segment_bytes = bytes;
         self.given.note(Id::MaxSegmentBytes);
@@ -116,8 +116,8 @@ impl Builder {
 
     /// Begins a checkpoint after this many bytes were written to memory.
     ///
-    /// Default: 1/8 of memory_bytes, at most 128 MiB. Range: 1 KiB to 1024 GiB. Too small costs write volume, too large
-    /// costs recovery time.
+    /// Default: 1/8 of memory_bytes, at most 128 MiB. Range: 1 KiB to 1024 GiB. A low value writes pages more often;
+    /// a high value lengthens recovery.
     pub fn checkpoint_bytes(mut self, bytes: usize) -> Self {
         self.options.seal_bytes = Some(bytes);
         self.given.note(Id::CheckpointBytes);
@@ -126,8 +126,8 @@ impl Builder {
 
     /// Begins a checkpoint after this many records were written. This bounds the recovery time.
     ///
-    /// Default: 4000000; never above 1/4 of max_log_records. Range: 1 and more. Too few costs write volume, too many
-    /// costs recovery time.
+    /// Default: 4000000; never above 1/4 of max_log_records. Range: 1 and more. A low value writes pages more often;
+    /// a high value lengthens recovery.
     pub fn checkpoint_records(mut self, records: u64) -> Self {
         self.options.seal_records = records;
         self.given.note(Id::CheckpointRecords);
@@ -138,8 +138,8 @@ impl Builder {
     /// writers are slowed down as it fills, and wait when it is full. Only transactions that are already in progress
     /// can exceed it.
     ///
-    /// Default: 1 GiB. Range: 64 KiB and more. Too small costs write volume and delays writers, too large costs
-    /// recovery time and disk.
+    /// Default: 1 GiB. Range: 64 KiB and more. A low value writes pages more often and delays writers; a high value
+    /// lengthens recovery and takes disk space.
     pub fn max_log_bytes(mut self, bytes: u64) -> Self {
         self.options.max_log_bytes = bytes;
         self.given.note(Id::MaxLogBytes);
@@ -148,8 +148,8 @@ impl Builder {
 
     /// Limits the log that recovery must replay, in records. Recovery replays about a million records a second.
     ///
-    /// Default: 16000000. Range: 100 and more. Too few costs write volume and delays writers, too many costs recovery
-    /// time.
+    /// Default: 16000000. Range: 100 and more. A low value writes pages more often and delays writers; a high value
+    /// lengthens recovery.
     pub fn max_log_records(mut self, records: u64) -> Self {
         self.options.max_log_records = records;
         self.given.note(Id::MaxLogRecords);
@@ -158,8 +158,8 @@ impl Builder {
 
     /// Sets the default durability of transactions.
     ///
-    /// Default: sync. Range: sync, buffered, lazy. Too weak costs commits when power or process fail, too strong costs
-    /// a flush for each.
+    /// Default: sync. Range: sync, buffered, lazy. Too weak a durability can lose commits after a crash; a stronger
+    /// one than needed waits for a flush at each commit.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.transactions.durability = durability;
         self.given.note(Id::Durability);
@@ -168,8 +168,8 @@ impl Builder {
 
     /// Sets the default isolation of transactions.
     ///
-    /// Default: serializable. Range: serializable, snapshot. Too weak allows write skew, too strong costs conflicts
-    /// over what was only read.
+    /// Default: serializable. Range: serializable, snapshot. Snapshot isolation allows write skew; serializable
+    /// isolation has conflicts over keys that were only read.
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.transactions.isolation = isolation;
         self.given.note(Id::Isolation);
@@ -178,8 +178,8 @@ impl Builder {
 
     /// Sets how long a `Lazy` commit may wait for its sync, in whole milliseconds.
     ///
-    /// Default: 200 ms. Range: 1 ms to 60 minutes. Too long costs that much of the newest Lazy commits, too short costs
-    /// flushes.
+    /// Default: 200 ms. Range: 1 ms to 60 minutes. A crash can lose Lazy commits of this period; a short interval
+    /// flushes more often.
     pub fn lazy_interval(mut self, interval: Duration) -> Self {
         self.lazy_interval = interval;
         self.given.note(Id::LazyInterval);
@@ -191,7 +191,8 @@ impl Builder {
     /// read-only file system. Every call that would write returns `ReadOnly`. Set it when several processes must read
     /// the same database.
     ///
-    /// Default: no. Range: no, yes. Needlessly no keeps all other openers out, needlessly yes refuses every write.
+    /// Default: no. Range: no, yes. Set it when several processes must read the same database; a read-only database
+    /// rejects every write.
     ///
     /// Half of the memory limit must hold the part of the log after the last checkpoint; otherwise opening fails with
     /// `Full`, and the message states how much memory is enough. If the directory has no `lock` file and none can be
@@ -220,8 +221,8 @@ impl Builder {
     /// bounded by the memory limit and by [`Builder::max_pinned_space_bytes`]. Set this to find a forgotten snapshot
     /// early.
     ///
-    /// Default: none. Range: 1 ms to 365 days. Too short costs long reads, too long leaves a forgotten snapshot
-    /// unnoticed.
+    /// Default: none. Range: 1 ms to 365 days. A short age makes long reads fail; a long one finds a forgotten
+    /// snapshot late.
     pub fn max_snapshot_age(mut self, age: Duration) -> Self {
         self.options.max_snapshot_age = Some(age);
         self.given.note(Id::MaxSnapshotAge);
@@ -231,8 +232,8 @@ impl Builder {
     /// Limits how much of the data file may be kept for open snapshots and transactions, in bytes. Beyond that the
     /// oldest expire, until the rest keep less.
     ///
-    /// Default: twice what is in use, at least 1 GiB. Range: 4 KiB and more. Too little costs long reads, too much
-    /// costs disk space.
+    /// Default: twice what is in use, at least 1 GiB. Range: 4 KiB and more. A low value makes long reads fail; a
+    /// high value lets them take more disk space.
     pub fn max_pinned_space_bytes(mut self, bytes: u64) -> Self {
         self.options.max_pinned_space_bytes = Some(bytes);
         self.given.note(Id::MaxPinnedSpaceBytes);
