@@ -1,16 +1,16 @@
 //! What a checkpoint begins with: which memtables it absorbs, and from where on the log is needed after it.
 
 use super::{Checkpoint, Step};
-use crate::lsm::Quota;
-use crate::memory::dirty_pages_charge;
-use crate::options::MAX_SEALED;
-use crate::relocate::Moves;
-use crate::room::Care;
-use crate::store::Store;
-use crate::superblock::Superblock;
-use crate::sweep::Sweeps;
-use crate::tables::Tables;
-use crate::view::SealedMemtable;
+use crate::checkpoint::lsm::Quota;
+use crate::checkpoint::relocate::Moves;
+use crate::checkpoint::sweep::Sweeps;
+use crate::state::memory::dirty_pages_charge;
+use crate::state::options::MAX_SEALED;
+use crate::state::room::Care;
+use crate::state::store::Store;
+use crate::state::superblock::Superblock;
+use crate::state::tables::Tables;
+use crate::state::view::SealedMemtable;
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, ErrorKind, Result};
 use std::cell::OnceCell;

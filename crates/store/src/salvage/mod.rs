@@ -27,11 +27,11 @@ mod stacked;
 mod start;
 mod walk;
 
-use crate::catalog::{TableRow, WantedLayout};
-use crate::recovery::{DATA, LOCK, NEW_DATA};
-use crate::superblock::Superblock;
-use crate::tables::{self, Row};
-use crate::ttl::DATE_BYTES;
+use crate::open::recovery::{DATA, LOCK, NEW_DATA};
+use crate::state::catalog::{TableRow, WantedLayout};
+use crate::state::superblock::Superblock;
+use crate::state::tables::{self, Row};
+use crate::state::ttl::DATE_BYTES;
 use base::{CommitTs, Error, ErrorKind, Result, TableId};
 use blend::{Blend, Hides};
 use io::{Dir, File, ReadOnlyDir};
@@ -130,7 +130,7 @@ impl Report {
 pub fn salvage(dir: Arc<dyn Dir>, sink: &mut dyn Sink) -> Result<Report> {
     let dir: Arc<dyn Dir> = Arc::new(ReadOnlyDir::new(dir));
     let names = dir.list()?;
-    if !names.iter().any(|name| crate::recovery::is_database_file(name)) {
+    if !names.iter().any(|name| crate::open::recovery::is_database_file(name)) {
         return Err(Error::new(ErrorKind::Missing, "there is no database"));
     }
     // Where there is no lock file, none is made.

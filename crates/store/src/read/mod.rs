@@ -1,0 +1,11 @@
+//! Reads: a snapshot, one record of it, many records in order, and the bytes of a large value.
+//!
+//! `merge` puts layers of records into one order and knows no database; the others give it the layers of a view.
+
+pub mod merge;
+pub mod snapshot;
+pub mod scan;
+pub(crate) mod value_reader;
+pub(crate) mod resident;
+pub(crate) mod stretches;
+pub(crate) mod track;

@@ -1,0 +1,362 @@
+//! Room on the disk: a commit is taken only if the checkpoint that will absorb it has its room already.
+//!
+//! A checkpoint copies every page that it changes before it frees one, so on a full disk it could not even absorb
+//! deletes. Therefore:
+//! 1. *Bound.* What absorbing takes at most follows from how many records, bytes and tables the memtables hold
+//!    ([`Store::want_units`]): two pages for each record, but no more than there are; what is new, twice; the map.
+//! 2. *Reserve.* So many free units of the data file are firm ([`space::firm`]): the file system keeps a block for
+//!    each. The commit lock has a [`Credit`] of records and bytes for which that was seen to; a commit that it does
+//!    not cover has more room set aside, or waits for a checkpoint, or is [`Full`](ErrorKind::Full). Beyond
+//!    [`SURE_UNITS`] and what checkpoints took lately the room is not set aside but asked for: the file system must
+//!    have it twice.
+//! 3. *Deletes.* Some units more are kept, which only commits that delete and nothing else may count on. If these find
+//!    no room in the log, some of the reserve is given back to the file system, as much as a short segment takes.
+//! 4. *Care.* A checkpoint that meets a full disk nevertheless is made again with firm units alone, and without what it
+//!    need not do; then with nothing but what it must.
+//!
+//! A database of [`TINY_BYTES`] keeps nothing: its reserve would be larger than itself. Where the file system does not
+//! set room aside (a copy-on-write one), or there is none (memory), none of this is done.
+
+mod grant;
+
+use crate::state::stack::MOST_STACKED;
+use crate::state::store::Store;
+use crate::state::tables::{Layout, Tables};
+use base::limits::{UNIT_BYTES, max_inline_bytes};
+use base::op::{Decoder, Op};
+use base::sync::lock;
+use base::{Error, ErrorKind, Lsn, Result};
+use run::Run;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+/// So much of a database, data file and log that is not absorbed, takes no reserve.
+const TINY_BYTES: u64 = 64 << 10;
+/// Up to 32 MiB are set aside always, in units.
+const SURE_UNITS: u64 = (32 << 20) / UNIT_BYTES as u64;
+/// What is kept for deletes: this share of all leaves,
+const DELETES_SHARE: u64 = 16;
+/// at least and at most so many pages.
+const DELETES_PAGES: (u64, u64) = (4, 256);
+/// What is kept to be given back for a log segment: 64 KiB, and what a file takes beside its bytes.
+const LOG_UNITS: u64 = 16 + LOG_SPARE_UNITS;
+const LOG_SPARE_UNITS: u64 = 4;
+/// Pages that a checkpoint takes beside those of records: roots, the catalog and the physical rows.
+const FIXED_PAGES: u64 = 4;
+/// At least so many keys with references to values fit a unit of a leaf that is half full.
+const REFERENCES_PER_UNIT: u64 = 16;
+/// Credits are as large as what is there already, within these bounds.
+const CREDIT_RECORDS: (u64, u64) = (256, 64 << 10);
+const CREDIT_BYTES: (u64, u64) = (16 << 10, 8 << 20);
+/// Where there is no room for a credit of so many records and bytes, nothing is added: a checkpoint for each record or
+/// two would be the price.
+const LEAST_CREDIT: Credit = Credit { records: 32, bytes: 4 << 10 };
+/// A commit that is refused counts as one of at most this size, when it is looked whether there is room again.
+const MOST_ASKED: Credit = Credit { records: 1000, bytes: 1 << 20 };
+
+/// How careful checkpoints are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Care {
+    /// As usual.
+    None,
+    /// Firm units alone, compactions as small as the room.
+    Firm,
+    /// Firm units alone, and only what must be done.
+    Bare,
+}
+
+/// What is known of the room.
+#[derive(Debug)]
+pub(crate) struct Rooms {
+    care: AtomicU8,
+    /// Checkpoints that were as careful as can be, and failed for want of room.
+    failures: AtomicU64,
+    /// One credit is given at a time. Before the space map's lock and the commit lock.
+    granting: Mutex<()>,
+    /// Whether room is set aside at all.
+    is_supported: AtomicBool,
+    is_short: AtomicBool,
+    /// Whether a whole reserve was set aside since the database was opened: from then on it is kept.
+    is_kept: AtomicBool,
+    /// Why, and the size of what was refused: once there is room for as much, they are taken again.
+    why: Mutex<Option<(Error, Credit)>>,
+    /// Leaves that a checkpoint may copy: of B+tree tables and the physical rows.
+    leaves: AtomicU64,
+    /// Leaves of all runs.
+    all_leaves: AtomicU64,
+    /// What a checkpoint must merge of LSM tables that are as tall as may be, in units.
+    due_units: AtomicU64,
+    /// LSNs that recovery passed over: they end here, and are so many.
+    gap: (AtomicU64, AtomicU64),
+}
+
+impl Default for Rooms {
+    fn default() -> Self {
+        Rooms {
+            care: AtomicU8::new(Care::None as u8),
+            failures: AtomicU64::new(0),
+            granting: Mutex::default(),
+            is_supported: AtomicBool::new(true),
+            is_short: AtomicBool::new(false),
+            is_kept: AtomicBool::new(false),
+            why: Mutex::default(),
+            leaves: AtomicU64::new(0),
+            all_leaves: AtomicU64::new(0),
+            due_units: AtomicU64::new(0),
+            gap: (AtomicU64::new(0), AtomicU64::new(0)),
+        }
+    }
+}
+
+/// What may still be committed before room has to be seen to again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Credit {
+    records: u64,
+    bytes: u64,
+}
+
+impl Credit {
+    /// Takes so much of it, if it has that.
+    #[inline]
+    pub fn take(&mut self, records: u64, bytes: u64) -> bool {
+        let covers = self.records >= records && self.bytes >= bytes;
+        if covers {
+            (self.records, self.bytes) = (self.records - records, self.bytes - bytes);
+        }
+        covers
+    }
+}
+
+/// What no checkpoint has absorbed yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owed {
+    records: u64,
+    bytes: u64,
+    tables: u64,
+    /// So often a checkpoint may go through a table: what it wrote in one pass it copies in the next.
+    passes: u64,
+}
+
+impl Owed {
+    fn with(self, more: Credit) -> Owed {
+        Owed {
+            records: self.records.saturating_add(more.records),
+            bytes: self.bytes.saturating_add(more.bytes),
+            tables: self.tables + 1,
+            passes: self.passes.max(1),
+        }
+    }
+}
+
+/// For what a commit asks, beside its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It adds.
+    Adds,
+    /// It deletes, and nothing else.
+    Frees,
+}
+
+impl Purpose {
+    /// Of a commit record. O(operations).
+    pub fn of(record: &[u8]) -> Purpose {
+        let is_delete = |op: &Op<'_>| matches!(op, Op::Delete { .. } | Op::DeleteRange { .. });
+        let frees = Decoder::begin(record).is_some_and(|mut ops| ops.all(|(_, op)| is_delete(&op)));
+        if frees { Purpose::Frees } else { Purpose::Adds }
+    }
+}
+
+impl Rooms {
+    pub fn care(&self) -> Care {
+        match self.care.load(Ordering::SeqCst) {
+            0 => Care::None,
+            1 => Care::Firm,
+            _ => Care::Bare,
+        }
+    }
+
+    /// A checkpoint of such care found no room.
+    pub fn note_failure(&self, care: Care) {
+        match care {
+            Care::None => self.care.fetch_max(Care::Firm as u8, Ordering::SeqCst),
+            Care::Firm => self.care.fetch_max(Care::Bare as u8, Ordering::SeqCst),
+            Care::Bare => {
+                self.failures.fetch_add(1, Ordering::SeqCst);
+                Care::Bare as u8
+            }
+        };
+    }
+
+    /// Recovery went on at `end`, behind `bytes` LSNs that nobody uses.
+    pub fn note_gap(&self, end: Lsn, bytes: u64) {
+        self.gap.0.store(end.0, Ordering::SeqCst);
+        self.gap.1.store(bytes, Ordering::SeqCst);
+    }
+
+    /// Of the LSNs from `replay_from` on, those that nobody uses.
+    fn gap_after(&self, replay_from: u64) -> u64 {
+        if replay_from < self.gap.0.load(Ordering::SeqCst) { self.gap.1.load(Ordering::SeqCst) } else { 0 }
+    }
+
+    /// The runs are these from now on.
+    pub fn note_tables(&self, tables: &Tables, physical: &Run, page_bytes: usize) {
+        let page_units = (page_bytes / UNIT_BYTES) as u64;
+        let (mut trees, mut all, mut due) = (physical.leaves, physical.leaves, 0);
+        for (_, layout) in tables.iter() {
+            match layout {
+                Layout::BTree(run) => {
+                    trees += run.leaves;
+                    all += run.leaves;
+                }
+                Layout::Lsm(stack) => {
+                    let entries = stack.entries();
+                    let leaves: u64 = entries.iter().map(|entry| entry.delta.records.leaves).sum();
+                    all += leaves;
+                    if entries.len() + 2 >= MOST_STACKED {
+                        due += leaves * page_units;
+                    }
+                }
+            }
+        }
+        self.leaves.store(trees, Ordering::SeqCst);
+        self.all_leaves.store(all, Ordering::SeqCst);
+        self.due_units.store(due, Ordering::SeqCst);
+    }
+
+    fn is_supported(&self) -> bool {
+        self.is_supported.load(Ordering::SeqCst)
+    }
+
+    fn set_short(&self, why: Option<(Error, Credit)>) {
+        self.is_short.store(why.is_some(), Ordering::SeqCst);
+        *lock(&self.why) = why;
+    }
+}
+
+impl Store {
+    /// Why writes are refused for want of room on the disk; `None`: they are not.
+    pub fn short_of_room(&self) -> Option<Error> {
+        if !self.rooms.is_short.load(Ordering::SeqCst) {
+            return None;
+        }
+        lock(&self.rooms.why).as_ref().map(|(why, _)| why.duplicate())
+    }
+
+    /// What the reserve has, in bytes: free room of the data file that a full disk cannot take away.
+    pub(crate) fn reserve_room_bytes(&self) -> u64 {
+        lock(&self.space).firm_units(self.page_units()) * UNIT_BYTES as u64
+    }
+
+    fn page_units(&self) -> u64 {
+        (self.page_bytes / UNIT_BYTES) as u64
+    }
+
+    fn owed(&self) -> Owed {
+        let gap = self.rooms.gap_after(self.replay_from.load(Ordering::SeqCst));
+        let log_bytes = self.pressure().log_bytes.saturating_sub(gap);
+        self.views.with_current(|view| {
+            let (mut records, mut held_bytes, mut attached_bytes) = (0, 0, 0);
+            let (mut tables, mut passes) = (BTreeSet::new(), 1);
+            for memtable in view.memtables() {
+                records += memtable.records();
+                held_bytes += memtable.bytes() as u64;
+                tables.extend(memtable.tables());
+            }
+            for attached in view.sealed.iter().filter_map(|sealed| sealed.attached.as_ref()) {
+                records += attached.records();
+                attached_bytes += attached.bytes();
+                tables.extend(attached.tables());
+                // Its range deletes, its records, and what was committed behind it.
+                passes += 3;
+            }
+            if records == 0 {
+                return Owed::default();
+            }
+            let bytes = log_bytes.min(held_bytes) + attached_bytes;
+            Owed { records, bytes, tables: tables.len() as u64, passes }
+        })
+    }
+
+    /// The same with all that may still be committed.
+    fn owed_at_most(&self) -> Owed {
+        // First the credit: what is committed between counts twice rather than not at all.
+        let credit = lock(&self.committer).room;
+        self.owed().with(credit)
+    }
+
+    /// Rule 1, in units.
+    fn want_units(&self, owed: Owed) -> u64 {
+        let leaves = self.rooms.leaves.load(Ordering::SeqCst);
+        let copies = owed.records.saturating_mul(2).min(leaves * owed.passes.max(1)) + 2 * owed.tables;
+        let pages = copies + copies / 8 + FIXED_PAGES;
+        let chunks = lock(&self.space).stats().total_units / 32_768 + 2;
+        // Of a byte most is made in leaves that are half full, or of a value that is just too long for a leaf and takes
+        // a unit.
+        let fullest = (UNIT_BYTES / 2).min(max_inline_bytes(self.page_bytes)) as u64;
+        let new = owed.bytes.div_ceil(fullest) + owed.records.div_ceil(REFERENCES_PER_UNIT);
+        let due = self.rooms.due_units.load(Ordering::SeqCst);
+        pages * self.page_units() + new + due + 2 * chunks + LOG_UNITS
+    }
+
+    /// Rule 3, in units.
+    fn deletes_units(&self) -> u64 {
+        let (least, most) = DELETES_PAGES;
+        (self.rooms.all_leaves.load(Ordering::SeqCst) / DELETES_SHARE).clamp(least, most) * self.page_units()
+    }
+
+    fn is_tiny(&self, owed: Owed) -> bool {
+        let used_bytes = lock(&self.space).stats().used_units * UNIT_BYTES as u64;
+        used_bytes + owed.bytes <= TINY_BYTES
+    }
+
+    /// Makes `want_units` firm, or as many as are set aside always, and sees that there is room for the rest. An error
+    /// says why there is not.
+    fn set_aside(&self, want_units: u64) -> Result<()> {
+        let mut space = lock(&self.space);
+        let sure_units = want_units.min(SURE_UNITS.max(space.usual_need() / 2 * 3));
+        let mut firm = space.firm_up(sure_units, self.page_units())?;
+        if firm.is_supported && firm.units < want_units {
+            let room_units = self.data.room_bytes()?.map_or(u64::MAX, |bytes| bytes / UNIT_BYTES as u64);
+            if firm.units < sure_units || room_units / 2 < want_units - firm.units {
+                firm = space.firm_up(want_units, self.page_units())?;
+            }
+        }
+        if !firm.is_supported {
+            self.rooms.is_supported.store(false, Ordering::SeqCst);
+            space.keep_firm(0, 1);
+            return Ok(());
+        }
+        space.keep_firm(sure_units.min(firm.units), self.page_units());
+        match firm.refused {
+            Some(refused) if firm.units < want_units => Err(self.no_room(want_units, firm.units, refused)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes firm what `owed` may take, and what is kept for deletes. An error says why it cannot be.
+    fn set_all_aside(&self, owed: Owed) -> Result<()> {
+        self.set_aside(self.want_units(owed) + self.deletes_units())?;
+        self.rooms.is_kept.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Whether there is a reserve, so that deletes are accepted however full the disk is: a database that is not tiny
+    /// has one, where the file system sets room aside.
+    pub fn keeps_reserve(&self) -> bool {
+        self.rooms.is_supported() && self.rooms.is_kept.load(Ordering::SeqCst)
+    }
+
+    #[cold]
+    fn no_room(&self, want_units: u64, has_units: u64, refused: Error) -> Error {
+        let bytes = |units: u64| units * UNIT_BYTES as u64;
+        let message = format!(
+            "the disk of {} is full: the next checkpoint may need {} bytes of room and has {}; delete \
+             records, drop a table, or make room on the disk",
+            self.dir.describe(),
+            bytes(want_units),
+            bytes(has_units)
+        );
+        Error::new(ErrorKind::Full, message).caused_by(refused.to_string())
+    }
+}
