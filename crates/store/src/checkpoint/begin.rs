@@ -1,9 +1,9 @@
 //! What a checkpoint begins with: which memtables it absorbs, and from where on the log is needed after it.
 
 use super::{Checkpoint, Step};
+use crate::checkpoint::besides::Moves;
+use crate::checkpoint::besides::Sweeps;
 use crate::checkpoint::lsm::Quota;
-use crate::checkpoint::relocate::Moves;
-use crate::checkpoint::sweep::Sweeps;
 use crate::state::memory::dirty_pages_charge;
 use crate::state::options::MAX_SEALED;
 use crate::state::room::Care;

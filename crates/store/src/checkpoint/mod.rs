@@ -6,6 +6,7 @@
 mod steps;
 mod begin;
 mod absorb;
+mod besides;
 pub mod lsm;
 pub mod relocate;
 pub(crate) mod sweep;

@@ -14,6 +14,7 @@
 //! Where the last one stopped is kept in memory alone: after a restart the next one begins at the first table.
 
 use crate::checkpoint::Checkpoint;
+use crate::checkpoint::besides::{COMPACTION_UNITS, Moves};
 use crate::state::room::Care;
 use crate::state::store::Store;
 use base::limits::UNIT_BYTES;
@@ -22,64 +23,10 @@ use base::{Result, TableId, leisure};
 use run::Relocation;
 use space::SpaceStats;
 
-/// A file of 8 MiB or less is not worth moving pages, unless somebody asks.
-const LEAST_UNITS: u64 = 2048;
-/// What an ordinary checkpoint moves at most: 8 MiB.
-const ROUND_UNITS: u64 = 2048;
-/// Parents of leaves that an ordinary checkpoint looks at, at most.
-const ROUND_PARENTS: u64 = 256;
-/// What one round of a compaction moves at most: 64 MiB, so that checkpoints that writers wait for come between.
-const COMPACTION_UNITS: u64 = 16_384;
 /// Passes over all tables. The first packs and moves almost everything; each later one finds less.
 const MAX_PASSES: u32 = 8;
 /// A pass that made the file shorter by less than this share of it was the last one.
 const LEAST_GAIN_SHARE: u64 = 64;
-
-/// Where the next relocation goes on.
-#[derive(Debug, Default)]
-pub(crate) struct Place {
-    /// A table, one of its runs, and a key in it; `None`: at the first table.
-    next: Option<(TableId, usize, Vec<u8>)>,
-}
-
-/// What a checkpoint moves besides what it absorbs.
-#[derive(Debug)]
-pub(crate) struct Moves {
-    work: Relocation,
-    /// All of the file's free units are given back, not only those beyond the usual need.
-    gives_all_back: bool,
-}
-
-impl Moves {
-    /// What an ordinary checkpoint should move, now that it knows what it needs itself.
-    fn ordinary(space: SpaceStats) -> Option<Moves> {
-        let SpaceStats { total_units, free_units, .. } = space;
-        if total_units <= LEAST_UNITS || free_units <= total_units / 2 {
-            return None;
-        }
-        // A quarter of what is free stays before the border, for the pages that point to those that move.
-        let border_unit = total_units - free_units + free_units / 4;
-        let work = Relocation { border_unit, packs: false, units: ROUND_UNITS, parents: ROUND_PARENTS };
-        Some(Moves { work, gives_all_back: false })
-    }
-
-    fn compacting(space: SpaceStats, packs: bool) -> Moves {
-        let SpaceStats { total_units, free_units, .. } = space;
-        let border_unit = total_units - free_units + free_units / 16;
-        let work = Relocation { border_unit, packs, units: COMPACTION_UNITS, parents: u64::MAX };
-        Moves { work, gives_all_back: true }
-    }
-
-    /// What is moved of the physical catalog, which is a few pages: all that lies high.
-    pub fn of_catalog(&self) -> Relocation {
-        Relocation { packs: false, units: u64::MAX, parents: u64::MAX, ..self.work }
-    }
-
-    /// Where what is to be moved begins.
-    pub fn border_unit(&self) -> u64 {
-        self.work.border_unit
-    }
-}
 
 impl Checkpoint<'_> {
     /// Moves pages of one table. Answers whether another one may follow.

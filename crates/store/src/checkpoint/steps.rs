@@ -21,10 +21,10 @@
 //! checkpoint starts over. A failed sync latches, as always; and from 9 on it is unknown which superblock the disk
 //! holds, so that any failure does.
 
+use crate::checkpoint::besides::Moves;
+use crate::checkpoint::besides::Sweeps;
 use crate::checkpoint::lsm::Quota;
-use crate::checkpoint::relocate::Moves;
-use crate::checkpoint::sweep::Sweeps;
-use crate::commit::Committer;
+use crate::state::committer::Committer;
 use crate::state::room::{Care, Credit};
 use crate::state::store::Store;
 use crate::state::superblock::Superblock;

@@ -23,7 +23,7 @@ use crate::state::view::SealedMemtable;
 use base::sync::lock;
 use base::{CommitTs, Result, TableId};
 use run::{Cursor, Run};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// So many records are looked at for each that is absorbed.
@@ -36,24 +36,6 @@ const STEP_RECORDS: u64 = 16 << 10;
 const STEP_KEY_BYTES: usize = 1 << 20;
 /// So many in one round of a compaction: between rounds come the checkpoints that writers wait for.
 const ROUND_RECORDS: u64 = 1 << 20;
-
-/// Where sweeps go on.
-#[derive(Debug, Default)]
-pub(crate) struct Swept {
-    /// Of each table that checkpoints sweep, the next key.
-    next: BTreeMap<TableId, Vec<u8>>,
-    /// Where a compaction goes on; `None`: it is done.
-    compacting: Option<(TableId, Vec<u8>)>,
-}
-
-/// What a checkpoint sweeps.
-#[derive(Debug, Default)]
-pub(crate) struct Sweeps {
-    /// Tables, each with how many of its records are to be looked at.
-    due: VecDeque<(TableId, u64)>,
-    /// How many are to be looked at of all tables, for a compaction.
-    compacting: u64,
-}
 
 /// What a step found.
 struct Found {

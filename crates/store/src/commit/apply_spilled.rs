@@ -12,9 +12,10 @@
 //! Abandoned before the append, the runs' extents are free again. From the append on they are the log's.
 
 use crate::commit::apply::apply_record;
-use crate::commit::{Applied, Committer, Request, encode};
+use crate::commit::{Applied, Request, encode};
 use crate::read::merge::cursor::MOST_LAYERS;
 use crate::state::attach::Attached;
+use crate::state::committer::Committer;
 use crate::state::options::MAX_SEALED;
 use crate::state::stack::MOST_STACKED;
 use crate::state::store::Store;

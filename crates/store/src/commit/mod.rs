@@ -10,4 +10,4 @@ mod reclaim;
 mod delay;
 
 pub use steps::Applied;
-pub(crate) use steps::{Committer, Request, encode};
+pub(crate) use steps::{Request, encode};

@@ -7,6 +7,7 @@
 //! history, but each change in the history is looked up in its runs. There are fewer of those, and they grow with what
 //! others did since, not with the transaction.
 
+use crate::state::committer::Committer;
 use crate::state::store::Store;
 use crate::state::view::SealedMemtable;
 use crate::uncommitted::spill::{Spilled, Spills};
@@ -31,6 +32,13 @@ pub(crate) struct Recent<'a> {
     store: &'a Store,
     reader: &'a Reader,
     pub failure: RefCell<Option<Error>>,
+}
+
+impl Committer {
+    /// What was committed lately, for validation.
+    pub fn recent<'a>(&'a self, store: &'a Store, reader: &'a Reader) -> Recent<'a> {
+        Recent::new(&self.open, &self.history, self.history_floor, self.last, store, reader)
+    }
 }
 
 impl<'a> Recent<'a> {

@@ -1,6 +1,6 @@
 //! What only ended or expired readers needed is freed: old views with their memtables, conflict history, retired pages.
 
-use crate::commit::Committer;
+use crate::state::committer::Committer;
 use crate::state::store::Store;
 use crate::state::view::{SealedMemtable, oldest_writing_view};
 use base::CheckpointNo;

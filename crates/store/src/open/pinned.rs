@@ -19,64 +19,14 @@
 use crate::open::claims::{Reference, references};
 use crate::state::store::Store;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
-use crate::state::tables::Tables;
 use base::checksum::Running;
-use base::sync::lock;
 use base::{CheckpointNo, CommitTs, Error, LargeRef, Lsn, PagePtr, Result};
 use log::{Follow, Position};
 use run::walk::{LargeWalk, Piece, Shown, Source, Walk};
 use run::{Delta, Run};
 use space::Space;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
-
-/// The newest checkpoint, and those that are being copied.
-#[derive(Debug)]
-pub(crate) struct Pins {
-    state: Mutex<PinState>,
-}
-
-#[derive(Debug)]
-struct PinState {
-    newest: Superblock,
-    tables: Arc<Tables>,
-    pinned: Vec<CheckpointNo>,
-}
-
-impl Pins {
-    pub fn new(newest: Superblock, tables: Arc<Tables>) -> Self {
-        Pins { state: Mutex::new(PinState { newest, tables, pinned: Vec::new() }) }
-    }
-
-    /// The checkpoint of `newest` is switched to. Nothing that only its predecessor needs is free yet.
-    pub fn switch(&self, newest: Superblock, tables: Arc<Tables>) {
-        let mut state = lock(&self.state);
-        (state.newest, state.tables) = (newest, tables);
-    }
-
-    /// The checkpoints that are pinned.
-    pub fn all(&self) -> Vec<CheckpointNo> {
-        lock(&self.state).pinned.clone()
-    }
-
-    /// How many are pinned.
-    pub fn count(&self) -> usize {
-        lock(&self.state).pinned.len()
-    }
-
-    fn pin(&self) -> (Superblock, Arc<Tables>) {
-        let mut state = lock(&self.state);
-        let newest = state.newest;
-        state.pinned.push(newest.checkpoint);
-        (newest, Arc::clone(&state.tables))
-    }
-
-    fn unpin(&self, checkpoint: CheckpointNo) {
-        let mut state = lock(&self.state);
-        let at = state.pinned.iter().position(|&pinned| pinned == checkpoint);
-        state.pinned.swap_remove(at.expect("only what is pinned is unpinned"));
-    }
-}
+use std::sync::Arc;
 
 /// The log from its very beginning on.
 const EVERYTHING: Position = Position { segment: 0, generation: 0, lsn: Lsn(0) };

@@ -14,24 +14,24 @@
 //! a `data` file is a database, one with `data.new` alone is an interrupted creation and starts over, and one with
 //! log segments alone has lost its data file and is refused. So is one with a `data.restore` ([`crate::rebuild`]).
 
-use crate::checkpoint::lsm::Wanted;
-use crate::commit::Committer;
-use crate::open::pinned::Pins;
 use crate::open::read_only::Ceiling;
 use crate::open::replay::Survey;
-use crate::read::stretches::Known;
 use crate::state::closing::known_durable;
+use crate::state::committer::Committer;
 use crate::state::expiry::Expiry;
 use crate::state::latch::Latch;
 use crate::state::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
 use crate::state::options::{Options, SLICE_MEMTABLES};
 use crate::state::pacing::Merging;
+use crate::state::pins::Pins;
 use crate::state::room::Rooms;
 use crate::state::store::{Store, Tallies};
+use crate::state::stretches::Known;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
 use crate::state::tables::{Rows, Tables};
 use crate::state::time::{Time, Times};
 use crate::state::view::{OpenMemtable, View, Views};
+use crate::state::wanted::Wanted;
 use base::budget::{Account, Budget, Holder, Member};
 use base::phases::{self, Phase};
 use base::seams::Random;

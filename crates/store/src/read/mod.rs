@@ -7,5 +7,5 @@ pub mod snapshot;
 pub mod scan;
 pub(crate) mod value_reader;
 pub(crate) mod resident;
-pub(crate) mod stretches;
+pub(crate) mod shortcut;
 pub(crate) mod track;

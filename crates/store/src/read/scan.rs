@@ -2,15 +2,16 @@
 
 use crate::read::merge::layers::MemtableLayer;
 use crate::read::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
+use crate::read::shortcut::Shortcut;
 use crate::read::snapshot::Snapshot;
-use crate::read::stretches::{self, Shortcut};
 use crate::read::track::Track;
 use crate::read::value_reader::{Located, ValueReader};
+use crate::state::handle::Admitted;
 use crate::state::paid_reads::PaidReads;
+use crate::state::stretches;
 use crate::state::ttl::Reading;
 use crate::uncommitted::spill::Spills;
 use crate::uncommitted::write_set::WriteSet;
-use crate::write::gathered::Admitted;
 use base::slots::{Aside, Reader};
 use base::{CommitTs, PagePtr, Result, Span, TableId};
 use memtable::Memtable;

@@ -5,12 +5,12 @@
 //!    without the view.
 
 use crate::read::scan::Cursor;
-use crate::read::stretches;
 use crate::read::value_reader::{Located, ValueReader};
 use crate::state::catalog::{TableRow, check_name};
 use crate::state::handle::Table;
 use crate::state::lease::Lease;
 use crate::state::store::Store;
+use crate::state::stretches;
 use crate::state::tables::Tables;
 use crate::state::ttl::Reading;
 use crate::state::view::{HeldView, Purpose, View};
@@ -41,6 +41,19 @@ pub struct Snapshot {
     /// Stretches of keys that it found empty.
     pub(crate) known: stretches::Own,
     not_sync: PhantomData<Cell<()>>,
+}
+
+impl Store {
+    /// A read-only snapshot of everything acknowledged so far. Allocates nothing and takes no lock.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`]; [`ErrorKind::Full`] with 65,536 of them open.
+    #[inline]
+    #[track_caller]
+    pub fn snapshot(self: &Arc<Self>) -> Result<Snapshot> {
+        self.check_process()?;
+        Snapshot::begin(self, Purpose::Read)
+    }
 }
 
 impl Snapshot {

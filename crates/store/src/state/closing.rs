@@ -17,12 +17,16 @@
 //! them never tears a superblock, and beyond the bytes that a checkpoint writes. A note stays true: what is durable
 //! stays durable, and later blocks come after it.
 
+use crate::state::lease::Lease;
+use crate::state::room::Credit;
 use crate::state::store::Store;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
 use base::codec::{Reader, Writer};
 use base::limits::UNIT_BYTES;
 use base::{DatabaseId, Lsn, Result, checksum};
 use io::File;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 const MAGIC: [u8; 8] = *b"PANDOEND";
 /// Where a copy lies within its unit.
@@ -85,6 +89,40 @@ pub(crate) fn known_durable(data: &dyn File, superblock: &Superblock) -> Result<
 }
 
 impl Store {
+    /// Syncs the log, writes its closing block and the closing note, and unlocks the directory. Every later call fails
+    /// with [`ErrorKind::Closed`]; snapshots that still live go on reading. The caller has stopped its workers.
+    /// Closing twice does nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Latched`], with the cause, if writing had stopped: the next opening finds out what is on the disk.
+    pub fn close(self: &Arc<Self>) -> Result<()> {
+        self.check_process()?;
+        if self.closed.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        Lease::forget_all(self);
+        // Whoever is inside a checkpoint, a commit or a piece of a value finishes first.
+        let mut superblock = self.claim_checkpoint();
+        let _streaming = self.streaming.write().unwrap_or_else(PoisonError::into_inner);
+        // A directory that cannot be listed says nothing about who owns it.
+        if self.check_ownership(&superblock).is_ok() || self.latch.check().is_ok() {
+            // A closed file has no next checkpoint to keep room for. What fails here costs nothing but room.
+            self.free_unneeded();
+            base::sync::lock(&self.committer).room = Credit::default();
+            let _ = self.give_back(true);
+            let _ = self.reserve_log(&[]);
+        }
+        let committer = base::sync::lock(&self.committer);
+        let result = match self.latch.check() {
+            Err(_) if self.is_read_only() => self.log.close().map(drop),
+            latched => latched.and_then(|()| self.close_log(&mut superblock)),
+        };
+        drop(committer);
+        base::sync::lock(&self.locks).take();
+        self.give_memory_back();
+        result
+    }
+
     /// Closes the log, and writes the closing note and the time beside the superblock, unless they are known there.
     ///
     /// # Errors

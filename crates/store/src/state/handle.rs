@@ -165,3 +165,15 @@ impl Table {
         Err(Error::new(ErrorKind::Missing, message))
     }
 }
+
+/// A table that the transaction has used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admitted {
+    pub id: TableId,
+    /// The snapshot has nothing of it: a look-up need not go there.
+    pub blank: bool,
+    /// How its values are read.
+    pub reading: Reading,
+    /// Its row was found, and nothing that the transaction did since can have changed that.
+    pub good: bool,
+}

@@ -15,6 +15,11 @@ pub mod options;
 pub mod latch;
 pub mod view;
 pub mod pacing;
+pub(crate) mod stretches;
+pub(crate) mod wanted;
+pub(crate) mod committer;
+pub(crate) mod pins;
+pub(crate) mod rounds;
 pub mod store;
 // Of a store.
 pub(crate) mod closing;

@@ -22,7 +22,7 @@
 //!
 //! All of this is a function of [`Pressure`] and *R*. Clocks and sleeping are the business of whoever drives the store.
 
-use crate::state::store::Pressure;
+use crate::state::options::MAX_SEALED;
 use base::leisure;
 use base::sync::atomic::{AtomicU64, Ordering};
 
@@ -255,6 +255,43 @@ impl Pressure {
         let by_room = by_room * u128::from(room.max(limit / LITTLE_ROOM)) / u128::from(room);
         let ps_per_byte = by_debt.max(u64::try_from(by_room).unwrap_or(u64::MAX));
         (ps_per_byte > 0).then_some(Pace { ps_per_byte, cause })
+    }
+}
+
+/// What [`crate::Store::pressure`] says.
+#[derive(Clone, Copy, Debug)]
+pub struct Pressure {
+    /// Bytes of all memtables that are not absorbed yet.
+    pub memtables_bytes: usize,
+    /// Bytes of all memtables of all databases that share the budget, those included that wait to be freed; without
+    /// what this one's open readers alone keep, up to one memtable.
+    pub shared_bytes: usize,
+    /// What other databases hold of them.
+    pub others_bytes: usize,
+    /// Their share of the memory.
+    pub limit_bytes: usize,
+    /// How many are sealed and wait for a checkpoint.
+    pub sealed: usize,
+    /// About how many bytes of the memtables that a checkpoint under way merges it has merged.
+    pub merged_bytes: u64,
+    /// How long that checkpoint will take until their memory is free, about, in nanoseconds.
+    pub left_ns: u64,
+    /// Bytes of the log that a recovery would replay, with what segments left unused.
+    pub log_bytes: u64,
+    /// Their ceiling.
+    pub max_log_bytes: u64,
+    /// Records of all memtables that are not absorbed yet.
+    pub records: u64,
+    /// Their ceiling.
+    pub max_log_records: u64,
+}
+
+impl Pressure {
+    /// Whether a writer should wait for the checkpoint before it adds more.
+    pub fn is_full(&self) -> bool {
+        let bytes = self.memtables_bytes.max(self.shared_bytes);
+        let log = self.log_bytes >= self.max_log_bytes || self.records >= self.max_log_records;
+        ((bytes > self.limit_bytes || log) && self.sealed > 0) || self.sealed >= MAX_SEALED
     }
 }
 

@@ -4,22 +4,21 @@
 //! locks. A thread that holds one takes only later ones. Under the lock of what is `known` of stretches, and of what
 //! `time` suspects, nothing else is locked but the budget.
 
-use crate::checkpoint::lsm::Wanted;
-use crate::checkpoint::relocate::Place;
-use crate::checkpoint::sweep::Swept;
-use crate::commit::Committer;
-use crate::open::pinned::Pins;
-use crate::read::snapshot::Snapshot;
-use crate::read::stretches::Known;
+use crate::state::committer::Committer;
 use crate::state::expiry::Expiry;
 use crate::state::latch::Latch;
 use crate::state::memory::Attended;
-use crate::state::options::{MAX_SEALED, Options, Shares};
+use crate::state::options::{Options, Shares};
 use crate::state::pacing::{Merging, Progress};
-use crate::state::room::{Credit, Rooms};
+use crate::state::pins::Pins;
+use crate::state::room::Rooms;
+use crate::state::rounds::Place;
+use crate::state::rounds::Swept;
+use crate::state::stretches::Known;
 use crate::state::superblock::Superblock;
 use crate::state::time::Time;
-use crate::state::view::{Purpose, Views};
+use crate::state::view::Views;
+use crate::state::wanted::Wanted;
 use base::budget::{Account, Charge, Holder};
 use base::latency::{Cause, Latencies};
 use base::slots::Slots;
@@ -30,9 +29,11 @@ use pool::Pool;
 use space::Space;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 use txn::Clocks;
+
+pub use crate::state::pacing::Pressure;
 
 /// An open database. Made by [`crate::recovery::open`] or [`crate::recovery::open_or_create`]; its background work is
 /// done by whoever calls [`Store::checkpoint`] and its siblings: a worker thread, or a simulation.
@@ -129,17 +130,6 @@ pub(crate) struct Tallies {
 }
 
 impl Store {
-    /// A read-only snapshot of everything acknowledged so far. Allocates nothing and takes no lock.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Closed`]; [`ErrorKind::Full`] with 65,536 of them open.
-    #[inline]
-    #[track_caller]
-    pub fn snapshot(self: &Arc<Self>) -> Result<Snapshot> {
-        self.check_process()?;
-        Snapshot::begin(self, Purpose::Read)
-    }
-
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
@@ -286,77 +276,6 @@ impl Store {
             records,
             max_log_records: self.max_log_records,
         }
-    }
-
-    /// Syncs the log, writes its closing block and the closing note, and unlocks the directory. Every later call fails
-    /// with [`ErrorKind::Closed`]; snapshots that still live go on reading. The caller has stopped its workers.
-    /// Closing twice does nothing.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Latched`], with the cause, if writing had stopped: the next opening finds out what is on the disk.
-    pub fn close(self: &Arc<Self>) -> Result<()> {
-        self.check_process()?;
-        if self.closed.swap(true, Ordering::SeqCst) {
-            return Ok(());
-        }
-        crate::state::lease::Lease::forget_all(self);
-        // Whoever is inside a checkpoint, a commit or a piece of a value finishes first.
-        let mut superblock = self.claim_checkpoint();
-        let _streaming = self.streaming.write().unwrap_or_else(PoisonError::into_inner);
-        // A directory that cannot be listed says nothing about who owns it.
-        if self.check_ownership(&superblock).is_ok() || self.latch.check().is_ok() {
-            // A closed file has no next checkpoint to keep room for. What fails here costs nothing but room.
-            self.free_unneeded();
-            base::sync::lock(&self.committer).room = Credit::default();
-            let _ = self.give_back(true);
-            let _ = self.reserve_log(&[]);
-        }
-        let committer = base::sync::lock(&self.committer);
-        let result = match self.latch.check() {
-            Err(_) if self.is_read_only() => self.log.close().map(drop),
-            latched => latched.and_then(|()| self.close_log(&mut superblock)),
-        };
-        drop(committer);
-        base::sync::lock(&self.locks).take();
-        self.give_memory_back();
-        result
-    }
-}
-
-/// What [`Store::pressure`] says.
-#[derive(Clone, Copy, Debug)]
-pub struct Pressure {
-    /// Bytes of all memtables that are not absorbed yet.
-    pub memtables_bytes: usize,
-    /// Bytes of all memtables of all databases that share the budget, those included that wait to be freed; without
-    /// what this one's open readers alone keep, up to one memtable.
-    pub shared_bytes: usize,
-    /// What other databases hold of them.
-    pub others_bytes: usize,
-    /// Their share of the memory.
-    pub limit_bytes: usize,
-    /// How many are sealed and wait for a checkpoint.
-    pub sealed: usize,
-    /// About how many bytes of the memtables that a checkpoint under way merges it has merged.
-    pub merged_bytes: u64,
-    /// How long that checkpoint will take until their memory is free, about, in nanoseconds.
-    pub left_ns: u64,
-    /// Bytes of the log that a recovery would replay, with what segments left unused.
-    pub log_bytes: u64,
-    /// Their ceiling.
-    pub max_log_bytes: u64,
-    /// Records of all memtables that are not absorbed yet.
-    pub records: u64,
-    /// Their ceiling.
-    pub max_log_records: u64,
-}
-
-impl Pressure {
-    /// Whether a writer should wait for the checkpoint before it adds more.
-    pub fn is_full(&self) -> bool {
-        let bytes = self.memtables_bytes.max(self.shared_bytes);
-        let log = self.log_bytes >= self.max_log_bytes || self.records >= self.max_log_records;
-        ((bytes > self.limit_bytes || log) && self.sealed > 0) || self.sealed >= MAX_SEALED
     }
 }
 

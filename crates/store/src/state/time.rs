@@ -15,9 +15,8 @@
 //!
 //! Why so: docs/decisions/0031-time-of-a-database.md.
 
-use crate::state::store::Store;
-use crate::state::superblock::Superblock;
-use base::Result;
+mod keep;
+
 use base::seams::{Clock, Moment};
 use base::sync::lock;
 use std::sync::Mutex;
@@ -117,35 +116,6 @@ impl Time {
         let offset_ms = self.offset_ms.load(Ordering::SeqCst) as i64;
         let lead_ms = offset_ms.saturating_sub(self.skew_ms.load(Ordering::SeqCst));
         Times { time_ms, wall_ms: time_ms.saturating_sub(u64::try_from(lead_ms).unwrap_or(0)) }
-    }
-}
-
-impl Store {
-    /// Writes the time beside the superblock if ten seconds of it have passed, so that a killed process forgets little.
-    /// Syncs nothing, and does nothing while a checkpoint is made. The log thread calls it four times a second.
-    pub fn keep_time(&self) {
-        // Where no table has a TTL, nobody asked for the time.
-        if self.time.times().time_ms == 0 || self.latch.check().is_err() {
-            return;
-        }
-        // A wall that was set is noticed although nobody asks.
-        self.time.look();
-        if let Ok(mut superblock) = self.checkpoint.try_lock() {
-            // What fails here is tried again.
-            let _ = self.save_time(&mut superblock, UNSAVED_MS);
-        }
-    }
-
-    /// Writes the time beside `superblock`, the last one, if more than `unsaved_ms` of it has passed since. Whether it
-    /// did.
-    pub(crate) fn save_time(&self, superblock: &mut Superblock, unsaved_ms: u64) -> Result<bool> {
-        let times = self.time.times();
-        if times.time_ms <= superblock.times.time_ms.saturating_add(unsaved_ms) {
-            return Ok(false);
-        }
-        superblock.times = times;
-        superblock.write_times(&*self.data)?;
-        Ok(true)
     }
 }
 

@@ -24,13 +24,10 @@
 //! Why so: docs/decisions/0024-ttl.md and 0031-time-of-a-database.md.
 
 use crate::state::catalog::TableRow;
-use crate::state::store::Store;
 use base::op::{Decoder, Op};
-use base::sync::lock;
-use base::{CommitTs, Error, LargeRef, Result, TableId};
+use base::{Error, LargeRef, Result, TableId};
 use page::Value;
 use run::Site;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Bytes of the date in front of each value of a dated table: milliseconds since 1970, little-endian.
@@ -222,23 +219,6 @@ pub(crate) fn stamp_floors(record: &mut [u8], changed: &[(TableId, Ttl)], now_ms
     }
     for (at, row) in rows {
         record[at..][..row.len()].copy_from_slice(&row);
-    }
-}
-
-impl Store {
-    /// What time it is for entries that live for a time, in milliseconds since 1970: the clock's, but never less than
-    /// it was.
-    pub fn time_ms(&self) -> u64 {
-        self.time.now_ms()
-    }
-
-    /// The time by which a checkpoint that absorbs the commits through `absorbed` drops what has expired.
-    pub(crate) fn dropping_time_ms(&self, absorbed: CommitTs) -> u64 {
-        let mut committer = lock(&self.committer);
-        if committer.may_drop && self.catalog_changed.load(Ordering::SeqCst) <= absorbed.0 {
-            committer.dropping_at_ms = self.time.now_ms();
-        }
-        committer.dropping_at_ms
     }
 }
 

@@ -8,9 +8,9 @@
 //!
 //! Either way the records are newer than everything the transaction wrote before, and older than what follows.
 
+use crate::state::handle::Admitted;
 use crate::state::handle::Table;
 use crate::uncommitted::spill;
-use crate::write::gathered::Admitted;
 use crate::write::transaction::Transaction;
 use base::Result;
 use std::cmp::Ordering;

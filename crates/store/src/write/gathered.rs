@@ -3,12 +3,10 @@
 //! Each thread keeps a few, emptied, for its next transactions, so that a small transaction allocates nothing. They
 //! are boxed: a transaction is moved several times from its beginning to its end.
 
-use crate::state::handle::Table;
+use crate::state::handle::{Admitted, Table};
 use crate::state::paid_reads::PaidReads;
-use crate::state::ttl::Reading;
 use crate::uncommitted::write_set::WriteSet;
-use crate::write::transaction::gap::Gap;
-use base::TableId;
+use crate::write::gap::Gap;
 use std::cell::RefCell;
 
 /// Emptied ones that a thread keeps.
@@ -19,18 +17,6 @@ const KEPT_RECORD_BYTES: usize = 64 << 10;
 thread_local! {
     #[allow(clippy::vec_box)] // They go out of the list as the boxes that they are.
     static EMPTIED: RefCell<Vec<Box<Gathered>>> = const { RefCell::new(Vec::new()) };
-}
-
-/// A table that the transaction has used.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Admitted {
-    pub id: TableId,
-    /// The snapshot has nothing of it: a look-up need not go there.
-    pub blank: bool,
-    /// How its values are read.
-    pub reading: Reading,
-    /// Its row was found, and nothing that the transaction did since can have changed that.
-    pub good: bool,
 }
 
 /// See the module.

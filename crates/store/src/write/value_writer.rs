@@ -1,8 +1,8 @@
 //! Writing a value a piece at a time.
 
 use crate::read::value_reader::outward;
+use crate::state::handle::Admitted;
 use crate::uncommitted::large::Stream;
-use crate::write::gathered::Admitted;
 use crate::write::transaction::Transaction;
 use base::{Result, TableId};
 use std::io::{self, Write};

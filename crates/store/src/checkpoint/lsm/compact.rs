@@ -31,13 +31,6 @@ const LOWEST_BITS: BitsPerKey = BitsPerKey(10);
 /// What a record counts beside its bytes.
 const RECORD_BYTES: u64 = 16;
 
-/// How much a checkpoint may merge, and whether until nothing is left to merge.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Quota {
-    pub bytes: u64,
-    pub wholly: bool,
-}
-
 impl Checkpoint<'_> {
     /// What a checkpoint makes of its memtables' part of a table that has a stack, or is to have one.
     pub(crate) fn absorb_in_stack(&mut self, table: TableId) -> Result<()> {

@@ -25,7 +25,7 @@ mod compact;
 pub mod plan;
 
 pub use crate::state::stack::{self, Role, Stack, Stacked};
-pub(crate) use compact::Quota;
+pub(crate) use plan::Quota;
 
 use crate::checkpoint::Checkpoint;
 use crate::state::attach::Attached;
@@ -35,51 +35,11 @@ use crate::state::store::Store;
 use crate::state::tables::{Layout, Tables};
 use crate::state::ttl::Reading;
 use base::limits::UNIT_BYTES;
-use base::slots::Reader;
 use base::sync::lock;
 use base::{Error, ErrorKind, Result, TableId};
-use page::Value;
-use pool::Pool;
-use run::{Cursor, Run};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
-
-/// What each table's owner asked for, as the catalog's run has it.
-pub(crate) type WantedRows = Arc<BTreeMap<TableId, TableRow>>;
-
-/// What the catalog said when it was looked at last.
-#[derive(Debug, Default)]
-pub(crate) struct Wanted {
-    last: Mutex<Option<(Run, WantedRows)>>,
-}
-
-impl Wanted {
-    /// What `catalog`, table 0's run, says. Read once for each run.
-    pub fn of(&self, catalog: Run, pool: &Pool, reader: &Reader) -> Result<WantedRows> {
-        let mut last = base::sync::lock(&self.last);
-        if let Some((run, wanted)) = &*last
-            && *run == catalog
-        {
-            return Ok(Arc::clone(wanted));
-        }
-        let mut wanted = BTreeMap::new();
-        let mut cursor = Cursor::new(catalog);
-        cursor.seek_first(pool, reader)?;
-        while let Some((name, value)) = cursor.entry() {
-            let Value::Inline(row) = value else {
-                return Err(Error::corruption("the catalog holds a large value"));
-            };
-            let row = TableRow::decode(name, row)?;
-            wanted.insert(row.id, row);
-            cursor.next(pool, reader)?;
-        }
-        let wanted = Arc::new(wanted);
-        *last = Some((catalog, Arc::clone(&wanted)));
-        Ok(wanted)
-    }
-}
 
 /// A checkpoint merges so many times what it absorbs, if there is as much to merge: more than a record is written in
 /// the end, so that merging catches up.

@@ -31,6 +31,13 @@ const LEAST_EIGHTHS: u64 = 4;
 const FLATTEN_SHARE: u64 = 8;
 const FLATTEN_BYTES: u64 = 4 << 20;
 
+/// How much a checkpoint may merge, and whether until nothing is left to merge.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quota {
+    pub bytes: u64,
+    pub wholly: bool,
+}
+
 /// What the plan knows of a delta.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {

@@ -4,7 +4,7 @@ use super::{
     CREDIT_BYTES, CREDIT_RECORDS, Care, Credit, LEAST_CREDIT, LOG_SPARE_UNITS, LOG_UNITS, MOST_ASKED, Purpose,
 };
 use crate::checkpoint::Checkpoint;
-use crate::commit::Committer;
+use crate::state::committer::Committer;
 use crate::state::store::Store;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;

@@ -42,7 +42,7 @@ mod table;
 pub use cursor::Cursor;
 pub use savepoints::Savepoint;
 
-use crate::read::stretches;
+use crate::state::stretches;
 use crate::uncommitted::large::Unpublished;
 use arena::Arena;
 use base::{LargeRef, TableId};

@@ -3,13 +3,14 @@
 //! It begins and ends here; `reads` looks keys up, through its own writes; `writes` gathers them, and `gap` spares
 //! inserts some look-ups; `room` pays for the memory that they take, and spills them when it does not suffice.
 
-pub(crate) mod gap;
+mod gap;
 mod reads;
 mod room;
 mod writes;
 
 use crate::commit::{Applied, Request};
 use crate::read::snapshot::Snapshot;
+use crate::state::handle::Admitted;
 use crate::state::handle::Table;
 use crate::state::memory::FREE_TRANSACTION_BYTES;
 use crate::state::store::Store;
@@ -17,7 +18,7 @@ use crate::state::ttl::{Reading, Ttl};
 use crate::state::view::Purpose;
 use crate::uncommitted::spill::Spills;
 use crate::uncommitted::write_set::{Own, Savepoint, WriteSet};
-use crate::write::gathered::{Admitted, Gathered};
+use crate::write::gathered::Gathered;
 use base::budget::Charge;
 use base::{Result, TableId};
 use std::sync::Arc;

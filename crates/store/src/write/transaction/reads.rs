@@ -4,12 +4,12 @@
 use super::Transaction;
 use crate::read::scan::Cursor;
 use crate::read::value_reader::{Located, ValueReader};
+use crate::state::handle::Admitted;
 use crate::state::handle::Table;
 use crate::state::ttl::Reading;
 use crate::uncommitted::large::Unpublished;
 use crate::uncommitted::spill;
 use crate::uncommitted::write_set::Own;
-use crate::write::gathered::Admitted;
 use base::{Result, Span, TableId};
 use run::PinnedRecord;
 use std::ops::Bound;

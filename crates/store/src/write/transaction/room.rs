@@ -1,9 +1,9 @@
 //! The memory that a transaction's writes take: paid for before it is used, and given up by spilling.
 
 use super::Transaction;
+use crate::state::handle::Admitted;
 use crate::uncommitted::spill::{Spilled, Spills};
 use crate::uncommitted::write_set::{Footprint, WRITE_COST};
-use crate::write::gathered::Admitted;
 use base::budget::{Charge, Holder};
 use base::{ErrorKind, Result, TableId};
 use std::sync::Arc;

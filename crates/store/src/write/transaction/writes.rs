@@ -2,11 +2,11 @@
 //! nothing refers to it yet.
 
 use super::Transaction;
+use crate::state::handle::Admitted;
 use crate::state::handle::Table;
 use crate::state::ttl::DATE_BYTES;
 use crate::uncommitted::large::{Stream, Streamed, check_value_len};
 use crate::uncommitted::write_set::{Own, Prior};
-use crate::write::gathered::Admitted;
 use crate::write::scan_mut::CursorMut;
 use crate::write::value_writer::ValueWriter;
 use base::{Error, ErrorKind, Result, Span, TableId, limits};

@@ -19,40 +19,33 @@
 //!
 //! A read that passes over nothing dead, or few, never comes here: it takes no lock and writes nothing.
 
-use crate::read::merge::{Ahead, Item, Shortcuts};
-use crate::read::snapshot::Snapshot;
-use crate::state::ttl::Reading;
-use crate::state::view::View;
 use base::budget::{Account, Charge, Holder};
 use base::sync::lock;
-use base::{CommitTs, Result, TableId};
-use memtable::Memtable;
-use page::Value;
+use base::{CommitTs, TableId};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 /// What a stretch takes beside its keys, at most.
 const STRETCH_BYTES: usize = 160;
 /// What one snapshot or transaction keeps for itself of a table, in stretches: beyond, it begins anew.
-const MOST_OWN: usize = 1024;
+pub(crate) const MOST_OWN: usize = 1024;
 
-type End = Option<Box<[u8]>>;
+pub(crate) type End = Option<Box<[u8]>>;
 
 /// See 1. It begins at its key in the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stretch {
-    end: End,
-    ts: CommitTs,
-    oldest_ms: u64,
+pub(crate) struct Stretch {
+    pub end: End,
+    pub ts: CommitTs,
+    pub oldest_ms: u64,
 }
 
 /// The stretches of one table: disjoint.
 #[derive(Debug, Default)]
 pub(crate) struct Stretches {
-    by_start: BTreeMap<Box<[u8]>, Stretch>,
+    pub by_start: BTreeMap<Box<[u8]>, Stretch>,
     bytes: usize,
 }
 
@@ -63,18 +56,18 @@ fn bytes(start: &[u8], stretch: &Stretch) -> usize {
     start.len() + stretch.end.as_ref().map_or(0, |end| end.len()) + STRETCH_BYTES
 }
 
-fn is_before(key: &[u8], end: Option<&[u8]>) -> bool {
+pub(crate) fn is_before(key: &[u8], end: Option<&[u8]>) -> bool {
     end.is_none_or(|end| key < end)
 }
 
 /// The first key after `key`.
-fn after(key: &[u8]) -> Box<[u8]> {
+pub(crate) fn after(key: &[u8]) -> Box<[u8]> {
     [key, &[0]].concat().into()
 }
 
 impl Stretches {
     /// The stretch that holds `key`.
-    fn around(&self, key: &[u8]) -> Option<(&[u8], &Stretch)> {
+    pub fn around(&self, key: &[u8]) -> Option<(&[u8], &Stretch)> {
         let until_key = (Bound::Unbounded, Bound::Included(key));
         let (start, stretch) = self.by_start.range::<[u8], _>(until_key).next_back()?;
         is_before(key, stretch.end.as_deref()).then_some((&**start, stretch))
@@ -104,7 +97,7 @@ impl Stretches {
     }
 
     /// Notes a stretch, which is not empty, in the place of what was known of its keys; unless that is newer.
-    fn note(&mut self, start: Box<[u8]>, new: Stretch) {
+    pub fn note(&mut self, start: Box<[u8]>, new: Stretch) {
         if self.within(&start, new.end.as_deref()).any(|(_, old)| old.ts > new.ts) {
             return;
         }
@@ -170,7 +163,7 @@ impl Known {
     }
 
     /// The stretch around `key`, if `may_use` it.
-    fn around(
+    pub fn around(
         &self,
         table: TableId,
         key: &[u8],
@@ -181,7 +174,7 @@ impl Known {
         may_use(stretch).then(|| (start.into(), stretch.clone()))
     }
 
-    fn note(&self, table: TableId, start: Box<[u8]>, stretch: Stretch) {
+    pub fn note(&self, table: TableId, start: Box<[u8]>, stretch: Stretch) {
         let mut tables = lock(&self.tables);
         let Tables { by_id, charge } = &mut *tables;
         let stretches = by_id.entry(table).or_default();
@@ -191,134 +184,6 @@ impl Known {
         if wanted > self.most_bytes || !charge.resize(wanted) {
             by_id.clear();
             charge.shrink_to(0);
-        }
-    }
-}
-
-/// What the cursor of a snapshot or of a transaction knows of one table.
-#[derive(Debug)]
-pub(crate) struct Shortcut<'a> {
-    snapshot: &'a Snapshot,
-    view: &'a View,
-    table: TableId,
-    reading: Reading,
-    own: &'a Own,
-    /// The transaction may have written to the table: what it sees is not what was committed.
-    has_written: bool,
-    /// The first key that the walk under way has asked at.
-    origin: Vec<u8>,
-}
-
-impl<'a> Shortcut<'a> {
-    pub fn new(
-        snapshot: &'a Snapshot,
-        view: &'a View,
-        (table, reading): (TableId, Reading),
-        own: &'a Own,
-        has_written: bool,
-    ) -> Self {
-        Shortcut { snapshot, view, table, reading, own, has_written, origin: Vec::new() }
-    }
-
-    fn oldest_ms(&self) -> u64 {
-        match self.reading {
-            Reading::Plain => 0,
-            Reading::Dated { oldest_ms } => oldest_ms,
-        }
-    }
-
-    /// See 3.
-    fn own(&self, key: &[u8], forward: bool) -> Option<End> {
-        let known = self.own.borrow();
-        let (start, stretch) = known.as_ref()?.get(&self.table)?.around(key)?;
-        Some(if forward { stretch.end.clone() } else { Some(start.into()) })
-    }
-
-    /// See 2.
-    fn committed(&self, key: &[u8], forward: bool) -> Option<Option<Vec<u8>>> {
-        let (view, table) = (self.view, self.table);
-        let may_use = |stretch: &Stretch| {
-            view.absorbed <= stretch.ts
-                && stretch.ts <= self.snapshot.ts()
-                && stretch.oldest_ms <= self.oldest_ms()
-        };
-        let known = &self.snapshot.store().known;
-        let (start, Stretch { end, ts, .. }) = known.around(table, key, may_use)?;
-        let sealed = || view.sealed.iter().take_while(|sealed| sealed.sealed_at > ts);
-        if sealed().any(|sealed| !sealed.attached_for(table, CommitTs::MAX).is_empty()) {
-            return None;
-        }
-        let memtables = std::iter::once(&view.open.memtable).chain(sealed().map(|sealed| &sealed.memtable));
-        let memtables = memtables.map(|memtable| -> &Memtable { memtable });
-        if forward {
-            let changed = memtables.filter_map(|memtable| memtable.key_changed_since(table, key, ts)).min();
-            let changed = changed.filter(|changed| is_before(changed, end.as_deref()));
-            return Some(changed.or(end.as_deref()).map(<[u8]>::to_vec));
-        }
-        let behind = after(key);
-        let changed = memtables.filter_map(|memtable| memtable.key_changed_before(table, &behind, ts)).max();
-        let bound = changed.filter(|changed| *changed >= &*start).map_or(start, after);
-        Some(Some(bound.into()))
-    }
-}
-
-impl Shortcuts for Shortcut<'_> {
-    fn may_expire(&self) -> bool {
-        self.reading.is_dated()
-    }
-
-    fn has_expired(&self, item: Item<'_>) -> Result<bool> {
-        match item {
-            Item::Value(stored) => self.reading.has_expired(Value::Inline(stored)),
-            Item::Large(large) => self.reading.has_expired(Value::Large(large)),
-            Item::Deleted => Ok(false),
-        }
-    }
-
-    fn set_out(&mut self, key: &[u8]) {
-        self.origin.clear();
-        self.origin.extend_from_slice(key);
-    }
-
-    fn ahead(&mut self, key: &[u8], forward: bool, stop: Option<&[u8]>) -> Ahead {
-        let is_over = stop.is_some_and(|stop| if forward { key >= stop } else { key < stop });
-        if is_over {
-            return Ahead::Beyond { bound: None, but_own: false };
-        }
-        if let Some(bound) = self.own(key, forward) {
-            return Ahead::Beyond { bound: bound.map(Vec::from), but_own: false };
-        }
-        match self.committed(key, forward) {
-            Some(bound) => Ahead::Beyond { bound, but_own: self.has_written },
-            None => Ahead::Here,
-        }
-    }
-
-    fn walked(&mut self, entries: u32) {
-        // Relaxed: a tally, which orders nothing.
-        self.snapshot.store().tallies.dead_passed.fetch_add(entries.into(), Ordering::Relaxed);
-    }
-
-    fn arrived(&mut self, key: Option<&[u8]>, forward: bool, stop: Option<&[u8]>) {
-        let (start, end) = if forward {
-            let end = [key, stop].into_iter().flatten().min();
-            (Box::from(&self.origin[..]), end.map(Box::from))
-        } else {
-            let start = key.map(after).max(stop.map(Box::from)).unwrap_or_default();
-            (start, Some(after(&self.origin)))
-        };
-        if !is_before(&start, end.as_deref()) {
-            return;
-        }
-        let stretch = Stretch { end, ts: self.snapshot.ts(), oldest_ms: self.oldest_ms() };
-        let mut own = self.own.borrow_mut();
-        let known = own.get_or_insert_default().entry(self.table).or_default();
-        if known.by_start.len() >= MOST_OWN {
-            *known = Stretches::default();
-        }
-        known.note(start.clone(), stretch.clone());
-        if !self.has_written {
-            self.snapshot.store().known.note(self.table, start, stretch);
         }
     }
 }
