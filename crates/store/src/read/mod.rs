@@ -5,6 +5,7 @@
 pub mod merge;
 pub mod snapshot;
 pub mod scan;
+pub(crate) mod located;
 pub(crate) mod value_reader;
 pub(crate) mod resident;
 pub(crate) mod shortcut;

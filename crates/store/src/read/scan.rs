@@ -1,19 +1,21 @@
 //! Records in order: a cursor over a span of keys.
 
+use crate::read::located::Located;
 use crate::read::merge::layers::MemtableLayer;
 use crate::read::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
 use crate::read::shortcut::Shortcut;
 use crate::read::snapshot::Snapshot;
 use crate::read::track::Track;
-use crate::read::value_reader::{Located, ValueReader};
-use crate::state::handle::Admitted;
+use crate::read::value_reader::ValueReader;
+use crate::state::catalog::TableRow;
+use crate::state::handle::{Admitted, Table};
 use crate::state::paid_reads::PaidReads;
 use crate::state::stretches;
 use crate::state::ttl::Reading;
 use crate::uncommitted::spill::Spills;
 use crate::uncommitted::write_set::WriteSet;
 use base::slots::{Aside, Reader};
-use base::{CommitTs, PagePtr, Result, Span, TableId};
+use base::{CommitTs, Error, PagePtr, Result, Span, TableId};
 use memtable::Memtable;
 use std::cell::LazyCell;
 use std::fmt;
@@ -81,6 +83,34 @@ fn start_of(span: &Span) -> Option<&[u8]> {
 
 /// A record, lent.
 type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
+
+impl Snapshot {
+    /// A cursor over the keys in `span`.
+    pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
+        let reading = table.check(self)?;
+        Cursor::over_snapshot(self, table.id(), reading, span)
+    }
+
+    /// All tables, by name.
+    pub fn tables(&self) -> Result<Vec<Table>> {
+        let mut tables = Vec::new();
+        let mut cursor = Cursor::over_snapshot(self, TableId::CATALOG, Reading::Plain, Span::all())?;
+        while let Some((name, row)) = cursor.next()? {
+            let row = TableRow::decode(name, row)?;
+            let name =
+                std::str::from_utf8(name).map_err(|_| Error::corruption("a table's name is not UTF-8"))?;
+            tables.push(Table::committed(self, name, row));
+        }
+        Ok(tables)
+    }
+
+    /// A key that no record of the table is behind: the last that there is, one that came since, or one that was
+    /// deleted and that no merge has dropped yet. However many these are, that is one look into each layer, O(log n).
+    pub fn last_key_bound(&self, table: &Table) -> Result<Option<Vec<u8>>> {
+        let reading = table.check(self)?;
+        Cursor::last_key_bound(self, table.id(), reading)
+    }
+}
 
 impl<'a> Cursor<'a> {
     pub(crate) fn over_snapshot(

@@ -4,8 +4,7 @@
 //! 2. What a call found in a memtable it shows to a user's code inside the call; a page it pins instead, which does
 //!    without the view.
 
-use crate::read::scan::Cursor;
-use crate::read::value_reader::{Located, ValueReader};
+use crate::read::located::Located;
 use crate::state::catalog::{TableRow, check_name};
 use crate::state::handle::Table;
 use crate::state::lease::Lease;
@@ -18,7 +17,7 @@ use crate::uncommitted::spill;
 use base::latency::{Cause, SAMPLE_EVERY};
 use base::seams::Stopwatch;
 use base::slots::{Aside, EpochGuard, Reader};
-use base::{CommitTs, Error, ErrorKind, LargeRef, Result, Span, TableId};
+use base::{CommitTs, Error, ErrorKind, LargeRef, Result, TableId};
 use memtable::Found;
 use page::Value;
 use run::Leaf;
@@ -386,13 +385,6 @@ impl Snapshot {
         self.get_with_in(table.id(), reading, key, with)
     }
 
-    /// A reader of the value of `key`, for values that are not to be held in memory whole.
-    pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
-        let reading = table.check(self)?;
-        let located = self.locate_in(table.id(), reading, key)?;
-        located.map(|located| ValueReader::new(located, self, None)).transpose()
-    }
-
     /// The length of the value of `key`, in bytes. A value outside the pages is not read.
     pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
         let reading = table.check(self)?;
@@ -406,30 +398,11 @@ impl Snapshot {
         self.contains_in(table.id(), reading, key)
     }
 
-    /// A cursor over the keys in `span`.
-    pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
-        let reading = table.check(self)?;
-        Cursor::over_snapshot(self, table.id(), reading, span)
-    }
-
     /// The table named `name`, if it exists.
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         check_name(name)?;
         let row = self.get_in(TableId::CATALOG, Reading::Plain, name.as_bytes())?;
         row.map(|row| Ok(Table::committed(self, name, TableRow::decode(name.as_bytes(), &row)?))).transpose()
-    }
-
-    /// All tables, by name.
-    pub fn tables(&self) -> Result<Vec<Table>> {
-        let mut tables = Vec::new();
-        let mut cursor = Cursor::over_snapshot(self, TableId::CATALOG, Reading::Plain, Span::all())?;
-        while let Some((name, row)) = cursor.next()? {
-            let row = TableRow::decode(name, row)?;
-            let name =
-                std::str::from_utf8(name).map_err(|_| Error::corruption("a table's name is not UTF-8"))?;
-            tables.push(Table::committed(self, name, row));
-        }
-        Ok(tables)
     }
 
     /// About how many records the table has: exact for what a checkpoint absorbed into a B+tree, plus every entry of
@@ -445,13 +418,6 @@ impl Snapshot {
         let (above, lowest) = view.tables.layers(table.id());
         let stacked: u64 = above.iter().map(|entry| entry.delta.records.records).sum();
         Ok(lowest.records + stacked + attached + in_memory)
-    }
-
-    /// A key that no record of the table is behind: the last that there is, one that came since, or one that was
-    /// deleted and that no merge has dropped yet. However many these are, that is one look into each layer, O(log n).
-    pub fn last_key_bound(&self, table: &Table) -> Result<Option<Vec<u8>>> {
-        let reading = table.check(self)?;
-        Cursor::last_key_bound(self, table.id(), reading)
     }
 
     /// A second snapshot of the same moment, for another thread. Possible at any time, because this one holds the

@@ -1,60 +1,13 @@
 //! Reading a value a piece at a time, from any place in it.
 
+use crate::read::located::Located;
 use crate::read::snapshot::Snapshot;
-use crate::state::ttl::Reading;
+use crate::state::handle::Table;
 use crate::uncommitted::large::Unpublished;
-use base::{Error, LargeRef, Result};
-use memtable::Found;
-use page::Value;
-use run::{Pieces, PinnedRecord};
+use base::{Error, Result};
+use run::Pieces;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
-
-/// What a key was found to hold, its bytes read only if they lay in memory or in a page.
-#[derive(Debug)]
-pub(crate) enum Located {
-    Bytes(Vec<u8>),
-    /// The value is what lies behind so many of its bytes: a date.
-    Large(LargeRef, usize),
-}
-
-impl Located {
-    /// What a record says; `None`: that there is none, or it has expired.
-    pub fn of_value(value: Value<'_>, reading: Reading) -> Result<Option<Located>> {
-        match value {
-            Value::Inline(stored) => Ok(reading.value(stored)?.map(|value| Located::Bytes(value.to_vec()))),
-            Value::Large(large) => Ok(Located::of_large(large, reading)),
-            Value::Deleted => Ok(None),
-        }
-    }
-
-    /// Likewise.
-    pub fn of_record(record: &Option<PinnedRecord>, reading: Reading) -> Result<Option<Located>> {
-        record.as_ref().map_or(Ok(None), |record| Located::of_value(record.value(), reading))
-    }
-
-    /// What a memtable says, likewise.
-    pub fn of_found(found: Found<'_>, reading: Reading) -> Result<Option<Located>> {
-        match found {
-            Found::Value(stored) => Located::of_value(Value::Inline(stored), reading),
-            Found::Large(large) => Ok(Located::of_large(large, reading)),
-            Found::Deleted => Ok(None),
-        }
-    }
-
-    /// A value outside the pages.
-    pub fn of_large(large: LargeRef, reading: Reading) -> Option<Located> {
-        reading.is_alive(large).then_some(Located::Large(large, reading.front_bytes()))
-    }
-
-    /// The length of the value.
-    pub fn len_bytes(&self) -> u64 {
-        match self {
-            Located::Bytes(bytes) => bytes.len() as u64,
-            Located::Large(large, front_bytes) => large.len_bytes.saturating_sub(*front_bytes as u64),
-        }
-    }
-}
 
 /// A value, read from wherever one likes, a piece at a time: [`Read`] and [`Seek`]. Owned, and `Send`.
 ///
@@ -87,6 +40,15 @@ struct LargeSource {
     /// What keeps the extents from being freed: the view, and for a value of a transaction's own its guard.
     snapshot: Snapshot,
     _own: Option<Arc<Unpublished>>,
+}
+
+impl Snapshot {
+    /// A reader of the value of `key`, for values that are not to be held in memory whole.
+    pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
+        let reading = table.check(self)?;
+        let located = self.locate_in(table.id(), reading, key)?;
+        located.map(|located| ValueReader::new(located, self, None)).transpose()
+    }
 }
 
 impl ValueReader {

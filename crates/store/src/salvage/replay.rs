@@ -1,6 +1,6 @@
 //! The log's commits, as far as they can be read in order.
 
-use super::{Report, number};
+use super::report::{Report, number};
 use crate::commit::apply::apply_record;
 use crate::open::recovery::DATA;
 use crate::state::attach::Attached;

@@ -1,6 +1,6 @@
 //! Where to begin, and whose pages to believe.
 
-use super::Report;
+use super::report::Report;
 use crate::state::superblock::Superblock;
 use base::{DatabaseId, Error, ErrorKind, Result};
 use io::{Dir, File};

@@ -2,8 +2,9 @@
 //! snapshot is noted, for the commit to validate.
 
 use super::Transaction;
+use crate::read::located::Located;
 use crate::read::scan::Cursor;
-use crate::read::value_reader::{Located, ValueReader};
+use crate::read::value_reader::ValueReader;
 use crate::state::handle::Admitted;
 use crate::state::handle::Table;
 use crate::state::ttl::Reading;
