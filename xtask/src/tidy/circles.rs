@@ -8,6 +8,8 @@
 //! 2. `resolve` follows such a path, through re-exports, to the file that defines what it names. A `pub use` is a
 //!    re-export only: it makes no edge.
 //! 3. `largest_circle` is the largest set of files of which each reaches each other.
+//! 4. Where a crate has wings, `lib.rs` lists them in the order in which they may use each other, and `upward` finds
+//!    the files that use a later one.
 
 use super::{Finding, Tree};
 use crate::source::Source;
@@ -28,13 +30,37 @@ const LARGER: &[(&str, usize)] = &[
     ("store", 4),
     ("xtask", 10),
 ];
+/// The crates whose modules use only those that `lib.rs` lists before them.
+const ORDERED: &[&str] = &["store"];
 /// A re-export of a re-export is followed so often.
 const MOST_HOPS: usize = 8;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut names = tree.crates();
     names.push("xtask");
-    names.into_iter().filter_map(|name| check_crate(tree, name, allowed(name))).collect()
+    let circles = names.into_iter().filter_map(|name| check_crate(tree, name, allowed(name)));
+    circles.chain(ORDERED.iter().flat_map(|name| upward(tree, name))).collect()
+}
+
+/// The files of a crate that use a module which its root lists after theirs.
+fn upward(tree: &Tree, name: &str) -> Vec<Finding> {
+    let modules = Module::all(tree, name);
+    let Some(root) = modules.get("") else { return Vec::new() };
+    let wing = |path: &str| path.split("::").next().unwrap_or_default().to_string();
+    let place = |path: &str| root.children.iter().position(|child| *child == wing(path));
+    let mut findings = Vec::new();
+    for (from, targets) in edges(&modules) {
+        for target in targets.iter().filter(|target| place(&from).is_some() && place(target) > place(&from)) {
+            let message = format!(
+                "`{}` may not use `{target}`, since the root lists `{}` after it: move what is \
+                 needed to a wing before both",
+                wing(&from),
+                wing(target)
+            );
+            findings.push(Finding::error(modules[&from].file, 1, message));
+        }
+    }
+    findings
 }
 
 fn allowed(name: &str) -> usize {
@@ -68,6 +94,8 @@ fn check_crate(tree: &Tree, name: &str, allowed: usize) -> Option<Finding> {
 /// A file as a module.
 struct Module<'a> {
     file: &'a str,
+    /// The modules that it declares, in order.
+    children: Vec<String>,
     /// Absolute paths that its code goes through, re-exports aside.
     used: Vec<Vec<String>>,
     /// What its `use` declarations name, by the name here. A glob's name is `*` and a number.
@@ -94,7 +122,8 @@ impl<'a> Module<'a> {
     }
 
     fn of(path: &str, source: &'a Source, modules: &BTreeSet<&str>) -> Self {
-        let mut module = Module { file: &source.path, used: Vec::new(), names: BTreeMap::new() };
+        let mut module =
+            Module { file: &source.path, children: Vec::new(), used: Vec::new(), names: BTreeMap::new() };
         let tokens = tokens(source);
         // In a declaration: whether it is public. A declaration ends with `;`.
         let mut declaration = None;
@@ -105,6 +134,7 @@ impl<'a> Module<'a> {
             match token {
                 "use" => declaration = Some(matches!(before, "pub" | ")")),
                 ";" => declaration = None,
+                "mod" => module.children.extend(tokens.get(at + 1).cloned()),
                 _ => {}
             }
             let begins = tokens.get(at + 1).is_some_and(|next| next == "::") && !matches!(before, "::" | ".");
@@ -342,6 +372,24 @@ mod tests {
         assert_eq!(circle(&through), ["b/c.rs", "b/d.rs"]);
         let twice = [files[0], files[1], ("b/c.rs", "use crate::Named;\n"), ("b/d.rs", "use super::C;\n")];
         assert_eq!(circle(&twice), ["b/c.rs", "b/d.rs"]);
+    }
+
+    #[test]
+    fn a_wing_uses_only_those_before_it() {
+        let files = [
+            ("crates/a/src/lib.rs", "mod b;\npub mod c;\npub use c::C;\n"),
+            ("crates/a/src/b/mod.rs", "mod d;\n"),
+            ("crates/a/src/b/d.rs", "use crate::C;\n"),
+            ("crates/a/src/c.rs", "pub struct C;\n"),
+        ];
+        let found = upward(&tree(&files), "a");
+        assert_eq!(
+            found.iter().map(|found| found.path.as_str()).collect::<Vec<_>>(),
+            ["crates/a/src/b/d.rs"]
+        );
+        let down =
+            [("crates/a/src/lib.rs", "pub mod c;\nmod b;\npub use c::C;\n"), files[1], files[2], files[3]];
+        assert!(upward(&tree(&down), "a").is_empty());
     }
 
     #[test]

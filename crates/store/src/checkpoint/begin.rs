@@ -15,6 +15,7 @@ use base::sync::lock;
 use base::{CheckpointNo, CommitTs, ErrorKind, Result};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 impl Store {
@@ -70,6 +71,18 @@ impl Store {
         checkpoint.quota = Quota { bytes: self.usual_slice_bytes(), wholly };
         checkpoint.expect_compaction()?;
         Ok(Some(checkpoint))
+    }
+
+    /// Begins a checkpoint that merges a slice of an LSM table, due or not, if writes are refused for want of room:
+    /// what was deleted takes its room until then. `None`: they are not, or each is one run.
+    ///
+    /// # Errors
+    /// As [`Store::begin_compaction`].
+    pub fn begin_merging_for_room(&self) -> Result<Option<Checkpoint<'_>>> {
+        if !self.rooms.is_short.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
+        self.begin_merging(true)
     }
 
     fn checkpoint_of_sealed<'s>(

@@ -19,10 +19,10 @@
 
 use crate::commit::apply::apply_record;
 use crate::commit::recent::Recent;
+use crate::read::handle::Admitted;
+use crate::read::handle::Table;
 use crate::state::attach::Attached;
 use crate::state::committer::Committer;
-use crate::state::handle::Admitted;
-use crate::state::handle::Table;
 use crate::state::memory::Patience;
 use crate::state::options::MAX_SEALED;
 use crate::state::store::Store;

@@ -4,6 +4,7 @@
 
 pub mod merge;
 pub mod snapshot;
+pub(crate) mod handle;
 pub mod scan;
 pub(crate) mod located;
 pub(crate) mod value_reader;

@@ -5,8 +5,8 @@
 //! outside the pages, attached runs, a table whose row would have to be looked up. Nothing is read from the disk,
 //! nobody is waited for, and nothing is begun on the caller's behalf.
 
+use crate::read::handle::Table;
 use crate::read::snapshot::Snapshot;
-use crate::state::handle::Table;
 use crate::state::ttl::Reading;
 use base::{ErrorKind, Result, TableId};
 use memtable::Found;

@@ -1,5 +1,6 @@
 //! Records in order: a cursor over a span of keys.
 
+use crate::read::handle::{Admitted, Table};
 use crate::read::located::Located;
 use crate::read::merge::layers::MemtableLayer;
 use crate::read::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
@@ -8,7 +9,6 @@ use crate::read::snapshot::Snapshot;
 use crate::read::track::Track;
 use crate::read::value_reader::ValueReader;
 use crate::state::catalog::TableRow;
-use crate::state::handle::{Admitted, Table};
 use crate::state::paid_reads::PaidReads;
 use crate::state::stretches;
 use crate::state::ttl::Reading;

@@ -4,9 +4,9 @@
 //! 2. What a call found in a memtable it shows to a user's code inside the call; a page it pins instead, which does
 //!    without the view.
 
+use crate::read::handle::Table;
 use crate::read::located::Located;
 use crate::state::catalog::{TableRow, check_name};
-use crate::state::handle::Table;
 use crate::state::lease::Lease;
 use crate::state::store::Store;
 use crate::state::stretches;

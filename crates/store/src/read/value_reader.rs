@@ -1,8 +1,8 @@
 //! Reading a value a piece at a time, from any place in it.
 
+use crate::read::handle::Table;
 use crate::read::located::Located;
 use crate::read::snapshot::Snapshot;
-use crate::state::handle::Table;
 use crate::uncommitted::large::Unpublished;
 use base::{Error, Result};
 use run::Pieces;

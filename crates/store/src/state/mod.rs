@@ -24,7 +24,6 @@ pub mod store;
 // Of a store.
 pub(crate) mod closing;
 pub mod expiry;
-pub(crate) mod handle;
 pub(crate) mod lease;
 pub mod memory;
 pub(crate) mod ownership;

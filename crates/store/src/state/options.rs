@@ -71,7 +71,7 @@ impl Default for Options {
             max_log_bytes: 1 << 30,
             max_log_records: 16_000_000,
             slice_bytes: 32 << 20,
-            fan: crate::checkpoint::lsm::plan::FAN,
+            fan: crate::state::stack::FAN,
             write_set_bytes: None,
             database: None,
             clock: Clock::System,

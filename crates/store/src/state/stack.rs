@@ -21,6 +21,8 @@ use pool::Pool;
 use run::{Delta, Probe, Run, Said, Spot};
 use std::sync::Arc;
 
+/// So many neighbours of a class are merged; simulations merge sooner.
+pub const FAN: usize = 10;
 /// The most deltas that a table may have: a read asks each one's filter, and a scan merges them all.
 pub const MOST_STACKED: usize = 48;
 

@@ -4,8 +4,8 @@
 //! followed by the runs that were attached with it, and then the table's runs. It ends with the first that knows the
 //! key. The parts of the view are held by reference counts meanwhile, and its pages by the snapshot.
 
+use crate::read::handle::Table;
 use crate::read::snapshot::Snapshot;
-use crate::state::handle::Table;
 use crate::state::stack::Stacked;
 use crate::state::store::Store;
 use crate::state::tables::{Layout, Tables};

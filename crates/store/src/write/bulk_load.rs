@@ -8,8 +8,8 @@
 //!
 //! Either way the records are newer than everything the transaction wrote before, and older than what follows.
 
-use crate::state::handle::Admitted;
-use crate::state::handle::Table;
+use crate::read::handle::Admitted;
+use crate::read::handle::Table;
 use crate::uncommitted::spill;
 use crate::write::transaction::Transaction;
 use base::Result;

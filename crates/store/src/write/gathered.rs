@@ -3,7 +3,7 @@
 //! Each thread keeps a few, emptied, for its next transactions, so that a small transaction allocates nothing. They
 //! are boxed: a transaction is moved several times from its beginning to its end.
 
-use crate::state::handle::{Admitted, Table};
+use crate::read::handle::{Admitted, Table};
 use crate::state::paid_reads::PaidReads;
 use crate::uncommitted::write_set::WriteSet;
 use crate::write::gap::Gap;

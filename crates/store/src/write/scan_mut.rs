@@ -3,8 +3,8 @@
 //! Records are fetched a batch at a time and copied, so that a write, which changes the layers under a scan, needs
 //! no new descent: writing the record that the cursor stands on leaves those ahead as they were.
 
+use crate::read::handle::Table;
 use crate::read::scan::Cursor;
-use crate::state::handle::Table;
 use crate::write::transaction::Transaction;
 use base::{Result, Span};
 use std::collections::VecDeque;

@@ -3,8 +3,8 @@
 //! Whoever used a table whose row another transaction has changed since conflicts at its commit, if it wrote anything
 //! (`Store::validate_tables`): so nobody writes to a table that was dropped, or by another meaning of its bytes.
 
+use crate::read::handle::Table;
 use crate::state::catalog::{Compression, TableRow, WantedLayout, check_name};
-use crate::state::handle::Table;
 use crate::state::ttl::{Reading, Ttl};
 use crate::uncommitted::write_set::{Own, Prior, Savepoint};
 use crate::write::transaction::Transaction;

@@ -1,7 +1,7 @@
 //! Writing a value a piece at a time.
 
+use crate::read::handle::Admitted;
 use crate::read::value_reader::outward;
-use crate::state::handle::Admitted;
 use crate::uncommitted::large::Stream;
 use crate::write::transaction::Transaction;
 use base::{Result, TableId};

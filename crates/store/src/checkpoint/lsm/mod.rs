@@ -28,9 +28,9 @@ pub use crate::state::stack::{self, Role, Stack, Stacked};
 pub(crate) use plan::Quota;
 
 use crate::checkpoint::Checkpoint;
+use crate::read::handle::Table;
 use crate::state::attach::Attached;
 use crate::state::catalog::{Compression, TableRow, WantedLayout};
-use crate::state::handle::Table;
 use crate::state::store::Store;
 use crate::state::tables::{Layout, Tables};
 use crate::state::ttl::Reading;

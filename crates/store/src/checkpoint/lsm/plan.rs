@@ -16,8 +16,8 @@ use crate::state::catalog::WantedLayout;
 use crate::state::stack::Role;
 use std::ops::RangeInclusive;
 
-/// So many neighbours of a class are merged; simulations merge sooner.
-pub const FAN: usize = 10;
+pub use crate::state::stack::FAN;
+
 /// So many times larger is the next class.
 const CLASS_RATIO: u64 = FAN as u64;
 /// The smallest class ends here, in bytes.

@@ -3,7 +3,6 @@
 use super::{
     CREDIT_BYTES, CREDIT_RECORDS, Care, Credit, LEAST_CREDIT, LOG_SPARE_UNITS, LOG_UNITS, MOST_ASKED, Purpose,
 };
-use crate::checkpoint::Checkpoint;
 use crate::state::committer::Committer;
 use crate::state::store::Store;
 use base::limits::UNIT_BYTES;
@@ -196,18 +195,6 @@ impl Store {
         self.look_after_room();
         self.merge_soon();
         refused
-    }
-
-    /// Begins a checkpoint that merges a slice of an LSM table, due or not, if writes are refused for want of room:
-    /// what was deleted takes its room until then. `None`: they are not, or each is one run.
-    ///
-    /// # Errors
-    /// As [`Store::begin_compaction`].
-    pub fn begin_merging_for_room(&self) -> Result<Option<Checkpoint<'_>>> {
-        if !self.rooms.is_short.load(Ordering::SeqCst) {
-            return Ok(None);
-        }
-        self.begin_merging(true)
     }
 
     /// Finds out whether there is room again, where there was none; to be called now and then.

@@ -75,7 +75,7 @@ pub(crate) struct Rooms {
     granting: Mutex<()>,
     /// Whether room is set aside at all.
     is_supported: AtomicBool,
-    is_short: AtomicBool,
+    pub is_short: AtomicBool,
     /// Whether a whole reserve was set aside since the database was opened: from then on it is kept.
     is_kept: AtomicBool,
     /// Why, and the size of what was refused: once there is room for as much, they are taken again.

@@ -1,8 +1,8 @@
 //! Looking up what an insert must know, and finding out where the snapshot has nothing: see [`crate::write::gap`].
 
 use super::Transaction;
+use crate::read::handle::Admitted;
 use crate::read::scan::Cursor;
-use crate::state::handle::Admitted;
 use crate::write::gap::Gap;
 use base::Result;
 

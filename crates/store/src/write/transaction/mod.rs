@@ -9,9 +9,9 @@ mod room;
 mod writes;
 
 use crate::commit::{Applied, Request};
+use crate::read::handle::Admitted;
+use crate::read::handle::Table;
 use crate::read::snapshot::Snapshot;
-use crate::state::handle::Admitted;
-use crate::state::handle::Table;
 use crate::state::memory::FREE_TRANSACTION_BYTES;
 use crate::state::store::Store;
 use crate::state::ttl::{Reading, Ttl};

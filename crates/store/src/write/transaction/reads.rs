@@ -2,11 +2,11 @@
 //! snapshot is noted, for the commit to validate.
 
 use super::Transaction;
+use crate::read::handle::Admitted;
+use crate::read::handle::Table;
 use crate::read::located::Located;
 use crate::read::scan::Cursor;
 use crate::read::value_reader::ValueReader;
-use crate::state::handle::Admitted;
-use crate::state::handle::Table;
 use crate::state::ttl::Reading;
 use crate::uncommitted::large::Unpublished;
 use crate::uncommitted::spill;

@@ -1,7 +1,7 @@
 //! The memory that a transaction's writes take: paid for before it is used, and given up by spilling.
 
 use super::Transaction;
-use crate::state::handle::Admitted;
+use crate::read::handle::Admitted;
 use crate::uncommitted::spill::{Spilled, Spills};
 use crate::uncommitted::write_set::{Footprint, WRITE_COST};
 use base::budget::{Charge, Holder};

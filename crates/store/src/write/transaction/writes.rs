@@ -2,8 +2,8 @@
 //! nothing refers to it yet.
 
 use super::Transaction;
-use crate::state::handle::Admitted;
-use crate::state::handle::Table;
+use crate::read::handle::Admitted;
+use crate::read::handle::Table;
 use crate::state::ttl::DATE_BYTES;
 use crate::uncommitted::large::{Stream, Streamed, check_value_len};
 use crate::uncommitted::write_set::{Own, Prior};
