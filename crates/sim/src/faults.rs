@@ -310,9 +310,9 @@ impl Script {
         }
     }
 
-    /// Deletes everything on a full disk of so many blocks, table by table, and makes a checkpoint: that must succeed if
-    /// the database keeps a reserve. Then it writes a little, which must succeed once there is room for the least reserve
-    /// again: some of the first became a log segment. Returns whether the database keeps one.
+    /// Deletes everything on a full disk of so many blocks, table by table, and makes a checkpoint: that must succeed
+    /// if the database keeps a reserve. Then it writes a little, which must succeed once there is room for the least
+    /// reserve again: some of the first became a log segment. Returns whether the database keeps one.
     fn empties(&mut self, store: &Arc<Store>, blocks: u64) -> Result<bool, String> {
         if !store.keeps_reserve() {
             return Ok(false);
