@@ -140,7 +140,7 @@ pub(crate) fn count(root: &Path, target: &Path) -> io::Result<Figures> {
     let scratch = target.join("guard-runs");
     fs::create_dir_all(&scratch)?;
     let build =
-        ["build", "--quiet", "--profile", "guard", "--package", "pando-bench", "--bin", "pando-guard"];
+        ["build", "--quiet", "--profile", "guard", "--package", "pando-db-bench", "--bin", "pando-guard"];
     checked(Command::new("cargo").args(build).current_dir(root).env("CARGO_TARGET_DIR", target))?;
     let guard = target.join("guard").join("pando-guard");
     let guard = guard.to_string_lossy();

@@ -27,7 +27,7 @@ pub fn extent(database: DatabaseId, unit: u64, bytes: &[u8]) -> u64 {
 /// A checksum of bytes that come piece by piece, for those who never hold all of them.
 ///
 /// ```
-/// use base::{DatabaseId, checksum::{self, Running}};
+/// use pando_base::{DatabaseId, checksum::{self, Running}};
 /// let mut running = Running::extent(DatabaseId(7), 3);
 /// running.update(b"as");
 /// running.update(b"pen");

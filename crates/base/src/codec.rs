@@ -1,10 +1,10 @@
 //! Bytes to numbers and back. Reading never panics: what is not there is `None`.
 
-/// Reads from the front of a byte slice. Every method answers `None` where the bytes do not suffice or mean
-/// nothing, and then leaves the reader where it was.
+/// A reader from the front of a byte slice. Every method returns `None` if there are too few bytes or they are not
+/// valid, and then leaves the reader where it was.
 ///
 /// ```
-/// use base::codec::{Reader, Writer};
+/// use pando_base::codec::{Reader, Writer};
 /// let mut bytes = Vec::new();
 /// bytes.put_varint(300);
 /// bytes.put_bytes(b"abc");
@@ -19,25 +19,25 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader over all of `bytes`.
+    /// Creates a reader of all of `bytes`.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
     }
 
-    /// What has not been read yet.
+    /// Returns the bytes that were not read yet.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Whether everything has been read.
+    /// Returns whether everything was read.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     #[inline]
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.rest.split_at_checked(n)?;
@@ -45,38 +45,38 @@ impl<'a> Reader<'a> {
         Some(head)
     }
 
-    /// The next `N` bytes as an array.
+    /// Reads the next `N` bytes as an array.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N).map(|bytes| bytes.try_into().expect("take gave N bytes"))
     }
 
-    /// One byte.
+    /// Reads one byte.
     #[inline]
     pub fn u8(&mut self) -> Option<u8> {
         self.array::<1>().map(|b| b[0])
     }
 
-    /// A little-endian `u16`.
+    /// Reads a little-endian `u16`.
     #[inline]
     pub fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
-    /// A little-endian `u32`.
+    /// Reads a little-endian `u32`.
     #[inline]
     pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// A little-endian `u64`.
+    /// Reads a little-endian `u64`.
     #[inline]
     pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A LEB128 number of at most 64 bits: seven bits a byte, low bits first. A longer or non-minimal form, which
-    /// no writer of ours makes, is refused.
+    /// Reads a LEB128 number of at most 64 bits: seven bits in each byte, low bits first. Rejects a form that is
+    /// longer than needed, which no writer makes.
     #[inline]
     pub fn varint(&mut self) -> Option<u64> {
         let (&first, tail) = self.rest.split_first()?;
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// A length as a varint, then that many bytes.
+    /// Reads a length as a varint, followed by that many bytes.
     #[inline]
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let before = *self;
@@ -119,32 +119,32 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes at the end of a growing buffer; the counterpart of [`Reader`].
+/// A writer to the end of a growing buffer, the counterpart of [`Reader`].
 pub trait Writer {
     /// Appends bytes as they are.
     fn put(&mut self, bytes: &[u8]);
 
-    /// One byte.
+    /// Appends one byte.
     #[inline]
     fn put_u8(&mut self, value: u8) {
         self.put(&[value]);
     }
-    /// A little-endian `u16`.
+    /// Appends a little-endian `u16`.
     #[inline]
     fn put_u16(&mut self, value: u16) {
         self.put(&value.to_le_bytes());
     }
-    /// A little-endian `u32`.
+    /// Appends a little-endian `u32`.
     #[inline]
     fn put_u32(&mut self, value: u32) {
         self.put(&value.to_le_bytes());
     }
-    /// A little-endian `u64`.
+    /// Appends a little-endian `u64`.
     #[inline]
     fn put_u64(&mut self, value: u64) {
         self.put(&value.to_le_bytes());
     }
-    /// LEB128, as [`Reader::varint`] reads it.
+    /// Appends a LEB128 number, which [`Reader::varint`] reads.
     #[inline]
     fn put_varint(&mut self, mut value: u64) {
         while value >= 0x80 {
@@ -153,7 +153,7 @@ pub trait Writer {
         }
         self.put_u8(value as u8);
     }
-    /// A length as a varint, then the bytes.
+    /// Appends a length as a varint, followed by the bytes.
     #[inline]
     fn put_bytes(&mut self, bytes: &[u8]) {
         self.put_varint(bytes.len() as u64);

@@ -3,51 +3,50 @@
 
 use std::{fmt, io};
 
-/// The result of everything that can fail.
+/// The result of every call that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, by what the caller can do about it.
+/// The kind of an error: what the caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Another transaction got in between. Nothing was written: run the transaction again.
+    /// Another transaction changed what this one has read. Nothing was written; run the transaction again.
     Conflict,
-    /// The snapshot or transaction was open for so long that what it saw is gone. Nothing was written: take a new one
-    /// and run it again.
+    /// The snapshot or transaction was open for so long that it has expired. Nothing was written; begin a new one.
     SnapshotTooOld,
-    /// The disk, the quota or the memory budget is full. Nothing was written: make room and try again.
+    /// The disk, a quota or the memory budget is full. Nothing was written; free space or memory and try again.
     Full,
-    /// The key, table or database exists already.
+    /// The key, table or database already exists.
     Exists,
     /// The table or database does not exist.
     Missing,
-    /// The call was not to wait, and what it asked for is not in memory. Ask again with a call that may.
+    /// A call that must not wait needs something that is not in memory. Use a call that may wait.
     WouldWait,
-    /// An argument is out of its limits, or a call does not fit its object.
+    /// An argument is out of range, or a call does not fit its object.
     Invalid,
-    /// The options given contradict those stored.
+    /// The options contradict the stored ones.
     Mismatch,
     /// Another process has the database open.
     Locked,
-    /// The database was opened read-only, and the call would write. Open it for writing.
+    /// The database is read-only, and the call would write. Open it for writing.
     ReadOnly,
-    /// The files are not a Pando database, belong to another one, or have a version this program does not know.
+    /// The files are not a Pando database, belong to another one, or have a version that this program does not know.
     Foreign,
-    /// Bytes are not what was written. Restore from a backup, or salvage.
+    /// Bytes differ from what was written. Restore a backup, or salvage the database.
     Corruption,
-    /// The operating system refused a call.
+    /// A call of the operating system failed.
     Io,
-    /// An earlier failure stopped all writing; reads go on. Close, mend the cause, and open again.
+    /// An earlier failure stopped all writing; reads go on. Close the database, fix the cause, and open it again.
     Latched,
-    /// The commit may or may not survive: it was written, but its sync failed. Open again to find out.
+    /// The commit may or may not survive: it was written, but its sync failed. Open the database again to find out.
     Indeterminate,
-    /// The database was closed.
+    /// The database is closed.
     Closed,
-    /// The handle was inherited through a fork. Open the database in the child, once its parent has closed it.
+    /// The handle was inherited through a fork. Open the database in the child after the parent has closed it.
     Forked,
 }
 
-/// An error: [`kind`](Error::kind), a message, and what caused it. One pointer in size.
+/// An error: its [`kind`](Error::kind), a message, and its cause. It has the size of one pointer.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -57,26 +56,27 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of `kind`. The message says what happened, to what, and what to do where that is not plain.
+    /// Creates an error. The message states what happened, where, and what to do if that is not obvious.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Box::new(Inner { kind, message: message.into(), source: None }))
     }
 
-    /// [`ErrorKind::Corruption`].
+    /// Creates an error of kind [`ErrorKind::Corruption`].
     #[cold]
     pub fn corruption(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Corruption, message)
     }
 
-    /// [`ErrorKind::Invalid`].
+    /// Creates an error of kind [`ErrorKind::Invalid`].
     #[cold]
     pub fn invalid(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Invalid, message)
     }
 
-    /// What the operating system answered to `what` (as in "write 4096 bytes at 8192 of data"). A full disk, a
-    /// quota and a file too large become [`ErrorKind::Full`], the rest [`ErrorKind::Io`].
+    /// Creates an error from what the operating system returned for `what` (as in "write 4096 bytes at 8192 of
+    /// data"). A full disk, a quota and a file that is too large become [`ErrorKind::Full`]; everything else becomes
+    /// [`ErrorKind::Io`].
     #[cold]
     pub fn io(what: impl fmt::Display, source: io::Error) -> Self {
         let kind = match source.kind() {
@@ -88,34 +88,34 @@ impl Error {
         Error::new(kind, format!("cannot {what}")).caused_by(source)
     }
 
-    /// The same error with `source` as its cause.
+    /// Sets the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
         self
     }
 
-    /// The same error with `context` before its message: "opening /data/db: ...".
+    /// Puts `context` before the message: "opening /data/db: ...".
     #[must_use]
     pub fn within(mut self, context: impl fmt::Display) -> Self {
         self.0.message = format!("{context}: {}", self.0.message);
         self
     }
 
-    /// What the caller can do about it.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The message, without the causes.
+    /// Returns the message without the causes.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Whether running the same transaction again can succeed without anybody changing anything.
+    /// Returns whether the same transaction can succeed if it runs again, without any other change.
     ///
     /// ```
-    /// use base::{Error, ErrorKind};
+    /// use pando_base::{Error, ErrorKind};
     /// assert!(Error::new(ErrorKind::Conflict, "table t, key k").is_retryable());
     /// assert!(!Error::corruption("page 7").is_retryable());
     /// ```
@@ -123,8 +123,8 @@ impl Error {
         matches!(self.0.kind, ErrorKind::Conflict | ErrorKind::SnapshotTooOld)
     }
 
-    /// The same error once more, for several callers that one failure struck (a group commit, a latch). The cause
-    /// is kept as its text.
+    /// Returns a copy of the error, for several callers that one failure affects (a group commit, a latch). The cause
+    /// is copied as its text.
     pub fn duplicate(&self) -> Self {
         let copy = Error::new(self.0.kind, self.0.message.clone());
         match &self.0.source {

@@ -3,16 +3,18 @@
 use crate::limits::UNIT_BYTES;
 use std::fmt;
 
-/// A table. Never reused, also not after the table is dropped.
+/// The id of a table. It is never reused, even after the table is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u32);
 
 impl TableId {
-    /// The catalog's logical rows: table name to id and options. Logged like any other table.
+    /// The catalog's logical rows: from a table's name to its id and options. They are logged like those of any
+    /// table.
     pub const CATALOG: TableId = TableId(0);
-    /// The catalog's physical rows: table id to run. Written by checkpoints alone, never logged.
+    /// The catalog's physical rows: from a table's id to its run. Only checkpoints write them, and they are never
+    /// logged.
     pub const PHYSICAL: TableId = TableId(1);
-    /// The first id that a user's table may have.
+    /// The first id of a user's table.
     pub const FIRST_USER: TableId = TableId(16);
 }
 
@@ -22,7 +24,7 @@ impl fmt::Display for TableId {
     }
 }
 
-/// A position in the log's byte stream. Grows for ever; no position is ever written twice with other bytes.
+/// A position in the log's byte stream. It only grows; no position is ever written twice with different bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
@@ -32,34 +34,34 @@ impl fmt::Display for Lsn {
     }
 }
 
-/// A commit's place in the one order of commits. 0 is before the first commit.
+/// A commit timestamp: a commit's place in the one order of commits. 0 is before the first commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitTs(pub u64);
 
 impl CommitTs {
-    /// Later than every commit.
+    /// A timestamp after every commit.
     pub const MAX: CommitTs = CommitTs(u64::MAX);
 }
 
-/// The number of a checkpoint; a page's *birth* is the checkpoint that wrote it. 0 is the empty database.
+/// The number of a checkpoint. The *birth* of a page is the checkpoint that wrote it. 0 is the empty database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CheckpointNo(pub u64);
 
-/// Drawn at random when a database is created. It seeds every checksum, so that a page or a log block of
-/// another database never passes for one of ours.
+/// The id of a database, drawn at random when it is created. It seeds every checksum, so that a page or a log block
+/// of another database never passes for one of this database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DatabaseId(pub u64);
 
-/// Where a page or an extent lies, how long it is, and the checksum of what it must hold.
+/// A pointer to a page or an extent: its place, its length, and the checksum of its contents.
 ///
-/// The checksum is held by whoever points, not only by the page itself: a flipped bit, a misdirected write and a
-/// lost write are all found before a byte is returned.
+/// The checksum is stored with the pointer, not only in the page: a flipped bit, a misdirected write and a lost write
+/// are all found before a byte is returned.
 ///
-/// On disk: 16 bytes, two little-endian `u64`. The first packs unit (bits 0-39), length in units (bits 40-55)
-/// and flags (bits 56-63); the second is the checksum.
+/// Encoded it has 16 bytes, two little-endian `u64`. The first packs the unit (bits 0-39), the length in units (bits
+/// 40-55) and flags (bits 56-63); the second is the checksum.
 ///
 /// ```
-/// use base::PagePtr;
+/// use pando_base::PagePtr;
 /// let ptr = PagePtr::new(7, 4, 0xfeed);
 /// assert_eq!((ptr.unit(), ptr.units(), ptr.checksum()), (7, 4, 0xfeed));
 /// assert_eq!(PagePtr::decode(&ptr.encode()), ptr);
@@ -75,21 +77,21 @@ const LENGTH_BITS: u32 = 16;
 const FLAG_SHIFT: u32 = UNIT_BITS + LENGTH_BITS;
 
 impl PagePtr {
-    /// Bytes of the encoded form.
+    /// The length of the encoded form in bytes.
     pub const BYTES: usize = 16;
-    /// The largest unit number that fits: 4 PiB of data file.
+    /// The largest unit number: 4 PiB of data file.
     pub const MAX_UNIT: u64 = (1 << UNIT_BITS) - 1;
-    /// The longest extent, in units: 256 MiB less one unit.
+    /// The longest extent in units: 256 MiB less one unit.
     pub const MAX_UNITS: u64 = (1 << LENGTH_BITS) - 1;
-    /// Flag: the subtree below holds large values, so that it may not be dropped unread.
+    /// Flag: the subtree has large values, so it cannot be dropped without reading it.
     pub const HAS_LARGE: u8 = 1;
-    /// Flag of a large reference: what this points to is the index of the value's pieces.
+    /// Flag of a large reference: the pointer leads to the index of the value's pieces.
     pub const IN_PIECES: u8 = 2;
-    /// Flag: not on disk; the unit is an index into an editor's dirty pages. Never written to a file.
+    /// Flag: the page is not on disk, and the unit is an index into an editor's dirty pages. Never written to a file.
     pub const IN_MEMORY: u8 = 0x80;
 
-    /// A pointer to `units` units from `unit` on. Panics if a part does not fit its bits: places come from the
-    /// space map, which never hands out such; bytes from a file go through [`PagePtr::decode`].
+    /// Creates a pointer to `units` units from `unit` on. Panics if a part does not fit its bits: places come from
+    /// the space map, which never returns such places, and bytes from a file go through [`PagePtr::decode`].
     #[inline]
     pub fn new(unit: u64, units: u64, checksum: u64) -> Self {
         assert!(
@@ -99,7 +101,7 @@ impl PagePtr {
         PagePtr { place: unit | (units << UNIT_BITS), checksum }
     }
 
-    /// The same pointer with exactly these flags.
+    /// Returns the same pointer with exactly these flags.
     #[inline]
     #[must_use]
     pub fn with_flags(self, flags: u8) -> Self {
@@ -107,43 +109,43 @@ impl PagePtr {
         PagePtr { place: place | (u64::from(flags) << FLAG_SHIFT), ..self }
     }
 
-    /// The first unit.
+    /// Returns the first unit.
     #[inline]
     pub fn unit(self) -> u64 {
         self.place & Self::MAX_UNIT
     }
 
-    /// The length in units of [`UNIT_BYTES`].
+    /// Returns the length in units of [`UNIT_BYTES`].
     #[inline]
     pub fn units(self) -> u64 {
         (self.place >> UNIT_BITS) & Self::MAX_UNITS
     }
 
-    /// The flag bits.
+    /// Returns the flags.
     #[inline]
     pub fn flags(self) -> u8 {
         (self.place >> FLAG_SHIFT) as u8
     }
 
-    /// The checksum of what lies there.
+    /// Returns the checksum of the contents.
     #[inline]
     pub fn checksum(self) -> u64 {
         self.checksum
     }
 
-    /// The byte offset in the data file.
+    /// Returns the offset in the data file in bytes.
     #[inline]
     pub fn offset_bytes(self) -> u64 {
         self.unit() * UNIT_BYTES as u64
     }
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub fn len_bytes(self) -> usize {
         self.units() as usize * UNIT_BYTES
     }
 
-    /// The 16 bytes of the on-disk form.
+    /// Encodes the pointer as 16 bytes.
     #[inline]
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
@@ -152,8 +154,7 @@ impl PagePtr {
         out
     }
 
-    /// Reads the on-disk form. Any 16 bytes are some pointer; whether it lies inside the file is checked when it
-    /// is followed.
+    /// Decodes 16 bytes. Any bytes are a pointer; whether it lies within the file is checked when it is followed.
     #[inline]
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));

@@ -3,16 +3,16 @@
 //! Tables order keys by unsigned byte comparison. Numbers become big-endian, signed ones with the sign bit
 //! flipped; strings inside composite keys are escaped, so that no string is a prefix of what follows another.
 
-/// `u32`, big-endian.
+/// Encodes a `u32` as a key: big-endian, so that keys have the order of the numbers.
 #[inline]
 pub fn u32_key(value: u32) -> [u8; 4] {
     value.to_be_bytes()
 }
 
-/// `u64`, big-endian.
+/// Encodes a `u64` as a key: big-endian, so that keys have the order of the numbers.
 ///
 /// ```
-/// use base::keys::u64_key;
+/// use pando_base::keys::u64_key;
 /// assert!(u64_key(255) < u64_key(256));
 /// ```
 #[inline]
@@ -20,10 +20,10 @@ pub fn u64_key(value: u64) -> [u8; 8] {
     value.to_be_bytes()
 }
 
-/// `i64`, big-endian with the sign bit flipped.
+/// Encodes an `i64` as a key: big-endian with the sign bit flipped, so that keys have the order of the numbers.
 ///
 /// ```
-/// use base::keys::i64_key;
+/// use pando_base::keys::i64_key;
 /// assert!(i64_key(-1) < i64_key(0));
 /// ```
 #[inline]
@@ -31,7 +31,8 @@ pub fn i64_key(value: i64) -> [u8; 8] {
     (value as u64 ^ (1 << 63)).to_be_bytes()
 }
 
-/// Appends `part` to a composite key: 0x00 becomes 0x00 0xFF, and 0x00 0x00 ends it.
+/// Appends `part` to a composite key, so that keys have the order of their parts: 0x00 becomes 0x00 0xFF, and 0x00
+/// 0x00 ends the part.
 pub fn push_part(key: &mut Vec<u8>, part: &[u8]) {
     for &byte in part {
         key.push(byte);
@@ -42,11 +43,11 @@ pub fn push_part(key: &mut Vec<u8>, part: &[u8]) {
     key.extend_from_slice(&[0, 0]);
 }
 
-/// The smallest key greater than every key that begins with `prefix`, or `None` where there is none (`prefix` is
-/// empty or all 0xFF).
+/// Returns the smallest key after every key that begins with `prefix`, or `None` if there is none (`prefix` is empty
+/// or all 0xFF).
 ///
 /// ```
-/// use base::keys::prefix_end;
+/// use pando_base::keys::prefix_end;
 /// assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
 /// assert_eq!(prefix_end(b"a\xff"), Some(b"b".to_vec()));
 /// assert_eq!(prefix_end(b"\xff"), None);
@@ -58,8 +59,8 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// The first eight bytes of `key` as a big-endian number, zeros behind a shorter one: comparing two of these
-/// decides the order of two keys unless they are equal.
+/// Returns the first eight bytes of `key` as a big-endian number, padded with zeros. Comparing two such numbers
+/// orders two keys unless they are equal.
 #[inline]
 pub fn head8(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {

@@ -7,7 +7,7 @@
 //! * Only what waits reads the clock. What never waits is timed once in [`SAMPLE_EVERY`] times.
 //!
 //! ```
-//! use base::latency::{Cause, Latencies};
+//! use pando_base::latency::{Cause, Latencies};
 //! let latencies = Latencies::default();
 //! (1..=1000).for_each(|us| latencies.record(Cause::Sync, us * 1000));
 //! let syncs = latencies.of(Cause::Sync);
@@ -21,37 +21,37 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Reads that never wait are timed so seldom: two looks at the clock cost as much as a short read.
+/// One in this many reads that do not wait is timed, because two looks at the clock cost as much as a short read.
 pub const SAMPLE_EVERY: u64 = 1024;
 
-/// What an operation's time went to.
+/// What an operation waited for or spent its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Cause {
-    /// A commit made a log segment, because none with room was ready.
+    /// A commit created a log segment, because none with room was ready.
     LogRoom,
-    /// A commit, or `sync`, waited for a flush of the log, its own or another's.
+    /// A commit or a `sync` waited for a flush of the log, its own or another thread's.
     Sync,
     /// A commit waited for others in the critical section.
     CommitQueue,
     /// `write` ran a transaction again after a conflict: from the first conflict to the end.
     ConflictRetry,
-    /// A read that a memtable answered (one in 1024).
+    /// A read that found its key in a memtable (one in 1024).
     Memtable,
-    /// A read that pages in memory answered (one in 1024).
+    /// A read that found its key in pages in memory (one in 1024).
     PoolHit,
     /// A page was read from the file.
     PoolFault,
-    /// A writer was slowed, because merging is behind.
+    /// A writer was slowed down, because merging is behind.
     Debt,
-    /// A writer stood still, because the memory for writes was full: until a checkpoint ended.
+    /// A writer waited until a checkpoint ended, because the memory for writes was full.
     MemoryFull,
 }
 
 impl Cause {
-    /// How many there are.
+    /// The number of causes.
     pub const COUNT: usize = 9;
-    /// All of them.
+    /// All causes.
     pub const ALL: [Cause; Cause::COUNT] = [
         Cause::LogRoom,
         Cause::Sync,
@@ -64,7 +64,7 @@ impl Cause {
         Cause::MemoryFull,
     ];
 
-    /// As it is written in figures.
+    /// Returns the name, as figures have it.
     pub fn name(self) -> &'static str {
         match self {
             Cause::LogRoom => "log_room",
@@ -79,26 +79,26 @@ impl Cause {
         }
     }
 
-    /// How many events one that is counted stands for.
+    /// Returns how many events one timed event stands for.
     pub fn sampled_every(self) -> u64 {
         if matches!(self, Cause::Memtable | Cause::PoolHit) { SAMPLE_EVERY } else { 1 }
     }
 }
 
-/// A cause's waits since the database was opened.
+/// The waits for one cause since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// Waits that were timed.
+    /// How many waits were timed.
     pub count: u64,
-    /// The sum of their nanoseconds.
+    /// Their sum in nanoseconds.
     pub total_ns: u64,
-    /// What half of them stayed below, to an eighth.
+    /// The median in nanoseconds, accurate to an eighth.
     pub p50_ns: u64,
-    /// What 99 of a hundred stayed below.
+    /// The 99th percentile in nanoseconds.
     pub p99_ns: u64,
-    /// What 999 of a thousand stayed below.
+    /// The 99.9th percentile in nanoseconds.
     pub p999_ns: u64,
-    /// The longest.
+    /// The longest in nanoseconds.
     pub max_ns: u64,
 }
 
@@ -169,7 +169,7 @@ impl Latencies {
         result
     }
 
-    /// What was counted for `cause`. Beside threads that go on counting, sums and quantiles may differ by a wait.
+    /// Returns the waits for `cause`. While other threads count, sums and quantiles can differ by one wait.
     pub fn of(&self, cause: Cause) -> Latency {
         let mut merged = [0; BUCKETS];
         let mut latency = Latency::default();

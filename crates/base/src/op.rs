@@ -161,7 +161,7 @@ pub fn stamp(record: &mut [u8], ts: CommitTs) {
 /// `None` ends the record; whether it ended well is what [`Decoder::finish`] says.
 ///
 /// ```
-/// use base::{op::{Decoder, Encoder, Op}, CommitTs, TableId};
+/// use pando_base::{op::{Decoder, Encoder, Op}, CommitTs, TableId};
 /// let mut bytes = Vec::new();
 /// let mut encoder = Encoder::begin(&mut bytes, CommitTs(9), 1);
 /// encoder.push(TableId(16), Op::Put { key: b"k", value: b"v" });

@@ -5,7 +5,7 @@
 ///
 /// ```
 /// let words = [1u64, 2, 3];
-/// base::prefetch::prefetch(&words[2]);
+/// pando_base::prefetch::prefetch(&words[2]);
 /// ```
 #[inline(always)]
 pub fn prefetch<T>(at: *const T) {

@@ -4,20 +4,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// What time it is by the wall, for what lives for a time. It may stand still, jump and go back.
+/// A clock with the wall time, for entries that expire. It can stand still, jump and go back.
 ///
 /// ```
-/// use base::seams::Clock;
+/// use pando_base::seams::Clock;
 /// let (clock, hand) = Clock::set_by_hand(1_000);
 /// hand.store(2_000, std::sync::atomic::Ordering::SeqCst);
 /// assert_eq!(clock.now_ms(), 2_000);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
-    /// The system's.
+    /// The system's clock.
     #[default]
     System,
-    /// Whatever somebody says, in milliseconds: tests and simulations.
+    /// A clock that the caller sets, in milliseconds, for tests and simulations.
     Hands {
         /// What the clock on the wall shows.
         wall: Arc<AtomicU64>,
@@ -29,9 +29,9 @@ pub enum Clock {
 /// What a clock shows at one moment, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Since 1970, by the wall. May jump.
+    /// Wall time since 1970. It can jump.
     pub wall_ms: u64,
-    /// Since some moment of this process. Never jumps.
+    /// Time that has passed in this process, from an arbitrary start. It never jumps.
     pub passed_ms: u64,
 }
 
@@ -39,19 +39,20 @@ pub struct Moment {
 static BEGUN: OnceLock<Instant> = OnceLock::new();
 
 impl Clock {
-    /// A clock that stands at `now_ms` until its hand is moved: so much time has passed then.
+    /// Creates a clock that stands at `now_ms`, and its hand. Moving the hand makes that much time pass.
     pub fn set_by_hand(now_ms: u64) -> (Clock, Arc<AtomicU64>) {
         let hand = Arc::new(AtomicU64::new(now_ms));
         (Clock::Hands { wall: Arc::clone(&hand), passed: Arc::clone(&hand) }, hand)
     }
 
-    /// A clock whose wall is set by the first hand, and by the second what has passed, which begins at 0.
+    /// Creates a clock with two hands: the first sets the wall time, the second the time that has passed, which
+    /// begins at 0.
     pub fn set_by_two_hands(now_ms: u64) -> (Clock, Arc<AtomicU64>, Arc<AtomicU64>) {
         let (wall, passed) = (Arc::new(AtomicU64::new(now_ms)), Arc::new(AtomicU64::new(0)));
         (Clock::Hands { wall: Arc::clone(&wall), passed: Arc::clone(&passed) }, wall, passed)
     }
 
-    /// What time it is, and how much of it has passed. Some 50 ns.
+    /// Returns the wall time and the time that has passed. Takes about 50 ns.
     pub fn moment(&self) -> Moment {
         let passed_ms = match self {
             Clock::System => BEGUN.get_or_init(Instant::now).elapsed().as_millis() as u64,
@@ -60,7 +61,7 @@ impl Clock {
         Moment { wall_ms: self.now_ms(), passed_ms }
     }
 
-    /// Milliseconds since 1970; 0 before. Some 25 ns.
+    /// Returns the milliseconds since 1970; 0 before. Takes about 25 ns.
     pub fn now_ms(&self) -> u64 {
         match self {
             Clock::System => {
@@ -71,28 +72,28 @@ impl Clock {
     }
 }
 
-/// How long something takes, for figures that are shown. Nothing may be decided by it: a simulation would not repeat.
+/// A stopwatch for figures that are shown. Nothing must be decided by it, or a simulation would not repeat.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     began: Instant,
 }
 
 impl Stopwatch {
-    /// Starts now. Some 20 ns.
+    /// Starts a stopwatch. Takes about 20 ns.
     pub fn start() -> Self {
         Stopwatch { began: Instant::now() }
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     pub fn elapsed_ns(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014): a small, fast, seedable generator. Not for secrets.
+/// SplitMix64 (Steele, Lea and Flood 2014): a small, fast generator with a seed. Not for secrets.
 ///
 /// ```
-/// use base::seams::Random;
+/// use pando_base::seams::Random;
 /// let mut a = Random::seeded(7);
 /// let mut b = Random::seeded(7);
 /// assert_eq!(a.next_u64(), b.next_u64());
@@ -104,19 +105,19 @@ pub struct Random {
 }
 
 impl Random {
-    /// The generator whose whole future `seed` decides.
+    /// Creates a generator whose numbers `seed` determines.
     pub fn seeded(seed: u64) -> Self {
         Random { state: seed }
     }
 
-    /// A generator that differs from run to run: seeded from the clock, the process and the hasher's keys.
+    /// Creates a generator that differs from run to run, seeded from the clock, the process and the hasher's keys.
     pub fn from_entropy() -> Self {
         use std::hash::{BuildHasher, RandomState};
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
         Random::seeded(RandomState::new().hash_one((nanos, std::process::id())))
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -126,19 +127,19 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which must not be 0. Bias is below 2^-32 for bounds below 2^32.
+    /// Returns a number below `bound`, which must not be 0. The bias is below 2^-32 for bounds below 2^32.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True in `n` of `of` cases.
+    /// Returns true in `n` of `of` cases.
     #[inline]
     pub fn chance(&mut self, n: u64, of: u64) -> bool {
         self.below(of) < n
     }
 
-    /// Shuffles in place (Fisher-Yates).
+    /// Shuffles `items` in place (Fisher-Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);

@@ -6,7 +6,7 @@ use std::ops::{Bound, RangeBounds};
 /// A range of keys, from `start` on and below `end`. Made from any range of byte strings, or from a prefix.
 ///
 /// ```
-/// use base::Span;
+/// use pando_base::Span;
 /// assert_eq!(Span::from("a".."b").start(), b"a");
 /// assert_eq!(Span::prefix(b"ab").end(), Some(&b"ac"[..]));
 /// assert_eq!(Span::from(..).end(), None);

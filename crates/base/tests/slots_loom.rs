@@ -1,12 +1,12 @@
 //! Epochs against an evictor, and calls against a reclaimer that revokes, under every interleaving:
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p pando-base --test slots_loom`. What views do with slots is proved
-//! where views are, in `pando-store`.
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p pando-db-base --test slots_loom`. What views do with slots is proved
+//! where views are, in `pando-db-store`.
 #![cfg(loom)]
 
-use base::slots::{Announced, EpochGuard, Holding, Reader, Slots};
-use base::sync::Arc;
-use base::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
+use pando_base::slots::{Announced, EpochGuard, Holding, Reader, Slots};
+use pando_base::sync::Arc;
+use pando_base::sync::atomic::{AtomicBool, Ordering};
 
 /// One frame: whether the translation leads to it, and whether it was given to another page.
 struct Frame {

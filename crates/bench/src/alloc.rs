@@ -4,7 +4,7 @@
 //! their allocation counters out.
 //!
 //! ```
-//! use bench::alloc::{CountingAllocator, counts};
+//! use pando_bench::alloc::{CountingAllocator, counts};
 //!
 //! #[global_allocator]
 //! static ALLOCATOR: CountingAllocator = CountingAllocator;

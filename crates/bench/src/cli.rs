@@ -17,22 +17,23 @@ use std::process::ExitCode;
 #[derive(Clone, Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
-    /// What to do with rows that were kept.
+    /// Compare or draw results that were saved
     #[command(subcommand)]
     pub kept: Option<Kept>,
-    /// The workloads to run; see --list
+    /// The workloads to run; --list prints their names
     #[arg(value_name = "WORKLOAD", required_unless_present = "list")]
     pub workloads: Vec<String>,
-    /// Print the workloads' names, one a line, and run nothing
+    /// Print the names of the workloads, one on each line, and run nothing
     #[arg(long)]
     pub list: bool,
-    /// Print one JSON object a row instead of a table
+    /// Print one JSON object for each row instead of a table; save it for `compare` and `report`
     #[arg(long)]
     pub json: bool,
-    /// Run everything this many times, each time from nothing
+    /// Run everything this many times, each time from an empty database; use 5 for a comparison
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
-    /// Profile each workload too: cpu, alloc or lock; `report` draws it. Not at the same time as `pando profile`
+    /// Profile each workload as well: cpu, alloc or lock; `report` draws the profiles. Cannot be combined with `pando
+    /// profile`
     #[arg(long, value_name = "KIND", requires = "json")]
     pub profile: Option<profile::Kind>,
     /// How the workloads run.
@@ -43,24 +44,26 @@ pub struct Args {
 /// What to do with rows that `--json` printed and somebody kept.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Kept {
-    /// Which figures got better or worse between two files, beyond noise; exits with 1 if any got worse
+    /// Compare two saved results and print what became better or worse beyond noise; exits with 1 if anything became
+    /// worse
     Compare {
-        /// Rows of `--json`, best with --repeat 5
+        /// The older results: output of --json, best with --repeat 5
         old: PathBuf,
-        /// Rows of the same workloads, later
+        /// The newer results, of the same workloads
         new: PathBuf,
-        /// What a change must exceed, in percent
+        /// Ignore changes smaller than this, in percent
         #[arg(long, default_value_t = 5.0)]
         threshold: f64,
-        /// Print one JSON object a figure instead of a table of changes
+        /// Print one JSON object for each figure instead of a table of changes
         #[arg(long)]
         json: bool,
     },
-    /// One page of HTML with plots, which needs nothing but itself; of a quick suite, two minutes, if no file is named
+    /// Write saved results as one self-contained HTML page with plots
     Report {
-        /// Files of rows of `--json`; without any, a quick suite is run, and its rows are kept beside the page
+        /// Files with output of --json [default: runs a quick suite of about two minutes and saves its rows beside
+        /// the page]
         files: Vec<PathBuf>,
-        /// Where the page goes
+        /// Write the page to this file
         #[arg(short, long, default_value = "bench.html")]
         out: PathBuf,
     },
@@ -69,75 +72,77 @@ pub enum Kept {
 /// How the workloads run. What is not given is each workload's own default.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Settings {
-    /// Records, keys or rows: 1000000, 500k, 10M
+    /// How many records, keys or rows to use: 1000000, 500k, 10M [default: each workload's own]
     #[arg(long, value_parser = parse_count)]
     pub n: Option<u64>,
-    /// Threads; a list runs each: 1,2,4,8
+    /// How many threads to use; a list runs each in turn: 1,2,4,8 [default: each workload's own]
     #[arg(long, value_delimiter = ',', value_parser = parse_threads)]
     pub threads: Option<Vec<usize>>,
-    /// What a commit survives: power loss, a killed process, or neither at once
+    /// What each commit survives [default: each workload's own]
     #[arg(long, value_enum)]
     pub durability: Option<Durability>,
-    /// Bytes of a page: 4KiB to 64KiB
+    /// Page size in bytes: 4KiB to 64KiB [default: each workload's own]
     #[arg(long, value_parser = parse_bytes)]
     pub page_size: Option<usize>,
-    /// The database's memory: 32MiB, 1GiB
+    /// Memory of the database: 32MiB, 1GiB [default: each workload's own]
     #[arg(long, value_parser = parse_bytes)]
     pub memory: Option<usize>,
-    /// How the tables are laid out; btree if not given
-    #[arg(long, value_name = "btree|lsm")]
+    /// Layout of the tables, btree or lsm [default: btree]
+    #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<pando::Layout>,
-    /// Whether the pages of an LSM table are compressed; none if not given
-    #[arg(long, value_name = "lz4|none")]
+    /// Compression of the pages of LSM tables, lz4 or none [default: none]
+    #[arg(long, value_name = "COMPRESSION")]
     pub compression: Option<pando::Compression>,
-    /// kv-load: values of words and numbers, as applications have them, and not of chance
+    /// kv-load: use values of words and numbers, as applications store them, instead of random bytes
     #[arg(long)]
     pub text: bool,
-    /// Decides every random choice
+    /// Seed of every random choice
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Rows of a transaction
+    /// How many rows to write in each transaction [default: each workload's own]
     #[arg(long, value_parser = parse_count)]
     pub batch_size: Option<u64>,
-    /// Transactions of a thread (write-throughput), reads in all (read-start, point-get), PUTs of the long case
-    /// (http-kv)
+    /// How many transactions each thread runs (write-throughput), reads in total (read-start, point-get), or PUTs in
+    /// the long case (http-kv) [default: each workload's own]
     #[arg(short, long, value_parser = parse_count)]
     pub iterations: Option<u64>,
-    /// steady: how long the writer goes on; http-kv: how long each case
+    /// How long the writer runs (steady) or each case runs (http-kv), in seconds [default: each workload's own]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: Option<u64>,
-    /// ceilings: rows of the one transaction
+    /// ceilings: how many rows the one transaction writes [default: the workload's own]
     #[arg(long, value_parser = parse_count)]
     pub rows: Option<u64>,
-    /// Bytes of a value, at least 8
+    /// Size of a value in bytes, at least 8 [default: each workload's own]
     #[arg(long, value_parser = parse_bytes)]
     pub value_bytes: Option<usize>,
-    /// Through transactions, or straight through the run's editor, which has no log
+    /// Write through transactions, or directly through the run's editor, which has no log [default: each workload's
+    /// own]
     #[arg(long, value_enum)]
     pub path: Option<Path>,
-    /// btree-insert, write-throughput: bytes, typed rows, or SQL
+    /// btree-insert, write-throughput: write bytes, typed rows, or SQL
     #[arg(long, value_enum, default_value_t = Api::Bytes)]
     pub api: Api,
-    /// btree-insert: which transactions; all three if not given
+    /// btree-insert: which transactions to measure [default: all three]
     #[arg(long, value_enum)]
     pub txn: Option<Txn>,
-    /// write-throughput: which form; both if not given
+    /// write-throughput: which form to measure [default: both]
     #[arg(long, value_enum)]
     pub connections: Option<Connections>,
     /// write-throughput: microseconds of other work inside each transaction
     #[arg(long, default_value_t = 0)]
     pub work_us: u64,
-    /// ycsb, http-kv: operations a second, each due at its time; as fast as they go, or as the knee says, if not given
+    /// ycsb, http-kv: start this many operations a second, each at its scheduled time [default: ycsb as fast as
+    /// possible; http-kv at a rate that the server keeps up with]
     #[arg(long, value_parser = parse_count)]
     pub rate: Option<u64>,
-    /// write-throughput: 10 million rows (or --n) across at least 10 checkpoints
+    /// write-throughput: write 10 million rows (or --n) across at least 10 checkpoints
     #[arg(long)]
     pub long: bool,
-    /// http-kv: the command that serves; the running one if not given
+    /// http-kv: the program that serves [default: the running program]
     #[arg(long, value_name = "PROGRAM")]
     pub server: Option<PathBuf>,
-    /// Where to make the databases; default the system's directory for temporary files. What is made there is
-    /// removed
+    /// Create the databases in this directory; they are removed afterwards [default: the system's temporary
+    /// directory]
     #[arg(long)]
     pub dir: Option<PathBuf>,
 }
@@ -145,31 +150,31 @@ pub struct Settings {
 /// What a commit survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Durability {
-    /// Power loss.
+    /// Each commit survives a loss of power
     Sync,
-    /// A killed process.
+    /// Each commit survives a killed process
     Buffered,
-    /// Neither, until its sync a moment later.
+    /// Each commit is synced a moment later
     Lazy,
 }
 
 /// Which way the records take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Path {
-    /// Transactions: log and memtable, then a checkpoint.
+    /// Through transactions: log and memtable, then a checkpoint
     Txn,
-    /// The run's editor alone.
+    /// Through the run's editor only
     Editor,
 }
 
-/// What records are to whoever writes them.
+/// The API that a workload writes through
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Api {
-    /// Keys and values of bytes
+    /// Keys and values as bytes
     Bytes,
     /// Rows of a typed table
     Rows,
-    /// Rows of a typed table, through SQL: prepared statements over connections
+    /// Rows of a typed table through SQL, with prepared statements
     #[cfg(feature = "sql")]
     Sql,
 }
@@ -189,18 +194,18 @@ impl Api {
 /// The transactions of `btree-insert`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Txn {
-    /// No transaction, no log: straight into the tree
+    /// No transaction and no log: writes go directly into the tree
     None,
-    /// One for all inserts
+    /// One transaction for all inserts
     Single,
-    /// One for each insert; buffered unless --durability says otherwise
+    /// One transaction for each insert; buffered unless --durability is given
     PerInsert,
 }
 
 /// The two forms of `write-throughput`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Connections {
-    /// A handle for each transaction, 1,000 of them open at once on each thread
+    /// One handle for each transaction, 1,000 of them open at once on each thread
     PerTransaction,
     /// One handle for each thread
     LongLived,

@@ -1,20 +1,20 @@
 //! `pando-bench`: the workloads as a command of their own. `pando bench` is the same.
 
-use bench::alloc::CountingAllocator;
 use clap::Parser;
+use pando_bench::alloc::CountingAllocator;
 use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: profile::Allocator<CountingAllocator> = profile::Allocator::new(CountingAllocator);
 
-/// Runs Pando's workloads, checks what they wrote and prints what they took.
+/// Run Pando's workloads, check what they wrote and print their results
 #[derive(Debug, Parser)]
 #[command(name = "pando-bench", version)]
 struct Command {
     #[command(flatten)]
-    args: bench::cli::Args,
+    args: pando_bench::cli::Args,
 }
 
 fn main() -> ExitCode {
-    bench::cli::run(&Command::parse().args)
+    pando_bench::cli::run(&Command::parse().args)
 }

@@ -15,14 +15,14 @@ use std::time::Duration;
 pub struct AdviseArgs {
     #[command(flatten)]
     database: Existing,
-    /// Look-ups that each table is asked for: counts do not outlive a process, so say what yours are, if only in
-    /// proportion. A server knows what it was asked for, unless one of these says otherwise
+    /// Look-ups of each table, absolute or in proportion to the other two; a directory keeps no counts, so give at
+    /// least one of the three [default: on a server, what it has counted]
     #[arg(long, value_name = "N")]
     reads: Option<u64>,
-    /// Records that cursors pass in each table
+    /// Records that cursors pass in each table [default: as for --reads]
     #[arg(long, value_name = "N")]
     scanned: Option<u64>,
-    /// Puts and deletes that each table takes
+    /// Puts and deletes in each table [default: as for --reads]
     #[arg(long, value_name = "N")]
     writes: Option<u64>,
     #[command(flatten)]
@@ -113,7 +113,7 @@ fn ask(remote: &Remote, args: &AdviseArgs) -> Outcome<Vec<Told>> {
     let query = words.collect::<Vec<_>>().join("&");
     let answer = remote.ask_json("GET", &format!("/advise?{query}"))?;
     let answer: Answer = serde_json::from_value(answer.into())
-        .map_err(|error| Failure::Failed(format!("the server's answer: {error}")))?;
+        .map_err(|error| Failure::Failed(format!("cannot read the server's response: {error}")))?;
     Ok(answer.tables)
 }
 
@@ -130,7 +130,7 @@ fn for_people(advice: &[Told]) -> io::Result<()> {
         for (layout, costs) in [("btree", &of.btree), ("lsm", &of.lsm)] {
             writeln!(
                 out,
-                "  as {layout}: a get {}, a scanned record {}, a write {} ({:.1} times its bytes)",
+                "  as {layout}: a get {}, a scanned record {}, a write {} (writes {:.1} times its bytes)",
                 nanoseconds(costs.get_ns),
                 nanoseconds(costs.move_ns),
                 nanoseconds(costs.write_ns),
@@ -138,21 +138,21 @@ fn for_people(advice: &[Told]) -> io::Result<()> {
             )?;
         }
         match of.even_gets_per_write {
-            Some(even) => writeln!(out, "  with fewer than {even:.1} gets for each write, lsm is cheaper")?,
+            Some(even) => writeln!(out, "  lsm is cheaper with fewer than {even:.1} gets for each write")?,
             None if of.btree.write_ns <= of.lsm.write_ns => {
-                writeln!(out, "  btree is cheaper to write, too")?
+                writeln!(out, "  btree is cheaper for writes as well")?
             }
-            None => writeln!(out, "  lsm is cheaper to read, too")?,
+            None => writeln!(out, "  lsm is cheaper for reads as well")?,
         }
         let (bytes, seconds) = (text::size(of.switch_bytes), Duration::from_secs_f64(of.switch_seconds));
-        writeln!(out, "  a switch writes {bytes}, about {} of merging", text::time(seconds))?;
+        writeln!(out, "  a switch writes {bytes} and takes about {}", text::time(seconds))?;
     }
     out.flush()
 }
 
 fn verdict(of: &Told) -> String {
     match &of.advised {
-        None => "say how it is used: --reads, --scanned, --writes".to_owned(),
+        None => "say how it is used, with --reads, --scanned or --writes".to_owned(),
         Some(advised) if *advised == of.layout => format!("{advised} is right"),
         Some(advised) => format!("{advised} would be cheaper: pando layout DIR TABLE {advised}"),
     }

@@ -12,19 +12,26 @@ use std::ffi::OsString;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  failed, or the key is absent
-  2  the command line is wrong, or an option contradicts what is stored
+  1  failed, or the key does not exist
+  2  the command line is wrong, or an option contradicts the stored setting
   3  the files are damaged, or are not a Pando database
   4  another process has the database open
-  5  conflicts that retries did not resolve
+  5  conflicts between transactions that retries did not resolve
 
-`pando --url http://HOST:PORT/DATABASE get TABLE KEY` asks a server; so do put, delete, scan, tables, rename, layout,
-ttl, compression, stats, options, check, checkpoint, compact, import, export, backup, sql, and explain with get and
-scan. PANDO_TOKEN is the token.
+Servers:
+  `pando --url http://HOST:PORT/DATABASE get TABLE KEY` runs the command on a server. These commands can do that: get,
+  put, delete, scan, tables, rename, layout, ttl, compression, advise, stats, options, check, checkpoint, compact,
+  import, export, backup, sql, and explain with get and scan. The environment variable PANDO_TOKEN holds the token.
 
-Data goes to standard output; errors, and progress at a terminal, to standard error.
-Only put, sql, serve, token, import, backup, restore, salvage, demo, kills, bench and profile create
-anything.";
+Output:
+  Data goes to standard output. Errors go to standard error, and so does progress if it is a terminal.
+  Only put, sql, serve, token, import, backup, restore, salvage, demo, kills, bench and profile create files.
+
+Examples:
+  pando put shop fruit lemon yellow
+  pando get shop fruit lemon
+  pando scan shop fruit --prefix le --json
+  pando serve data";
 
 /// Pando, an embedded transactional storage engine
 #[derive(Debug, Parser)]
@@ -43,34 +50,33 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Set a key to a value; makes the database and the table if they are missing
+    /// Set a key to a value; create the database and the table if they do not exist
     Put(records::PutArgs),
-    /// Write a key's value to standard output, as it is
+    /// Print the value of a key, byte for byte
     Get(records::GetArgs),
-    /// Remove a key
+    /// Delete a key
     Delete(records::DeleteArgs),
-    /// List records in key order
+    /// Print records in key order
     Scan(records::ScanArgs),
     /// List the tables
     Tables(inspect::InspectArgs),
-    /// Give a table another name
+    /// Rename a table
     Rename(inspect::RenameArgs),
     /// Serve a directory of databases over HTTP, until SIGTERM or Ctrl-C
     Serve(serve::ServeArgs),
-    /// Give a table another layout, and wait until it is rewritten, unless a server does that; to lsm for writes far
-    /// larger than memory, to btree for reads and scans
+    /// Change the layout of a table: btree for reads and scans, lsm for writes far larger than memory
     Layout(inspect::LayoutArgs),
-    /// Have a table's entries live for a time, from their put on
+    /// Set or remove the time after which entries of a table expire
     Ttl(inspect::TtlArgs),
-    /// Have what merges write for an LSM table be compressed, or not
+    /// Set the compression of an LSM table
     Compression(inspect::CompressionArgs),
-    /// Make, list and revoke the tokens of a served directory
+    /// Create, list and revoke the access tokens of a served directory
     Token(token::TokenArgs),
-    /// Read records from CSV, NDJSON or a directory tree
+    /// Import records from CSV, NDJSON or a directory tree
     Import(import::ImportArgs),
-    /// Write records as CSV, NDJSON or a directory tree that `import` reads back
+    /// Export records as CSV, NDJSON or a directory tree that `import` can read
     Export(export::ExportArgs),
-    /// Run SQL: statements, scripts, or a prompt
+    /// Run SQL statements, a script, or an interactive prompt
     #[cfg(feature = "sql")]
     Sql(sql::SqlArgs),
     /// Not in this build
@@ -80,33 +86,33 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         words: Vec<std::ffi::OsString>,
     },
-    /// Copy a database to a folder of backups or a stream, all of it or what changed
+    /// Back up a database to a folder or a stream, in full or incrementally
     Backup(backup::BackupArgs),
-    /// Make a database of a backup; `--list` shows what a folder has
+    /// Create a database from a backup, or list the backups of a folder
     Restore(backup::RestoreArgs),
-    /// Say which layout each table wants, what operations cost in either, and what switching would
+    /// Recommend a layout for each table, with the estimated cost of operations and of switching
     Advise(advise::AdviseArgs),
-    /// Show counts and sizes
+    /// Print counters and sizes of a database
     Stats(inspect::StatsArgs),
-    /// Do one operation and say how, step by step: memtables, filters, pages, bytes, time
+    /// Run one operation and print its steps: memtables, filters, pages, bytes and time
     Explain(explain::ExplainArgs),
-    /// Show each option: its value, default and range, who set it, what a wrong value costs
+    /// Print each option: value, default, range, where it was set, and the cost of a wrong value
     Options(options::OptionsArgs),
-    /// Read everything on disk, verify every checksum and structural rule, and compare typed tables with their indexes
+    /// Verify every checksum and every structural rule on disk, and compare typed tables with their indexes
     Check(inspect::InspectArgs),
-    /// Export what is readable of a damaged database, and say what is not
+    /// Copy the readable part of a damaged database, and report what is lost
     Salvage(salvage::SalvageArgs),
-    /// Merge what the log holds into the trees
+    /// Write a checkpoint: merge all logged changes into the data file
     Checkpoint(inspect::CheckpointArgs),
-    /// Make the files as small as they get, and print what they took before and after
+    /// Shrink the files of a database, and print their sizes before and after
     Compact(compact::CompactArgs),
-    /// Run workloads and print what they took; `--list` names them
+    /// Run benchmark workloads and print their results
     Bench(bench::cli::Args),
-    /// Run another command and write a flame graph of it: CPU time, allocations, or waits for locks
+    /// Run another command and write a flame graph of its CPU time, allocations or lock waits
     Profile(profile::ProfileArgs),
-    /// Import a real tree with several writers, verify it meanwhile, kill a writer, verify what is left
+    /// Show the engine at work: import files with several writers, kill a writer, verify the result
     Demo(demo::DemoArgs),
-    /// Kill a writing child many times and prove each time that nothing acknowledged is lost
+    /// Kill a writing process many times, and verify each time that no acknowledged commit is lost
     Kills(crash::kills::KillsArgs),
     /// Write until killed: the child of `kills` and `demo`
     #[command(hide = true)]

@@ -13,18 +13,23 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando backup shop backups
+  pando backup shop backups --incremental
+  pando backup http://127.0.0.1:7263/shop - | gzip > shop.backup.gz")]
 pub struct BackupArgs {
     #[command(flatten)]
     database: Existing,
-    /// A folder of backups, made if it is missing, or `-` for standard output
+    /// A folder of backups, created if it does not exist, or `-` for standard output
     target: PathBuf,
-    /// Copy only what changed since the folder's newest backup; with none there, everything
+    /// Copy only what changed since the newest backup in the folder; makes a full backup if the folder has none
     #[arg(long, conflicts_with = "since")]
     incremental: bool,
-    /// Copy only what changed since this backup
+    /// Copy only what changed since the backup in FILE
     #[arg(long, value_name = "FILE")]
     since: Option<PathBuf>,
-    /// Write at most so much a second, as in 50MiB [default: no limit]
+    /// Write at most SIZE bytes a second, as in 50MiB; limits the effect on other work [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = text::parse_size)]
     rate: Option<usize>,
     #[command(flatten)]
@@ -32,15 +37,21 @@ pub struct BackupArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando restore backups --list
+  pando restore backups shop2
+  pando restore backups shop2 --at 3
+  gunzip < shop.backup.gz | pando restore - shop2")]
 pub struct RestoreArgs {
-    /// A folder of backups, or backup files in order (a full one, then what builds on it), or `-` for standard input;
-    /// then a new or empty directory
+    /// What to restore (a folder of backups; or backup files in order, a full one first; or `-` for standard input),
+    /// followed by the directory of the new database, which must be empty or not exist
     #[arg(required = true, value_names = ["BACKUP", "DIR"])]
     paths: Vec<PathBuf>,
-    /// Which of the folder's backups, by number or name [default: the newest]
+    /// Restore this backup of the folder, by number or name as --list prints them [default: the newest]
     #[arg(long, value_name = "BACKUP")]
     at: Option<String>,
-    /// List the folder's backups and restore nothing
+    /// List the backups of the folder and restore nothing
     #[arg(long, conflicts_with = "at")]
     list: bool,
     #[command(flatten)]
@@ -51,7 +62,8 @@ pub struct RestoreArgs {
 pub fn run(args: &BackupArgs) -> Outcome {
     let to_stdout = args.target == Path::new("-");
     if to_stdout && args.incremental {
-        let message = "a stream has no newest backup: name the one to go on from with --since FILE";
+        let message = "--incremental needs a folder of backups; for a stream, name the backup to build on \
+                       with --since FILE";
         return Err(Failure::Usage(message.to_owned()));
     }
     if let Some(remote) = Remote::of(&args.database.dir)? {
@@ -59,7 +71,7 @@ pub fn run(args: &BackupArgs) -> Outcome {
     }
     let db = args.database.open().map_err(|failure| match failure {
         Failure::Engine(error) if error.kind() == ErrorKind::Locked => Failure::Engine(error.within(
-            "to back up a database that is written to, call Database::backup in the program that has it open",
+            "another program has the database open; to back it up, call Database::backup in that program",
         )),
         other => other,
     })?;
@@ -106,7 +118,7 @@ fn from_server(remote: &Remote, args: &BackupArgs) -> Outcome {
     let answer = remote.ask("GET", &format!("/backup?{query}"), None)?;
     let mut stream = bar.wrap_read(answer.into_body().into_reader());
     if args.target == Path::new("-") {
-        let refused = |cause| Failure::system("pass the backup on", cause);
+        let refused = |cause| Failure::system("write the backup to standard output", cause);
         io::copy(&mut stream, &mut io::stdout().lock()).map_err(refused)?;
         bar.finish_and_clear();
         return Ok(());
@@ -155,12 +167,15 @@ pub fn restore(args: &RestoreArgs) -> Outcome {
     }
     let report = match backups {
         [] => {
-            let message = "name what to restore, then the directory to restore it into";
+            let message =
+                "the directory is missing: name what to restore, then the directory of the new database";
             return Err(Failure::Usage(message.to_owned()));
         }
         [folder] if folder.is_dir() => pando::restore(&Backups::open(folder)?, args.at.as_deref(), target)?,
         _ if args.at.is_some() => {
-            return Err(Failure::Usage("--at names a backup of a folder: name the folder".to_owned()));
+            return Err(Failure::Usage(
+                "--at needs a folder of backups: name the folder instead of files".to_owned(),
+            ));
         }
         [stdin] if stdin == Path::new("-") => pando::restore_stream(&mut io::stdin().lock(), target)?,
         files => pando::restore_files(files, target)?,

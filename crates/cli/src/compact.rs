@@ -13,7 +13,7 @@ use std::time::Duration;
 
 #[derive(Args, Debug)]
 pub struct CompactArgs {
-    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
+    /// The directory of the database, or its address on a server: http://HOST:PORT/DATABASE
     dir: PathBuf,
     #[command(flatten)]
     write: WriteArgs,

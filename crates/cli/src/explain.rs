@@ -19,10 +19,10 @@ Examples:
   pando explain DIR scan TABLE --start a --limit 100 --json
   printf 'k1\\tv1\\nk2\\tv2\\n' | pando explain DIR commit TABLE
 
-A row is a step; rows that begin with a dash are the pages that the step above looked at. The first
-command finds no page in memory, as it has only just opened the database: `--repeat 2` looks again.")]
+Each row is a step. Rows that begin with a dash are the pages that the step above them read.
+The command opens the database, so the first run finds no page in memory: `--repeat 2` shows a warm run.")]
 pub struct ExplainArgs {
-    /// The database's directory, or its address at a server (for get and scan): http://HOST:PORT/DATABASE
+    /// The directory of the database, or (for get and scan) its address on a server: http://HOST:PORT/DATABASE
     dir: PathBuf,
     #[command(subcommand)]
     operation: Operation,
@@ -30,32 +30,38 @@ pub struct ExplainArgs {
 
 #[derive(Debug, Subcommand)]
 enum Operation {
-    /// Look a key up: memtables, filters, and pages on the way, in memory or read
+    /// Explain a look-up: memtables, filters, and the pages that were read
     Get {
+        /// The name of the table
         table: String,
+        /// The key
         key: String,
         #[command(flatten)]
         shown: Shown,
     },
-    /// Read records in order
+    /// Explain a scan in key order
     Scan {
+        /// The name of the table
         table: String,
-        /// The first key
+        /// Start at this key (inclusive) [default: the first key]
         #[arg(long, value_name = "KEY")]
         start: Option<String>,
-        /// The first key behind the last
+        /// Stop before this key (exclusive) [default: after the last key]
         #[arg(long, value_name = "KEY")]
         end: Option<String>,
-        /// At most so many records
+        /// Read at most N records
         #[arg(long, value_name = "N", default_value_t = 1000)]
         limit: u64,
         #[command(flatten)]
         shown: Shown,
     },
-    /// Set a key and commit that: it is written
+    /// Set a key and commit; the change is written to the database
     Put {
+        /// The name of the table
         table: String,
+        /// The key
         key: String,
+        /// The value
         value: String,
         /// What the commit survives
         #[arg(long, value_enum, default_value_t = DurabilityName::Sync)]
@@ -63,8 +69,10 @@ enum Operation {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Commit lines of standard input, each a key, a tab and a value, in one transaction: they are written
+    /// Commit the lines of standard input in one transaction, each line a key, a tab and a value; the changes are
+    /// written to the database
     Commit {
+        /// The name of the table
         table: String,
         /// What the commit survives
         #[arg(long, value_enum, default_value_t = DurabilityName::Sync)]
@@ -76,7 +84,7 @@ enum Operation {
 
 #[derive(Args, Debug)]
 struct Shown {
-    /// Do it so often, and show the last time
+    /// Run the operation N times and print the last run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     #[command(flatten)]
@@ -130,7 +138,8 @@ fn of_server(remote: &Remote, operation: &Operation) -> Outcome {
             (table, query, shown)
         }
         Operation::Put { .. } | Operation::Commit { .. } => {
-            let message = "a server explains `get` and `scan`: `put` and `commit` are for a directory";
+            let message = "a server can explain only `get` and `scan`; `put` and `commit` need the \
+                           directory of a database";
             return Err(Failure::Usage(message.to_owned()));
         }
     };
@@ -181,7 +190,7 @@ fn lines() -> Outcome<Vec<(Vec<u8>, Vec<u8>)>> {
         let line = line.map_err(|cause| Failure::system("read standard input", cause))?;
         let (key, value) = line
             .split_once('\t')
-            .ok_or_else(|| Failure::Usage(format!("`{line}` is no key, tab and value")))?;
+            .ok_or_else(|| Failure::Usage(format!("`{line}` is not a key, a tab and a value")))?;
         Ok((key.as_bytes().to_vec(), value.as_bytes().to_vec()))
     };
     io::stdin().lock().lines().map(read).collect()

@@ -14,17 +14,23 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando export shop fruit fruit.csv
+  pando export shop fruit | gzip > fruit.ndjson.gz
+  pando export shop people people.csv --typed")]
 pub struct ExportArgs {
     #[command(flatten)]
     database: Existing,
+    /// The name of the table
     pub table: String,
     /// A new file, `-` for standard output, or for `tree` a new or empty directory
     #[arg(default_value = "-")]
     pub target: PathBuf,
-    /// How the records are written down [default: by the name of TARGET, else ndjson]
+    /// The format of the records [default: from the name of TARGET, otherwise ndjson]
     #[arg(long, value_enum)]
     format: Option<RecordFormat>,
-    /// A typed table: its columns, by name
+    /// Export a typed table, one column or field for each of its columns
     #[arg(long)]
     typed: bool,
 }
@@ -99,7 +105,7 @@ fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> Outc
 }
 
 fn no_tree_on_stdout() -> Failure {
-    Failure::Usage("a tree is written to a directory: name one".to_owned())
+    Failure::Usage("--format tree writes to a directory: name a directory as TARGET".to_owned())
 }
 
 fn write_rows(

@@ -40,7 +40,7 @@ pub fn from_server(remote: &Remote, args: &ExportArgs, format: RecordFormat) -> 
     let (mut out, refused) = target(&args.target)?;
     let (mut answer, mut piece) = (answer.into_body().into_reader(), vec![0; PIECE_BYTES]);
     loop {
-        let broken_off = |cause| Failure::system("read the server's answer", cause);
+        let broken_off = |cause| Failure::system("read the server's response", cause);
         match answer.read(&mut piece).map_err(broken_off)? {
             0 => return out.flush().map_err(&refused),
             bytes => out.write_all(&piece[..bytes]).map_err(&refused)?,
@@ -52,7 +52,9 @@ fn row_format(format: RecordFormat) -> Outcome<RowFormat> {
     match format {
         RecordFormat::Csv => Ok(RowFormat::Csv),
         RecordFormat::Ndjson => Ok(RowFormat::Ndjson),
-        RecordFormat::Tree => Err(Failure::Usage("a typed table is exported as csv or ndjson".to_owned())),
+        RecordFormat::Tree => {
+            Err(Failure::Usage("a typed table can be exported only as csv or ndjson".to_owned()))
+        }
     }
 }
 

@@ -108,8 +108,8 @@ impl Failure {
             | Failure::Unanswered(message)
             | Failure::Damaged(message) => message.clone(),
             Failure::Partly { cause, kept } => format!("{}\n{kept}", cause.message()),
-            Failure::Reported(_) => "it was said already".to_owned(),
-            Failure::ReaderGone => "whoever reads the output has seen enough".to_owned(),
+            Failure::Reported(_) => "the failure was already reported".to_owned(),
+            Failure::ReaderGone => "the reader of the output closed it".to_owned(),
         }
     }
 
@@ -154,15 +154,15 @@ impl Failure {
             },
             ErrorKind::Foreign => match doing {
                 Doing::Restoring => "name a backup that this version of Pando can read",
-                _ => "name the directory of a Pando database that this version can read",
+                _ => "name the directory of a Pando database that this version of Pando can read",
             },
             ErrorKind::Full if doing == Doing::Restoring => "make room and run the command again",
             ErrorKind::Locked => "wait until that process has closed the database",
             ErrorKind::Conflict | ErrorKind::SnapshotTooOld => "nothing was written; run the command again",
             ErrorKind::Full => "nothing was written; make room and run the command again",
             ErrorKind::Mismatch => "leave the option out to use what is stored",
-            ErrorKind::Latched => "mend the cause, then run the command again",
-            ErrorKind::Indeterminate => "read back whether it is there",
+            ErrorKind::Latched => "fix the cause, then run the command again",
+            ErrorKind::Indeterminate => "read the data back to see whether the change was stored",
             _ => return None,
         })
     }

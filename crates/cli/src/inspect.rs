@@ -25,11 +25,11 @@ pub struct InspectArgs {
 pub struct StatsArgs {
     #[command(flatten)]
     database: Existing,
-    /// Of a server: a row every so many seconds, until Ctrl-C
+    /// Print a row of rates every SECONDS, until Ctrl-C; for a server only [default without a number: 1]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     watch: Option<u64>,
-    /// With --watch: so many rows
+    /// Stop after N rows; needs --watch [default: no limit]
     #[arg(long, value_name = "N", requires = "watch")]
     times: Option<u64>,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub struct StatsArgs {
 
 #[derive(Args, Debug)]
 pub struct CheckpointArgs {
-    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
+    /// The directory of the database, or its address on a server: http://HOST:PORT/DATABASE
     dir: PathBuf,
     #[command(flatten)]
     write: WriteArgs,
@@ -46,11 +46,11 @@ pub struct CheckpointArgs {
 
 #[derive(Args, Debug)]
 pub struct RenameArgs {
-    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
+    /// The directory of the database, or its address on a server: http://HOST:PORT/DATABASE
     dir: PathBuf,
-    /// The table's name
+    /// The current name of the table
     table: String,
-    /// Its new name
+    /// The new name of the table; no other table may have it
     new: String,
     #[command(flatten)]
     write: WriteArgs,
@@ -70,13 +70,19 @@ pub fn rename(args: &RenameArgs) -> Outcome {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+The command waits until the whole table is rewritten. A server responds at once and rewrites the table in the
+background. Run `pando advise` first: it estimates what operations cost in either layout.
+
+Example:
+  pando layout shop events lsm")]
 pub struct LayoutArgs {
-    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
+    /// The directory of the database, or its address on a server: http://HOST:PORT/DATABASE
     dir: PathBuf,
-    /// The table's name
+    /// The name of the table
     table: String,
-    /// The layout it is to have
-    #[arg(value_name = "btree|lsm")]
+    /// The new layout: btree for reads and scans, lsm for writes far larger than memory
+    #[arg(value_name = "LAYOUT")]
     layout: Layout,
     #[command(flatten)]
     write: WriteArgs,
@@ -105,12 +111,13 @@ pub fn layout(args: &LayoutArgs) -> Outcome {
 
 #[derive(Args, Debug)]
 pub struct TtlArgs {
-    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
+    /// The directory of the database, or its address on a server: http://HOST:PORT/DATABASE
     dir: PathBuf,
-    /// The table's name
+    /// The name of the table
     table: String,
-    /// How long its entries live from their put on, as in 90s, 36h or 30d; `none`: for ever
-    #[arg(value_name = "TIME|none", value_parser = parse_ttl)]
+    /// How long an entry lives after its put: a whole number with a unit (ms, s, m, h or d), as in 36h; `none`:
+    /// entries never expire
+    #[arg(value_name = "TIME", value_parser = parse_ttl)]
     ttl: Ttl,
     #[command(flatten)]
     write: WriteArgs,
@@ -140,12 +147,12 @@ pub fn ttl(args: &TtlArgs) -> Outcome {
 
 #[derive(Args, Debug)]
 pub struct CompressionArgs {
-    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
+    /// The directory of the database, or its address on a server: http://HOST:PORT/DATABASE
     dir: PathBuf,
-    /// The table's name
+    /// The name of the table
     table: String,
-    /// Whether what merges write from now on is compressed; what is there stays as it is until it is merged
-    #[arg(value_name = "lz4|none")]
+    /// How merges compress pages from now on, lz4 or none; pages that exist stay as they are until they are merged
+    #[arg(value_name = "COMPRESSION")]
     compression: Compression,
     #[command(flatten)]
     write: WriteArgs,
@@ -223,8 +230,7 @@ pub fn stats(args: &StatsArgs) -> Outcome {
         return write_numbers(&remote.ask_json("GET", "/stats")?, args.format);
     }
     if args.watch.is_some() {
-        let message =
-            "--watch is for a server (http://HOST:PORT/DATABASE): what this command has open nobody changes";
+        let message = "--watch needs a server (http://HOST:PORT/DATABASE): a database in a directory does not change while this command reads it";
         return Err(Failure::Usage(message.to_owned()));
     }
     let db = args.database.open()?;
@@ -302,7 +308,7 @@ fn write_checked(fields: Vec<(&str, Cell<'_>)>, problems: &[String], count: u64,
         eprintln!("problem: {problem}");
     }
     Err(Failure::Damaged(format!(
-        "{count} problems; keep the directory as it is; restore from a copy, or run `pando salvage`"
+        "{count} problems found; keep the directory as it is, and restore a backup or run `pando salvage`"
     )))
 }
 

@@ -104,7 +104,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Sql(args) => sql::run(&args),
         #[cfg(not(feature = "sql"))]
         Command::Sql { .. } => Err(failure::Failure::Usage(
-            "this pando was built without SQL; build it with its feature `sql`, which is on by default"
+            "this `pando` was built without SQL; build it with the feature `sql`, which is on by default"
                 .into(),
         )),
         Command::Import(args) => import::run(&args),

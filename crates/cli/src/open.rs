@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The database of a command that only reads.
 #[derive(Args, Debug)]
 pub struct Existing {
-    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE
+    /// The directory of the database, or its address on a server: http://HOST:PORT/DATABASE
     pub dir: PathBuf,
     #[command(flatten)]
     pub memory: MemoryArgs,
@@ -26,7 +26,8 @@ impl Existing {
 /// The memory ceiling.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct MemoryArgs {
-    /// Memory ceiling, as in 64M [default: a quarter of the machine's]
+    /// Use at most this much memory, in bytes or with K, M or G, as in 64M [default: a quarter of the machine's
+    /// memory]
     #[arg(long, value_name = "SIZE", value_parser = text::parse_size)]
     pub memory: Option<usize>,
 }
@@ -43,12 +44,12 @@ impl MemoryArgs {
 /// What a commit survives, as the command line names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DurabilityName {
-    /// Power loss
+    /// Each commit survives a loss of power
     #[default]
     Sync,
-    /// A killed process
+    /// Each commit survives a killed process; a loss of power may undo the newest commits
     Buffered,
-    /// Nothing at once: synced a moment later
+    /// A commit is synced a moment later; until then a crash may undo it
     Lazy,
 }
 
@@ -78,7 +79,7 @@ impl From<DurabilityName> for Durability {
 pub struct WriteArgs {
     #[command(flatten)]
     pub memory: MemoryArgs,
-    /// What a commit survives once the command has ended
+    /// What each commit survives; `buffered` and `lazy` are faster where losing the newest commits is acceptable
     #[arg(long, value_enum, default_value_t = DurabilityName::Sync)]
     pub durability: DurabilityName,
 }
@@ -95,7 +96,7 @@ impl WriteArgs {
 pub struct CreateArgs {
     #[command(flatten)]
     pub write: WriteArgs,
-    /// Bytes of a page: 4K, 8K, 16K, 32K or 64K; of an existing database, what it has [default: 16K]
+    /// Page size of a new database: 4K, 8K, 16K, 32K or 64K; must match if the database exists [default: 16K]
     #[arg(long, value_name = "SIZE", value_parser = text::parse_size)]
     pub page_size: Option<usize>,
 }
@@ -119,14 +120,16 @@ impl CreateArgs {
 /// Options of commands that make a missing table.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct TableArgs {
-    /// How the table is laid out; of an existing table, what it has [default: btree]
-    #[arg(long, value_name = "btree|lsm")]
+    /// Layout of a new table: btree for reads and scans, lsm for writes far larger than memory; must match if the
+    /// table exists [default: btree]
+    #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<Layout>,
-    /// How long its entries live, as in 90s, 36h or 30d; of an existing table, what it has [default: for ever]
+    /// How long entries of a new table live, as in 90s, 36h or 30d; must match if the table exists [default: entries
+    /// never expire]
     #[arg(long, value_name = "TIME", value_parser = text::parse_duration)]
     pub ttl: Option<Duration>,
-    /// Whether the pages of an LSM table are compressed; of an existing table, what it has [default: none]
-    #[arg(long, value_name = "lz4|none")]
+    /// Compression of the pages of a new LSM table, lz4 or none; must match if the table exists [default: none]
+    #[arg(long, value_name = "COMPRESSION")]
     pub compression: Option<Compression>,
 }
 

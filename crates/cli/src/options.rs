@@ -13,12 +13,13 @@ use std::path::PathBuf;
 
 #[derive(Args, Debug)]
 pub struct OptionsArgs {
-    /// The database's directory, or its address at a server: http://HOST:PORT/DATABASE [default: none, as a new
-    /// database would have them here]
+    /// The directory of the database, or its address on a server (http://HOST:PORT/DATABASE) [default: none; prints
+    /// the settings that a new database would have on this machine]
     dir: Option<PathBuf>,
     #[command(flatten)]
     memory: MemoryArgs,
-    /// Bytes of a page: 4K, 8K, 16K, 32K or 64K; of an existing database, what it has [default: 16K]
+    /// Page size of the database: 4K, 8K, 16K, 32K or 64K [default: of an existing database, its own; of a new one,
+    /// 16K]
     #[arg(long, value_name = "SIZE", value_parser = text::parse_size)]
     page_size: Option<usize>,
     #[command(flatten)]
@@ -76,7 +77,8 @@ fn of_directory(args: &OptionsArgs) -> Outcome<Vec<Shown>> {
 /// Of a database that a server has open: with what that has set.
 fn of_server(remote: &Remote, args: &OptionsArgs) -> Outcome<Vec<Shown>> {
     if args.memory.memory.is_some() || args.page_size.is_some() {
-        let message = "--memory and --page-size are for a directory: a server's databases are as they are";
+        let message = "--memory and --page-size apply only to a directory: the options of a server's \
+                       databases are already set";
         return Err(Failure::Usage(message.to_owned()));
     }
     let answer = remote.ask_json("GET", "/options")?;

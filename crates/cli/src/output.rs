@@ -17,24 +17,24 @@ use std::io::{self, BufWriter, Write};
 /// How rows are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Aligned columns for people
+    /// Aligned columns for reading
     #[default]
     Table,
-    /// One array of objects
+    /// One JSON array of objects
     Json,
-    /// An object a line
+    /// One JSON object on each line
     Ndjson,
-    /// Comma-separated, with a header
+    /// Comma-separated values with a header
     Csv,
 }
 
 /// The choice of a format.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct FormatArgs {
-    /// How rows are written
+    /// The output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Short for `--format json`
+    /// Same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }

@@ -21,18 +21,18 @@ Examples:
   pando profile --kind lock -o waits.svg -- bench write-throughput
   pando profile --kind alloc -o allocations.folded -- import DIR TABLE records.csv
 
-The exit code is that of the command. CPU time is sampled at every tick of the kernel, mostly 250 a
-second; allocations every 64 KiB, by who asked; the engine's waits for locks, flushes, pages and room
-every 20 us that were waited.")]
+The exit code is that of the command. CPU time is sampled at every kernel tick (usually 250 a second),
+allocations once every 64 KiB, and the engine's waits for locks, flushes, pages and room once every
+20 us of waiting.")]
 pub struct ProfileArgs {
-    /// What to look at: cpu, alloc (bytes allocated) or lock (time waited for locks and flushes)
+    /// What to sample: `cpu` time, `alloc` (bytes allocated) or `lock` (time waiting for locks and flushes)
     #[arg(long, default_value = "cpu")]
     kind: Kind,
-    /// Where to write it: a picture for a browser if the name ends in .svg, else folded text; may be
+    /// Write the profile to FILE: a picture for a browser if the name ends in .svg, folded text otherwise; can be
     /// given several times [default: pando-KIND.svg]
     #[arg(short, long, value_name = "FILE")]
     out: Vec<PathBuf>,
-    /// The command to watch, without `pando`, after `--`
+    /// The command to run, after `--` and without `pando`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -61,12 +61,12 @@ fn write(profile: &Profile, args: &ProfileArgs) -> Outcome {
         fs::write(path, text).map_err(|cause| Failure::system(format!("write {}", path.display()), cause))?;
     }
     let total = profile.total();
-    eprintln!("{} in {:.2} s; most of it in", amount(args.kind, total), profile.time().as_secs_f64());
+    eprintln!("{} in {:.2} s, most of it in", amount(args.kind, total), profile.time().as_secs_f64());
     for (function, figure) in profile.top(LISTED) {
         eprintln!("{:6.1}%  {function}", 100.0 * figure as f64 / total as f64);
     }
     if profile.lost() > 0 {
-        eprintln!("{} samples were lost: too many at once", profile.lost());
+        eprintln!("{} samples were lost because they came too fast", profile.lost());
     }
     for path in paths {
         eprintln!("wrote {}", path.display());

@@ -13,19 +13,26 @@ use std::path::{Path, PathBuf};
 use ureq::http::header::IF_MATCH;
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando put shop fruit lemon yellow
+  pando put shop photos lemon --file lemon.jpg
+  pando put shop bytes 00ff 0a0b --hex")]
 pub struct PutArgs {
-    /// The database's directory; created if it is missing
+    /// The directory of the database, or its address on a server (http://HOST:PORT/DATABASE); created if it does not
+    /// exist
     dir: PathBuf,
-    /// The table; made if it is missing
+    /// The name of the table; created if it does not exist
     table: String,
+    /// The key
     key: String,
-    /// The value, or `-` to read it from standard input, as it is
+    /// The value, or `-` to read it from standard input byte for byte
     #[arg(allow_hyphen_values = true, required_unless_present = "file")]
     value: Option<String>,
-    /// Takes the value from a file, or with `-` from standard input, however long it is
+    /// Read the value from this file, or from standard input if FILE is `-`; use it for values of any length
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     file: Option<PathBuf>,
-    /// KEY and VALUE are hexadecimal
+    /// Read KEY and VALUE as hexadecimal digits, two for each byte
     #[arg(long)]
     hex: bool,
     #[command(flatten)]
@@ -38,20 +45,24 @@ pub struct PutArgs {
 pub struct GetArgs {
     #[command(flatten)]
     database: Existing,
+    /// The name of the table
     table: String,
+    /// The key
     key: String,
-    /// KEY is hexadecimal
+    /// Read KEY as hexadecimal digits, two for each byte
     #[arg(long)]
     hex: bool,
 }
 
 #[derive(Args, Debug)]
 pub struct DeleteArgs {
-    /// The database's directory
+    /// The directory of the database, or its address on a server: http://HOST:PORT/DATABASE
     dir: PathBuf,
+    /// The name of the table
     table: String,
+    /// The key
     key: String,
-    /// KEY is hexadecimal
+    /// Read KEY as hexadecimal digits, two for each byte
     #[arg(long)]
     hex: bool,
     #[command(flatten)]
@@ -59,29 +70,35 @@ pub struct DeleteArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando scan shop fruit --limit 10
+  pando scan shop fruit --start a --end n
+  pando scan shop fruit --prefix le --reverse --json")]
 pub struct ScanArgs {
     #[command(flatten)]
     database: Existing,
+    /// The name of the table
     table: String,
-    /// The first key
+    /// Start at this key (inclusive) [default: the first key]
     #[arg(long, value_name = "KEY")]
     start: Option<String>,
-    /// The first key behind the last
+    /// Stop before this key (exclusive) [default: after the last key]
     #[arg(long, value_name = "KEY")]
     end: Option<String>,
-    /// Keys that begin so
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["start", "end"])]
+    /// Print only records whose key begins with PREFIX
+    #[arg(long, value_name = "PREFIX", conflicts_with_all = ["start", "end"])]
     prefix: Option<String>,
-    /// START, END and PREFIX are hexadecimal
+    /// Read the keys of --start, --end and --prefix as hexadecimal digits, two for each byte
     #[arg(long)]
     hex: bool,
-    /// From the last key to the first
+    /// Print records in descending key order
     #[arg(long)]
     reverse: bool,
-    /// At most so many records
+    /// Print at most N records [default: all]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Leave the values out
+    /// Print keys without their values
     #[arg(long)]
     keys_only: bool,
     #[command(flatten)]

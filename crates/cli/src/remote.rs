@@ -41,10 +41,13 @@ pub const COMMANDS: [&str; 20] = [
 const ELSEWHERE: [(&str, &str); 4] = [
     (
         "restore",
-        "restore into a new directory below the one that is served, DIR/NAME: the server opens it as NAME",
+        "restore into a new directory DIR/NAME below the served directory DIR: the server opens it as NAME",
     ),
-    ("salvage", "end the server, or copy the directory, and salvage where it is"),
-    ("token", "tokens are made where the directory is; a running server takes notice"),
+    ("salvage", "stop the server, or copy the directory, and run salvage on the directory"),
+    (
+        "token",
+        "run it on the server's machine with the served directory; a running server notices the change",
+    ),
     ("profile", "a server profiles itself: GET /debug/profile?kind=cpu&seconds=5, or its dashboard"),
 ];
 
@@ -65,8 +68,7 @@ impl Remote {
     pub fn of(dir: &Path) -> Outcome<Option<Self>> {
         let Some(address) = dir.to_str() else { return Ok(None) };
         if address.starts_with("https://") {
-            let message =
-                "https is not spoken: a tunnel or a proxy on this machine is (`http://127.0.0.1:...`)";
+            let message = "HTTPS is not supported; connect through a tunnel or a TLS proxy on this machine (`http://127.0.0.1:...`)";
             return Err(Failure::Usage(message.to_owned()));
         }
         let Some(rest) = address.strip_prefix("http://") else { return Ok(None) };
@@ -137,7 +139,7 @@ impl Remote {
     pub fn object(response: Response<Body>) -> Outcome<Map<String, Value>> {
         let text = read_all(response)?;
         serde_json::from_slice(&text)
-            .map_err(|error| Failure::Failed(format!("the server's answer: {error}")))
+            .map_err(|error| Failure::Failed(format!("cannot read the server's response: {error}")))
     }
 
     /// Makes the database, if it is missing; if not, it is what is asked for, or it fails.
@@ -180,11 +182,11 @@ impl Remote {
 
     /// Runs `each` on every record of an answer.
     pub fn each_of(response: Response<Body>, mut each: impl FnMut(&[u8], &[u8]) -> Outcome) -> Outcome {
-        let broken = |error| Failure::system("read the server's answer", error);
+        let broken = |error| Failure::system("read the server's response", error);
         for line in BufReader::new(response.into_body().into_reader()).lines() {
             let line = line.map_err(broken)?;
             let record: Map<String, Value> = serde_json::from_str(&line)
-                .map_err(|error| Failure::Failed(format!("the server's answer: {error}")))?;
+                .map_err(|error| Failure::Failed(format!("cannot read the server's response: {error}")))?;
             if record.contains_key("cursor") {
                 break;
             }
@@ -224,7 +226,7 @@ fn refused(response: Response<Body>) -> Failure {
 fn read_all(response: Response<Body>) -> Outcome<Vec<u8>> {
     let mut text = Vec::new();
     let mut reader = response.into_body().into_reader().take(ANSWER_BYTES);
-    reader.read_to_end(&mut text).map_err(|error| Failure::system("read the server's answer", error))?;
+    reader.read_to_end(&mut text).map_err(|error| Failure::system("read the server's response", error))?;
     Ok(text)
 }
 
@@ -252,10 +254,10 @@ pub fn escape(bytes: &[u8]) -> String {
 /// What to say of a command that is not for servers.
 fn not_for_servers(command: &str) -> Failure {
     Failure::Usage(match ELSEWHERE.iter().find(|(name, _)| *name == command) {
-        Some((_, instead)) => format!("`{command}` is for a directory, not for a server: {instead}"),
+        Some((_, instead)) => format!("`{command}` works on a directory, not on a server: {instead}"),
         None => {
             let known = COMMANDS.join(", ");
-            format!("with --url, the command is one of {known}, not {command:?}")
+            format!("{command:?} does not work with --url; these commands do: {known}")
         }
     })
 }
@@ -301,9 +303,9 @@ mod tests {
         assert_eq!(expanded("pando --url http://h salvage x"), None);
         assert_eq!(expanded("pando"), Some(words("pando")));
         let refused = |line: &str| expand(words(line)).unwrap_err().message();
-        assert!(refused("pando --url http://h restore x").contains("below the one that is served"));
-        assert!(refused("pando restore x http://h/shop").contains("below the one that is served"));
-        assert!(refused("pando --url http://h demo").contains("the command is one of"));
+        assert!(refused("pando --url http://h restore x").contains("below the served directory"));
+        assert!(refused("pando restore x http://h/shop").contains("below the served directory"));
+        assert!(refused("pando --url http://h demo").contains("does not work with --url"));
         assert_eq!(expanded("pando restore x y"), Some(words("pando restore x y")));
         assert!(expanded("pando profile -- pando get http://h t k").is_some());
     }

@@ -18,14 +18,14 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
 pub struct SalvageArgs {
-    /// The damaged database's directory; nothing in it is changed
+    /// The directory of the damaged database; the command changes nothing in it
     dir: PathBuf,
-    /// Where to put what is certain; must not exist yet. What is uncertain goes to OUT.uncertain
+    /// Where to write the records that are certain; must not exist. Uncertain records go to OUT.uncertain
     out: PathBuf,
-    /// What to make of it
+    /// The format of the result
     #[arg(long, value_enum, default_value_t = Target::Database)]
     format: Target,
-    /// The report as JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub struct SalvageArgs {
 enum Target {
     /// A new database with the same tables
     Database,
-    /// An object a line, with table, key and value
+    /// One JSON object on each line, with table, key and value
     Ndjson,
 }
 
@@ -45,7 +45,7 @@ pub fn run(args: &SalvageArgs) -> Outcome {
     let outs = [args.out.clone(), uncertain(&args.out)];
     if let Some(there) = outs.iter().find(|out| out.exists()) {
         return Err(Failure::Usage(format!(
-            "{} exists already: name a place that does not",
+            "{} exists already; name a path that does not exist",
             there.display()
         )));
     }
@@ -71,7 +71,7 @@ pub fn run(args: &SalvageArgs) -> Outcome {
     if report.is_complete() {
         return Ok(());
     }
-    Err(Failure::Damaged("not everything could be read: see the report".into()))
+    Err(Failure::Damaged("a part of the database could not be read; the report above lists it".into()))
 }
 
 fn uncertain(out: &Path) -> PathBuf {
@@ -245,15 +245,17 @@ const SHOWN: usize = 20;
 
 fn tell(report: &Report, outs: &[PathBuf; 2]) -> Outcome {
     match (report.checkpoint, report.commit) {
-        (Some(checkpoint), Some(commit)) => say!("as of commit {commit}, from checkpoint {checkpoint}")?,
-        _ => say!("no superblock can be read: nothing is certain")?,
+        (Some(checkpoint), Some(commit)) => {
+            say!("state of commit {commit}, read from checkpoint {checkpoint}")?
+        }
+        _ => say!("no superblock can be read, so no record is certain")?,
     }
     say!("{} commits from the log", text::count(report.log_commits))?;
     if let Some(why) = &report.log_stopped {
         say!("the log could not be read further: {why}")?;
     }
     if report.is_outdated {
-        say!("there may have been later states: what is newer is among the uncertain")?;
+        say!("there may have been later states; newer records are among the uncertain ones")?;
     }
     if let Some(leaves) = report.scanned_leaves {
         say!("the data file was searched: {} leaves", text::count(leaves))?;

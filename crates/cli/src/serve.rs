@@ -23,102 +23,103 @@ Examples:
   curl -X PUT --data-binary hello 'http://127.0.0.1:7263/v0/entity?id=greeting'
   curl 'http://127.0.0.1:7263/v0/entity?id=greeting'
 
-A browser is shown a dashboard at http://127.0.0.1:7263/, and what can be asked for at /docs.
-SIGTERM and Ctrl-C end it in order: no more connections, requests under way are answered, all is synced.
-SIGHUP, SIGUSR1 and SIGUSR2 change nothing.
-Each option can also be set by the variable that stands beside it, or in a TOML file (--config) under its
-name without the dashes, as in `max-body = \"1G\"`. The command line comes before variables,
-and those before the file.";
+A browser finds a dashboard at http://127.0.0.1:7263/ and the API's documentation at /docs.
+SIGTERM and Ctrl-C shut the server down: it accepts no more connections, completes the requests in progress
+and syncs everything. The server ignores SIGHUP, SIGUSR1 and SIGUSR2.
+You can also set an option by the environment variable beside it, or in a TOML file (--config) under its name
+without the dashes, as in `max-body = \"1G\"`. The command line overrides variables, and variables override
+the file.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 #[command(mut_arg("memory", |arg| arg.env("PANDO_MEMORY")))]
 #[command(mut_arg("durability", |arg| arg.env("PANDO_DURABILITY")))]
 pub struct ServeArgs {
-    /// The directory that holds the databases, each in a directory of its name; created if it is missing
+    /// The directory that holds the databases, each in a subdirectory of its own name; created if it does not exist
     dir: PathBuf,
-    /// A TOML file of options
+    /// Read options from this TOML file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where to listen; port 0 takes one that is free
+    /// Listen on this address and port; port 0 picks a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7263", env = "PANDO_LISTEN",
           value_parser = parse_address)]
     listen: SocketAddr,
     #[command(flatten)]
     write: WriteArgs,
-    /// The longest body of a request, and so the longest value
+    /// The largest body of a request, which is also the largest value
     #[arg(long, value_name = "SIZE", default_value = "64M", env = "PANDO_MAX_BODY",
           value_parser = text::parse_size)]
     max_body: usize,
-    /// The longest import, which is one transaction: records or rows of NDJSON or CSV
+    /// The largest import of NDJSON or CSV, which is one transaction
     #[arg(long, value_name = "SIZE", default_value = "16G", env = "PANDO_MAX_IMPORT",
           value_parser = text::parse_size)]
     max_import: usize,
-    /// The longest head of a request: its line and its headers
+    /// The largest head of a request: its first line and its headers
     #[arg(long, value_name = "SIZE", default_value = "64K", env = "PANDO_MAX_HEAD",
           value_parser = text::parse_size)]
     max_head: usize,
-    /// Connections at a time; more wait to be accepted
+    /// Accept at most N connections at a time; more connections wait
     #[arg(long, value_name = "N", default_value_t = 16_384, env = "PANDO_MAX_CONNECTIONS",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
-    /// Long values and ranges that are on their way at a time
+    /// Transfer at most N long values and ranges at a time
     #[arg(long, value_name = "N", default_value_t = 64, env = "PANDO_MAX_STREAMS",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max_streams: u32,
-    /// Requests of SQL that run at a time
+    /// Run at most N requests of SQL at a time; 0 rejects all of them
     #[arg(long, value_name = "N", default_value_t = 16, env = "PANDO_MAX_SQL",
           value_parser = clap::value_parser!(u32).range(0..=256))]
     max_sql: u32,
-    /// Seconds that the statements of a request may take, unless it says another `timeout_ms`
+    /// Stop the statements of a request after SECONDS, unless the request sets `timeout_ms`
     #[arg(long, value_name = "SECONDS", default_value_t = 10, env = "PANDO_SQL_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     sql_timeout: u64,
-    /// The most seconds that a request may ask for its statements
+    /// The longest `timeout_ms` that a request may set, in SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_MAX_SQL_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     max_sql_timeout: u64,
-    /// Memory of SQL for all statements together, sorts and temporary tables included [default: a quarter of the
-    /// machine's memory or of the control group's limit, and at most 256M]
+    /// Memory for all SQL statements together, including sorts and temporary tables [default: a quarter of the memory
+    /// of the machine or control group, at most 256M]
     #[arg(long, value_name = "SIZE", env = "PANDO_SQL_MEMORY", value_parser = text::parse_size)]
     sql_memory: Option<usize>,
-    /// Seconds that a client may take for the head of a request, and between requests
+    /// Close a connection that takes longer than SECONDS for the head of a request, or that is idle for so long
     #[arg(long, value_name = "SECONDS", default_value_t = 60, env = "PANDO_HEAD_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     head_timeout: u64,
-    /// Seconds that a body may keep the server waiting; 256 bytes of it make up for one
+    /// Close a connection whose request body keeps the server waiting longer than SECONDS; every 256 bytes received
+    /// extend this by one second
     #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "PANDO_BODY_TIMEOUT",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     body_timeout: u64,
-    /// Seconds that an orderly end waits for requests under way
+    /// At shutdown, wait at most SECONDS for requests in progress
     #[arg(long, value_name = "SECONDS", default_value_t = 10, env = "PANDO_DRAIN",
           value_parser = clap::value_parser!(u64).range(0..=3_600))]
     drain: u64,
-    /// Databases that are open at a time, unless more are in use; others are opened when they are asked for
+    /// Keep at most N databases open, unless more are in use; other databases are opened on request
     #[arg(long, value_name = "N", default_value_t = 64, env = "PANDO_MAX_OPEN",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     max_open: u32,
-    /// Interactive transactions at a time
+    /// Keep at most N interactive transactions open
     #[arg(long, value_name = "N", default_value_t = 256, env = "PANDO_MAX_TRANSACTIONS",
           value_parser = clap::value_parser!(u32).range(0..=10_000))]
     max_transactions: u32,
-    /// Seconds after which an interactive transaction that nobody uses is given up
+    /// Roll back an interactive transaction that was not used for SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 30, env = "PANDO_TRANSACTION_IDLE",
           value_parser = clap::value_parser!(u64).range(1..=3_600))]
     transaction_idle: u64,
-    /// Milliseconds from which on a request is slow: the slowest are shown by the dashboard and /debug/slow
+    /// List requests that take MS milliseconds or longer as slow; the dashboard and /debug/slow show the slowest
     #[arg(long, value_name = "MS", default_value_t = 10, env = "PANDO_SLOW",
           value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     slow: u64,
-    /// Keep a CPU profile of so many last seconds, for /debug/profile?last=...; 0: only while somebody asks
+    /// Keep a CPU profile of the last SECONDS for /debug/profile?last=...; 0 samples only on request
     #[arg(long, value_name = "SECONDS", default_value_t = 0, env = "PANDO_PROFILE_WINDOW",
           value_parser = clap::value_parser!(u64).range(0..=600))]
     profile_window: u64,
-    /// Serve whoever can reach the address, although there are no tokens
+    /// Accept connections from other machines although there are no tokens
     #[arg(long)]
     allow_anyone: bool,
-    /// How much the server says on standard error: `info` has a line for each request, `debug` what checkpoints do.
-    /// No request waits for who reads it: lines that nobody takes in time are dropped, and counted in /metrics
+    /// How much the server logs on standard error: `info` logs each request, `debug` also the steps of checkpoints.
+    /// No request waits for the log: if its reader is too slow, lines are dropped and counted in /metrics
     #[arg(long, value_name = "LEVEL", default_value = "warn", env = "PANDO_LOG",
           value_parser = ["off", "error", "warn", "info", "debug"])]
     log: String,
@@ -148,8 +149,10 @@ pub fn expand(words: Vec<OsString>) -> Outcome<Vec<OsString>> {
             toml::Value::String(text) => format!("--{name}={text}"),
             toml::Value::Integer(number) => format!("--{name}={number}"),
             other => {
-                let message =
-                    format!("{shown}: `{name}` is of type {}, which no option is", other.type_str());
+                let message = format!(
+                    "{shown}: `{name}` is of type {}; an option must be a string, an integer or a boolean",
+                    other.type_str()
+                );
                 return Err(Failure::Usage(message));
             }
         };
@@ -197,7 +200,7 @@ fn is_set_outside(name: &str) -> bool {
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "say an address and a port, as in 127.0.0.1:7263 or [::1]:7263".to_owned())
+    text.parse().map_err(|_| "give an address and a port, as in 127.0.0.1:7263 or [::1]:7263".to_owned())
 }
 
 /// `pando serve`.

@@ -21,7 +21,7 @@ pub fn from_hex(text: &str) -> Result<Vec<u8>, String> {
     });
     let message = || {
         let text = shorten(text.to_owned(), 80);
-        format!("{text:?} is not hexadecimal: it takes two digits of 0-9 and a-f for each byte")
+        format!("{text:?} is not hexadecimal: write two digits of 0-9 and a-f for each byte")
     };
     bytes.collect::<Option<_>>().ok_or_else(message)
 }
@@ -72,9 +72,9 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
         "k" | "kb" | "kib" => 10,
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
-        _ => return Err("a size is a number of bytes, or of K, M or G".to_owned()),
+        _ => return Err("write a size as a number of bytes, or with K, M or G, as in 64M".to_owned()),
     };
-    let count: usize = digits.parse().map_err(|_| "a size begins with a whole number".to_owned())?;
+    let count: usize = digits.parse().map_err(|_| "a size must begin with a whole number".to_owned())?;
     count.checked_mul(1 << shift).ok_or_else(|| "the size is too large".to_owned())
 }
 
@@ -87,9 +87,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "m" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        _ => return Err("a time is a number of ms, s, m, h or d, as in 90s".to_owned()),
+        _ => return Err("write a time as a number with ms, s, m, h or d, as in 90s".to_owned()),
     };
-    let count: u64 = digits.parse().map_err(|_| "a time begins with a whole number".to_owned())?;
+    let count: u64 = digits.parse().map_err(|_| "a time must begin with a whole number".to_owned())?;
     count.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(|| "the time is too long".to_owned())
 }
 

@@ -7,9 +7,12 @@ use server::{Scope, TokenFile};
 use std::path::PathBuf;
 
 const NOTES: &str = "\
-A server that runs takes notice within a second. As long as a directory never had a token its server asks
-for none, and listens to this machine alone. With the last token revoked nobody gets in; remove `tokens.json`
-to begin anew.";
+A running server notices changes within a second. As long as a directory has never had a token, its server
+requires none and accepts connections from this machine only. After the last token is revoked, the server
+rejects every request; delete `tokens.json` to start again without tokens.
+
+Example:
+  pando token create data --name reporting --scope read --database shop";
 
 #[derive(Args, Debug)]
 #[command(after_help = NOTES)]
@@ -20,41 +23,41 @@ pub struct TokenArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a token and print it, once: it is stored as a hash
+    /// Create a token and print it once; only its hash is stored
     Create {
         /// The served directory
         dir: PathBuf,
-        /// What it is called
+        /// The name of the token
         #[arg(long)]
         name: String,
-        /// What it allows
+        /// What the token allows
         #[arg(long, value_enum)]
         scope: ScopeName,
-        /// The one database that it is for [default: all]
+        /// The only database that the token may use [default: all]
         #[arg(long, value_name = "NAME")]
         database: Option<String>,
     },
-    /// List the tokens: what they are called and what they allow
+    /// List the tokens with their names and what they allow
     List {
         /// The served directory
         dir: PathBuf,
         #[command(flatten)]
         format: FormatArgs,
     },
-    /// Make a token worthless
+    /// Revoke a token
     Revoke {
         /// The served directory
         dir: PathBuf,
-        /// What it is called
+        /// The name of the token
         name: String,
     },
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ScopeName {
-    /// To read records
+    /// Read records
     Read,
-    /// To change records, and make tables, too
+    /// Read and change records, and create tables
     Write,
     /// Everything
     Admin,

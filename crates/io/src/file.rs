@@ -135,7 +135,9 @@ pub trait LogMap: Send + Sync + Debug {
 #[cold]
 fn ends_early(name: &str, offset: u64, wanted: usize, read: usize) -> Error {
     let end = offset.saturating_add(read as u64);
-    Error::corruption(format!("{name} ends at or before byte {end}: {wanted} bytes expected at {offset}"))
+    Error::corruption(format!(
+        "{name} is too short: expected {wanted} bytes at offset {offset}, but it ends at or before byte {end}"
+    ))
 }
 
 /// No system has longer files: its offsets are signed.
@@ -145,7 +147,10 @@ pub(crate) const LONGEST_FILE_BYTES: u64 = i64::MAX as u64;
 /// that long.
 pub(crate) fn checked_end(name: &str, offset: u64, len: u64) -> Result<u64> {
     offset.checked_add(len).filter(|&end| end <= LONGEST_FILE_BYTES).ok_or_else(|| {
-        Error::new(base::ErrorKind::Full, format!("no file is as long as {len} bytes at {offset} of {name}"))
+        Error::new(
+            base::ErrorKind::Full,
+            format!("{len} bytes at offset {offset} of {name} are beyond the largest possible file"),
+        )
     })
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The process that something belongs to.
 ///
 /// ```
-/// assert!(!io::Origin::here().is_forked());
+/// assert!(!pando_io::Origin::here().is_forked());
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {

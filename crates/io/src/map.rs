@@ -114,7 +114,7 @@ impl LogMap for SharedMap {
 fn not_taken(offset: u64, bytes: usize) -> Error {
     let message = format!(
         "cannot store {bytes} bytes at {offset} of the mapped log segment: its file system was shut down, \
-         its device is gone or full, or the file was cut (SIGBUS)"
+         its device failed or is full, or the file was truncated (SIGBUS)"
     );
     Error::new(ErrorKind::Io, message)
 }

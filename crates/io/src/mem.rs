@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A directory in memory. Cloning it gives another handle to the same directory.
 ///
 /// ```
-/// use io::{Dir, File, MemDir};
+/// use pando_io::{Dir, File, MemDir};
 /// let dir = MemDir::new();
 /// dir.create("data")?.write_at(b"aspen", 0)?;
 /// let mut bytes = [0; 5];

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// ```
 /// use std::time::{Duration, Instant};
 /// let begun = Instant::now();
-/// io::nap(Duration::from_micros(100));
+/// pando_io::nap(Duration::from_micros(100));
 /// assert!(begun.elapsed() >= Duration::from_micros(100));
 /// ```
 pub fn nap(time: Duration) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// `dir` for reading alone.
 ///
 /// ```
-/// use io::{Dir, MemDir, ReadOnlyDir};
+/// use pando_io::{Dir, MemDir, ReadOnlyDir};
 /// use std::sync::Arc;
 /// let dir = Arc::new(MemDir::new());
 /// dir.create("data")?.write_at(b"aspen", 0)?;

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 /// other systems have none, and then it does nothing. Threads and processes that this one starts have slices as usual.
 ///
 /// ```
-/// let short = io::ShortTimeSlice::begin();
+/// let short = pando_io::ShortTimeSlice::begin();
 /// // A few microseconds of work at a time.
 /// drop(short);
 /// ```

@@ -1,8 +1,8 @@
-//! What an append and a flush cost: `cargo run --release -p pando-log --example append_cost -- <directory>`.
+//! What an append and a flush cost: `cargo run --release -p pando-db-log --example append_cost -- <directory>`.
 
 use base::{DatabaseId, Result};
 use io::OsDir;
-use log::{Log, Options};
+use pando_log::{Log, Options};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ fn main() -> Result<()> {
     }
     println!("{:.1} us an append with its own flush", start.elapsed().as_micros() as f64 / 500.0);
     let start = Instant::now();
-    let from = log::Position { segment: 1, generation: 1, lsn: base::Lsn(0) };
+    let from = pando_log::Position { segment: 1, generation: 1, lsn: base::Lsn(0) };
     let tail = Log::scan(&dir, DatabaseId(1), from, &mut |_| Ok(()))?;
     println!("{:.0} ms to scan {} blocks", start.elapsed().as_secs_f64() * 1e3, tail.blocks);
     Log::discard(&dir)

@@ -38,8 +38,10 @@ impl Stop {
     pub fn refusal(&self) -> Error {
         match self {
             Stop::Closed => Error::new(ErrorKind::Closed, "the log is closed"),
-            Stop::Latched(cause) => Error::new(ErrorKind::Latched, "the log stopped after a failed write")
-                .caused_by(cause.to_string()),
+            Stop::Latched(cause) => {
+                Error::new(ErrorKind::Latched, "the log stopped after a failed write or sync")
+                    .caused_by(cause.to_string())
+            }
         }
     }
 }
@@ -206,7 +208,7 @@ impl Appender {
             ErrorKind::Latched,
             format!(
                 "{name}: the log's end at offset {offset} changed since it was opened: another process has \
-                 written to the database; close all but one, and open it again"
+                 written to the database; close the database in all processes, and open it again in one"
             ),
         );
         self.latch(&error);
@@ -269,7 +271,7 @@ impl Log {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use log::{Log, Options};
+    /// # use pando_log::{Log, Options};
     /// let log = Log::create(Arc::new(io::MemDir::new()), base::DatabaseId(1), Options::default())?;
     /// let end = log.append(b"a commit")?;
     /// log.sync(end)?;
@@ -289,7 +291,7 @@ impl Log {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use log::{Log, Options};
+    /// # use pando_log::{Log, Options};
     /// let log = Log::create(Arc::new(io::MemDir::new()), base::DatabaseId(1), Options::default())?;
     /// log.sync(log.append_to_sync(b"a commit")?)?;
     /// # base::Result::Ok(())
@@ -357,5 +359,7 @@ pub(crate) fn check_length(payload_bytes: u64) -> Result<()> {
 
 #[cold]
 fn too_long(payload_bytes: u64) -> Error {
-    Error::invalid(format!("a log block holds {MAX_PAYLOAD_BYTES} bytes, not {payload_bytes}"))
+    Error::invalid(format!(
+        "a log block holds at most {MAX_PAYLOAD_BYTES} bytes, but the record has {payload_bytes}"
+    ))
 }

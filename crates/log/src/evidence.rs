@@ -44,7 +44,7 @@ pub(crate) fn of_durability(
         if later.generation > here.generation {
             let (name, cut) = (later.name(), later.cut);
             return Ok(Some(format!(
-                "{name} is of a newer generation, begun when the log was durable up to {cut}"
+                "{name} belongs to a newer generation, which began when the log was durable up to LSN {cut}"
             )));
         }
         if later.generation == here.generation && later.first_lsn > at {
@@ -76,7 +76,10 @@ fn in_segment(window: &mut Window, start: Lsn, at: Lsn, reach_bytes: u64) -> Res
             continue;
         }
         budget_bytes = budget_bytes.checked_sub(bytes).ok_or_else(|| {
-            Error::corruption(format!("{}: too much behind LSN {at} only looks like blocks", header.name()))
+            Error::corruption(format!(
+                "{}: too many bytes after LSN {at} look like blocks but are none",
+                header.name()
+            ))
         })?;
         if let Found::Block { header: block, .. } = window.block(lsn)? {
             let (name, synced) = (header.name(), block.synced);

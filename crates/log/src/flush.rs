@@ -83,7 +83,9 @@ impl Log {
     fn wait_for_flush(&self, through: Lsn) -> Result<()> {
         let end = self.end().lsn;
         if through > end {
-            return Err(Error::invalid(format!("cannot sync the log through {through}: it ends at {end}")));
+            return Err(Error::invalid(format!(
+                "cannot sync the log through LSN {through}: it ends at LSN {end}"
+            )));
         }
         self.flush.asked.fetch_add(1, Ordering::SeqCst);
         let mut led = lock(&self.flush.led);

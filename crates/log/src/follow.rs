@@ -21,7 +21,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use log::{Log, Options};
+/// # use pando_log::{Log, Options};
 /// let log = Log::create(Arc::new(io::MemDir::new()), base::DatabaseId(1), Options::default())?;
 /// let start = log.end();
 /// log.append(b"a commit")?;
@@ -73,7 +73,7 @@ impl Log {
             (first.number, first.generation) == (from.segment, from.generation) && first.first_lsn <= from.lsn
         });
         let Some(first) = first else {
-            return Err(Error::corruption(format!("the log has no segment for {from:?}")));
+            return Err(Error::corruption(format!("the log has no segment that begins at {from:?}")));
         };
         let window = Window::open(&dir, first)?;
         Ok(Follow { dir, later, window, at: from.lsn, end, payload: (0, 0) })
@@ -129,7 +129,7 @@ impl Follow {
 
     fn next_segment(&mut self) -> Result<()> {
         let Some(next) = self.later.pop_front() else {
-            return Err(self.damaged("expected more blocks, found the end of the log"));
+            return Err(self.damaged("expected more blocks, but the log ends here"));
         };
         self.window = Window::open(&self.dir, next)?;
         self.at = next.first_lsn;

@@ -95,7 +95,7 @@ fn word(bytes: &[u8], index: usize) -> u64 {
 /// Where a block begins: what a superblock keeps to say where replay starts.
 ///
 /// ```
-/// use log::Position;
+/// use pando_log::Position;
 /// let position = Position { segment: 1, generation: 2, lsn: base::Lsn(40) };
 /// assert_eq!(Position::decode(&position.encode()), position);
 /// ```

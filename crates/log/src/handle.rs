@@ -39,7 +39,7 @@ impl Options {
         if range.contains(&self.first_segment_bytes) && range.contains(&self.max_segment_bytes) {
             return Ok(());
         }
-        Err(Error::invalid(format!("log segments have {range:?} bytes; got {self:?}")))
+        Err(Error::invalid(format!("the size of a log segment must be within {range:?} bytes, not {self:?}")))
     }
 }
 
@@ -94,7 +94,7 @@ impl Log {
         if let Some(name) = dir.list()?.iter().find(|name| segment_number(name).is_some()) {
             return Err(Error::new(
                 ErrorKind::Exists,
-                format!("{} has a log already: {name}", dir.describe()),
+                format!("{} already has a log: {name}", dir.describe()),
             ));
         }
         let draft = SegmentHeader {

@@ -24,7 +24,7 @@
 //!
 //! ```
 //! use base::{CheckpointNo, DatabaseId};
-//! use log::{Log, Options};
+//! use pando_log::{Log, Options};
 //! use std::sync::Arc;
 //!
 //! let dir: Arc<dyn io::Dir> = Arc::new(io::MemDir::new());

@@ -130,7 +130,9 @@ fn next_generation(tail: &Tail, checkpoint: CheckpointNo) -> Result<SegmentHeade
     let generation = tail.survey.next_generation();
     if generation.max(first_lsn.0 + MAX_SEGMENT_BYTES).max(tail.survey.next_number()) >= 1 << 61 {
         let name = segment_name(last.number);
-        return Err(Error::corruption(format!("{name}: numbers up to {first_lsn} leave no room for more")));
+        return Err(Error::corruption(format!(
+            "{name}: its first LSN {first_lsn} leaves no room for another block"
+        )));
     }
     Ok(SegmentHeader {
         generation,
@@ -158,7 +160,7 @@ fn end_with(dir: &Arc<dyn Dir>, tail: &Tail, next: &Segment, checkpoint: Checkpo
     let offset = last.offset_of(tail.end.lsn);
     if offset + (head.len() + payload.len()) as u64 > last.len_bytes {
         return Err(Error::corruption(format!(
-            "{}: no room for an end block at offset {offset}",
+            "{}: there is no room for an end block at offset {offset}",
             last.name()
         )));
     }

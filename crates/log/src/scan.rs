@@ -213,7 +213,7 @@ impl Walk<'_> {
         if let Some(next) = recovered {
             let (name, cut) = (next.name(), next.cut);
             return Err(Error::corruption(format!(
-                "{place}; but {name} says that the log was durable up to {cut}"
+                "{place}; but {name} states that the log was durable up to LSN {cut}"
             )));
         }
         let closed = self.closing == Some(at) && window.is_blank(at)?;

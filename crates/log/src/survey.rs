@@ -42,7 +42,9 @@ impl Survey {
     pub fn named(&self, number: u64, namer: &str) -> Result<SegmentHeader> {
         let name = segment_name(number);
         let Some(entry) = self.entries.get(&number) else {
-            return Err(Error::corruption(format!("log segment {name}, which {namer} names, is missing")));
+            return Err(Error::corruption(format!(
+                "log segment {name} is missing, but {namer} refers to it"
+            )));
         };
         let header = match &entry.parsed {
             Parsed::Header(header) => *header,
@@ -192,5 +194,8 @@ impl crate::Log {
 }
 
 fn newer_format(name: &str, format: u32) -> Error {
-    Error::new(ErrorKind::Foreign, format!("{name} has log format {format}; this program knows format 1"))
+    Error::new(
+        ErrorKind::Foreign,
+        format!("{name} has log format {format}, but this version of Pando reads only format 1"),
+    )
 }

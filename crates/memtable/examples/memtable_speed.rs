@@ -1,10 +1,10 @@
-//! What the memtable does in a second, on one thread: `cargo run --release -p pando-memtable --example memtable_speed
-//! [records]`.
+//! What the memtable does in a second, on one thread:
+//! `cargo run --release -p pando-db-memtable --example memtable_speed [records]`.
 
 use base::seams::Random;
 use base::sync::Arc;
 use base::{CommitTs, TableId};
-use memtable::{Found, Memtable};
+use pando_memtable::{Found, Memtable};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Instant;

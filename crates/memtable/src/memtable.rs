@@ -33,7 +33,7 @@ pub enum Found<'m> {
 ///
 /// ```
 /// use base::{CommitTs, TableId};
-/// use memtable::{Found, Memtable};
+/// use pando_memtable::{Found, Memtable};
 /// let (memtable, mut writer) = Memtable::new();
 /// let table = TableId(16);
 /// writer.put(table, b"aspen", b"grove", CommitTs(1));
@@ -88,7 +88,7 @@ impl Memtable {
     ///
     /// ```
     /// # use base::{CommitTs, TableId};
-    /// # use memtable::{Found, Memtable};
+    /// # use pando_memtable::{Found, Memtable};
     /// let (memtable, mut writer) = Memtable::new();
     /// let (table, at) = (TableId(16), CommitTs(1));
     /// writer.put(table, b"a", b"1", at);
@@ -137,7 +137,7 @@ impl Memtable {
     ///
     /// ```
     /// # use base::{CommitTs, TableId};
-    /// # use memtable::Memtable;
+    /// # use pando_memtable::Memtable;
     /// let (memtable, mut writer) = Memtable::new();
     /// let table = TableId(16);
     /// writer.put(table, b"a", b"1", CommitTs(1));

@@ -71,7 +71,7 @@ impl Fragment<'_> {
 ///
 /// ```
 /// # use base::{CommitTs, TableId};
-/// # use memtable::Memtable;
+/// # use pando_memtable::Memtable;
 /// let (memtable, mut writer) = Memtable::new();
 /// let table = TableId(16);
 /// writer.delete_range(table, b"c", Some(b"m"), CommitTs(1));

@@ -144,7 +144,7 @@ impl Writer {
     ///
     /// ```
     /// # use base::{CommitTs, LargeRef, TableId};
-    /// # use memtable::{Found, Memtable};
+    /// # use pando_memtable::{Found, Memtable};
     /// let (memtable, mut writer) = Memtable::new();
     /// let changes: [(&[u8], Found<'_>); 2] = [(b"a", Found::Value(b"1")), (b"b", Found::Deleted)];
     /// writer.extend_sorted(TableId(16), CommitTs(1), &mut changes.into_iter());

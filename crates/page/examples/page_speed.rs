@@ -1,9 +1,10 @@
-//! Prints what an insert, a search and a verification cost: `cargo run --release -p pando-page --example page_speed`.
+//! Prints what an insert, a search and a verification cost:
+//! `cargo run --release -p pando-db-page --example page_speed`.
 //! Each figure is the best of many rounds, so that other work on the machine disturbs it little.
 
 use base::seams::Random;
 use base::{CheckpointNo, DatabaseId, PagePtr};
-use page::{EditCounters, Kind, Page, PageMut, Value};
+use pando_page::{EditCounters, Kind, Page, PageMut, Value};
 use std::hint::black_box;
 use std::time::Instant;
 

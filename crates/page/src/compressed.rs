@@ -117,7 +117,7 @@ impl<'a> Page<'a> {
             return refuse("length of the block", &expected, block_bytes);
         }
         if let Some(at) = stored[compressed_bytes..].iter().position(|&byte| byte != 0) {
-            return refuse("byte behind the block", &"0", usize::from(stored[compressed_bytes + at]));
+            return refuse("byte after the block", &"0", usize::from(stored[compressed_bytes + at]));
         }
         let (header, cells) = bytes.split_at_mut(HEADER_BYTES);
         header.copy_from_slice(&stored[..HEADER_BYTES]);

@@ -9,7 +9,7 @@ const SHORT_BYTES: usize = 32;
 ///
 /// ```
 /// # use base::{CheckpointNo, DatabaseId};
-/// # use page::{EditCounters, Kind, LeafKey, PageMut, Value};
+/// # use pando_page::{EditCounters, Kind, LeafKey, PageMut, Value};
 /// let mut bytes = vec![0; 4096];
 /// let mut leaf = PageMut::init(&mut bytes, Kind::Leaf, 0, CheckpointNo(1));
 /// for (at, key) in [b"apple", b"apply"].into_iter().enumerate() {

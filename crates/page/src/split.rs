@@ -130,7 +130,7 @@ impl PageMut<'_> {
     ///
     /// ```
     /// use base::CheckpointNo;
-    /// use page::{EditCounters, Kind, PageMut, Value};
+    /// use pando_page::{EditCounters, Kind, PageMut, Value};
     /// let (mut a, mut b) = (vec![0; 4096], vec![0; 4096]);
     /// let mut counters = EditCounters::default();
     /// let mut left = PageMut::init(&mut a, Kind::Leaf, 0, CheckpointNo(1));

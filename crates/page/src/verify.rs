@@ -114,7 +114,7 @@ impl<'a> Check<'a> {
         let len = usize::from(field::prefix_len(bytes));
         let in_header = if len > HEADER_PREFIX_BYTES { 0 } else { len };
         let rest = &bytes[field::PREFIX + in_header..HEADER_BYTES];
-        self.expect(rest.iter().all(|&byte| byte == 0), "header bytes behind the prefix", "zeros", "others")?;
+        self.expect(rest.iter().all(|&byte| byte == 0), "header bytes after the prefix", "zeros", "others")?;
         match in_header == len {
             true => self.expect(offset == field::PREFIX, "offset of a short prefix", field::PREFIX, offset),
             false => self.take(offset, cell_bytes(len), "prefix"),
@@ -300,7 +300,7 @@ mod tests {
             refusal(&mut bytes).unwrap()
         };
         let behind = refused(&|bytes| bytes[field::PREFIX + 3] = 1);
-        assert!(behind.contains("header bytes behind the prefix"), "{behind}");
+        assert!(behind.contains("header bytes after the prefix"), "{behind}");
         let elsewhere = refused(&|bytes| field::set_prefix_offset(bytes, 4092));
         assert!(elsewhere.contains("offset of a short prefix: expected 48, found 4092"), "{elsewhere}");
         let longer = refused(&|bytes| field::set_prefix_len(bytes, 17));

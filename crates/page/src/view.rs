@@ -9,7 +9,7 @@ use base::{CheckpointNo, PagePtr, TableId, checksum};
 ///
 /// ```
 /// use base::{CheckpointNo, DatabaseId, PagePtr};
-/// use page::{EditCounters, Kind, Page, PageMut, Value};
+/// use pando_page::{EditCounters, Kind, Page, PageMut, Value};
 ///
 /// let mut bytes = vec![0; 4096];
 /// let mut counters = EditCounters::default();

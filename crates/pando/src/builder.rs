@@ -14,7 +14,7 @@ use std::time::Duration;
 use store::{OpenReader, Options, TransactionOptions};
 use txn::{Durability, Isolation};
 
-/// Opens or creates a database with options. Those that are stored with it must agree with what is stored.
+/// Opens or creates a database with options. An option that is stored in the database must match the stored value.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -56,37 +56,38 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Bytes of a page. Stored: an existing database is opened with what it has, or not at all.
+    /// Sets the size of a page in bytes. The size is stored: an existing database opens only with its own.
     ///
-    /// Default: 16384, or what is stored. Range: 4096, 8192, 16384, 32768, 65536. Too small costs depth and room for
-    /// long keys, too large costs write volume.
+    /// Default: 16384, or what is stored. Range: 4096, 8192, 16384, 32768, 65536. Small pages make trees deeper and
+    /// keys shorter; large pages write more bytes for each change.
     pub fn page_bytes(mut self, bytes: usize) -> Self {
         self.options.page_bytes = Some(bytes);
         self.given.note(Id::PageBytes);
         self
     }
 
-    /// The clock by which entries of tables with a TTL expire: [`TableOptions::ttl`](crate::TableOptions::ttl). The
-    /// system's, unless a test has one of its own. Nothing else goes by it.
+    /// Sets the clock by which entries of tables with a TTL expire; see
+    /// [`TableOptions::ttl`](crate::TableOptions::ttl). The default is the system's clock; tests can use their own.
+    /// Nothing else uses this clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.options.clock = clock;
         self
     }
 
-    /// The ceiling on the memory of page pool, memtables, uncommitted writes and checkpoints. Nothing is taken before
-    /// it is used.
+    /// Limits the memory of page pool, memtables, uncommitted writes and checkpoints, in bytes. Memory is allocated
+    /// only when it is used.
     ///
     /// Default: a quarter of the machine's memory, or of the control group's limit if that is less. Range: 1 MiB and
-    /// more, and 128 pages. Too little costs disk reads and frequent checkpoints, too much costs the rest of the
-    /// machine.
+    /// more, and 128 pages. Too low a value causes more disk reads and checkpoints; too high a value takes memory
+    /// from other programs.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.options.memory_bytes = bytes;
         self.given.note(Id::MemoryBytes);
         self
     }
 
-    /// One ceiling on memory for this database and all others that are given a clone of the same budget. Each can take
-    /// what the others do not use, and gives back what it has not used lately when another needs it. Takes the place of
+    /// Shares one memory limit between this database and all others that get a clone of the same budget. Each can
+    /// take what the others do not use, and returns what it has not used lately when another needs it. Replaces
     /// [`Builder::memory_bytes`].
     ///
     /// ```
@@ -103,96 +104,99 @@ impl Builder {
         self
     }
 
-    /// The longest log segment.
+    /// Limits the size of a log segment, in bytes.
     ///
-    /// Default: 64 MiB; never above 1/16 of memory_bytes (1/64 of a shared budget). Range: 4 KiB to 1 GiB. Too small
-    /// costs syncs, too large gives space back late.
+    /// Default: 64 MiB; never above 1/16 of memory_bytes (1/64 of a shared budget). Range: 4 KiB to 1 GiB. Small
+    /// segments need more syncs; large ones free log space later.
     pub fn max_segment_bytes(mut self, bytes: u64) -> Self {
         self.options.max_segment_bytes = bytes;
         self.given.note(Id::MaxSegmentBytes);
         self
     }
 
-    /// A checkpoint begins when this many bytes were written to memory.
+    /// Begins a checkpoint after this many bytes were written to memory.
     ///
-    /// Default: 1/8 of memory_bytes, at most 128 MiB. Range: 1 KiB to 1024 GiB. Too small costs write volume, too large
-    /// costs recovery time.
+    /// Default: 1/8 of memory_bytes, at most 128 MiB. Range: 1 KiB to 1024 GiB. A low value writes pages more often;
+    /// a high value lengthens recovery.
     pub fn checkpoint_bytes(mut self, bytes: usize) -> Self {
         self.options.seal_bytes = Some(bytes);
         self.given.note(Id::CheckpointBytes);
         self
     }
 
-    /// A checkpoint begins when this many records were written. Bounds recovery time.
+    /// Begins a checkpoint after this many records were written. This bounds the recovery time.
     ///
-    /// Default: 4000000; never above 1/4 of max_log_records. Range: 1 and more. Too few costs write volume, too many
-    /// costs recovery time.
+    /// Default: 4000000; never above 1/4 of max_log_records. Range: 1 and more. A low value writes pages more often;
+    /// a high value lengthens recovery.
     pub fn checkpoint_records(mut self, records: u64) -> Self {
         self.options.seal_records = records;
         self.given.note(Id::CheckpointRecords);
         self
     }
 
-    /// The log that an opening after a crash would have to replay is kept below this. At a quarter of it a checkpoint
-    /// is begun; writers are slowed as it fills, and wait when it is full. It is passed by what transactions under way
-    /// then commit, at most.
+    /// Limits the log that recovery after a crash must replay, in bytes. A checkpoint begins at a quarter of it;
+    /// writers are slowed down as it fills, and wait when it is full. Only transactions that are already in progress
+    /// can exceed it.
     ///
-    /// Default: 1 GiB. Range: 64 KiB and more. Too small costs write volume and delays writers, too large costs
-    /// recovery time and disk.
+    /// Default: 1 GiB. Range: 64 KiB and more. A low value writes pages more often and delays writers; a high value
+    /// lengthens recovery and takes disk space.
     pub fn max_log_bytes(mut self, bytes: u64) -> Self {
         self.options.max_log_bytes = bytes;
         self.given.note(Id::MaxLogBytes);
         self
     }
 
-    /// The same in records, of which a recovery replays about a million a second.
+    /// Limits the log that recovery must replay, in records. Recovery replays about a million records a second.
     ///
-    /// Default: 16000000. Range: 100 and more. Too few costs write volume and delays writers, too many costs recovery
-    /// time.
+    /// Default: 16000000. Range: 100 and more. A low value writes pages more often and delays writers; a high value
+    /// lengthens recovery.
     pub fn max_log_records(mut self, records: u64) -> Self {
         self.options.max_log_records = records;
         self.given.note(Id::MaxLogRecords);
         self
     }
 
-    /// The durability of transactions that name none.
+    /// Sets the default durability of transactions.
     ///
-    /// Default: sync. Range: sync, buffered, lazy. Too weak costs commits when power or process fail, too strong costs
-    /// a flush for each.
+    /// Default: sync. Range: sync, buffered, lazy. Too weak a durability can lose commits after a crash; a stronger
+    /// one than needed waits for a flush at each commit.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.transactions.durability = durability;
         self.given.note(Id::Durability);
         self
     }
 
-    /// The isolation of transactions that name none.
+    /// Sets the default isolation of transactions.
     ///
-    /// Default: serializable. Range: serializable, snapshot. Too weak allows write skew, too strong costs conflicts
-    /// over what was only read.
+    /// Default: serializable. Range: serializable, snapshot. Snapshot isolation allows write skew; serializable
+    /// isolation has conflicts over keys that were only read.
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.transactions.isolation = isolation;
         self.given.note(Id::Isolation);
         self
     }
 
-    /// How long a `Lazy` commit may wait for its sync, in whole milliseconds.
+    /// Sets how long a `Lazy` commit may wait for its sync, in whole milliseconds.
     ///
-    /// Default: 200 ms. Range: 1 ms to 60 minutes. Too long costs that much of the newest Lazy commits, too short costs
-    /// flushes.
+    /// Default: 200 ms. Range: 1 ms to 60 minutes. A crash can lose Lazy commits of this period; a short interval
+    /// flushes more often.
     pub fn lazy_interval(mut self, interval: Duration) -> Self {
         self.lazy_interval = interval;
         self.given.note(Id::LazyInterval);
         self
     }
 
-    /// Opens the database to read it alone, beside others who do the same: no file is written, nothing is created,
-    /// and a log that was not closed in order is replayed into memory and left as it is. Works on a read-only file
-    /// system. Every call that would write answers `ReadOnly`.
+    /// Opens the database for reading only; other processes can do the same at the same time. No file is written or
+    /// created, and a log that was not closed properly is replayed into memory and left as it is. This works on a
+    /// read-only file system. Every call that would write returns `ReadOnly`. Set it when several processes must read
+    /// the same database.
     ///
-    /// Default: no. Range: no, yes. Needlessly no keeps all other openers out, needlessly yes refuses every write.
+    /// Default: no. Range: no, yes. Set it when several processes must read the same database; a read-only database
+    /// rejects every write.
     ///
-    /// Half of the memory ceiling must hold what the log has beyond the last checkpoint; `Full` says how much would.
-    /// Where the directory has no `lock` file and none can be made, nobody is excluded: then it must not change.
+    /// Half of the memory limit must hold the part of the log after the last checkpoint; otherwise opening fails with
+    /// `Full`, and the message states how much memory is enough. If the directory has no `lock` file and none can be
+    /// created, other processes are not kept from writing; the directory must not change then.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -212,34 +216,34 @@ impl Builder {
         self
     }
 
-    /// How long a snapshot or transaction may stay open, to a quarter of a second. Past that it expires: its next call
-    /// fails with `SnapshotTooOld`. Age by itself costs nothing, and what a reader keeps is bounded otherwise (by the
-    /// memory ceiling, and [`Builder::max_pinned_space_bytes`]); this is for those who would rather hear of a forgotten
-    /// snapshot early.
+    /// Limits how long a snapshot or transaction may stay open, to an accuracy of a quarter of a second. After that
+    /// it expires: its next call fails with `SnapshotTooOld`. Age by itself costs nothing, and what a reader keeps is
+    /// bounded by the memory limit and by [`Builder::max_pinned_space_bytes`]. Set this to find a forgotten snapshot
+    /// early.
     ///
-    /// Default: none. Range: 1 ms to 365 days. Too short costs long reads, too long leaves a forgotten snapshot
-    /// unnoticed.
+    /// Default: none. Range: 1 ms to 365 days. A short age makes long reads fail; a long one finds a forgotten
+    /// snapshot late.
     pub fn max_snapshot_age(mut self, age: Duration) -> Self {
         self.options.max_snapshot_age = Some(age);
         self.given.note(Id::MaxSnapshotAge);
         self
     }
 
-    /// How much of the data file may wait for snapshots and transactions to end. Past that the oldest expire, until the
-    /// rest keeps less.
+    /// Limits how much of the data file may be kept for open snapshots and transactions, in bytes. Beyond that the
+    /// oldest expire, until the rest keep less.
     ///
-    /// Default: twice what is in use, at least 1 GiB. Range: 4 KiB and more. Too little costs long reads, too much
-    /// costs disk space.
+    /// Default: twice what is in use, at least 1 GiB. Range: 4 KiB and more. A low value makes long reads fail; a
+    /// high value lets them take more disk space.
     pub fn max_pinned_space_bytes(mut self, bytes: u64) -> Self {
         self.options.max_pinned_space_bytes = Some(bytes);
         self.given.note(Id::MaxPinnedSpaceBytes);
         self
     }
 
-    /// Has `report` called, on a thread of the database, with each snapshot or transaction that has been open for a
-    /// minute (or half of [`Builder::max_snapshot_age`]), keeps more than half of what is allowed, or has just expired.
-    /// Each comes once, and once more if it expires later. `report` should be brief: the thread syncs `Lazy` commits,
-    /// too. A panic in it is printed, and changes nothing else.
+    /// Calls `report`, on a thread of the database, for each snapshot or transaction that has been open for a minute
+    /// (or half of [`Builder::max_snapshot_age`]), that keeps more than half of what is allowed, or that has just
+    /// expired. Each is reported once, and once more if it expires later. `report` should be quick, because its
+    /// thread also syncs `Lazy` commits. A panic in it is printed and otherwise ignored.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -254,36 +258,37 @@ impl Builder {
         self
     }
 
-    /// Opens the database in the directory `path`, or creates it, parents included.
+    /// Opens the database in the directory `path`, or creates it, including parent directories.
     ///
     /// # Errors
-    /// `Locked` if another process (or this one) has it open; `Mismatch` if an option contradicts what is stored;
-    /// `Foreign` or `Corruption` if the files are not what they should be; `Invalid` if it was to be read-only.
+    /// `Locked` if another process (or this one) has the database open; `Mismatch` if an option contradicts the
+    /// stored value; `Foreign` or `Corruption` if the files are not a valid database; `Invalid` with
+    /// [`Builder::read_only`].
     pub fn create(self, path: impl AsRef<Path>) -> Result<Database> {
         self.check_may_create()?;
         self.start(Arc::new(OsDir::create(path.as_ref())?), true)
     }
 
-    /// Opens the database in the directory `path`.
+    /// Opens the existing database in the directory `path`.
     ///
     /// # Errors
-    /// `Missing` if there is none; else as [`Builder::create`].
+    /// `Missing` if there is no database; otherwise as for [`Builder::create`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
         self.start(Arc::new(OsDir::open(path.as_ref())?), false)
     }
 
-    /// A database that lives in memory alone and is gone when the last handle is.
+    /// Creates a database in memory only. Its contents are lost when the last handle is dropped.
     pub fn in_memory(self) -> Result<Database> {
         self.start(Arc::new(MemDir::new()), true)
     }
 
-    /// A database in any directory that the `io` traits describe: how the engine is tested.
+    /// Creates or opens a database in any directory that implements [`Dir`]. Tests use it.
     #[doc(hidden)]
     pub fn create_in(self, dir: Arc<dyn Dir>) -> Result<Database> {
         self.start(dir, true)
     }
 
-    /// Likewise, of a database that is there.
+    /// Opens an existing database in any directory that implements [`Dir`]. Tests use it.
     #[doc(hidden)]
     pub fn open_in(self, dir: Arc<dyn Dir>) -> Result<Database> {
         self.start(dir, false)
@@ -291,7 +296,9 @@ impl Builder {
 
     fn check_may_create(&self) -> Result<()> {
         if self.options.read_only {
-            return Err(Error::invalid("a database that is read-only is opened, not created"));
+            return Err(Error::invalid(
+                "cannot create a database read-only; use open, or leave out read_only",
+            ));
         }
         Ok(())
     }

@@ -5,23 +5,23 @@ use base::Result;
 use store::relocate::Compaction;
 use store::stats::Stats;
 
-/// How far a compaction is, or what it came to.
+/// The progress of a compaction, or its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
-    /// Bytes of the data file when it began.
+    /// The size of the data file in bytes at the beginning.
     pub data_file_bytes_before: u64,
-    /// Bytes of the data file now.
+    /// The size of the data file in bytes now.
     pub data_file_bytes: u64,
-    /// Of those, in use or waiting for readers to end: it cannot become smaller than this.
+    /// How many of those bytes are in use or kept for readers. The file cannot become smaller than this.
     pub data_used_bytes: u64,
-    /// Bytes of the log's files when it began.
+    /// The size of the log's files in bytes at the beginning.
     pub log_file_bytes_before: u64,
-    /// Bytes of the log's files now.
+    /// The size of the log's files in bytes now.
     pub log_file_bytes: u64,
-    /// Passes over all tables.
+    /// How many passes over all tables were made.
     pub passes: u32,
-    /// Checkpoints made for it.
+    /// How many checkpoints were made.
     pub checkpoints: u64,
 }
 
@@ -50,12 +50,12 @@ impl Compacted {
 }
 
 impl Database {
-    /// Merges what the log holds, and what is due of the runs of LSM tables, until nothing is: a table whose layout was
-    /// changed is then wholly in the new one. `progress` is told after each slice. The worker thread does the same,
-    /// when nothing else is to be done; this is for those who want to wait for it. Reads and commits go on.
+    /// Merges all logged changes and all runs of LSM tables that are due, until nothing is left to merge. A table
+    /// whose layout was changed is then entirely in the new layout. `progress` is called after each slice. The worker
+    /// thread does the same when it is idle; call this to wait for it. Reads and commits go on.
     ///
     /// # Errors
-    /// Those of a checkpoint. What earlier slices did stays done.
+    /// Those of a checkpoint. The work of earlier slices is kept.
     pub fn settle(&self, mut progress: impl FnMut()) -> Result<()> {
         self.checkpoint()?;
         loop {
@@ -71,13 +71,13 @@ impl Database {
         Ok(())
     }
 
-    /// Makes the files as small as they get: merges what the log holds and each LSM table's runs into one, packs
-    /// half-empty pages, moves what lies at the end of the data file into gaps, and gives the rest back to the file
-    /// system. `progress` is told after each round, which moves 64 MiB at most. Reads and commits go on; every page of
-    /// every table is read.
+    /// Makes the files as small as possible: merges all logged changes and the runs of each LSM table into one, packs
+    /// half-empty pages, moves pages from the end of the data file into gaps, and returns the rest to the file
+    /// system. `progress` is called after each round, which moves at most 64 MiB. Reads and commits go on. Every page
+    /// of every table is read.
     ///
-    /// Never needed: freed space is used again, and given back as checkpoints go. What snapshots still see stays until
-    /// they end, so that a compaction beside long readers gains less.
+    /// You never need it: freed space is used again, and checkpoints return it to the file system. Space that open
+    /// snapshots still need is not freed until they end.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -91,7 +91,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Those of a checkpoint. What earlier rounds gained is kept.
+    /// Those of a checkpoint. What earlier rounds freed stays free.
     pub fn compact(&self, mut progress: impl FnMut(&Compacted)) -> Result<Compacted> {
         let store = &self.shared.store;
         self.checkpoint()?;

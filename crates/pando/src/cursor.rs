@@ -4,8 +4,8 @@ use base::Result;
 
 pub use store::{Cursor, CursorMut, Span};
 
-/// An iterator over copies of records in key order, or, with `.rev()`, in the opposite order. Both ends can be
-/// taken from; they stop where they meet.
+/// An iterator over copies of records in key order, or in descending order with `.rev()`. You can take from both
+/// ends; they stop where they meet.
 #[derive(Debug)]
 pub struct Range<'a> {
     front: Cursor<'a>,

@@ -9,8 +9,9 @@ use store::stats::Stats;
 use store::{Table, TransactionOptions};
 
 impl Database {
-    /// Looks `key` up in a snapshot of its own and says how, step by step: the view, the memtables and runs that were
-    /// asked, filters that said no, pages that were looked at and whether they were in memory, and the time of each.
+    /// Looks up `key` in a new snapshot and returns the steps: the view, the memtables and runs that were searched,
+    /// filters that excluded the key, pages that were read and whether they were in memory, and the time of each
+    /// step.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -23,18 +24,19 @@ impl Database {
     /// # }
     /// ```
     #[track_caller]
-    pub fn explain_get(&self, table: &Table, key: &[u8]) -> Result<Explanation> {
-        self.shared.store.explain_get(table, key)
+    pub fn explain_get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Explanation> {
+        self.shared.store.explain_get(table, key.as_ref())
     }
 
-    /// Reads at most `limit` records of `span` and says how. Pages read are those of the whole database meanwhile.
+    /// Reads at most `limit` records of `span` and returns the steps. The count of pages read is that of the whole
+    /// database during the scan.
     #[track_caller]
     pub fn explain_scan(&self, table: &Table, span: impl Into<Span>, limit: u64) -> Result<Explanation> {
         self.shared.store.explain_scan(table, span.into(), limit)
     }
 
-    /// Puts `records` in a transaction of their own, commits it, and says how long each phase took and what it waited
-    /// for. Others who commit meanwhile are counted in.
+    /// Puts `records` in a transaction of their own, commits it, and returns how long each phase took and what it
+    /// waited for. Concurrent commits of other threads are included in the counts.
     ///
     /// # Errors
     /// Those of a commit. A conflict is not retried.
@@ -51,7 +53,7 @@ impl Database {
             self.begin_with(options)
         })?;
         told.step("put into the write set", |step| {
-            step.outcome = format!("{} records, nothing read, nothing locked", records.len());
+            step.outcome = format!("{} records; this reads nothing and takes no lock", records.len());
             step.bytes = records.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
             records.iter().try_for_each(|(key, value)| tx.put(table, key, value))
         })?;

@@ -74,7 +74,7 @@ pub use store::{
     OpenReader, Resident, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter, is_database_file,
 };
 pub use transaction::Transaction;
-pub use txn::{Durability, Isolation};
+pub use txn::{Conflict, Durability, Isolation};
 
 /// Compiles the example of `README.md` with the documentation tests.
 #[cfg(doctest)]

@@ -15,7 +15,7 @@ use store::stats::{Stats, TableStats};
 const NS_PER_S: f64 = 1e9;
 
 impl Database {
-    /// Everything that is counted, as a page for Prometheus: serve it as `text/plain; version=0.0.4`. O(tables).
+    /// Returns all metrics in the text format of Prometheus; serve them as `text/plain; version=0.0.4`. O(tables).
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -32,8 +32,8 @@ impl Database {
     }
 }
 
-/// One page for several databases: the families of [`Database::prometheus`], every sample with its `database`. One
-/// that is closed meanwhile is left out. O(databases x tables).
+/// Returns the metrics of several databases on one page: those of [`Database::prometheus`], each sample with a label
+/// `database`. A database that is closed in the meantime is left out. O(databases x tables).
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -47,10 +47,11 @@ pub fn prometheus<'d>(databases: impl IntoIterator<Item = (&'d str, &'d Database
     prometheus_of_top_tables(databases, usize::MAX)
 }
 
-/// The same page with the samples of at most `most_tables` tables a database: those with the most look-ups, scans and
-/// writes since the database was opened. The others are one sample of each family, with the label `rest="true"` in the
-/// place of `table`: the sum of their figures, or of `table_get_pages` the largest. A table may move between the two,
-/// so that the sample of the rest may fall. O(databases x tables), and the page O(databases x `most_tables`).
+/// Returns the same page with the samples of at most `most_tables` tables of each database: those with the most
+/// look-ups, scans and writes since the database was opened. All other tables share one sample in each family, which
+/// has the label `rest="true"` instead of `table`: the sum of their figures, or for `table_get_pages` the largest. A
+/// table can move between the two, so the sample of the rest can decrease. O(databases x tables) in time, O(databases
+/// x `most_tables`) in size.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -178,12 +179,12 @@ impl Page {
 
     fn pacing(&mut self, stats: &Stats) {
         let pacing = &stats.pacing;
-        self.family("debt_ratio", "gauge", "Merge debt as a part of its ceiling, by what is filling up.");
+        self.family("debt_ratio", "gauge", "Merge debt as a fraction of its limit, by what is filling up.");
         for cause in Cause::ALL {
             let ratio = pacing.debt_permille[cause as usize] as f64 / 1000.0;
             self.sample("debt_ratio", Some(("cause", cause.name())), ratio);
         }
-        self.family("delays_total", "counter", "Writers slowed because of debt.");
+        self.family("delays_total", "counter", "Times that writers were slowed down because of merge debt.");
         for cause in Cause::ALL {
             let delays = pacing.delays[cause as usize].count;
             self.sample("delays_total", Some(("cause", cause.name())), delays);
@@ -193,11 +194,11 @@ impl Page {
     fn tables(&mut self, tables: &[TableStats], rest: &[TableStats]) {
         type Figure = (&'static str, &'static str, &'static str, fn(&TableStats) -> u64);
         let families: [Figure; 13] = [
-            ("table_records", "gauge", "About how many records a table has.", |table| {
+            ("table_records", "gauge", "Approximate number of records, by table.", |table| {
                 table.approximate_records
             }),
-            ("table_gets_total", "counter", "Keys looked up, by table.", |table| table.gets),
-            ("table_scans_total", "counter", "Cursors closed, by table.", |table| table.scans),
+            ("table_gets_total", "counter", "Keys that were looked up, by table.", |table| table.gets),
+            ("table_scans_total", "counter", "Cursors that were closed, by table.", |table| table.scans),
             ("table_cursor_moves_total", "counter", "Cursor moves, by table.", |table| table.cursor_moves),
             ("table_commits_total", "counter", "Commits that wrote to a table.", |table| table.commits),
             ("table_writes_total", "counter", "Puts and deletes committed, by table.", |table| table.writes),
@@ -207,11 +208,13 @@ impl Page {
             ("table_written_bytes_total", "counter", "Bytes that checkpoints wrote for a table.", |table| {
                 table.written_bytes
             }),
-            ("table_runs", "gauge", "Runs that a table has.", |table| table.runs),
-            ("table_get_pages", "gauge", "Pages that a get looks at.", |table| table.get_pages),
+            ("table_runs", "gauge", "Runs, by table.", |table| table.runs),
+            ("table_get_pages", "gauge", "Pages that a get may read, by table.", |table| table.get_pages),
             ("table_record_bytes", "gauge", "Bytes of keys and values in pages.", |table| table.record_bytes),
-            ("table_stored_bytes", "gauge", "Bytes of the pages that they take.", |table| table.stored_bytes),
-            ("table_saved_bytes", "gauge", "Bytes that compression of them saves.", |table| {
+            ("table_stored_bytes", "gauge", "Bytes of pages that hold the keys and values.", |table| {
+                table.stored_bytes
+            }),
+            ("table_saved_bytes", "gauge", "Bytes that the compression of pages saves.", |table| {
                 table.saved_bytes
             }),
         ];

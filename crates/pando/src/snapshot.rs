@@ -4,13 +4,13 @@ use crate::cursor::{Cursor, Range, Span};
 use base::Result;
 use store::{Resident, Table, ValueReader};
 
-/// Everything that was acknowledged at one moment, for as long as this lives. `Send`, not `Sync`: for another
-/// thread make another with [`Snapshot::try_clone`].
+/// A read-only view of everything that was acknowledged at one moment. It is `Send`, but not `Sync`: make another for
+/// another thread with [`Snapshot::try_clone`].
 ///
-/// A snapshot keeps what it sees from being freed: memory and disk space that was overwritten or deleted since
-/// comes back when it is dropped. What it may keep is bounded: past a share of the memory, or
+/// A snapshot keeps what it sees from being freed: memory and disk space of entries that were overwritten or deleted
+/// later is freed after the snapshot is dropped. The amount is bounded: beyond a share of the memory, or beyond
 /// [`crate::Builder::max_pinned_space_bytes`], the oldest snapshots expire, and every call on them fails with
-/// `SnapshotTooOld`. [`crate::Database::readers`] shows who keeps what.
+/// `SnapshotTooOld`. [`crate::Database::readers`] lists what each snapshot keeps.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -34,19 +34,19 @@ impl Snapshot {
         Snapshot { inner }
     }
 
-    /// A copy of the value of `key`.
+    /// Returns a copy of the value of `key`, or `None` if the key does not exist. O(log n).
     ///
     /// # Errors
-    /// `Missing` if the table does not exist at this moment; `Io` and `Corruption` from the disk.
+    /// `Missing` if the table does not exist in this snapshot; `SnapshotTooOld`; `Io` and `Corruption` from the disk.
     #[inline]
-    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.inner.get(table, key)
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.inner.get(table, key.as_ref())
     }
 
-    /// A copy of the value of `key`, if memory alone can tell: nothing is read from the disk and nobody is waited for,
-    /// so that a thread with other business may ask. [`Resident::WouldWait`] says to call [`Snapshot::get`] where one
-    /// may wait. It also answers so for long values that lie outside the pages, and once after tables were made or
-    /// dropped.
+    /// Returns a copy of the value of `key` if it can be found in memory alone. The call never reads from disk and
+    /// never waits, so that a thread with other work can use it. After [`Resident::WouldWait`], call
+    /// [`Snapshot::get`] on a thread that may wait. It also returns `WouldWait` for long values outside the pages,
+    /// and once after tables were created or dropped.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -60,11 +60,11 @@ impl Snapshot {
     /// # }
     /// ```
     #[inline]
-    pub fn get_resident(&self, table: &Table, key: &[u8]) -> Result<Resident<Vec<u8>>> {
-        self.inner.get_resident(table, key)
+    pub fn get_resident(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Resident<Vec<u8>>> {
+        self.inner.get_resident(table, key.as_ref())
     }
 
-    /// Runs `with` on the value of `key` where it lies, without a copy. `None` if the key is absent.
+    /// Calls `with` on the value of `key` in place, without a copy. Returns `None` if the key does not exist.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -76,13 +76,18 @@ impl Snapshot {
     /// # }
     /// ```
     #[inline]
-    pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        self.inner.get_with(table, key, with)
+    pub fn get_with<T>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        with: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        self.inner.get_with(table, key.as_ref(), with)
     }
 
-    /// A reader of the value of `key`: [`std::io::Read`] and [`std::io::Seek`], so that any part of a value of
-    /// gigabytes is read with the memory of one piece of it (256 KiB, and 16 bytes for each piece there is). It is
-    /// owned, can go to another thread, and keeps the value as this snapshot sees it while it lives.
+    /// Returns a reader of the value of `key`, with [`std::io::Read`] and [`std::io::Seek`]. It can read any part of
+    /// a value of gigabytes with the memory of one piece (256 KiB, plus 16 bytes for each piece of the value). It is
+    /// owned, can be sent to another thread, and keeps the value as this snapshot sees it for as long as it lives.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -98,61 +103,62 @@ impl Snapshot {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
-        self.inner.value_reader(table, key)
+    pub fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
+        self.inner.value_reader(table, key.as_ref())
     }
 
-    /// The length of the value of `key`, in bytes. A long value is not read.
-    pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
-        self.inner.value_len(table, key)
+    /// Returns the length of the value of `key` in bytes. A long value is not read.
+    pub fn value_len(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        self.inner.value_len(table, key.as_ref())
     }
 
-    /// The values of many keys, in the order of the keys.
+    /// Returns the values of many keys, in the order of `keys`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         keys.iter().map(|key| self.get(table, key.as_ref())).collect()
     }
 
-    /// Whether `key` is present.
+    /// Returns whether `key` exists.
     #[inline]
-    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        self.inner.contains(table, key)
+    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.inner.contains(table, key.as_ref())
     }
 
-    /// The records of `span` in order, each copied; forwards, or backwards with `.rev()`. For no copies use
-    /// [`Snapshot::cursor`].
+    /// Returns copies of the records of `span` in key order, or in descending order with `.rev()`.
+    /// [`Snapshot::cursor`] avoids the copies.
     pub fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_>> {
         Range::new(|span| self.inner.cursor(table, span), span.into())
     }
 
-    /// The records whose keys begin with `prefix`.
-    pub fn prefix(&self, table: &Table, prefix: &[u8]) -> Result<Range<'_>> {
-        self.range(table, Span::prefix(prefix))
+    /// Returns the records whose keys begin with `prefix`, in key order.
+    pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.range(table, Span::prefix(prefix.as_ref()))
     }
 
-    /// A cursor over `span`, before its first record.
+    /// Returns a cursor over `span`, positioned before its first record.
     pub fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<Cursor<'_>> {
         self.inner.cursor(table, span.into())
     }
 
-    /// The table named `name`, if it exists at this moment.
+    /// Returns the table named `name`, if it exists in this snapshot.
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         self.inner.table(name)
     }
 
-    /// All tables that exist at this moment, by name.
+    /// Returns all tables in this snapshot, ordered by name.
     pub fn tables(&self) -> Result<Vec<Table>> {
         self.inner.tables()
     }
 
-    /// About how many records the table has, at the cost of a look-up: what a checkpoint absorbed is exact (but
-    /// for ranges that it dropped unread), and what is still in memory counts every write.
+    /// Returns approximately how many records the table has, at the cost of a look-up. Records that a checkpoint merged
+    /// into a B+tree are counted exactly, except for ranges that it dropped without reading them. Every entry in memory
+    /// and in the runs of an LSM table counts as one record, even if it was replaced, deleted or has expired.
     pub fn approximate_len(&self, table: &Table) -> Result<u64> {
         self.inner.approximate_len(table)
     }
 
-    /// A key that no record of the table is behind: its last, one that was deleted and is not forgotten yet, or one
-    /// that somebody has added since. For numbers that go on: a cursor that goes back from the end passes over all
-    /// such keys, this looks once into each layer, O(log n).
+    /// Returns a key that no record of the table comes after: the last key, a deleted key that is not forgotten yet,
+    /// or a key that was added in the meantime. Use it to continue a sequence of numbers: a cursor that moves back
+    /// from the end passes over all deleted keys, but this looks once into each layer. O(log n).
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -170,12 +176,12 @@ impl Snapshot {
         self.inner.last_key_bound(table)
     }
 
-    /// The number of the last commit that it sees. Commits are numbered from 1.
+    /// Returns the number of the last commit that the snapshot sees. Commits are numbered from 1.
     pub fn commit(&self) -> u64 {
         self.inner.ts().0
     }
 
-    /// A second snapshot of the same moment, for another thread.
+    /// Returns a second snapshot of the same moment, for another thread.
     #[track_caller]
     pub fn try_clone(&self) -> Result<Self> {
         self.inner.try_clone().map(Snapshot::new)

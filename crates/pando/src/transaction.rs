@@ -12,11 +12,11 @@ use store::{
 };
 use txn::Durability;
 
-/// A read-write transaction. It sees the database as of its beginning, and its own writes. Dropped without
-/// [`Transaction::commit`], it leaves nothing behind. `Send`, not `Sync`.
+/// A read-write transaction. It sees the database as of its beginning, and its own writes. If it is dropped without
+/// [`Transaction::commit`], it has no effect. It is `Send`, but not `Sync`.
 ///
-/// Many run at once and none waits for another: whether they can all have happened one after the other is found
-/// out at commit, and one that cannot gets a `Conflict`. [`crate::Database::write`] runs it again then.
+/// Many transactions run at once, and none waits for another. The commit checks that all of them could have happened
+/// one after another; one that could not fails with `Conflict`. [`crate::Database::write`] then runs it again.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -70,9 +70,9 @@ impl Transaction {
         self.shared.signals.expect_record(LOG_ASKS[reached].1);
     }
 
-    /// Puts many records, of any size together and in any order; the last of several with one key wins. Answers how
-    /// many there were. Memory is bounded by the budget; records in ascending order of their keys are written once,
-    /// others are sorted outside of memory first.
+    /// Puts many records, of any total size and in any order; the last of several with the same key wins. Returns how
+    /// many there were. The budget bounds the memory. Records in ascending key order are written once; others are
+    /// first sorted outside of memory.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -88,7 +88,7 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// Those of `records`, as they are; those of [`Transaction::put`], and `Full` where the data file finds no room.
+    /// Those of `records`, unchanged; those of [`Transaction::put`]; `Full` if the data file has no room.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         table: &Table,
@@ -97,43 +97,50 @@ impl Transaction {
         self.inner.bulk_load(table, records)
     }
 
-    /// A copy of the value of `key`.
-    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.inner.get(table, key)
+    /// Returns a copy of the value of `key`, or `None` if the key does not exist. O(log n).
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.inner.get(table, key.as_ref())
     }
 
-    /// Runs `with` on the value of `key` where it lies, without a copy. `None` if the key is absent.
-    pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        self.inner.get_with(table, key, with)
+    /// Calls `with` on the value of `key` in place, without a copy. Returns `None` if the key does not exist.
+    pub fn get_with<T>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        with: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        self.inner.get_with(table, key.as_ref(), with)
     }
 
-    /// The values of many keys, in the order of the keys.
+    /// Returns the values of many keys, in the order of `keys`.
     pub fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
         keys.iter().map(|key| self.get(table, key.as_ref())).collect()
     }
 
-    /// Whether `key` is present.
-    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        self.inner.contains(table, key)
+    /// Returns whether `key` exists.
+    pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.inner.contains(table, key.as_ref())
     }
 
-    /// Sets `key` to `value`, whatever it was. Reads nothing: two transactions that put the same key do not
-    /// conflict under serializable isolation, the later commit's value stays.
+    /// Sets `key` to `value`, whether or not the key exists. It reads nothing: two transactions that put the same key
+    /// do not conflict under serializable isolation, and the value of the later commit remains.
     ///
     /// # Errors
-    /// `Invalid` if key or value are over their limits ([`crate::limits`]).
-    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+    /// `Invalid` if the key or the value is over its limit ([`crate::limits`]); `Full` if the memory budget is
+    /// exhausted.
+    pub fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
         self.inner.put(table, key, value)?;
         self.wrote(key.len() + value.len());
         Ok(())
     }
 
-    /// Sets `key` to all that `from` yields, and answers how many bytes that is. Of the value no more than about a
-    /// mebibyte is ever in memory; up to [`crate::limits::MAX_VALUE_BYTES`] are possible. For a value that comes in
-    /// pieces, use [`Transaction::value_writer`].
+    /// Sets `key` to everything that `from` yields, and returns the number of bytes. At most about 1 MiB of the value
+    /// is in memory at any time; the limit is [`crate::limits::MAX_VALUE_BYTES`]. For a value that arrives in pieces,
+    /// use [`Transaction::value_writer`].
     ///
-    /// A value of more than 1 MiB is in the data file before the commit, and costs the commit one more flush, of that
-    /// file: two in all for `Sync`, one for the others, however many such values a transaction has.
+    /// A value of more than 1 MiB is written to the data file before the commit, which therefore flushes that file as
+    /// well: two flushes for `Sync`, one for the other durabilities, for any number of such values.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -147,9 +154,10 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Io` if reading `from` fails, `Full` if the disk is, `Invalid` as for [`Transaction::put`]. Nothing is put then,
-    /// and the transaction goes on.
-    pub fn put_reader(&mut self, table: &Table, key: &[u8], mut from: impl Read) -> Result<u64> {
+    /// `Io` if reading `from` fails; `Full` if the disk is full; `Invalid` as for [`Transaction::put`]. After an
+    /// error nothing is put, and the transaction can continue.
+    pub fn put_reader(&mut self, table: &Table, key: impl AsRef<[u8]>, mut from: impl Read) -> Result<u64> {
+        let key = key.as_ref();
         let mut writer = self.value_writer(table, key)?;
         let mut piece = vec![0; PIECE_BYTES];
         loop {
@@ -162,7 +170,7 @@ impl Transaction {
         }
     }
 
-    /// A [`std::io::Write`] whose bytes become the value of `key` when it is finished.
+    /// Returns a [`std::io::Write`] whose bytes become the value of `key` when it is finished.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -181,22 +189,23 @@ impl Transaction {
     ///
     /// # Errors
     /// `Invalid` if the key is over its limit.
-    pub fn value_writer(&mut self, table: &Table, key: &[u8]) -> Result<ValueWriter<'_>> {
-        self.inner.value_writer(table, key)
+    pub fn value_writer(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<ValueWriter<'_>> {
+        self.inner.value_writer(table, key.as_ref())
     }
 
-    /// A reader of the value of `key`, own writes included: see [`crate::Snapshot::value_reader`]. It may outlive the
-    /// transaction, also one that is given up.
-    pub fn value_reader(&self, table: &Table, key: &[u8]) -> Result<Option<ValueReader>> {
-        self.inner.value_reader(table, key)
+    /// Returns a reader of the value of `key`, including this transaction's writes; see
+    /// [`crate::Snapshot::value_reader`]. It can outlive the transaction, even one that is rolled back.
+    pub fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
+        self.inner.value_reader(table, key.as_ref())
     }
 
-    /// The length of the value of `key`, in bytes, own writes included. A long value is not read.
-    pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
-        self.inner.value_len(table, key)
+    /// Returns the length of the value of `key` in bytes, including this transaction's writes. A long value is not
+    /// read.
+    pub fn value_len(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        self.inner.value_len(table, key.as_ref())
     }
 
-    /// Sets `key` to `value` if it is absent.
+    /// Sets `key` to `value` if the key does not exist.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -211,24 +220,25 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Exists` if it is present; the transaction goes on.
-    pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+    /// `Exists` if the key exists; the transaction can continue.
+    pub fn insert(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let (key, value) = (key.as_ref(), value.as_ref());
         self.inner.insert(table, key, value)?;
         self.wrote(key.len() + value.len());
         Ok(())
     }
 
-    /// Removes `key`, present or not. Reads nothing.
-    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
-        self.inner.delete(table, key)
+    /// Deletes `key`, whether or not it exists. Reads nothing.
+    pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
+        self.inner.delete(table, key.as_ref())
     }
 
-    /// Removes `key` and returns the value it had.
-    pub fn remove(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.inner.remove(table, key)
+    /// Deletes `key` and returns the value that it had.
+    pub fn remove(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.inner.remove(table, key.as_ref())
     }
 
-    /// Removes every key in `span`, unread: the cost does not depend on how many there are.
+    /// Deletes every key in `span` without reading it: the cost does not depend on the number of keys.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -248,7 +258,8 @@ impl Transaction {
         self.inner.delete_range(table, &span.into())
     }
 
-    /// Sets `key` to `new` if its value is `expected`, `None` standing for absent in both. Answers whether it did.
+    /// Sets `key` to `new` if its value is `expected`; in both, `None` means that the key does not exist. Returns
+    /// whether it did.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -263,29 +274,30 @@ impl Transaction {
     pub fn compare_and_swap(
         &mut self,
         table: &Table,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<bool> {
-        self.inner.compare_and_swap(table, key, expected, new)
+        self.inner.compare_and_swap(table, key.as_ref(), expected, new)
     }
 
-    /// The records of `span` in order, each copied, own writes included; backwards with `.rev()`.
+    /// Returns copies of the records of `span` in key order, including this transaction's writes; in descending order
+    /// with `.rev()`.
     pub fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_>> {
         Range::new(|span| self.inner.cursor(table, span), span.into())
     }
 
-    /// The records whose keys begin with `prefix`.
-    pub fn prefix(&self, table: &Table, prefix: &[u8]) -> Result<Range<'_>> {
-        self.range(table, Span::prefix(prefix))
+    /// Returns the records whose keys begin with `prefix`, in key order.
+    pub fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+        self.range(table, Span::prefix(prefix.as_ref()))
     }
 
-    /// A cursor over `span`, before its first record.
+    /// Returns a cursor over `span`, positioned before its first record.
     pub fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<Cursor<'_>> {
         self.inner.cursor(table, span.into())
     }
 
-    /// A cursor that can also write: put and delete while scanning.
+    /// Returns a cursor that can also put and delete while it scans.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -309,12 +321,12 @@ impl Transaction {
         self.inner.cursor_mut(table, span.into())
     }
 
-    /// Marks a point to which [`Transaction::rollback_to`] can return. Savepoints nest.
+    /// Marks a point that [`Transaction::rollback_to`] can return to. Savepoints nest.
     pub fn savepoint(&mut self) -> Savepoint {
         self.inner.savepoint()
     }
 
-    /// Undoes every write since `savepoint`. What was read stays read.
+    /// Undoes every write since `savepoint`. Reads since then remain in the read set and can still cause a conflict.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -333,8 +345,8 @@ impl Transaction {
         self.inner.rollback_to(savepoint)
     }
 
-    /// Gives up `savepoint` and those made after it, and the memory that going back to them would have needed. What was
-    /// written stays.
+    /// Releases `savepoint` and those made after it, and the memory that a rollback to them would need. The writes
+    /// remain.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -351,32 +363,32 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Invalid` if it was released before, or an earlier one was rolled back to.
+    /// `Invalid` if the savepoint was released before, or the transaction was rolled back to an earlier one.
     pub fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
         self.inner.release(savepoint)
     }
 
-    /// The table named `name`, as this transaction sees it.
+    /// Returns the table named `name`, as this transaction sees it.
     pub fn table(&self, name: &str) -> Result<Option<Table>> {
         self.inner.table(name)
     }
 
-    /// Makes a table. Like everything else here, it is there for others once the transaction commits.
+    /// Creates a table. Like every other change, it becomes visible to others when the transaction commits.
     ///
     /// # Errors
-    /// `Exists` if there is one of that name; `Invalid` for a TTL of less than 1 ms.
+    /// `Exists` if there is already a table of this name; `Invalid` for a TTL of less than 1 ms.
     pub fn create_table(&mut self, name: &str, options: &TableOptions) -> Result<Table> {
         self.inner.create_table_with(name, options.layout, options.ttl, options.compression)
     }
 
-    /// Drops a table with all it holds.
+    /// Drops a table and everything in it.
     pub fn drop_table(&mut self, table: &Table) -> Result<()> {
         self.inner.drop_table(table)
     }
 
-    /// Gives a table another name, and returns a handle under that; nothing is copied. Transactions that used the table
-    /// meanwhile conflict, as with a drop. Other handles answer `Missing` from here on, in this transaction too: their
-    /// name may be another table's.
+    /// Renames a table and returns a handle with the new name; no data is copied. Concurrent transactions that used
+    /// the table get a conflict, as with a drop. Other handles of the table return `Missing` from now on, also within
+    /// this transaction, because their name may belong to another table later.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -391,13 +403,13 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Exists` if there is a table of that name, `Missing` if this one does not exist.
+    /// `Exists` if there is already a table of this name; `Missing` if this table does not exist.
     pub fn rename_table(&mut self, table: &Table, name: &str) -> Result<Table> {
         self.inner.rename_table(table, name)
     }
 
-    /// Asks for another layout of a table: see [`Database::set_layout`](crate::Database::set_layout). Conflicts as
-    /// [`Transaction::rename_table`] does. Nothing is rewritten before the next checkpoint.
+    /// Changes the layout of a table; see [`Database::set_layout`](crate::Database::set_layout). Conflicts in the
+    /// same cases as [`Transaction::rename_table`]. Nothing is rewritten before the next checkpoint.
     ///
     /// # Errors
     /// `Missing` if the table does not exist.
@@ -405,32 +417,33 @@ impl Transaction {
         self.inner.set_layout(table, layout)
     }
 
-    /// Has the leaves that merges write for an LSM table be compressed, or not: see
-    /// [`Database::set_compression`](crate::Database::set_compression). Conflicts as [`Transaction::rename_table`]
-    /// does. Nothing is rewritten.
+    /// Sets the compression of leaves that merges write for an LSM table; see
+    /// [`Database::set_compression`](crate::Database::set_compression). Conflicts in the same cases as
+    /// [`Transaction::rename_table`]. Nothing is rewritten.
     ///
     /// # Errors
-    /// As [`Database::set_compression`](crate::Database::set_compression).
+    /// As for [`Database::set_compression`](crate::Database::set_compression).
     pub fn set_compression(&mut self, table: &Table, compression: Compression) -> Result<()> {
         self.inner.set_compression(table, compression)
     }
 
-    /// Has a table's entries live for another time: see [`Database::set_ttl`](crate::Database::set_ttl). Conflicts as
-    /// [`Transaction::rename_table`] does. Handles of before go on, and cost a look-up more at each use. They answer
-    /// `Missing` if the table had no TTL when they were made.
+    /// Sets how long entries of a table live; see [`Database::set_ttl`](crate::Database::set_ttl). Conflicts in the
+    /// same cases as [`Transaction::rename_table`]. Existing handles stay valid, at the cost of a look-up for each
+    /// use, unless the table had no TTL when they were opened: those return `Missing`.
     ///
     /// # Errors
-    /// As [`Database::set_ttl`](crate::Database::set_ttl).
+    /// As for [`Database::set_ttl`](crate::Database::set_ttl).
     pub fn set_ttl(&mut self, table: &Table, ttl: Option<Duration>) -> Result<()> {
         self.inner.set_ttl(table, ttl)
     }
 
-    /// Commits: everything or nothing, as durable as the transaction's [`Durability`] says when this returns.
-    /// Answers the commit's number.
+    /// Commits all changes or none. When this returns, the commit is as durable as the transaction's [`Durability`]
+    /// states. Returns the number of the commit.
     ///
     /// # Errors
-    /// `Conflict` and `SnapshotTooOld`: nothing was written, run it again. `Full`: nothing was written.
-    /// `Indeterminate`: written, but its sync failed. `Latched`: an earlier failure stopped all writing.
+    /// `Conflict` and `SnapshotTooOld`: nothing was written; run the transaction again. `Full`: nothing was written.
+    /// `Indeterminate`: the commit was written, but its sync failed. `Latched`: an earlier failure stopped all
+    /// writing.
     pub fn commit(self) -> Result<u64> {
         let Transaction { inner, shared, .. } = self;
         shared.pass_gate();
@@ -457,7 +470,7 @@ impl Transaction {
         Ok(ts.0)
     }
 
-    /// Gives up: the same as dropping, said aloud.
+    /// Rolls the transaction back. The same as dropping it, but explicit.
     pub fn abort(self) {}
 }
 
@@ -468,7 +481,7 @@ const PIECE_BYTES: usize = 64 << 10;
 #[cold]
 fn reading_failed(error: io::Error) -> Error {
     match error.downcast::<Error>() {
-        Ok(ours) => ours.within("reading the value to be stored"),
-        Err(theirs) => Error::new(ErrorKind::Io, "reading the value to be stored failed").caused_by(theirs),
+        Ok(ours) => ours.within("reading the value to store"),
+        Err(theirs) => Error::new(ErrorKind::Io, "the reader of the value to store failed").caused_by(theirs),
     }
 }

@@ -210,7 +210,8 @@ impl Signals {
             match &*room {
                 Room::Full => {}
                 Room::Stuck(cause) => {
-                    let what = "the memory for writes is full, and the last checkpoint failed";
+                    let what = "the memory for writes is full, and the last checkpoint, which would have \
+                                freed it, failed";
                     return Err(cause.duplicate().within(what));
                 }
                 Room::Free | Room::Unattended => return Ok(()),

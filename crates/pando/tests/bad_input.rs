@@ -4,7 +4,8 @@
 //! opening or reading answers `Corruption` or `Foreign`, or if all that is read is right. "Right" is the last state;
 //! or, where the log was not closed and damage at its end cannot be told from a torn write, the one before.
 //!
-//! By default every 101st byte is flipped; `PANDO_FLIP_EVERY=1` flips each.
+//! By default every 101st byte is flipped; `PANDO_FLIP_EVERY=1` flips each. This is a program of its own, as the tests
+//! replace the panic hook of the process, and bound its peak of memory.
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! What a database costs when little happens in it, and what memory it takes when much does.
 //!
-//! Memory is counted by an allocator of this binary, or, for whole processes, read from `/proc` of a child that does
-//! one thing: the test starts itself again with `PANDO_FOOTPRINT` naming it.
+//! This is a program of its own, as its allocator counts all memory of the process. What a whole process has is read
+//! from `/proc` of a child that does one thing: the test starts itself again with `PANDO_FOOTPRINT` naming it.
 
 use pando::{Builder, Database, Result};
 use std::alloc::{GlobalAlloc, Layout, System};

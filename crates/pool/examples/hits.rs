@@ -1,6 +1,6 @@
 //! Nanoseconds of a hit: pages that the processor's caches hold, and a gigabyte of them at random.
 //!
-//! `cargo run --release -p pando-pool --example hits [MiB]`
+//! `cargo run --release -p pando-db-pool --example hits [MiB]`
 
 use base::budget::Account;
 use base::seams::Random;
@@ -8,7 +8,7 @@ use base::slots::{Reader, Slots};
 use base::{CheckpointNo, DatabaseId, PagePtr};
 use io::{Dir, MemDir};
 use page::{EditCounters, Kind, PageMut, Value};
-use pool::Pool;
+use pando_pool::Pool;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;

@@ -19,7 +19,7 @@ const LEAST_ALIGN: usize = 4 << 10;
 /// Bytes of its own, zero at first. Takes no memory before it is touched.
 ///
 /// ```
-/// let mut memory = pool::memory::Memory::zeroed(8192, false);
+/// let mut memory = pando_pool::memory::Memory::zeroed(8192, false);
 /// memory[5000] = 1;
 /// assert_eq!((memory.len(), memory[4999], memory[5000]), (8192, 0, 1));
 /// ```

@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// file.write_at(&bytes, ptr.offset_bytes())?;
 ///
 /// let slots = Arc::new(Slots::new());
-/// let pool = pool::Pool::new(file, id, 4096, Account::alone(1 << 20), 1 << 20, slots.clone());
+/// let pool = pando_pool::Pool::new(file, id, 4096, Account::alone(1 << 20), 1 << 20, slots.clone());
 /// let reader = slots.claim().unwrap();
 /// let mut guard = reader.enter();
 /// let found = pool.read(&mut guard, ptr)?;
@@ -322,7 +322,7 @@ impl Pool {
     fn fault(&self, ptr: PagePtr) -> Result<Pin> {
         self.check_place(ptr)?;
         if ptr.units() == 0 || ptr.len_bytes() > self.page_bytes {
-            return Err(self.corrupt(ptr, format!("pages have {} bytes", self.page_bytes)));
+            return Err(self.corrupt(ptr, format!("pages of this database have {} bytes", self.page_bytes)));
         }
         let latencies = &self.misses.slots().latencies;
         latencies.time(Cause::PoolFault, || self.load(ptr))
@@ -359,5 +359,5 @@ impl Pool {
 
 #[cold]
 fn would_wait() -> Error {
-    Error::new(ErrorKind::WouldWait, "a page on the way is not in memory")
+    Error::new(ErrorKind::WouldWait, "a page on the path is not in memory")
 }

@@ -44,5 +44,7 @@ pub fn check_length(ptr: PagePtr, page_bytes: usize) -> Result<()> {
         return Ok(());
     }
     let found = ptr.len_bytes();
-    Err(Error::corruption(format!("page at {ptr:?}: {found} bytes long, pages have {page_bytes} at most")))
+    Err(Error::corruption(format!(
+        "page at {ptr:?} is {found} bytes long, but pages of this database have at most {page_bytes}"
+    )))
 }

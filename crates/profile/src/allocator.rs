@@ -7,10 +7,10 @@
 //! use std::alloc::System;
 //!
 //! #[global_allocator]
-//! static ALLOCATOR: profile::Allocator<System> = profile::Allocator::new(System);
+//! static ALLOCATOR: pando_profile::Allocator<System> = pando_profile::Allocator::new(System);
 //!
-//! fn main() -> Result<(), profile::Error> {
-//!     let recording = profile::Recording::start(profile::Kind::Alloc)?;
+//! fn main() -> Result<(), pando_profile::Error> {
+//!     let recording = pando_profile::Recording::start(pando_profile::Kind::Alloc)?;
 //!     let kept: Vec<Vec<u8>> = (0..100).map(|_| vec![0; 10_000]).collect();
 //!     assert!(recording.stop().total() > 500_000);
 //!     # drop(kept);
@@ -34,14 +34,14 @@ const MEAN_BYTES: u64 = 64 << 10;
 
 static WANTED: AtomicBool = AtomicBool::new(false);
 
-/// See the [module](self).
+/// A global allocator that samples allocations; see the [module](self).
 #[derive(Debug)]
 pub struct Allocator<A> {
     inner: A,
 }
 
 impl<A> Allocator<A> {
-    /// Passes everything on to `inner`.
+    /// Creates an allocator that passes every call on to `inner`.
     pub const fn new(inner: A) -> Self {
         Allocator { inner }
     }

@@ -19,7 +19,7 @@ const RUNTIME: &str = "__rust_begin_short_backtrace";
 /// Who did something is neither the standard library nor C, if anybody else was there.
 const LIBRARIES: [&str; 3] = ["core::", "alloc::", "std::"];
 
-/// What was seen, with names.
+/// A finished profile, with the names of functions.
 #[derive(Clone, Debug)]
 pub struct Profile {
     kind: Kind,
@@ -41,28 +41,28 @@ impl Profile {
         Profile { kind, time, stacks, lost }
     }
 
-    /// What was looked at.
+    /// Returns what was sampled.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// For how long.
+    /// Returns how long the recording took.
     pub fn time(&self) -> Duration {
         self.time
     }
 
-    /// All that was seen, in the [kind's unit](Kind::unit).
+    /// Returns the total of all samples, in the [unit of the kind](Kind::unit).
     pub fn total(&self) -> u64 {
         self.stacks.values().sum()
     }
 
-    /// Samples that could not be taken, because too many came at once.
+    /// Returns how many samples were lost because they came too fast.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// A line for each stack: frames from the outermost to the innermost, separated by `;`, a space, a figure. What
-    /// `flamegraph.pl`, `inferno`, speedscope and others read.
+    /// Returns the profile as folded text. Each line is a stack: frames from the outermost to the innermost,
+    /// separated by `;`, then a space and a number. `flamegraph.pl`, `inferno` and speedscope read this format.
     pub fn folded(&self) -> String {
         let mut text = String::new();
         for (stack, weight) in &self.stacks {
@@ -71,14 +71,14 @@ impl Profile {
         text
     }
 
-    /// A flame graph (Gregg 2011), to be opened in a browser: the wider, the more; a click looks closer, Ctrl-F
-    /// searches. It needs nothing from the network.
+    /// Returns a flame graph (Gregg 2011) as SVG for a browser. Width is the amount; a click zooms, Ctrl-F searches.
+    /// It loads nothing from the network.
     pub fn svg(&self) -> String {
         draw(self.kind, &format!("{:.1} s", self.time.as_secs_f64()), &self.folded())
     }
 
-    /// The `most` functions in which most was seen themselves, not in what they called, with their figures. What the
-    /// standard library, the engine's lock function and C did is their caller's.
+    /// Returns the `most` functions with the largest amounts of their own, without the functions that they call. The
+    /// amounts of the standard library, of the engine's lock function and of C code count for their caller.
     pub fn top(&self, most: usize) -> Vec<(&str, u64)> {
         let mut own = HashMap::<&str, u64>::new();
         for (stack, weight) in &self.stacks {
@@ -91,12 +91,12 @@ impl Profile {
     }
 }
 
-/// The flame graph of folded text that [`Profile::folded`] wrote. `of` says in its title what was looked at.
+/// Draws a flame graph from folded text that [`Profile::folded`] returned. Its title is the kind and `of`.
 pub fn draw(kind: Kind, of: &str, folded: &str) -> String {
     let title = match kind {
         Kind::Cpu => "CPU time",
         Kind::Alloc => "Allocated bytes",
-        Kind::Lock => "Time waited for locks",
+        Kind::Lock => "Time spent waiting for locks",
     };
     let mut options = flamegraph::Options::default();
     options.title = format!("{title}, {of}");
@@ -118,7 +118,8 @@ fn doer(stack: &str) -> &str {
         let bare = name.trim_start_matches(['<', '&']);
         LIBRARIES.iter().any(|library| bare.starts_with(library))
     };
-    let acts = |name: &&str| name.contains("::") && !is_library(name) && !name.starts_with("base::sync::");
+    let acts =
+        |name: &&str| name.contains("::") && !is_library(name) && !name.starts_with("pando_base::sync::");
     let innermost = stack.rsplit(';').next().unwrap_or(stack);
     stack.rsplit(';').find(acts).unwrap_or(innermost)
 }
@@ -177,16 +178,36 @@ fn qualified(name: &str, path: Option<&str>) -> String {
     }
 }
 
-/// `pool::fault` for `crates/pool/src/fault.rs`.
+/// `pando_pool::fault` for `crates/pool/src/fault.rs` of this workspace.
 fn module(path: &str) -> Option<String> {
     let (outside, inside) = path.strip_suffix(".rs")?.rsplit_once("/src/")?;
-    let folder = outside.rsplit('/').next()?;
-    // Folders of published crates end in a version.
-    let is_version = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
-    let krate = folder.rsplit_once('-').filter(|(_, end)| is_version(end)).map_or(folder, |(name, _)| name);
+    let library = library(outside);
     let root = ["lib", "main", "mod"];
     let modules = inside.split('/').filter(|part| !root.contains(part));
-    Some(std::iter::once(krate).chain(modules).collect::<Vec<_>>().join("::"))
+    Some(std::iter::once(&library[..]).chain(modules).collect::<Vec<_>>().join("::"))
+}
+
+/// The name of the library whose package is in `folder`. The name is the folder's, but for the packages of Pando: their
+/// libraries have a prefix that their folders in the workspace lack, and that is longer in a registry.
+fn library(folder: &str) -> String {
+    let (parent, name) = split_folder(folder);
+    // Folders of published packages end in a version.
+    let is_version = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    let name = name.rsplit_once('-').filter(|(_, end)| is_version(end)).map_or(name, |(name, _)| name);
+    let here = file!().split_once("/src/").map_or("", |(folder, _)| folder);
+    let is_beside = split_folder(here) == (parent, "profile") && name != "pando";
+    let name = match name.strip_prefix("pando-db-") {
+        Some(room) => format!("pando_{room}"),
+        None if name == "pando-db" => "pando".into(),
+        None if is_beside => format!("pando_{name}"),
+        None => name.into(),
+    };
+    name.replace('-', "_")
+}
+
+/// The path of the folder's parent, and the folder's name.
+fn split_folder(folder: &str) -> (&str, &str) {
+    folder.rsplit_once('/').unwrap_or(("", folder))
 }
 
 fn thread_name(words: [u64; 2]) -> String {
@@ -229,16 +250,21 @@ mod tests {
     fn who_did_it_is_whoever_called_the_library() {
         assert_eq!(doer("main;io::os::sync;rustix::fs::fdatasync;__GI_fdatasync"), "rustix::fs::fdatasync");
         assert_eq!(doer("main;run::get::get;<alloc::vec::Vec<u8>>::clone;core::ptr::copy"), "run::get::get");
-        assert_eq!(doer("main;log::append::append;base::sync::lock"), "log::append::append");
+        assert_eq!(doer("main;log::append::append;pando_base::sync::lock"), "log::append::append");
         assert_eq!(doer("main;clone3;start_thread"), "start_thread");
     }
 
     #[test]
     fn short_names_get_the_module_of_their_source() {
-        let ours = Some("crates/run/src/editor/mod.rs");
-        assert_eq!(qualified("open<base::error::Error>", ours), "run::editor::open");
-        assert_eq!(qualified("<run::editor::Editor>::open", ours), "<run::editor::Editor>::open");
-        assert_eq!(qualified("run::editor::open::<u8>", ours), "run::editor::open::<u8>");
+        let ours = Some(file!().replace("profile/src/folded.rs", "run/src/editor/mod.rs"));
+        let ours = ours.as_deref();
+        assert_eq!(qualified("open<pando_base::error::Error>", ours), "pando_run::editor::open");
+        assert_eq!(qualified("<pando_run::editor::Editor>::open", ours), "<pando_run::editor::Editor>::open");
+        assert_eq!(qualified("pando_run::editor::open::<u8>", ours), "pando_run::editor::open::<u8>");
+        let published = |package| Some(format!("/a/registry/src/index-1/{package}-0.1.0/src/read.rs"));
+        assert_eq!(qualified("get", published("pando-db-run").as_deref()), "pando_run::read::get");
+        assert_eq!(qualified("get", published("pando-db").as_deref()), "pando::read::get");
+        assert_eq!(qualified("get", published("tree-map").as_deref()), "tree_map::read::get");
         assert_eq!(qualified("main", Some("/a/tool/src/main.rs")), "tool::main");
         let theirs = Some("/a/.cargo/registry/src/index.crates.io-1949cf/rustix-1.1.2/src/fs/fd.rs");
         assert_eq!(qualified("fdatasync", theirs), "rustix::fs::fd::fdatasync");

@@ -9,14 +9,14 @@ use std::fs;
 /// Pages are of this size where the kernel counts them in `/proc/self/statm`.
 const PAGE_BYTES: u64 = 4096;
 
-/// The memory of this process that is in RAM, in bytes; `None` where the system does not tell.
+/// Returns how much memory of this process is in RAM, in bytes, or `None` if the operating system does not tell.
 pub fn resident_bytes() -> Option<u64> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
     Some(statm.split_whitespace().nth(1)?.parse::<u64>().ok()? * PAGE_BYTES)
 }
 
-/// Has the allocator give memory back to the system in which nothing is. Takes milliseconds, during which threads that
-/// allocate may wait. Does nothing where the allocator is not glibc's.
+/// Makes the allocator return unused memory to the operating system. It takes milliseconds, during which threads that
+/// allocate can wait. It does nothing if the allocator is not glibc's.
 pub fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: it takes no pointer, may be called at any time, by any thread, and only touches memory that is free.

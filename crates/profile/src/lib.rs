@@ -16,10 +16,10 @@
 //! [allocator](allocator::Allocator) is installed.
 //!
 //! ```
-//! let profile = profile::cpu(std::time::Duration::from_millis(20))?;
-//! assert_eq!(profile.kind(), profile::Kind::Cpu);
+//! let profile = pando_profile::cpu(std::time::Duration::from_millis(20))?;
+//! assert_eq!(profile.kind(), pando_profile::Kind::Cpu);
 //! assert!(profile.svg().contains("<svg"));
-//! # Ok::<(), profile::Error>(())
+//! # Ok::<(), pando_profile::Error>(())
 //! ```
 #![deny(missing_docs)]
 
@@ -40,3 +40,8 @@ pub use allocator::Allocator;
 pub use folded::Profile;
 pub use recording::{Error, Kind, Recording, alloc, cpu, lock};
 pub use window::Window;
+
+/// The examples of the package's page, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackagePage;

@@ -17,22 +17,23 @@ const DRAIN_EVERY: Duration = Duration::from_millis(10);
 /// Kernels round this up to their tick, often 4 ms.
 const CPU_PERIOD: Duration = Duration::from_micros(1_999);
 
-/// What is looked at.
+/// What a profile samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// CPU time of all threads, in samples: one at every tick of the kernel (100 to 500 a second) and processor.
+    /// CPU time of all threads, in samples: one at every tick of the kernel (100 to 500 a second) on each processor.
     Cpu,
-    /// Bytes asked of the allocator, of which one in 64 KiB is looked at. What is freed is not taken off.
+    /// Bytes that were requested from the allocator, sampled once every 64 KiB. Memory that is freed is not
+    /// subtracted.
     Alloc,
-    /// Nanoseconds waited for the engine's locks, flushes, page reads and room in memory.
+    /// Nanoseconds spent waiting for the engine's locks, flushes, page reads and room in memory.
     Lock,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 3] = [Kind::Cpu, Kind::Alloc, Kind::Lock];
 
-    /// What a profile's figures count.
+    /// Returns the unit of a profile's numbers.
     pub fn unit(self) -> &'static str {
         match self {
             Kind::Cpu => "samples",
@@ -61,15 +62,15 @@ impl FromStr for Kind {
     }
 }
 
-/// Why nothing can be recorded.
+/// Why a recording cannot start.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A recording is under way: there is one at a time in a process.
+    /// Another recording is running; a process can have one at a time.
     Busy,
-    /// This program did not install [`Allocator`](crate::Allocator).
+    /// The program does not use [`Allocator`](crate::Allocator) as its global allocator.
     NoAllocator,
-    /// Not on this operating system or processor.
+    /// The operating system or the processor is not supported.
     Unsupported,
     /// The operating system refused.
     System(std::io::Error),
@@ -78,12 +79,13 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Busy => f.write_str("another profile is being recorded: there is one at a time"),
-            Error::NoAllocator => {
-                f.write_str("this program cannot see allocations: it has to install `profile::Allocator`")
-            }
+            Error::Busy => f.write_str("another profile is being recorded; only one at a time is possible"),
+            Error::NoAllocator => f.write_str(
+                "this program cannot profile allocations: install `profile::Allocator` as its \
+                             global allocator",
+            ),
             Error::Unsupported => f.write_str("profiles need Linux on x86-64 or AArch64"),
-            Error::System(cause) => write!(f, "the system refused to profile: {cause}"),
+            Error::System(cause) => write!(f, "the operating system refused to profile: {cause}"),
         }
     }
 }
@@ -97,26 +99,26 @@ impl std::error::Error for Error {
     }
 }
 
-/// Watches CPU time for `time`, and gives what was seen.
+/// Records CPU time for `time`, and returns the profile.
 ///
 /// # Errors
-/// As of [`Recording::start`].
+/// As for [`Recording::start`].
 pub fn cpu(time: Duration) -> Result<Profile, Error> {
     watch(Kind::Cpu, time)
 }
 
-/// Watches allocations for `time`, and gives what was seen.
+/// Records allocations for `time`, and returns the profile.
 ///
 /// # Errors
-/// As of [`Recording::start`].
+/// As for [`Recording::start`].
 pub fn alloc(time: Duration) -> Result<Profile, Error> {
     watch(Kind::Alloc, time)
 }
 
-/// Watches waits for locks for `time`, and gives what was seen.
+/// Records waits for locks for `time`, and returns the profile.
 ///
 /// # Errors
-/// As of [`Recording::start`].
+/// As for [`Recording::start`].
 pub fn lock(time: Duration) -> Result<Profile, Error> {
     watch(Kind::Lock, time)
 }
@@ -138,7 +140,7 @@ pub(crate) fn ring() -> Option<&'static Ring> {
 /// Stacks, each a thread's name and addresses, with the sum of what they stand for.
 pub(crate) type Sums = HashMap<([u64; 2], Box<[u64]>), u64>;
 
-/// A profile in the making. Dropped, it stops, and nothing comes of it.
+/// A running recording. Dropping it stops it and discards its samples.
 #[derive(Debug)]
 pub struct Recording {
     kind: Kind,
@@ -149,11 +151,12 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Watches from now on. Costs about a thousandth of the CPU time; 1 MB once, and what the distinct stacks take.
+    /// Starts a recording. It costs about a thousandth of the CPU time, 1 MB of memory, and the memory of distinct
+    /// stacks.
     ///
     /// # Errors
-    /// [`Error::Busy`] while there is another recording in this process; [`Error::NoAllocator`] for allocations in a
-    /// program that cannot see them; [`Error::Unsupported`]; [`Error::System`].
+    /// [`Error::Busy`] while another recording runs in this process; [`Error::NoAllocator`] for allocations in a
+    /// program without [`Allocator`](crate::Allocator); [`Error::Unsupported`]; [`Error::System`].
     pub fn start(kind: Kind) -> Result<Self, Error> {
         Self::start_with(kind, add)
     }
@@ -201,7 +204,7 @@ impl Recording {
         }
     }
 
-    /// What was seen. Names are looked up now, which takes up to some 100 ms for a large program.
+    /// Stops the recording and returns the profile. Looking up names takes up to about 100 ms for a large program.
     pub fn stop(mut self) -> Profile {
         let time = self.began.elapsed();
         let (sums, lost) = self.end();

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 /// What is added up apart.
 const STEP: Duration = Duration::from_secs(1);
 
-/// A recording without an end, of which the last seconds are kept. It ends when it is dropped.
+/// A recording without an end, which keeps the last seconds. It stops when it is dropped.
 ///
 /// ```
 /// # use std::time::Duration;
-/// let window = profile::Window::start(profile::Kind::Cpu, Duration::from_secs(60))?;
+/// let window = pando_profile::Window::start(pando_profile::Kind::Cpu, Duration::from_secs(60))?;
 /// // ... later, when something was slow:
 /// let profile = window.last(Duration::from_secs(10));
-/// assert_eq!(profile.kind(), profile::Kind::Cpu);
-/// # Ok::<(), profile::Error>(())
+/// assert_eq!(profile.kind(), pando_profile::Kind::Cpu);
+/// # Ok::<(), pando_profile::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Window {
@@ -46,11 +46,11 @@ struct Step {
 }
 
 impl Window {
-    /// Watches from now on, and keeps what was seen in the last `keep`. Costs what a [`Recording`] costs, all the time:
-    /// about a thousandth of the CPU time, and up to 100 KB for each second that is kept.
+    /// Starts recording, and keeps the samples of the last `keep`. It costs as much as a [`Recording`] for as long as
+    /// it runs: about a thousandth of the CPU time, and up to 100 KB for each second that is kept.
     ///
     /// # Errors
-    /// As of [`Recording::start`]; while it lasts, other recordings are refused as busy.
+    /// As for [`Recording::start`]. Until it is dropped, other recordings fail with [`Error::Busy`].
     pub fn start(kind: Kind, keep: Duration) -> Result<Self, Error> {
         let began = Instant::now();
         let steps = Arc::new(Mutex::new(Steps { keep, steps: VecDeque::new() }));
@@ -60,8 +60,8 @@ impl Window {
         Ok(Window { recording, kind, began, steps })
     }
 
-    /// What was seen in the last `time`, to the second, as far as it is kept. Names are looked up now, which takes up
-    /// to some 100 ms for a large program.
+    /// Returns a profile of the last `time`, to the second, as far as it is kept. Looking up names takes up to about
+    /// 100 ms for a large program.
     pub fn last(&self, time: Duration) -> Profile {
         self.recording.hurry();
         let (sums, lost) = locked(&self.steps).last(time, Instant::now());

@@ -1,12 +1,12 @@
 //! What is known to happen is seen, under its name. One test: there is one recording at a time in a process.
 
-use profile::{Error, Kind, Profile, Recording};
+use pando_profile::{Error, Kind, Profile, Recording};
 use std::alloc::System;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 #[global_allocator]
-static ALLOCATOR: profile::Allocator<System> = profile::Allocator::new(System);
+static ALLOCATOR: pando_profile::Allocator<System> = pando_profile::Allocator::new(System);
 
 /// The processor's time that a thread takes, where the kernel tells; else what passes, which is more on a busy machine.
 struct OwnTime(Instant, Option<Duration>);
@@ -94,7 +94,7 @@ fn allocations() {
     assert!((0.9..1.2).contains(&(total / expected)), "{total} of {expected} bytes");
     assert!(share(&profile, &["live::allocate"]) > 0.95, "{}", profile.folded());
     let (innermost, _) = profile.top(1)[0];
-    assert!(!innermost.contains("profile::"), "{innermost}");
+    assert!(!innermost.contains("pando_profile::"), "{innermost}");
 }
 
 fn locks() {
@@ -143,6 +143,6 @@ fn what_happens_is_seen() {
     hurried();
     // Dropped, it makes way for the next.
     drop(Recording::start(Kind::Lock).unwrap());
-    let again = profile::cpu(Duration::from_millis(5)).unwrap();
+    let again = pando_profile::cpu(Duration::from_millis(5)).unwrap();
     assert_eq!(again.kind(), Kind::Cpu);
 }

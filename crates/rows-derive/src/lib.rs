@@ -1,16 +1,16 @@
-//! `#[derive(Row)]`: a struct as the row of a typed table. What it means is told at `rows::Row`; this crate only writes
-//! down what the fields and attributes say.
+//! `#[derive(Row)]`: a struct as the row of a typed table. The trait `pando_rows::Row` says what it means; this
+//! crate only writes down what the fields and attributes say.
 //!
-//! 1. `table` reads the struct's attributes: the table's name, its indexes.
+//! 1. `table` reads the struct's attributes: the table's name, its indexes, the path of the library.
 //! 2. `column` reads a field's: whether it is in the primary key, its default.
 //! 3. [`macro@Row`] writes the two implementations, `Columns` and `Row`.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Error, Expr, Field, Fields, Ident, LitStr, Result, parse_macro_input};
+use syn::{Data, DeriveInput, Error, Expr, Field, Fields, Ident, LitStr, Path, Result, parse_macro_input};
 
-/// Makes a struct the row of a typed table: see `rows::Row`.
+/// Makes a struct the row of a typed table: see the trait `pando_rows::Row`.
 #[proc_macro_derive(Row, attributes(row))]
 pub fn derive_row(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -22,6 +22,8 @@ struct Table {
     name: LitStr,
     /// Name, parts, unique.
     indexes: Vec<(LitStr, LitStr, bool)>,
+    /// The path of `pando_rows` where the struct is.
+    root: TokenStream,
 }
 
 /// What is said of a field.
@@ -37,16 +39,23 @@ struct Column<'f> {
 fn table(input: &DeriveInput) -> Result<Table> {
     let mut name = LitStr::new(&input.ident.to_string().to_lowercase(), input.ident.span());
     let mut indexes = Vec::new();
+    let mut root = quote!(::pando_rows);
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("row")) {
         attribute.parse_nested_meta(|meta| {
             if meta.path.is_ident("table") {
                 name = meta.value()?.parse()?;
                 return Ok(());
             }
+            if meta.path.is_ident("crate") {
+                root = meta.value()?.call(Path::parse_mod_style)?.into_token_stream();
+                return Ok(());
+            }
             let unique = meta.path.is_ident("unique");
             if !unique && !meta.path.is_ident("index") {
-                return Err(meta
-                    .error("a table has `table = \"name\"`, `index(name = \"columns\")` and `unique(...)`"));
+                return Err(meta.error(
+                    "unknown attribute: a table can have `table = \"name\"`, `index(name = \
+                     \"columns\")`, `unique(...)` and `crate = path`",
+                ));
             }
             meta.parse_nested_meta(|index| {
                 let ident = index.path.require_ident()?;
@@ -56,7 +65,7 @@ fn table(input: &DeriveInput) -> Result<Table> {
             })
         })?;
     }
-    Ok(Table { name, indexes })
+    Ok(Table { name, indexes, root })
 }
 
 fn column(field: &Field) -> Result<Column<'_>> {
@@ -74,25 +83,26 @@ fn column(field: &Field) -> Result<Column<'_>> {
             } else if meta.path.is_ident("name") {
                 name = meta.value()?.parse()?;
             } else {
-                return Err(
-                    meta.error("a column has `key`, `descending`, `default = value` and `name = \"name\"`")
-                );
+                return Err(meta.error(
+                    "unknown attribute: a column can have `key`, `descending`, `default = \
+                                value` and `name = \"name\"`",
+                ));
             }
             Ok(())
         })?;
     }
     if descending && !is_key {
-        return Err(Error::new(field.span(), "`descending` goes with `key`"));
+        return Err(Error::new(field.span(), "`descending` needs `key`"));
     }
     Ok(Column { field, ident, name, is_key, descending, default })
 }
 
 fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let Data::Struct(data) = &input.data else {
-        return Err(Error::new(input.span(), "a row is a struct"));
+        return Err(Error::new(input.span(), "a row must be a struct"));
     };
     let Fields::Named(fields) = &data.fields else {
-        return Err(Error::new(input.span(), "a row is a struct whose fields have names"));
+        return Err(Error::new(input.span(), "a row must be a struct with named fields"));
     };
     let table = table(input)?;
     let columns = fields.named.iter().map(column).collect::<Result<Vec<_>>>()?;
@@ -100,21 +110,21 @@ fn derive(input: &DeriveInput) -> Result<TokenStream> {
     if key.is_empty() {
         return Err(Error::new(input.span(), "mark the fields of the primary key: `#[row(key)]`"));
     }
-    let (definition, implemented) = (definition(&table, &columns), values(&columns));
-    let (key_type, key_value) = key_of(&key);
-    let (name, ident) = (&table.name, &input.ident);
+    let (definition, implemented) = (definition(&table, &columns), values(&table.root, &columns));
+    let (key_type, key_value) = key_of(&table.root, &key);
+    let (name, ident, root) = (&table.name, &input.ident, &table.root);
     let (columns_impl, from_values) = implemented;
     Ok(quote! {
         #[automatically_derived]
-        impl ::rows::Columns for #ident {
+        impl #root::Columns for #ident {
             #columns_impl
         }
 
         #[automatically_derived]
-        impl ::rows::Row for #ident {
+        impl #root::Row for #ident {
             type Key<'k> = #key_type;
             const TABLE: &'static str = #name;
-            fn definition() -> ::rows::Definition {
+            fn definition() -> #root::Definition {
                 #definition
             }
             fn key(&self) -> Self::Key<'_> {
@@ -126,18 +136,18 @@ fn derive(input: &DeriveInput) -> Result<TokenStream> {
 }
 
 fn definition(table: &Table, columns: &[Column<'_>]) -> TokenStream {
-    let name = &table.name;
+    let (name, root) = (&table.name, &table.root);
     let added = columns.iter().map(|column| {
         let (name, kind) = (&column.name, &column.field.ty);
         let default = column.default.as_ref().map(|value| {
             quote! {
                 let default = <#kind as ::core::convert::From<_>>::from(#value);
-                let column = column.default(::rows::Field::value(&default).into_owned());
+                let column = column.default(#root::Field::value(&default).into_owned());
             }
         });
         quote! {
-            let column = ::rows::Column::new(#name, <#kind as ::rows::Field>::TYPE);
-            let column = if <#kind as ::rows::Field>::NULLABLE { column.nullable() } else { column };
+            let column = #root::Column::new(#name, <#kind as #root::Field>::TYPE);
+            let column = if <#kind as #root::Field>::NULLABLE { column.nullable() } else { column };
             #default
             let definition = definition.column(column);
         }
@@ -145,14 +155,14 @@ fn definition(table: &Table, columns: &[Column<'_>]) -> TokenStream {
     let parts = columns.iter().filter(|column| column.is_key).map(|column| {
         let name = &column.name;
         let descending = column.descending.then(|| quote!(.descending()));
-        quote!(::rows::Part::new(#name)#descending)
+        quote!(#root::Part::new(#name)#descending)
     });
     let indexes = table.indexes.iter().map(|(name, parts, unique)| {
         let unique = unique.then(|| quote!(.unique()));
-        quote!(let definition = definition.index(::rows::IndexDefinition::of(#name, #parts)#unique);)
+        quote!(let definition = definition.index(#root::IndexDefinition::of(#name, #parts)#unique);)
     });
     quote! {
-        let definition = ::rows::Definition::new(#name);
+        let definition = #root::Definition::new(#name);
         #(#added)*
         let definition = definition.key([#(#parts),*]);
         #(#indexes)*
@@ -161,18 +171,18 @@ fn definition(table: &Table, columns: &[Column<'_>]) -> TokenStream {
 }
 
 /// The methods that lend the values, and the one that takes them back.
-fn values(columns: &[Column<'_>]) -> (TokenStream, TokenStream) {
+fn values(root: &TokenStream, columns: &[Column<'_>]) -> (TokenStream, TokenStream) {
     let count = columns.len();
     let lent = columns.iter().enumerate().map(|(place, column)| {
         let ident = column.ident;
-        quote!(#place => ::rows::Field::value(&self.#ident),)
+        quote!(#place => #root::Field::value(&self.#ident),)
     });
     let columns_impl = quote! {
         fn count(&self) -> usize {
             #count
         }
         #[inline]
-        fn value(&self, place: usize) -> ::rows::Value<'_> {
+        fn value(&self, place: usize) -> #root::Value<'_> {
             match place {
                 #(#lent)*
                 _ => ::core::panic!("column {place} of {}", #count),
@@ -183,14 +193,14 @@ fn values(columns: &[Column<'_>]) -> (TokenStream, TokenStream) {
     let names = columns.iter().map(|column| &column.name);
     let idents = columns.iter().map(|column| column.ident);
     let from_values = quote! {
-        fn from_values(values: ::std::vec::Vec<::rows::Value<'_>>) -> ::pando::Result<Self> {
+        fn from_values(values: ::std::vec::Vec<#root::Value<'_>>) -> #root::EngineResult<Self> {
             let found = values.len();
-            let taken = <[::rows::Value<'_>; #count]>::try_from(values);
+            let taken = <[#root::Value<'_>; #count]>::try_from(values);
             let ::core::result::Result::Ok([#(#fields),*]) = taken else {
-                return ::core::result::Result::Err(::rows::wrong_count::<Self>(found, #count));
+                return ::core::result::Result::Err(#root::wrong_count::<Self>(found, #count));
             };
             ::core::result::Result::Ok(Self {
-                #(#idents: ::rows::field_from::<Self, _>(#names, #fields)?,)*
+                #(#idents: #root::field_from::<Self, _>(#names, #fields)?,)*
             })
         }
     };
@@ -198,14 +208,14 @@ fn values(columns: &[Column<'_>]) -> (TokenStream, TokenStream) {
 }
 
 /// The type of the primary key, and the row's own: one value alone, several as a tuple.
-fn key_of(key: &[&Column<'_>]) -> (TokenStream, TokenStream) {
+fn key_of(root: &TokenStream, key: &[&Column<'_>]) -> (TokenStream, TokenStream) {
     let types = key.iter().map(|column| {
         let kind = &column.field.ty;
-        quote!(<#kind as ::rows::Field>::Lent<'k>)
+        quote!(<#kind as #root::Field>::Lent<'k>)
     });
     let values = key.iter().map(|column| {
         let ident = column.ident;
-        quote!(::rows::Field::lend(&self.#ident))
+        quote!(#root::Field::lend(&self.#ident))
     });
     match key.len() {
         1 => (quote!(#(#types)*), quote!(#(#values)*)),

@@ -5,7 +5,7 @@
 //! * Commits are lazy: a cache may lose the last moments, so nobody waits for the disk.
 
 use pando::{Database, Durability, Result, Transaction};
-use rows::{Row, Table, Timestamp};
+use pando_rows::{Row, Table, Timestamp};
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(table = "cache", index(by_expiry = "expires"), index(by_use = "used"))]

@@ -5,7 +5,7 @@
 //! * A node's properties are a JSON document; an index on a path of it finds nodes by a property.
 
 use pando::{Database, Result, Transaction};
-use rows::{Read, Row, Table};
+use pando_rows::{Read, Row, Table};
 use serde_json::json;
 use std::collections::{HashMap, VecDeque};
 
@@ -98,7 +98,7 @@ pub fn main() -> Result<()> {
     let now = db.snapshot()?;
     assert_eq!(graph.distance(&now, "rail", 0, 57)?, None, "every way there led through 50");
     assert!(graph.edges.by_index(&now, "incoming", 50u64)?.next().is_none());
-    assert_eq!(rows::check(&now, |_| {})?.problems, []);
+    assert_eq!(pando_rows::check(&now, |_| {})?.problems, []);
     println!("from 0 to 57 in 12 steps, and none without 50");
     Ok(())
 }

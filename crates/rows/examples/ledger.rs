@@ -5,7 +5,7 @@
 //! * A transfer has an id of its own that the caller chooses: one that is sent twice is found, by its primary key.
 
 use pando::{Database, Error, ErrorKind, Result, Transaction};
-use rows::{Row, Table};
+use pando_rows::{Row, Table};
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(table = "accounts")]

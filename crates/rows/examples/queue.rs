@@ -7,7 +7,7 @@
 //!   the deadline is over the job is found again.
 
 use pando::{Database, Result, Transaction};
-use rows::{Row, Table, Timestamp};
+use pando_rows::{Row, Table, Timestamp};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Row, Clone, Debug, PartialEq)]

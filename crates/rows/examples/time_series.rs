@@ -7,7 +7,7 @@
 //!   delete, which reads nothing, whatever the number of rows.
 
 use pando::{Clock, Database, Result, Transaction};
-use rows::{KeyRange, Row, Table, Timestamp, Value};
+use pando_rows::{KeyRange, Row, Table, Timestamp, Value};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

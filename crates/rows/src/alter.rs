@@ -12,10 +12,11 @@ use pando::{Error, ErrorKind, Result, Table, TableOptions, Transaction};
 const NO_INDEXES: &str = "a table with a TTL has no indexes";
 
 impl DynamicTable {
-    /// Makes a table, with its indexes.
+    /// Creates a typed table and its indexes.
     ///
     /// # Errors
-    /// `Exists` if there is one of that name; `Invalid` if the definition does not hold together, and why.
+    /// `Exists` if there is already a table of this name; `Invalid` with the reason if the definition is not
+    /// consistent.
     pub fn create(tx: &mut Transaction, definition: &Definition) -> Result<Self> {
         if catalog::find(tx, definition.name())?.is_some() {
             return Err(exists(definition.name()));
@@ -38,7 +39,7 @@ impl DynamicTable {
         })
     }
 
-    /// Drops the table with all it holds, unread.
+    /// Drops the table and everything in it without reading its rows.
     pub fn drop(self, tx: &mut Transaction) -> Result<()> {
         atomically(tx, |tx| {
             self.current(tx)?;
@@ -52,10 +53,10 @@ impl DynamicTable {
         })
     }
 
-    /// Gives the table another name.
+    /// Renames the table, and returns a handle with the new name.
     ///
     /// # Errors
-    /// `Exists` if there is one of that name.
+    /// `Exists` if there is already a table of this name.
     pub fn rename(self, tx: &mut Transaction, name: &str) -> Result<Self> {
         if catalog::find(tx, name)?.is_some() {
             return Err(exists(name));
@@ -72,10 +73,10 @@ impl DynamicTable {
         })
     }
 
-    /// Adds a column behind the others, at once: rows from before have its default, or null.
+    /// Adds a column after the others. It takes no time: existing rows have the column's default, or null.
     ///
     /// # Errors
-    /// `Invalid` if it has neither a default nor may be null, or its name is taken.
+    /// `Invalid` if the column has no default and is not nullable, or if its name is taken.
     pub fn add_column(self, tx: &mut Transaction, column: Column) -> Result<Self> {
         self.altered(tx, |_, schema| {
             schema.columns.push(Column { added: schema.version, dropped: None, ..column });
@@ -83,10 +84,10 @@ impl DynamicTable {
         })
     }
 
-    /// Drops a column, at once; what rows hold of it goes as they are written again.
+    /// Drops a column. It takes no time: its values are removed from rows when these are written again.
     ///
     /// # Errors
-    /// `Missing` if there is none of that name; `Invalid` if the primary key or an index is over it.
+    /// `Missing` if there is no column of this name; `Invalid` if it is part of the primary key or of an index.
     pub fn drop_column(self, tx: &mut Transaction, name: &str) -> Result<Self> {
         self.altered(tx, |_, schema| {
             let version = schema.version;
@@ -95,10 +96,10 @@ impl DynamicTable {
         })
     }
 
-    /// Gives a column another name.
+    /// Renames a column.
     ///
     /// # Errors
-    /// `Missing` if there is none of that name, `Invalid` if the new one is taken.
+    /// `Missing` if there is no column of this name; `Invalid` if the new name is taken.
     pub fn rename_column(self, tx: &mut Transaction, name: &str, new: &str) -> Result<Self> {
         self.altered(tx, |_, schema| {
             new.clone_into(&mut live_column(schema, name)?.name);
@@ -110,7 +111,7 @@ impl DynamicTable {
         })
     }
 
-    /// Sets the table's note.
+    /// Sets the note of the table.
     pub fn set_note(self, tx: &mut Transaction, note: &str) -> Result<Self> {
         self.altered(tx, |_, schema| {
             note.clone_into(&mut schema.note);
@@ -118,20 +119,20 @@ impl DynamicTable {
         })
     }
 
-    /// Makes an index and fills it within this transaction, which reads every row and so conflicts with whoever
-    /// writes one meanwhile. For a table in use see [`crate::build_index`].
+    /// Creates an index and fills it within this transaction. This reads every row, so the transaction conflicts with
+    /// every concurrent write of a row. For a table in use, see [`crate::build_index`].
     ///
     /// # Errors
-    /// `Exists` with [`Cause::Duplicate`] if it is to be unique and two rows are the same in it; `Invalid` if the name
-    /// is taken or a part is no column.
+    /// `Exists` with [`Cause::Duplicate`] if the index is unique and two rows have the same values in it; `Invalid`
+    /// if its name is taken or one of its parts is not a column.
     pub fn create_index(self, tx: &mut Transaction, index: IndexDefinition) -> Result<Self> {
         self.create_index_while(tx, index, || Ok(()))
     }
 
-    /// [`DynamicTable::create_index`], which asks `go_on` every thousand rows or so.
+    /// Does what [`DynamicTable::create_index`] does, and calls `go_on` about every thousand rows.
     ///
     /// # Errors
-    /// As [`DynamicTable::create_index`], and those of `go_on`: nothing of the index is left then.
+    /// As for [`DynamicTable::create_index`], and those of `go_on`: after one nothing remains of the index.
     pub fn create_index_while(
         self,
         tx: &mut Transaction,
@@ -170,7 +171,7 @@ impl DynamicTable {
     /// Drops an index.
     ///
     /// # Errors
-    /// `Missing` if there is none of that name.
+    /// `Missing` if there is no index of this name.
     pub fn drop_index(self, tx: &mut Transaction, name: &str) -> Result<Self> {
         let (table, data) = (self.name().to_owned(), self.index_data(name).cloned());
         self.altered(tx, |tx, schema| {
@@ -190,8 +191,10 @@ impl DynamicTable {
             Some(found) if (found.id, found.version) == (self.schema().id, self.schema().version) => Ok(()),
             _ => {
                 let table = self.name().to_owned();
-                let message =
-                    format!("typed table {table:?} was changed or dropped since this handle was opened");
+                let message = format!(
+                    "typed table {table:?} was altered or dropped after this handle was opened; open the \
+                     table again"
+                );
                 Err(Cause::SchemaChanged { table }.error(message))
             }
         }
@@ -207,7 +210,9 @@ impl DynamicTable {
             self.current(tx)?;
             let mut schema = self.inner.schema.clone();
             let next = schema.version.checked_add(1);
-            schema.version = next.ok_or_else(|| schema.refused("it was changed too often"))?;
+            schema.version = next.ok_or_else(|| {
+                schema.refused("its schema was changed too often; no further version is available")
+            })?;
             change(tx, &mut schema)?;
             schema.check().map_err(|message| schema.refused(&message))?;
             // This is what tells every other handle: see `catalog.rs`.
@@ -236,5 +241,5 @@ fn live_column<'s>(schema: &'s mut Schema, name: &str) -> Result<&'s mut Column>
 
 #[cold]
 fn exists(name: &str) -> Error {
-    Error::new(ErrorKind::Exists, format!("there is a typed table {name:?} already"))
+    Error::new(ErrorKind::Exists, format!("a typed table {name:?} already exists"))
 }

@@ -12,14 +12,15 @@ use crate::value::Value;
 use pando::{Cursor, Error, Result, Snapshot, Span};
 use std::ops::Bound;
 
-/// Which rows, by the parts of the primary key or an index: the first ones equal to values, the next one within bounds.
+/// Bounds on the parts of the primary key or of an index: the first parts are equal to values, the next one lies
+/// between two values.
 #[derive(Clone, Debug)]
 pub struct Bounds<'v> {
-    /// Values of the first parts.
+    /// The values of the first parts.
     pub equal: Vec<Value<'v>>,
-    /// The smallest value of the part behind, whichever way that part is ordered.
+    /// The smallest value of the next part, whether that part is ascending or descending.
     pub lower: Bound<Value<'v>>,
-    /// The largest.
+    /// The largest value of the next part.
     pub upper: Bound<Value<'v>>,
 }
 
@@ -32,7 +33,7 @@ impl Default for Bounds<'_> {
 /// A batch takes no more rows once it holds so many bytes.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// A scan of a table: see the top of the file.
+/// A scan of a table in batches.
 #[derive(Debug)]
 pub struct BatchScan {
     table: DynamicTable,
@@ -51,7 +52,7 @@ pub struct BatchScan {
     is_point: bool,
 }
 
-/// Rows as they were read.
+/// The rows that a scan has read.
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -71,13 +72,13 @@ struct Stretch {
 }
 
 impl Batch {
-    /// The number of rows.
+    /// Returns the number of rows.
     #[inline]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -106,14 +107,14 @@ impl Batch {
         (&bytes[start..middle], &bytes[middle..end], starts)
     }
 
-    /// Forgets the rows; their memory stays.
+    /// Removes the rows, but keeps their memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.rows.clear();
         self.starts.clear();
     }
 
-    /// The bytes that rows can have before more memory is taken.
+    /// Returns how many bytes of rows fit before more memory is allocated.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
@@ -126,11 +127,13 @@ impl Batch {
 }
 
 impl BatchScan {
-    /// A scan through the primary key, or the index of that name, in its order or backwards. With `keys_only`, rows are
-    /// not read: [`BatchScan::value`] shows what the index's entries, or the primary key, give back.
+    /// Creates a scan in the order of the primary key, or of the index with this name, ascending or descending. With
+    /// `keys_only` rows are not read: [`BatchScan::value`] returns only values that the index's entries, or the
+    /// primary keys, contain.
     ///
     /// # Errors
-    /// `Missing` if there is no such index, `Invalid` if it is being built, or the bounds do not fit its parts.
+    /// `Missing` if there is no such index; `Invalid` if the index is still being built, or if the bounds do not fit
+    /// its parts.
     pub fn new(
         table: &DynamicTable,
         index: Option<&str>,
@@ -160,12 +163,12 @@ impl BatchScan {
         Ok(BatchScan { table, index, start, end, backwards, keys_only, is_done, is_checked, is_point })
     }
 
-    /// Whether all rows were read.
+    /// Returns whether all rows were read.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &DynamicTable {
         &self.table
     }
@@ -175,10 +178,11 @@ impl BatchScan {
         self.index.map(|index| &self.table.inner.indexes[index])
     }
 
-    /// Reads the next rows, `most` or fewer, in place of what `batch` had. None are left if there is none.
+    /// Reads the next rows, at most `most`, and replaces the contents of `batch` with them. An empty batch means the
+    /// end.
     ///
     /// # Errors
-    /// [`crate::Cause::SchemaChanged`] if the table was altered since the handle was opened.
+    /// [`crate::Cause::SchemaChanged`] if the table was altered after the handle was opened.
     pub fn fill(&mut self, reader: &impl Read, most: usize, batch: &mut Batch) -> Result<()> {
         batch.clear();
         if self.is_done {
@@ -223,11 +227,11 @@ impl BatchScan {
         }
     }
 
-    /// Reads the rows at these keys, as [`BatchScan::key`] shows them, in place of what `batch` had, wherever the scan
-    /// stands. Keys without a row are passed over.
+    /// Reads the rows at these keys, as [`BatchScan::key`] returns them, and replaces the contents of `batch` with
+    /// them. The position of the scan does not matter. Keys without a row are skipped.
     ///
     /// # Errors
-    /// [`crate::Cause::SchemaChanged`] if the table was altered since the handle was opened.
+    /// [`crate::Cause::SchemaChanged`] if the table was altered after the handle was opened.
     pub fn fill_keys<'k>(
         &self,
         reader: &impl Read,
@@ -308,8 +312,8 @@ impl BatchScan {
         }
     }
 
-    /// The value that [`BatchScan::value`] answers, if it is an integer that is soon read: most are. `None` says
-    /// nothing.
+    /// Returns what [`BatchScan::value`] would, if that is an integer that can be decoded quickly, as most can.
+    /// `None` means that you must call [`BatchScan::value`].
     ///
     /// # Panics
     /// If there is no such row.
@@ -322,11 +326,11 @@ impl BatchScan {
         }
     }
 
-    /// The primary key of a row of the batch, as the engine has it: what [`DynamicTable::delete_at`] takes. Also of an
-    /// entry that was read alone.
+    /// Returns the encoded primary key of a row of the batch, which [`DynamicTable::delete_at`] takes. Works for
+    /// entries whose row was not read, too.
     ///
     /// # Errors
-    /// `Corruption` if an entry's bytes are none.
+    /// `Corruption` if the entry cannot be decoded.
     ///
     /// # Panics
     /// If there is no such row.
@@ -338,12 +342,12 @@ impl BatchScan {
         }
     }
 
-    /// The value of a row of the batch at `place`, among the columns; of an entry, or key, that was read alone, one
-    /// that it gives back. Of a row one value after the other costs least in the order of the columns; in any order, no
-    /// byte is passed over twice.
+    /// Returns the value of a row of the batch at `place` among the columns. If only an entry or a key was read, the
+    /// value must be one that it contains. Reading the values of a row in the order of the columns is fastest; in any
+    /// order, no byte is decoded twice.
     ///
     /// # Errors
-    /// `Corruption` if its bytes are no row, as far as they are looked at.
+    /// `Corruption` if the bytes that were decoded are not those of a row.
     ///
     /// # Panics
     /// If there is no such row, or it was not read as far as that.
@@ -376,7 +380,7 @@ impl BatchScan {
                 spot.read(primary, key_shapes())
             }
         };
-        value.ok_or_else(|| self.table.bad_entry(open, entry, "is not one"))
+        value.ok_or_else(|| self.table.bad_entry(open, entry, "cannot be decoded"))
     }
 }
 
@@ -387,16 +391,19 @@ fn shape(table: &DynamicTable, open: Option<&OpenIndex>, number: usize) -> Optio
 }
 
 impl DynamicTable {
-    /// The values of a primary key that no row is behind: the last that there is, or one that was deleted and is not
-    /// forgotten yet ([`Snapshot::last_key_bound`]). O(log n).
+    /// Returns the values of a primary key that no row comes after: the key of the last row, or of a deleted row that
+    /// is not forgotten yet ([`Snapshot::last_key_bound`]). O(log n).
     ///
     /// # Errors
-    /// `Invalid` if a part of the key does not give back its value: one of type any, or text that is compared otherwise
-    /// than byte by byte. `Corruption` if what is found is no key of this table.
+    /// `Invalid` if a part of the key cannot be decoded into its value: one of type any, or text with a collation
+    /// other than [`Collation::Binary`](crate::Collation::Binary). `Corruption` if the key that was found is not
+    /// valid.
     pub fn last_key_bound(&self, snapshot: &Snapshot) -> Result<Option<Vec<Value<'static>>>> {
         if !self.inner.key.iter().all(|(_, shape)| shape.is_recoverable()) {
             let name = self.name();
-            return Err(Error::invalid(format!("table {name:?}: its keys do not give back their values")));
+            return Err(Error::invalid(format!(
+                "table {name:?}: the values of its keys cannot be read back from the keys"
+            )));
         }
         let bound = snapshot.last_key_bound(self.data()).map_err(|error| self.told(error, None))?;
         let Some(key) = bound else { return Ok(None) };
@@ -404,7 +411,8 @@ impl DynamicTable {
         Ok(Some(values.into_iter().map(Value::into_owned).collect()))
     }
 
-    /// The values of a primary key as the engine has it, for messages; `None` if it is none, or does not tell.
+    /// Decodes an encoded primary key, for messages. Returns `None` if it is not valid or cannot be decoded into its
+    /// values.
     pub fn read_key<'k>(&self, key: &'k [u8]) -> Option<Vec<Value<'k>>> {
         let mut parts = Parts::new(key);
         let values: Option<Vec<_>> = self.inner.key.iter().map(|(_, shape)| parts.next(*shape)).collect();

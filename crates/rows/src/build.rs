@@ -33,22 +33,22 @@ const CHUNK_BYTES: usize = 4 << 20;
 /// The fewest, after conflicts.
 const LEAST_CHUNK_ROWS: usize = 16;
 
-/// How far an index has been built.
+/// The progress of building an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BuildProgress {
-    /// Rows that this build entered.
+    /// How many rows this build has entered.
     pub rows: u64,
-    /// Transactions that took.
+    /// How many transactions it has used.
     pub chunks: u64,
-    /// Chunks that ran again because a writer came in between.
+    /// How many chunks ran again because of a conflict with a writer.
     pub conflicts: u64,
 }
 
-/// Makes an index of a table in use, beside its writers. `progress` is told after each chunk, and an error of it stops
-/// the build. Answers a handle under the new schema.
+/// Builds an index of a table in use, while others write to it. Calls `progress` after each chunk; an error that it
+/// returns stops the build. Returns a handle with the new schema.
 ///
 /// ```
-/// # use rows::{build_index, Column, ColumnType, Definition, DynamicTable, IndexDefinition, Value};
+/// # use pando_rows::{build_index, Column, ColumnType, Definition, DynamicTable, IndexDefinition, Value};
 /// # fn main() -> pando::Result<()> {
 /// # let db = pando::Database::builder().in_memory()?;
 /// # let definition = Definition::new("t").column(Column::new("id", ColumnType::Int)).key(["id"]);
@@ -61,9 +61,9 @@ pub struct BuildProgress {
 /// ```
 ///
 /// # Errors
-/// `Exists` with [`crate::Cause::Duplicate`] if it is to be unique and is not, `Invalid` with a [`crate::Cause`] if a
-/// row is too long for it, and any error of `progress`: it is dropped again. Other errors leave it unfinished: see
-/// [`finish_index`].
+/// `Exists` with [`crate::Cause::Duplicate`] if the index is unique and two rows have the same values in it;
+/// `Invalid` with a [`crate::Cause`] if a row is too long for it; any error of `progress`. After these the index is
+/// dropped. After other errors it stays unfinished: see [`finish_index`].
 pub fn build_index(
     db: &Database,
     table: &str,
@@ -73,8 +73,8 @@ pub fn build_index(
     build_index_in_chunks(db, table, index, CHUNK_ROWS, progress)
 }
 
-/// [`build_index`] with so many rows a transaction, at most: the fewer, the less writers conflict with it, and the
-/// longer it takes.
+/// Does what [`build_index`] does with at most this many rows in each transaction. Fewer rows cause fewer conflicts
+/// with writers, but the build takes longer.
 ///
 /// # Errors
 /// Those of [`build_index`].
@@ -104,8 +104,8 @@ fn drop_index(db: &Database, table: &str, index: &str) -> Result<()> {
     db.write(|tx| DynamicTable::expect(tx, table)?.drop_index(tx, index).map(drop))
 }
 
-/// Goes on with an index whose build was interrupted; one that is ready is left as it is. An error of `progress` leaves
-/// it unfinished, as it was found: whoever declared it may be at it as well.
+/// Continues an index whose build was interrupted. An index that is ready stays as it is. After an error of
+/// `progress` the index stays unfinished, because the program that began it may still be building it.
 ///
 /// # Errors
 /// Those of [`build_index`]; `Missing` if there is no such table or index.
@@ -157,7 +157,7 @@ fn is_for_good(error: &Error) -> bool {
     is_rows_fault || error.kind() == ErrorKind::Exists
 }
 
-/// Indexes whose build was interrupted, or goes on: the names of table and index.
+/// Returns the table and the name of each index whose build was interrupted or is still running.
 pub fn unfinished_indexes(snapshot: &Snapshot) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for schema in catalog::all(snapshot)? {

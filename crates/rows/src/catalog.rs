@@ -50,7 +50,7 @@ fn made(tx: &mut Transaction) -> Result<Table> {
 
 fn existing(reader: &impl Read) -> Result<Table> {
     let missing =
-        || Error::corruption(format!("table {NAME:?} is gone, and with it the typed tables' schemas"));
+        || Error::corruption(format!("table {NAME:?} is gone, and with it the schemas of all typed tables"));
     reader.table(NAME)?.ok_or_else(missing)
 }
 

@@ -3,10 +3,10 @@
 use pando::{Error, ErrorKind};
 use std::fmt;
 
-/// What a row, or a handle, did wrong. Found again with [`Cause::of`].
+/// The reason why a row or a handle was rejected. [`Cause::of`] finds it in an error.
 ///
 /// ```
-/// # use rows::{Cause, Column, ColumnType, Definition, DynamicTable, Value};
+/// # use pando_rows::{Cause, Column, ColumnType, Definition, DynamicTable, Value};
 /// # fn main() -> pando::Result<()> {
 /// # let db = pando::Database::builder().in_memory()?;
 /// let definition = Definition::new("t").column(Column::new("id", ColumnType::Int)).key(["id"]);
@@ -23,7 +23,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// There is a row with these values already. The error is `Exists`.
+    /// Another row already has these values. The error's kind is `Exists`.
     Duplicate {
         /// The typed table.
         table: String,
@@ -32,34 +32,35 @@ pub enum Cause {
         /// The columns that must not be the same together.
         columns: Vec<String>,
     },
-    /// A column may not be null. `Invalid`.
+    /// The value of a column that is not nullable is null. The kind is `Invalid`.
     Null {
         /// The typed table.
         table: String,
         /// The column.
         column: String,
     },
-    /// A value is of another type than its column. `Invalid`.
+    /// A value has a type other than its column's. The kind is `Invalid`.
     WrongType {
         /// The typed table.
         table: String,
         /// The column.
         column: String,
     },
-    /// A row has more or fewer values than the table has columns, or a key more parts. `Invalid`.
+    /// The row has more or fewer values than the table has columns, or the key has more values than parts. The kind
+    /// is `Invalid`.
     WrongCount {
         /// The typed table.
         table: String,
     },
-    /// The values of a key or index are longer together than a key may be. `Invalid`.
+    /// The values of a key or of an index entry are together longer than a key can be. The kind is `Invalid`.
     TooLong {
         /// The typed table.
         table: String,
         /// The index; `None`: the primary key.
         index: Option<String>,
     },
-    /// The table was altered, renamed or dropped since the handle was opened, or is not yet in this snapshot: open it
-    /// again. `Missing`.
+    /// The table was altered, renamed or dropped after the handle was opened, or does not exist yet in this snapshot.
+    /// Open the table again. The kind is `Missing`.
     SchemaChanged {
         /// The typed table.
         table: String,
@@ -67,7 +68,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The cause of an error of this crate, if it has one.
+    /// Returns the cause of an error of this crate, if the error has one.
     pub fn of(error: &Error) -> Option<&Cause> {
         std::error::Error::source(error)?.downcast_ref()
     }
@@ -101,7 +102,7 @@ impl fmt::Display for Cause {
             Cause::WrongCount { .. } => f.write_str("the number of values is wrong"),
             Cause::TooLong { index: None, .. } => f.write_str("the primary key is too long"),
             Cause::TooLong { index: Some(index), .. } => write!(f, "the key of index {index:?} is too long"),
-            Cause::SchemaChanged { .. } => f.write_str("open the table again"),
+            Cause::SchemaChanged { .. } => f.write_str("the schema has changed; open the table again"),
         }
     }
 }

@@ -103,13 +103,13 @@ pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Schema> {
     let damaged = |what: &str| {
         let bytes = bytes.len();
         Error::corruption(format!(
-            "the catalog's record of table {name:?}, {bytes} bytes, is no schema: {what}"
+            "the catalog's record of table {name:?} ({bytes} bytes) cannot be decoded as a schema: {what}"
         ))
     };
     if bytes.first().is_some_and(|format| *format != FORMAT) {
         return Err(damaged(&format!("its format is {}, not {FORMAT}", bytes[0])));
     }
-    let schema = read(name, bytes).ok_or_else(|| damaged("it ends too early, or goes on too long"))?;
+    let schema = read(name, bytes).ok_or_else(|| damaged("it is too short or too long"))?;
     schema.check().map_err(|message| damaged(&message))?;
     Ok(schema)
 }

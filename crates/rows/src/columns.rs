@@ -2,13 +2,13 @@
 
 use crate::value::Value;
 
-/// What a row's values are taken from: a slice of [`Value`]s, or a struct that derives `Row`.
+/// A source of a row's values: a slice of [`Value`]s, or a struct that derives `Row`.
 pub trait Columns {
-    /// How many values there are.
+    /// Returns how many values there are.
     fn count(&self) -> usize;
-    /// The value at a place, lent.
+    /// Returns the value at a place, borrowed.
     fn value(&self, place: usize) -> Value<'_>;
-    /// Runs `look` on the value at a place: where it lies as a [`Value`], without making another.
+    /// Calls `look` on the value at a place. If the source stores a [`Value`] there, it is not copied.
     #[inline]
     fn look_at<T>(&self, place: usize, look: impl FnOnce(&Value<'_>) -> T) -> T {
         look(&self.value(place))

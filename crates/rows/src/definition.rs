@@ -5,24 +5,24 @@ use pando::{Compression, Error, Layout, Result, TableOptions};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// How texts of a key are compared.
+/// How texts in a key are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Collation {
     /// By their bytes.
     #[default]
     Binary,
-    /// By their bytes, A to Z as a to z.
+    /// By their bytes, with A to Z equal to a to z.
     NoCase,
-    /// By their bytes, without the spaces at the end.
+    /// By their bytes, without spaces at the end.
     RTrim,
 }
 
 impl Collation {
-    /// All, in the order of their numbers in the catalog.
+    /// All collations, in the order of their numbers in the catalog.
     pub const ALL: [Collation; 3] = [Collation::Binary, Collation::NoCase, Collation::RTrim];
 
-    /// The text that stands for all that are equal to `text`.
+    /// Returns the text that represents all texts equal to `text`.
     pub fn apply(self, text: &str) -> Cow<'_, str> {
         match self {
             Collation::Binary => Cow::Borrowed(text),
@@ -32,10 +32,10 @@ impl Collation {
     }
 }
 
-/// A column: a name, a type, whether it may be null, a default. Not null unless told otherwise.
+/// A column: its name, its type, whether it is nullable, and its default. Not nullable by default.
 ///
 /// ```
-/// use rows::{Column, ColumnType};
+/// use pando_rows::{Column, ColumnType};
 /// let column = Column::new("age", ColumnType::Int).nullable().default(0);
 /// assert!(column.is_nullable());
 /// ```
@@ -53,51 +53,51 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column that may not be null.
+    /// Creates a column that is not nullable.
     pub fn new(name: impl Into<String>, kind: ColumnType) -> Self {
         let (name, note) = (name.into(), String::new());
         Column { name, kind, nullable: false, default: None, note, added: 1, dropped: None }
     }
 
-    /// The same, but it may be null.
+    /// Makes the column nullable.
     #[must_use]
     pub fn nullable(self) -> Self {
         Column { nullable: true, ..self }
     }
 
-    /// The same with a default: what rows from before the column was added have.
+    /// Sets the default, which rows written before the column was added have.
     #[must_use]
     pub fn default(self, value: impl Into<Value<'static>>) -> Self {
         Column { default: Some(value.into()), ..self }
     }
 
-    /// The same with a note: text for whoever made the table, as a type in SQL's words.
+    /// Sets the note: text for the program that created the table, such as a type in the words of SQL.
     #[must_use]
     pub fn note(self, note: impl Into<String>) -> Self {
         Column { note: note.into(), ..self }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it holds.
+    /// Returns the type.
     pub fn column_type(&self) -> ColumnType {
         self.kind
     }
 
-    /// Whether it may be null.
+    /// Returns whether the column is nullable.
     pub fn is_nullable(&self) -> bool {
         self.nullable
     }
 
-    /// What a row that lacks it has; null if nothing else was said.
+    /// Returns the value of rows that lack the column: its default, or null.
     pub fn default_value(&self) -> Option<&Value<'static>> {
         self.default.as_ref()
     }
 
-    /// The note.
+    /// Returns the note.
     pub fn note_text(&self) -> &str {
         &self.note
     }
@@ -111,10 +111,11 @@ impl Column {
     }
 }
 
-/// A part of a key or an index, by the column's name: ascending, by bytes, unless told otherwise.
+/// A part of a key or of an index, given by the column's name. By default it is ascending and compares texts by their
+/// bytes.
 ///
 /// ```
-/// use rows::{Collation, Part};
+/// use pando_rows::{Collation, Part};
 /// let newest_first = Part::new("at").descending();
 /// let by_name = Part::new("name").collation(Collation::NoCase);
 /// let by_town = Part::new("document").path("/address/town");
@@ -128,25 +129,25 @@ pub struct Part {
 }
 
 impl Part {
-    /// The column of that name.
+    /// Creates a part from the column of this name.
     pub fn new(column: impl Into<String>) -> Self {
         Part { column: column.into(), descending: false, collation: Collation::Binary, path: None }
     }
 
-    /// The same, from the largest value to the smallest.
+    /// Orders the part from the largest value to the smallest.
     #[must_use]
     pub fn descending(self) -> Self {
         Part { descending: true, ..self }
     }
 
-    /// The same, texts compared so.
+    /// Sets how texts are compared.
     #[must_use]
     pub fn collation(self, collation: Collation) -> Self {
         Part { collation, ..self }
     }
 
-    /// The value at a path of a document, as a JSON pointer (RFC 6901): `/address/town`, `/lines/0`. Null where there
-    /// is none, or an array or object.
+    /// Uses the value at a path within a JSON document, written as a JSON pointer (RFC 6901): `/address/town`,
+    /// `/lines/0`. The value is null if the path does not exist, or leads to an array or an object.
     #[must_use]
     pub fn path(self, pointer: impl Into<String>) -> Self {
         Part { path: Some(pointer.into()), ..self }
@@ -169,22 +170,22 @@ impl Part {
         Part { column: column.to_owned(), path: path.map(str::to_owned), ..part }
     }
 
-    /// The column's name.
+    /// Returns the name of the column.
     pub fn column(&self) -> &str {
         &self.column
     }
 
-    /// Whether it goes from the largest value to the smallest.
+    /// Returns whether the part is ordered from the largest value to the smallest.
     pub fn is_descending(&self) -> bool {
         self.descending
     }
 
-    /// How texts are compared.
+    /// Returns how texts are compared.
     pub fn collation_of(&self) -> Collation {
         self.collation
     }
 
-    /// The path within a document.
+    /// Returns the path within a JSON document.
     pub fn pointer(&self) -> Option<&str> {
         self.path.as_deref()
     }
@@ -196,7 +197,7 @@ impl<T: Into<String>> From<T> for Part {
     }
 }
 
-/// An index that is asked for.
+/// The definition of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexDefinition {
     pub(crate) name: String,
@@ -205,17 +206,17 @@ pub struct IndexDefinition {
 }
 
 impl IndexDefinition {
-    /// An index over some parts, many rows for one value allowed.
+    /// Defines an index over `parts`. Several rows can have the same values in it.
     pub fn new<P: Into<Part>>(name: impl Into<String>, parts: impl IntoIterator<Item = P>) -> Self {
         let parts = parts.into_iter().map(Into::into).collect();
         IndexDefinition { name: name.into(), parts, unique: false }
     }
 
-    /// An index over parts in words: columns, with commas between, each with `desc`, `nocase` or `rtrim` behind it as
-    /// need be, and, of a document, the path: `document/address/town`.
+    /// Defines an index from text: columns separated by commas, each optionally followed by `desc`, `nocase` or
+    /// `rtrim`. A path within a JSON document follows the column directly: `document/address/town`.
     ///
     /// ```
-    /// use rows::{IndexDefinition, Part};
+    /// use pando_rows::{IndexDefinition, Part};
     /// let parts = [Part::new("town").descending(), Part::new("document").path("/name")];
     /// assert_eq!(IndexDefinition::of("i", "town desc, document/name"), IndexDefinition::new("i", parts));
     /// ```
@@ -223,34 +224,35 @@ impl IndexDefinition {
         IndexDefinition::new(name, parts.split(',').map(Part::of))
     }
 
-    /// An index in words: its name, `=`, and its parts as [`IndexDefinition::of`] has them.
+    /// Parses an index: its name, `=`, and its parts as in [`IndexDefinition::of`].
     ///
     /// ```
-    /// use rows::IndexDefinition;
+    /// use pando_rows::IndexDefinition;
     /// assert_eq!(IndexDefinition::parse("by_town=town desc")?, IndexDefinition::of("by_town", "town desc"));
     /// assert!(IndexDefinition::parse("town").is_err());
     /// # pando::Result::Ok(())
     /// ```
     ///
     /// # Errors
-    /// `Invalid` without a `=`.
+    /// `Invalid` if there is no `=`.
     pub fn parse(words: &str) -> Result<Self> {
-        let wrong = || Error::invalid(format!("{words:?}: say NAME=COLUMNS, as by_town=town"));
+        let wrong =
+            || Error::invalid(format!("{words:?} is not an index: write NAME=COLUMNS, as in by_town=town"));
         let (name, parts) = words.split_once('=').ok_or_else(wrong)?;
         Ok(IndexDefinition::of(name.trim(), parts))
     }
 
-    /// The same with one row at most for each value; rows with a null in it do not count, as in SQL.
+    /// Makes the index unique: at most one row for each value. Rows with a null in it are exempt, as in SQL.
     #[must_use]
     pub fn unique(self) -> Self {
         IndexDefinition { unique: true, ..self }
     }
 }
 
-/// A table that is asked for.
+/// The definition of a typed table.
 ///
 /// ```
-/// use rows::{Column, ColumnType, Definition, IndexDefinition, Part};
+/// use pando_rows::{Column, ColumnType, Definition, IndexDefinition, Part};
 /// let people = Definition::new("people")
 ///     .column(Column::new("id", ColumnType::Int))
 ///     .column(Column::new("email", ColumnType::Text).nullable())
@@ -271,18 +273,18 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// A table without columns: add some, and name the key.
+    /// Defines a table without columns. Add columns, and set the key.
     pub fn new(name: impl Into<String>) -> Self {
         let (columns, key, indexes) = (Vec::new(), Vec::new(), Vec::new());
         let options = TableOptions::default();
         Definition { name: name.into(), columns, key, indexes, note: String::new(), options }
     }
 
-    /// A table in words: columns with commas between, each its name, its type, and behind them as need be `key` (or
-    /// `key desc`), `null`, and `default` with a value, which may not have commas or spaces.
+    /// Parses a table: columns separated by commas, each with its name and its type, optionally followed by `key` (or
+    /// `key desc`), `null`, and `default` with a value, which cannot contain commas or spaces.
     ///
     /// ```
-    /// use rows::{Column, ColumnType, Definition};
+    /// use pando_rows::{Column, ColumnType, Definition};
     /// let parsed = Definition::parse("people", "id int key, age int null, town text default Ulm")?;
     /// let said = Definition::new("people")
     ///     .column(Column::new("id", ColumnType::Int))
@@ -294,21 +296,21 @@ impl Definition {
     /// ```
     ///
     /// # Errors
-    /// `Invalid`: what cannot be understood.
+    /// `Invalid` with the part that cannot be parsed.
     pub fn parse(name: impl Into<String>, words: &str) -> Result<Self> {
         let mut definition = Definition::new(name);
         let mut key = Vec::new();
         for words in words.split(',') {
             let wrong = |what: &str| {
                 let message = format!(
-                    "column {:?}: {what}; say NAME TYPE [key [desc]] [null] [default VALUE]",
+                    "column {:?}: {what}; write NAME TYPE [key [desc]] [null] [default VALUE]",
                     words.trim()
                 );
                 Error::invalid(message)
             };
             let mut words = words.split_whitespace();
             let (Some(name), Some(kind)) = (words.next(), words.next()) else {
-                return Err(wrong("no name and type"));
+                return Err(wrong("its name or type is missing"));
             };
             let kind =
                 ColumnType::from_name(kind).ok_or_else(|| wrong(&format!("there is no type {kind:?}")))?;
@@ -321,10 +323,10 @@ impl Definition {
                     }
                     "null" => column = column.nullable(),
                     "default" => {
-                        let value = words.next().ok_or_else(|| wrong("no value behind `default`"))?;
+                        let value = words.next().ok_or_else(|| wrong("there is no value after `default`"))?;
                         column = column.default(kind.parse(value).map_err(|message| wrong(&message))?);
                     }
-                    word => return Err(wrong(&format!("{word:?} means nothing"))),
+                    word => return Err(wrong(&format!("{word:?} is not a known word"))),
                 }
             }
             definition = definition.column(column);
@@ -332,54 +334,54 @@ impl Definition {
         Ok(definition.key(key))
     }
 
-    /// The same with one more column, behind the others.
+    /// Adds a column after the others.
     #[must_use]
     pub fn column(mut self, column: Column) -> Self {
         self.columns.push(column);
         self
     }
 
-    /// The same with this primary key.
+    /// Sets the primary key.
     #[must_use]
     pub fn key<P: Into<Part>>(self, parts: impl IntoIterator<Item = P>) -> Self {
         Definition { key: parts.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The same with one more index.
+    /// Adds an index.
     #[must_use]
     pub fn index(mut self, index: IndexDefinition) -> Self {
         self.indexes.push(index);
         self
     }
 
-    /// The same with a note: text for whoever made the table, as its statement in SQL.
+    /// Sets the note: text for the program that created the table, such as its statement in SQL.
     #[must_use]
     pub fn note(self, note: impl Into<String>) -> Self {
         Definition { note: note.into(), ..self }
     }
 
-    /// The same with rows that live for `ttl`, 1 ms or more, from the call that wrote them last: see
-    /// [`pando::TableOptions::ttl`]. Such a table has no indexes: a row that is written again lives longer, and its
-    /// entries, which that leaves as they are, would not.
+    /// Sets how long rows live: `ttl`, at least 1 ms, after they were last written; see [`pando::TableOptions::ttl`].
+    /// Such a table cannot have indexes: a row that is written again lives longer, but its unchanged index entries
+    /// would not.
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> Self {
         Definition { options: self.options.ttl(ttl), ..self }
     }
 
-    /// The same with rows that are laid out so, and its indexes with them.
+    /// Sets the layout of the rows and of the indexes.
     #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {
         self.options.layout = layout;
         self
     }
 
-    /// The same with its pages, and its indexes', compressed so: of the LSM layout alone.
+    /// Sets the compression of the pages of rows and indexes; for the LSM layout only.
     #[must_use]
     pub fn compression(self, compression: Compression) -> Self {
         Definition { options: self.options.compression(compression), ..self }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }

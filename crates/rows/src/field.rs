@@ -7,7 +7,7 @@ use serde_json::Value as Document;
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
-/// A type that a column of a row can have.
+/// A type that a field of a row can have.
 ///
 /// | Rust | column |
 /// |---|---|
@@ -17,30 +17,30 @@ use std::time::{Duration, SystemTime};
 /// | `[u8; 16]` | uuid |
 /// | [`Timestamp`] | timestamp |
 /// | `serde_json::Value` | json |
-/// | [`Value`] | any, may be null |
-/// | `Option` of these | the same, may be null |
+/// | [`Value`] | any, nullable |
+/// | `Option` of these | the same, nullable |
 pub trait Field: Sized + 'static {
-    /// The column's type.
+    /// The type of the column.
     const TYPE: ColumnType;
-    /// Whether the column may be null.
+    /// Whether the column is nullable.
     const NULLABLE: bool = false;
-    /// As it is lent in a key.
+    /// The type in which a key borrows the value.
     type Lent<'k>
     where
         Self: 'k;
 
-    /// The value, lent.
+    /// Returns the value, borrowed.
     fn value(&self) -> Value<'_>;
-    /// The value in a key, lent.
+    /// Returns the value as a key borrows it.
     fn lend(&self) -> Self::Lent<'_>;
-    /// The value taken back; `None` if it is none of this type.
+    /// Converts a value into the field, or returns `None` if it has another type.
     fn from_value(value: Value<'_>) -> Option<Self>;
 }
 
-/// A moment, in microseconds since 1970-01-01T00:00:00Z.
+/// A point in time, in microseconds since 1970-01-01T00:00:00Z.
 ///
 /// ```
-/// use rows::Timestamp;
+/// use pando_rows::Timestamp;
 /// use std::time::{Duration, SystemTime};
 /// let moment = SystemTime::UNIX_EPOCH + Duration::from_millis(1500);
 /// assert_eq!(Timestamp::from(moment).micros, 1_500_000);
@@ -48,19 +48,19 @@ pub trait Field: Sized + 'static {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
-    /// Microseconds, negative before 1970.
+    /// Microseconds since 1970; negative before.
     pub micros: i64,
 }
 
 impl Timestamp {
-    /// The present moment.
+    /// Returns the current time.
     pub fn now() -> Self {
         SystemTime::now().into()
     }
 }
 
 impl From<SystemTime> for Timestamp {
-    /// The nearest there is, for moments beyond 292,000 years.
+    /// Converts to the nearest time that can be represented, beyond 292,000 years from 1970.
     fn from(moment: SystemTime) -> Self {
         let micros = match moment.duration_since(SystemTime::UNIX_EPOCH) {
             Ok(after) => i64::try_from(after.as_micros()).unwrap_or(i64::MAX),
@@ -126,15 +126,15 @@ macro_rules! key_parts {
     )*};
 }
 
-/// What a part of a key can be given as.
+/// A value that can be given as a part of a key.
 pub trait KeyPart {
-    /// Its value, lent.
+    /// Returns the value, borrowed.
     fn part(&self) -> Value<'_>;
 }
 
-/// A key, or the first parts of one: a single value, or a tuple. `()` is the beginning of every key.
+/// A key, or its first parts: a single value, or a tuple. `()` has no parts, so every key begins with it.
 pub trait Key {
-    /// Runs `take` on the parts.
+    /// Calls `take` on the parts.
     fn with<T>(&self, take: impl FnOnce(&[Value<'_>]) -> T) -> T;
 }
 
@@ -346,24 +346,25 @@ tuple_keys! {
     A B C D E F;
 }
 
-/// A field of `R` from the value of its column. For the derived code.
+/// Converts the value of a column into a field of `R`. Used by derived code.
 ///
 /// # Errors
-/// `Mismatch` if the column holds something else.
+/// `Mismatch` if the column holds a value of another type.
 #[doc(hidden)]
 pub fn field_from<R: Row, F: Field>(name: &str, value: Value<'_>) -> pando::Result<F> {
     let shown = if value.column_type() == Some(F::TYPE) { None } else { Some(value.to_string()) };
     F::from_value(value).ok_or_else(|| {
         let is = shown.map_or_else(String::new, |shown| format!(" {shown},"));
-        let message = format!("table {:?}: column {name:?} holds{is} what its field cannot", R::TABLE);
+        let message =
+            format!("table {:?}: column {name:?} holds{is} a value that its field cannot hold", R::TABLE);
         Error::new(pando::ErrorKind::Mismatch, message)
     })
 }
 
-/// That a row of `R` has too many values, or too few. For the derived code.
+/// Returns the error that a row of `R` has too many or too few values. Used by derived code.
 #[doc(hidden)]
 pub fn wrong_count<R: Row>(found: usize, expected: usize) -> Error {
     let message =
-        format!("table {:?} has {found} columns, and its rows in this program {expected}", R::TABLE);
+        format!("table {:?} has {found} columns, but the row type in this program has {expected}", R::TABLE);
     Error::new(pando::ErrorKind::Mismatch, message)
 }

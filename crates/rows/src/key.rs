@@ -81,10 +81,10 @@ fn push_any(out: &mut Vec<u8>, shape: Shape, value: &Value<'_>) -> Result<()> {
     let start = out.len();
     match value {
         Value::Null if shape.nullable || shape.kind == ColumnType::Any => out.push(tag::NULL),
-        Value::Null => return Err(Error::invalid("a key has no nulls")),
+        Value::Null => return Err(Error::invalid("a value of a key cannot be null")),
         _ if !shape.kind.holds(value) => {
             let (kind, value_kind) = (shape.kind, value.column_type().expect("not null"));
-            return Err(Error::invalid(format!("{value} is of type {value_kind}, not {kind}")));
+            return Err(Error::invalid(format!("{value} has type {value_kind}, not {kind}")));
         }
         _ if shape.kind == ColumnType::Any => push_tagged(out, value, shape.collation),
         _ => {
@@ -133,7 +133,9 @@ fn push_bare(out: &mut Vec<u8>, value: &Value<'_>, collation: Collation) -> Resu
         Value::Uuid(bytes) => out.extend_from_slice(bytes),
         Value::Text(text) => pando::keys::push_part(out, collation.apply(text).as_bytes()),
         Value::Bytes(bytes) => pando::keys::push_part(out, bytes),
-        Value::Json(_) => return Err(Error::invalid("a document is no part of a key; index a path of it")),
+        Value::Json(_) => {
+            return Err(Error::invalid("a JSON document cannot be part of a key; use a path within it"));
+        }
     }
     Ok(())
 }
@@ -408,7 +410,7 @@ mod tests {
     fn what_no_key_holds_is_refused() {
         let mut key = Vec::new();
         let int = shape(ColumnType::Int, false, false);
-        for (value, says) in [(Value::Null, "no nulls"), (Value::from("x"), "type text, not int")] {
+        for (value, says) in [(Value::Null, "cannot be null"), (Value::from("x"), "type text, not int")] {
             assert!(push(&mut key, int, &value).unwrap_err().to_string().contains(says));
         }
         let json = shape(ColumnType::Json, true, false);

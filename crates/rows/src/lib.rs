@@ -1,7 +1,7 @@
 //! Pando, floor 6: typed tables, indexes and documents over the engine's tables of bytes.
 //!
 //! ```
-//! use rows::{Column, ColumnType, Definition, DynamicTable, IndexDefinition, KeyRange, Value};
+//! use pando_rows::{Column, ColumnType, Definition, DynamicTable, IndexDefinition, KeyRange, Value};
 //! # fn main() -> pando::Result<()> {
 //! let db = pando::Database::builder().in_memory()?;
 //! let definition = Definition::new("people")
@@ -55,8 +55,8 @@
 //! `field.rs`, `typed.rs`; `text.rs`, `files/`.
 #![deny(missing_docs, unsafe_code)]
 
-// What the macro writes calls the crate by its name, here too.
-extern crate self as rows;
+// What the macro writes calls the crate by its published name, here too.
+extern crate self as pando_rows;
 
 mod alter;
 mod batch;
@@ -92,10 +92,13 @@ pub use definition::{Collation, Column, Definition, IndexDefinition, Part};
 pub use field::{Field, Key, KeyPart, Timestamp};
 #[doc(hidden)]
 pub use field::{field_from, wrong_count};
+// So that what the macro writes needs no name but this crate's.
 pub use files::{
     Import, ImportError, ImportFailure, Imported, Kept, Quotes, Refused, RowFormat, RowReader, RowWriter,
     Storage, Text, check_beginning, json_problem, other_delimiter,
 };
+#[doc(hidden)]
+pub use pando::Result as EngineResult;
 pub use read::Read;
 pub use reserved::{is_reserved, refuse_reserved};
 pub use rows_derive::Row;
@@ -104,3 +107,8 @@ pub use schema::{Index, MAX_COLUMNS, MAX_INDEXES, MAX_NAME_BYTES, Schema};
 pub use table::{DynamicRow, DynamicTable};
 pub use typed::{Row, Rows, Table};
 pub use value::{ColumnType, Value};
+
+/// The examples of the package's page, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackagePage;

@@ -8,13 +8,13 @@ mod sealed {
     impl Sealed for pando::Transaction {}
 }
 
-/// A snapshot or a transaction: all that reading a row takes.
+/// A snapshot or a transaction: everything that can read rows.
 pub trait Read: sealed::Sealed {
-    /// Runs `with` on the value of `key` where it lies.
+    /// Calls `with` on the value of `key` in place.
     fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>>;
-    /// A cursor over `span`.
+    /// Returns a cursor over `span`.
     fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>>;
-    /// The engine's table of that name.
+    /// Returns the engine's table of this name.
     fn table(&self, name: &str) -> Result<Option<Table>>;
 }
 

@@ -13,21 +13,22 @@ pub(crate) const PREFIX: &str = "rows/";
 /// Returns whether a table of the engine with this name belongs to typed tables.
 ///
 /// ```
-/// assert!(rows::is_reserved("rows/catalog"));
-/// assert!(!rows::is_reserved("fruit"));
+/// assert!(pando_rows::is_reserved("rows/catalog"));
+/// assert!(!pando_rows::is_reserved("fruit"));
 /// ```
 #[inline]
 pub fn is_reserved(table: &str) -> bool {
     table.starts_with(PREFIX)
 }
 
-/// Refuses a reserved name: for doors through which records are written, and tables made, renamed or dropped, by name.
+/// Returns an error for a reserved name. Call it before records are written, or tables are created, renamed or
+/// dropped, by a name from outside.
 ///
 /// # Errors
-/// `Invalid`, with a message that says where typed rows are written instead.
+/// `Invalid` with a message that explains how to write typed rows instead.
 ///
 /// ```
-/// assert!(rows::refuse_reserved("rows/1.1/people").is_err());
+/// assert!(pando_rows::refuse_reserved("rows/1.1/people").is_err());
 /// ```
 #[inline]
 pub fn refuse_reserved(table: &str) -> Result<()> {

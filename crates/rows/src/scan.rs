@@ -7,13 +7,13 @@ use pando::{Cursor, Result, Span};
 use std::fmt;
 use std::ops::Bound;
 
-/// Which rows of a key's or an index's order, and from which end.
+/// A range of the primary key or of an index, and the direction in which it is read.
 ///
-/// Bounds are the values of some first parts, in the order that the key has: where a part is descending, larger values
-/// come first. An included bound takes in all that begin with its values, an excluded one leaves all of them out.
+/// A bound is the values of some first parts, in the order of the key: in a descending part, larger values come
+/// first. An included bound contains all keys that begin with its values; an excluded one contains none of them.
 ///
 /// ```
-/// use rows::{KeyRange, Value};
+/// use pando_rows::{KeyRange, Value};
 /// use std::ops::Bound;
 /// let town = [Value::from("Ulm")];
 /// let of_a_town = KeyRange::prefix(&town);
@@ -28,45 +28,48 @@ pub struct KeyRange<'a> {
     beyond: Option<Position>,
 }
 
-/// Where a scan was: the key of the row, or index entry, it came to last. Good for as long as the schema's version is.
+/// The position of a scan: the key of the last row or index entry that it returned. Valid as long as the schema does
+/// not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position(Vec<u8>);
 
 impl Position {
-    /// To be kept outside of the program.
+    /// Returns the position as bytes that can be stored outside of the program.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// What [`Position::as_bytes`] told. Other bytes are a place between rows, too, and do no harm.
+    /// Creates a position from [`Position::as_bytes`]. Any other bytes are a position between rows, which is
+    /// harmless.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Position(bytes)
     }
 }
 
 impl<'a> KeyRange<'a> {
-    /// All rows.
+    /// Returns the range of all rows.
     pub fn all() -> Self {
         Self::between(Bound::Unbounded, Bound::Unbounded)
     }
 
-    /// Those whose key begins with these values.
+    /// Returns the range of rows whose key begins with these values.
     pub fn prefix(values: &'a [Value<'a>]) -> Self {
         Self::between(Bound::Included(values), Bound::Included(values))
     }
 
-    /// Those between two bounds.
+    /// Returns the range between two bounds.
     pub fn between(low: Bound<&'a [Value<'a>]>, high: Bound<&'a [Value<'a>]>) -> Self {
         KeyRange { low, high, backwards: false, beyond: None }
     }
 
-    /// The same from the last to the first.
+    /// Reads the range from the last row to the first.
     #[must_use]
     pub fn backwards(self) -> Self {
         KeyRange { backwards: true, ..self }
     }
 
-    /// What is left of it behind a place that a scan of it was at: to go on in another transaction, or after writing.
+    /// Reduces the range to what comes after the position of an earlier scan, to continue in another transaction or
+    /// after writing.
     #[must_use]
     pub fn beyond(self, position: Position) -> Self {
         KeyRange { beyond: Some(position), ..self }
@@ -106,16 +109,16 @@ fn nothing() -> Span {
 }
 
 impl DynamicTable {
-    /// The row at a primary key.
+    /// Returns the row at a primary key, or `None` if there is none.
     ///
     /// # Errors
-    /// `Missing` with [`crate::Cause::SchemaChanged`] if the handle is out of date; `Corruption` if the row is
-    /// damaged; `Invalid` if the key is none of this table.
+    /// `Missing` with [`crate::Cause::SchemaChanged`] if the handle is stale; `Corruption` if the row is damaged;
+    /// `Invalid` if the values are not a key of this table.
     pub fn get(&self, reader: &impl Read, key: &[Value<'_>]) -> Result<Option<DynamicRow>> {
         self.get_with(reader, key, |row| row.into_iter().map(Value::into_owned).collect())
     }
 
-    /// Runs `with` on the row at a primary key, lent: nothing is copied but what `with` keeps.
+    /// Calls `with` on the row at a primary key, borrowed, without copies.
     pub fn get_with<T>(
         &self,
         reader: &impl Read,
@@ -136,14 +139,14 @@ impl DynamicTable {
         found.map_err(|error| self.told(error, None))?.transpose()
     }
 
-    /// Whether there is a row at a primary key.
+    /// Returns whether there is a row at a primary key.
     pub fn contains(&self, reader: &impl Read, key: &[Value<'_>]) -> Result<bool> {
         let key = self.key_bytes(key)?;
         let found = reader.get_with(&self.inner.data, &key, |_| ());
         Ok(found.map_err(|error| self.told(error, None))?.is_some())
     }
 
-    /// The rows of a range in the order of the primary key.
+    /// Returns the rows of a range in the order of the primary key.
     pub fn scan<'r, R: Read>(&self, reader: &'r R, range: &KeyRange<'_>) -> Result<Scan<'r, R>> {
         self.scan_in(reader, None, range)
     }
@@ -154,10 +157,11 @@ impl DynamicTable {
         checked.map(drop).map_err(|error| self.told(error, None))
     }
 
-    /// The rows of a range in the order of an index; rows with the same values in it, in the order of the primary key.
+    /// Returns the rows of a range in the order of an index. Rows with the same values in it are in the order of the
+    /// primary key.
     ///
     /// # Errors
-    /// `Missing` if there is no such index, `Invalid` while it is being built.
+    /// `Missing` if there is no such index; `Invalid` while it is being built.
     pub fn scan_index<'r, R: Read>(
         &self,
         reader: &'r R,
@@ -185,7 +189,7 @@ impl DynamicTable {
         Ok(Scan { table: self.clone(), reader, cursor, index, backwards: range.backwards })
     }
 
-    /// How many rows a range of the primary key or of an index has, counted one by one.
+    /// Counts the rows of a range of the primary key or of an index, one by one. O(rows).
     pub fn count(&self, reader: &impl Read, index: Option<&str>, range: &KeyRange<'_>) -> Result<u64> {
         let mut scan = match index {
             Some(index) => self.scan_index(reader, index, range)?,
@@ -199,7 +203,7 @@ impl DynamicTable {
     }
 }
 
-/// Rows of a range, one after the other.
+/// An iterator over the rows of a range.
 pub struct Scan<'r, R: Read> {
     table: DynamicTable,
     reader: &'r R,
@@ -209,7 +213,7 @@ pub struct Scan<'r, R: Read> {
 }
 
 impl<R: Read> Scan<'_, R> {
-    /// The next row, lent to `with`; `None` at the end.
+    /// Moves to the next row and calls `with` on it, borrowed. Returns `None` at the end.
     pub fn next_with<T>(&mut self, with: impl FnOnce(Vec<Value<'_>>) -> T) -> Result<Option<T>> {
         let Scan { table, reader, cursor, index, backwards } = self;
         let record = if *backwards { cursor.prev()? } else { cursor.next()? };
@@ -219,11 +223,11 @@ impl<R: Read> Scan<'_, R> {
         let primary = table.primary_of(open, key, value)?;
         match table.get_bytes(*reader, primary, with)? {
             Some(found) => Ok(Some(found)),
-            None => Err(table.bad_entry(open, key, "leads to no row; `check` lists all such")),
+            None => Err(table.bad_entry(open, key, "leads to no row; run `check` to list all such entries")),
         }
     }
 
-    /// The next row.
+    /// Returns the next row, or `None` at the end.
     pub fn next_row(&mut self) -> Result<Option<DynamicRow>> {
         self.next_with(|row| row.into_iter().map(Value::into_owned).collect())
     }
@@ -233,7 +237,7 @@ impl<R: Read> Scan<'_, R> {
         if self.backwards { self.cursor.retreat() } else { self.cursor.advance() }
     }
 
-    /// Where it is, for [`KeyRange::beyond`]; `None` before the first row and behind the last.
+    /// Returns the position, for [`KeyRange::beyond`], or `None` before the first row and after the last.
     pub fn position(&self) -> Option<Position> {
         self.cursor.key().map(|key| Position(key.to_vec()))
     }

@@ -16,11 +16,11 @@ use crate::value::{ColumnType, Value};
 use pando::{Error, Result};
 use std::collections::HashSet;
 
-/// The most columns a table may have over time, dropped ones included; as many as SQLite's default.
+/// How many columns a table can have over its lifetime, including dropped ones; the same as SQLite's default.
 pub const MAX_COLUMNS: usize = 2000;
-/// The most indexes of a table.
+/// How many indexes a table can have.
 pub const MAX_INDEXES: usize = 64;
-/// The longest name of a table, column or index, in bytes: what an engine's table name leaves.
+/// The longest name of a table, column or index, in bytes. The engine's longest table name determines it.
 pub const MAX_NAME_BYTES: usize = 200;
 
 /// An index of a table.
@@ -34,28 +34,29 @@ pub struct Index {
 }
 
 impl Index {
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is over.
+    /// Returns the parts.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Whether it has one row at most for each value.
+    /// Returns whether the index is unique: whether at most one row has each value.
     pub fn is_unique(&self) -> bool {
         self.unique
     }
 
-    /// Whether rows from before it was declared may still be missing in it. It is kept up, but not read.
+    /// Returns whether the index is still being built. Until then it is updated, but not read, because entries of
+    /// older rows may be missing.
     pub fn is_building(&self) -> bool {
         self.building
     }
 }
 
-/// The schema of a table as it is in the catalog. Each change makes a new version.
+/// The schema of a table as the catalog stores it. Each change creates a new version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
     pub(crate) id: u32,
@@ -92,47 +93,47 @@ impl Schema {
         Error::invalid(format!("table {:?}: {message}", self.name))
     }
 
-    /// The table's name.
+    /// Returns the name of the table.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The table's number; never reused.
+    /// Returns the number of the table, which is never reused.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// How often the schema was changed, and one.
+    /// Returns the version, which begins at 1 and grows by 1 with each change.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// The note.
+    /// Returns the note.
     pub fn note(&self) -> &str {
         &self.note
     }
 
-    /// The columns, in the order in which a row has them.
+    /// Returns the columns, in the order of a row's values.
     pub fn columns(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter().filter(|column| column.is_live())
     }
 
-    /// The place of a column in rows.
+    /// Returns the place of a column among a row's values.
     pub fn place(&self, column: &str) -> Option<usize> {
         self.columns().position(|known| known.name == column)
     }
 
-    /// The parts of the primary key.
+    /// Returns the parts of the primary key.
     pub fn key(&self) -> &[Part] {
         &self.key
     }
 
-    /// The indexes, those being built included.
+    /// Returns the indexes, including those that are being built.
     pub fn indexes(&self) -> &[Index] {
         &self.indexes
     }
 
-    /// The index of that name.
+    /// Returns the index of this name.
     pub fn index(&self, name: &str) -> Option<&Index> {
         self.indexes.iter().find(|index| index.name == name)
     }
@@ -182,13 +183,13 @@ impl Schema {
         check_name("table", &self.name)?;
         let count = self.columns.len();
         if count == 0 || count > MAX_COLUMNS {
-            return Err(format!("a table has 1 to {MAX_COLUMNS} columns, not {count}"));
+            return Err(format!("a table must have 1 to {MAX_COLUMNS} columns, not {count}"));
         }
         let mut names = HashSet::new();
         for column in self.columns() {
             check_name("column", &column.name)?;
             if !names.insert(&column.name) {
-                return Err(format!("two columns are called {:?}", column.name));
+                return Err(format!("two columns have the name {:?}", column.name));
             }
         }
         self.columns.iter().try_for_each(|column| self.check_column(column))?;
@@ -209,17 +210,19 @@ impl Schema {
         let name = &column.name;
         let lasted = column.dropped.is_none_or(|dropped| column.added < dropped && dropped <= self.version);
         if column.added == 0 || column.added > self.version || !lasted {
-            return Err(format!("column {name:?} is of a version that never was"));
+            return Err(format!("column {name:?} belongs to a schema version that does not exist"));
         }
         match &column.default {
             Some(Value::Null) if column.nullable => Ok(()),
-            Some(Value::Null) => Err(format!("column {name:?} may not be null, and so not by default")),
+            Some(Value::Null) => {
+                Err(format!("column {name:?} is not nullable, so its default must not be null"))
+            }
             Some(value) if column.kind.holds(value) => Ok(()),
             Some(value) => {
                 Err(format!("the default {value} of column {name:?} is not of type {}", column.kind))
             }
             None if column.added > 1 && !column.nullable => {
-                Err(format!("column {name:?} is new: it needs a default, or may be null"))
+                Err(format!("column {name:?} is new: it needs a default, or must be nullable"))
             }
             None => Ok(()),
         }
@@ -232,10 +235,14 @@ impl Schema {
         for part in parts {
             let name = &part.column;
             let column =
-                self.live(name).ok_or_else(|| format!("{of} names a column {name:?} that is not"))?;
+                self.live(name).ok_or_else(|| format!("{of} names a column {name:?} that does not exist"))?;
             let is_document = column.kind == ColumnType::Json;
             if is_document != part.path.is_some() {
-                let is = if is_document { "is a document: name a path of it" } else { "has no paths" };
+                let is = if is_document {
+                    "is a JSON document: name a path within it"
+                } else {
+                    "has no paths, because it is not a JSON document"
+                };
                 return Err(format!("column {name:?} in {of} {is}"));
             }
             if part.path.as_ref().is_some_and(|path| !path.is_empty() && !path.starts_with('/')) {
@@ -243,7 +250,7 @@ impl Schema {
             }
             let is_text = matches!(column.kind, ColumnType::Text | ColumnType::Any | ColumnType::Json);
             if part.collation != Collation::Binary && !is_text {
-                return Err(format!("column {name:?} in {of} is no text, and has no collation"));
+                return Err(format!("column {name:?} in {of} is not text, so it cannot have a collation"));
             }
         }
         let mut seen = HashSet::new();
@@ -261,7 +268,7 @@ impl Schema {
         for index in &self.indexes {
             check_name("index", &index.name)?;
             if !names.insert(&index.name) || !ids.insert(index.id) || index.id >= self.next_index {
-                return Err(format!("there is an index {:?} already", index.name));
+                return Err(format!("an index {:?} already exists", index.name));
             }
             self.check_parts(&format!("index {:?}", index.name), &index.parts)?;
         }
@@ -271,7 +278,7 @@ impl Schema {
 
 pub(crate) fn check_name(of: &str, name: &str) -> std::result::Result<(), String> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
-        return Err(format!("the name of a {of} has 1 to {MAX_NAME_BYTES} bytes, not {}", name.len()));
+        return Err(format!("the name of a {of} must have 1 to {MAX_NAME_BYTES} bytes, not {}", name.len()));
     }
     Ok(())
 }

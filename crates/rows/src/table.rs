@@ -24,8 +24,8 @@ use std::sync::{Arc, OnceLock};
 /// A row as values, in the order of the columns.
 pub type DynamicRow = Vec<Value<'static>>;
 
-/// A handle on a typed table as one version of its schema has it. Cheap to clone. Once the schema is changed, every
-/// call answers [`Cause::SchemaChanged`]: open it again.
+/// A handle of a typed table with one version of its schema. Cloning is cheap. After the schema has changed, every
+/// call fails with [`Cause::SchemaChanged`]; open the table again.
 #[derive(Clone, Debug)]
 pub struct DynamicTable {
     pub(crate) inner: Arc<Inner>,
@@ -69,15 +69,15 @@ pub(crate) struct Entry {
 }
 
 impl DynamicTable {
-    /// The table named `name`, as `reader` sees it; `None` if there is none.
+    /// Opens the table named `name`, as `reader` sees it, or returns `None` if there is none.
     ///
     /// # Errors
-    /// `Corruption` if what the catalog says of it is damaged.
+    /// `Corruption` if its record in the catalog is damaged.
     pub fn open(reader: &impl Read, name: &str) -> Result<Option<Self>> {
         catalog::find(reader, name)?.map(|schema| Self::of(reader, schema)).transpose()
     }
 
-    /// The table named `name`, as `reader` sees it.
+    /// Opens the table named `name`, as `reader` sees it.
     ///
     /// # Errors
     /// `Missing` if there is none.
@@ -86,7 +86,7 @@ impl DynamicTable {
         Self::open(reader, name)?.ok_or_else(missing)
     }
 
-    /// All typed tables that `reader` sees, by name.
+    /// Opens all typed tables that `reader` sees, ordered by name.
     pub fn all(reader: &impl Read) -> Result<Vec<Self>> {
         catalog::all(reader)?.into_iter().map(|schema| Self::of(reader, schema)).collect()
     }
@@ -95,7 +95,9 @@ impl DynamicTable {
         let find = |name: &str| {
             let gone = || {
                 let table = schema.name();
-                Error::corruption(format!("typed table {table:?} is in the catalog, but {name:?} is gone"))
+                Error::corruption(format!(
+                    "typed table {table:?} is in the catalog, but its table {name:?} is gone"
+                ))
             };
             reader.table(name)?.ok_or_else(gone)
         };
@@ -130,22 +132,22 @@ impl DynamicTable {
         DynamicTable { inner: Arc::new(Inner { data, key, spots, indexes, columns, stored, older, schema }) }
     }
 
-    /// The schema.
+    /// Returns the schema.
     pub fn schema(&self) -> &Schema {
         &self.inner.schema
     }
 
-    /// The table's name.
+    /// Returns the name of the table.
     pub fn name(&self) -> &str {
         self.inner.schema.name()
     }
 
-    /// The engine's table of its rows, for sizes and statistics. Writing to it breaks the indexes.
+    /// Returns the engine's table of the rows, for sizes and statistics. Writing to it breaks the indexes.
     pub fn data(&self) -> &Table {
         &self.inner.data
     }
 
-    /// The engine's table of an index, for sizes and statistics.
+    /// Returns the engine's table of an index, for sizes and statistics.
     pub fn index_data(&self, index: &str) -> Option<&Table> {
         self.inner.indexes.iter().find(|known| known.index.name == index).map(|known| &known.table)
     }
@@ -155,7 +157,10 @@ impl DynamicTable {
         let columns = &self.inner.columns;
         if row.count() != columns.len() {
             let (is, should) = (row.count(), columns.len());
-            let message = format!("table {:?}: a row of {is} values for {should} columns", self.name());
+            let message = format!(
+                "table {:?}: the row has {is} values, but the table has {should} columns",
+                self.name()
+            );
             return Err(Cause::WrongCount { table: self.name().to_owned() }.error(message));
         }
         for (place, column) in columns.iter().enumerate() {
@@ -199,14 +204,17 @@ impl DynamicTable {
         parts.try_for_each(|(place, shape)| row.look_at(*place, |value| key::push(out, *shape, value)))
     }
 
-    /// The bytes that the engine has for a whole primary key.
+    /// Encodes a whole primary key as the engine stores it.
     ///
     /// # Errors
-    /// `Invalid` with a [`Cause`] if the values are not those of a key of this table.
+    /// `Invalid` with a [`Cause`] if the values are not a key of this table.
     pub fn key_bytes(&self, key: &[Value<'_>]) -> Result<Vec<u8>> {
         if key.len() != self.inner.key.len() {
             let (is, should) = (key.len(), self.inner.key.len());
-            let message = format!("table {:?}: a key of {is} values for {should} columns", self.name());
+            let message = format!(
+                "table {:?}: the key has {is} values, but the primary key has {should} columns",
+                self.name()
+            );
             return Err(Cause::WrongCount { table: self.name().to_owned() }.error(message));
         }
         self.prefix_bytes(None, key)
@@ -217,7 +225,8 @@ impl DynamicTable {
         let parts = index.map_or(&self.inner.key, |index| &index.parts);
         if key.len() > parts.len() {
             let (is, most) = (key.len(), parts.len());
-            let message = format!("table {:?}: {is} values for {most} parts of a key", self.name());
+            let message =
+                format!("table {:?}: there are {is} values, but the key has only {most} parts", self.name());
             return Err(Cause::WrongCount { table: self.name().to_owned() }.error(message));
         }
         let mut out = Vec::with_capacity(16);
@@ -261,7 +270,7 @@ impl DynamicTable {
         }
         match parts.rest() {
             [] => Ok(row),
-            _ => Err(self.damaged(key, "its key is longer than one of this table")),
+            _ => Err(self.damaged(key, "its key is longer than a key of this table can be")),
         }
     }
 
@@ -325,7 +334,9 @@ impl DynamicTable {
         let version = version.ok_or_else(|| self.damaged(key, "it has no version"))?;
         if version == 0 || version > inner.schema.version {
             let newest = inner.schema.version;
-            return Err(self.damaged(key, &format!("it is of version {version}; the newest is {newest}")));
+            return Err(
+                self.damaged(key, &format!("it has schema version {version}, but the newest is {newest}"))
+            );
         }
         let first = inner.older.range(..=version).next_back().expect("there is a first version");
         Ok(first.1.get_or_init(|| inner.schema.layout(*first.0)))
@@ -333,7 +344,7 @@ impl DynamicTable {
 
     #[cold]
     pub(crate) fn damaged_key(&self, key: &[u8]) -> Error {
-        self.damaged(key, "its key is none of this table")
+        self.damaged(key, "its key is not a key of this table")
     }
 
     #[cold]
@@ -383,7 +394,7 @@ impl DynamicTable {
         }
         let mut parts = Parts::new(key);
         let skipped = parts.skip(open.shapes.iter().copied());
-        skipped.map(|()| parts.rest()).ok_or_else(|| self.bad_entry(open, key, "is not one"))
+        skipped.map(|()| parts.rest()).ok_or_else(|| self.bad_entry(open, key, "cannot be decoded"))
     }
 
     #[cold]
@@ -411,7 +422,8 @@ impl DynamicTable {
         match error.kind() {
             ErrorKind::Missing => {
                 let message = format!(
-                    "typed table {table:?} was changed or dropped since this handle was opened, or made later"
+                    "typed table {table:?} was altered or dropped after this handle was opened, or \
+                     created after the snapshot; open the table again"
                 );
                 Cause::SchemaChanged { table }.error(message)
             }

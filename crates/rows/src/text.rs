@@ -21,17 +21,17 @@ use serde_json::{Value as Json, json};
 const NULL: &str = "\\N";
 
 impl ColumnType {
-    /// Reads a value of this type from text.
+    /// Parses a value of this type from text.
     ///
     /// ```
-    /// use rows::{ColumnType, Value};
+    /// use pando_rows::{ColumnType, Value};
     /// assert_eq!(ColumnType::Int.parse("-7"), Ok(Value::Int(-7)));
     /// assert_eq!(ColumnType::Timestamp.parse("1970-01-01T00:00:01Z"), Ok(Value::Timestamp(1_000_000)));
     /// assert_eq!(ColumnType::Int.parse("seven").unwrap_err(), "\"seven\" is no int");
     /// ```
     ///
     /// # Errors
-    /// What is wrong with it, to be shown behind its place.
+    /// What is wrong with the text, to be shown after its place.
     pub fn parse(self, text: &str) -> Result<Value<'static>, String> {
         if text == NULL || (text.is_empty() && !matches!(self, ColumnType::Text | ColumnType::Bytes)) {
             return Ok(Value::Null);
@@ -59,10 +59,10 @@ impl ColumnType {
         value.ok_or_else(|| self.mismatch(&Value::from(text)))
     }
 
-    /// Reads a value of this type from JSON.
+    /// Converts a value of this type from JSON.
     ///
     /// # Errors
-    /// As [`ColumnType::parse`].
+    /// As for [`ColumnType::parse`].
     pub fn parse_json(self, json: &Json) -> Result<Value<'static>, String> {
         let mismatch = || format!("{json} is no {self}");
         match (self, json) {
@@ -98,9 +98,9 @@ impl ColumnType {
 
     fn mismatch(self, value: &Value<'_>) -> String {
         let hint = match self {
-            ColumnType::Timestamp => ": a timestamp is as 2024-02-29T12:00:00Z",
-            ColumnType::Bytes => ": bytes are hexadecimal",
-            ColumnType::Bool => ": a bool is true or false",
+            ColumnType::Timestamp => "; write a timestamp like 2024-02-29T12:00:00Z",
+            ColumnType::Bytes => "; write bytes as hexadecimal digits",
+            ColumnType::Bool => "; write true or false",
             _ => "",
         };
         format!("{value} is no {self}{hint}")
@@ -108,7 +108,7 @@ impl ColumnType {
 }
 
 impl Value<'_> {
-    /// The value as text, such that the type of its column reads it back.
+    /// Returns the value as text that its column's type can parse.
     pub fn to_text(&self, column: ColumnType) -> String {
         match (column, self) {
             (ColumnType::Any, Value::Text(text))
@@ -133,7 +133,7 @@ impl Value<'_> {
         }
     }
 
-    /// The value as JSON, such that the type of its column reads it back.
+    /// Returns the value as JSON that its column's type can convert back.
     pub fn to_json(&self, column: ColumnType) -> Json {
         match (column, self) {
             (ColumnType::Any, Value::Timestamp(_) | Value::Uuid(_) | Value::Bytes(_)) => {

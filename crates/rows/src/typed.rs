@@ -17,20 +17,21 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A struct that is the row of a typed table. Derive it.
+/// A struct that is the row of a typed table. Derive it with `#[derive(Row)]`.
 ///
 /// | attribute | of | means |
 /// |---|---|---|
-/// | `table = "people"` | the struct | the table's name; else the struct's, in small letters |
+/// | `table = "people"` | the struct | the name of the table; default: the struct's name in lower case |
 /// | `index(by_age = "age desc, name")` | the struct | an index over those columns: [`crate::IndexDefinition::of`] |
 /// | `unique(by_email = "email")` | the struct | the same, unique |
-/// | `key` | a field | it is in the primary key, in the order of the fields |
-/// | `key, descending` | a field | the same, from the largest to the smallest |
-/// | `default = 7` | a field | what rows from before the column have |
+/// | `key` | a field | the field is part of the primary key, in the order of the fields |
+/// | `key, descending` | a field | the same, ordered from the largest value to the smallest |
+/// | `default = 7` | a field | the value of rows that were written before the column was added |
 /// | `name = "type"` | a field | the column's name |
+/// | `crate = shop::rows` | the struct | the path of this library where it is not called `pando_rows` |
 ///
 /// ```
-/// use rows::{Row, Table};
+/// use pando_rows::{Row, Table};
 ///
 /// #[derive(Row, Clone, Debug, PartialEq)]
 /// #[row(table = "people", unique(by_email = "email"), index(by_town = "town, name desc"))]
@@ -56,27 +57,27 @@ use std::time::Duration;
 /// # }
 /// ```
 pub trait Row: Columns + Sized + 'static {
-    /// The primary key: one value, or a tuple; texts and bytes are lent.
+    /// The type of the primary key: one value, or a tuple. Text and bytes are borrowed.
     type Key<'k>: Key
     where
         Self: 'k;
-    /// The table's name.
+    /// The name of the table.
     const TABLE: &'static str;
-    /// The table as the program has it.
+    /// Returns the definition of the table.
     fn definition() -> Definition;
-    /// The row's primary key.
+    /// Returns the primary key of the row.
     fn key(&self) -> Self::Key<'_>;
-    /// The row from the values of its columns.
+    /// Creates the row from the values of its columns.
     ///
     /// # Errors
-    /// `Mismatch` if a value is none of its field's type.
+    /// `Mismatch` if a value does not have its field's type.
     fn from_values(values: Vec<Value<'_>>) -> Result<Self>;
 }
 
-/// A typed table whose rows are `R`. To be shared by threads.
+/// A typed table whose rows are `R`. Threads can share it.
 ///
-/// A handle stays good when the schema is changed beside it, as by [`crate::build_index`] on another one: its calls
-/// then take a look into the catalog each. Opening again spares them that.
+/// A handle stays valid after another handle changes the schema, for example with [`crate::build_index`]. Each of its
+/// calls then looks into the catalog; opening the table again avoids that.
 pub struct Table<R> {
     opened: DynamicTable,
     /// The newest that a call has found since.
@@ -99,24 +100,24 @@ impl<R> Clone for Table<R> {
 }
 
 impl<R: Row> Table<R> {
-    /// The table of `R`. It is made if it is missing. Columns at the end of `R` that it lacks are added, indexes that
-    /// it lacks are built: beside writers, and before this returns.
+    /// Opens the table of `R`, and creates it if it does not exist. Adds columns at the end of `R` that the table
+    /// lacks, and builds indexes that it lacks while others can write; returns after that.
     ///
     /// # Errors
-    /// `Mismatch` if the table is another one than `R` says, and how; those of [`crate::build_index`].
+    /// `Mismatch` with the difference if the table differs from `R`; those of [`crate::build_index`].
     pub fn open(db: &Database) -> Result<Self> {
         Self::open_as(db, &R::definition())
     }
 
-    /// Likewise, with rows that live for `ttl`: see [`Definition::ttl`].
+    /// Does what [`Table::open`] does, with rows that live for `ttl`; see [`Definition::ttl`].
     ///
     /// # Errors
-    /// `Mismatch` also if the table has another TTL.
+    /// As for [`Table::open`]; also `Mismatch` if the table has another TTL.
     pub fn open_with_ttl(db: &Database, ttl: Duration) -> Result<Self> {
         let table = Self::open_as(db, &R::definition().ttl(ttl))?;
         let found = table.opened.data().ttl();
         if found != Some(ttl) {
-            let message = format!("table {:?} has TTL {found:?}, and not {ttl:?}", R::TABLE);
+            let message = format!("table {:?} has TTL {found:?}, not {ttl:?}", R::TABLE);
             return Err(Error::new(ErrorKind::Mismatch, message));
         }
         Ok(table)
@@ -146,18 +147,18 @@ impl<R: Row> Table<R> {
         Self::of(table)
     }
 
-    /// The table of `R` as `reader` sees it, of which nothing is changed.
+    /// Opens the table of `R` as `reader` sees it, and changes nothing.
     ///
     /// # Errors
-    /// `Missing` if there is none; `Mismatch` if it is another one than `R` says, and how.
+    /// `Missing` if there is none; `Mismatch` with the difference if it differs from `R`.
     pub fn existing(reader: &impl Read) -> Result<Self> {
         Self::of(DynamicTable::expect(reader, R::TABLE)?)
     }
 
-    /// Makes the table within a transaction.
+    /// Creates the table within a transaction.
     ///
     /// # Errors
-    /// `Exists` if there is one of that name.
+    /// `Exists` if there is already a table of this name.
     pub fn create(tx: &mut Transaction) -> Result<Self> {
         Self::of(DynamicTable::create(tx, &R::definition())?)
     }
@@ -167,49 +168,49 @@ impl<R: Row> Table<R> {
         Ok(Table { opened: table, newest: Mutex::new(None), rows: PhantomData })
     }
 
-    /// The table by its schema, for what is not here.
+    /// Returns the table with its schema, for operations that are not available here.
     pub fn dynamic(&self) -> &DynamicTable {
         &self.opened
     }
 
-    /// Inserts a row whose primary key is not there yet: see [`DynamicTable::insert`].
+    /// Inserts a row whose primary key must not exist; see [`DynamicTable::insert`].
     pub fn insert(&self, tx: &mut Transaction, row: &R) -> Result<()> {
         self.write(tx, |table, tx| table.insert(tx, row))
     }
 
-    /// Sets a row, whatever was at its primary key: see [`DynamicTable::upsert`].
+    /// Puts a row, whether or not its primary key exists; see [`DynamicTable::upsert`].
     pub fn upsert(&self, tx: &mut Transaction, row: &R) -> Result<()> {
         self.write(tx, |table, tx| table.upsert(tx, row))
     }
 
-    /// Sets the row that has the same primary key. Answers whether there was one.
+    /// Replaces the row with the same primary key. Returns whether there was one; if not, nothing is written.
     pub fn update(&self, tx: &mut Transaction, row: &R) -> Result<bool> {
         self.write(tx, |table, tx| table.update(tx, row))
     }
 
-    /// Deletes the row at a primary key. Answers whether there was one.
+    /// Deletes the row at a primary key. Returns whether there was one.
     pub fn delete(&self, tx: &mut Transaction, key: R::Key<'_>) -> Result<bool> {
         self.write(tx, |table, tx| key.with(|key| table.delete(tx, key)))
     }
 
-    /// Deletes the row at a primary key and answers it.
+    /// Deletes the row at a primary key and returns it.
     pub fn remove(&self, tx: &mut Transaction, key: R::Key<'_>) -> Result<Option<R>> {
         let removed = self.write(tx, |table, tx| key.with(|key| table.remove(tx, key)))?;
         removed.map(R::from_values).transpose()
     }
 
-    /// The row at a primary key.
+    /// Returns the row at a primary key, or `None` if there is none.
     pub fn get(&self, reader: &impl Read, key: R::Key<'_>) -> Result<Option<R>> {
         let row = self.read(reader, |table| key.with(|key| table.get_with(reader, key, R::from_values)))?;
         row.transpose()
     }
 
-    /// Whether there is a row at a primary key.
+    /// Returns whether there is a row at a primary key.
     pub fn contains(&self, reader: &impl Read, key: R::Key<'_>) -> Result<bool> {
         self.read(reader, |table| key.with(|key| table.contains(reader, key)))
     }
 
-    /// The rows between two primary keys, in their order.
+    /// Returns the rows between two primary keys, in ascending order.
     pub fn range<'r, 'k, S: Read>(
         &self,
         reader: &'r S,
@@ -218,7 +219,7 @@ impl<R: Row> Table<R> {
         self.between(reader, keys, false)
     }
 
-    /// The rows between two primary keys, the last one first.
+    /// Returns the rows between two primary keys, in descending order.
     pub fn range_backwards<'r, 'k, S: Read>(
         &self,
         reader: &'r S,
@@ -227,15 +228,15 @@ impl<R: Row> Table<R> {
         self.between(reader, keys, true)
     }
 
-    /// The rows whose primary key begins with these values.
+    /// Returns the rows whose primary key begins with these values.
     pub fn prefix<'r, S: Read>(&self, reader: &'r S, first: impl Key) -> Result<Rows<'r, S, R>> {
         self.scan(reader, |table| first.with(|first| table.scan(reader, &KeyRange::prefix(first))))
     }
 
-    /// The rows whose values in an index begin with these, in the index's order.
+    /// Returns the rows whose values in an index begin with these, in the order of the index.
     ///
     /// # Errors
-    /// `Missing` if there is no such index, `Invalid` if the values are not of its types.
+    /// `Missing` if there is no such index; `Invalid` if the values do not have its types.
     pub fn by_index<'r, S: Read>(
         &self,
         reader: &'r S,
@@ -245,7 +246,7 @@ impl<R: Row> Table<R> {
         self.in_index(reader, index, first, false)
     }
 
-    /// As [`Table::by_index`], the last one first.
+    /// Returns the same rows as [`Table::by_index`], the last one first.
     pub fn by_index_backwards<'r, S: Read>(
         &self,
         reader: &'r S,
@@ -338,7 +339,7 @@ fn is_changed(error: &Error) -> bool {
 /// That the table is the one of the program.
 fn fit<R: Row>(definition: &Definition, schema: &Schema) -> Result<()> {
     let differs = |what: String| {
-        let message = format!("table {:?} is another one than the program's: {what}", R::TABLE);
+        let message = format!("table {:?} differs from the row type in this program: {what}", R::TABLE);
         Err(Error::new(ErrorKind::Mismatch, message))
     };
     let (is, should) = (schema.columns().count(), definition.columns.len());
@@ -356,18 +357,21 @@ fn fit<R: Row>(definition: &Definition, schema: &Schema) -> Result<()> {
         }
     }
     if schema.key() != definition.key {
-        return differs("its primary key differs".to_owned());
+        return differs("its primary key is different".to_owned());
     }
     for should in &definition.indexes {
         let same = |is: &crate::Index| is.parts == should.parts && is.unique == should.unique;
         if schema.index(&should.name).is_some_and(|is| !same(is)) {
-            return differs(format!("its index {:?} differs; drop it to have it built anew", should.name));
+            return differs(format!(
+                "its index {:?} is different; drop the index, so that it is built again",
+                should.name
+            ));
         }
     }
     Ok(())
 }
 
-/// Rows of a table, one after the other.
+/// An iterator over rows of a table.
 pub struct Rows<'r, S: Read, R> {
     scan: Scan<'r, S>,
     rows: PhantomData<fn() -> R>,

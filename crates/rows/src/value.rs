@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A value of a column, or of part of a key.
+/// A value of a column, or of a part of a key.
 ///
 /// ```
-/// use rows::{ColumnType, Value};
+/// use pando_rows::{ColumnType, Value};
 /// let name = Value::from("Ann");
 /// assert_eq!(name.column_type(), Some(ColumnType::Text));
 /// assert!(Value::from(-1) < Value::from(0.5));
@@ -18,19 +18,19 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
-    /// Nothing is known.
+    /// Null: no value.
     Null,
-    /// True or false.
+    /// A boolean.
     Bool(bool),
     /// A signed integer.
     Int(i64),
     /// An unsigned integer.
     UInt(u64),
-    /// A floating-point number. In keys every NaN is one, behind all numbers, and -0.0 is 0.0.
+    /// A floating-point number. Keys treat all NaNs as equal and larger than all numbers, and -0.0 as 0.0.
     Float(f64),
-    /// A moment: microseconds since 1970-01-01T00:00:00Z, negative before.
+    /// A point in time: microseconds since 1970-01-01T00:00:00Z, negative before.
     Timestamp(i64),
-    /// Text, UTF-8, ordered by its bytes unless its column says otherwise.
+    /// UTF-8 text, ordered by its bytes unless its column has another collation.
     Text(Cow<'a, str>),
     /// A UUID, ordered by its bytes.
     Uuid([u8; 16]),
@@ -40,12 +40,12 @@ pub enum Value<'a> {
     Json(Cow<'a, str>),
 }
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ColumnType {
-    /// Any value but a document, each with its own type, as SQLite has it. Numbers compare as numbers, whatever their
-    /// type; else the order is null, booleans, numbers, timestamps, texts, UUIDs, bytes.
+    /// Any value except a document, each with its own type, as in SQLite. Numbers of all types compare as numbers;
+    /// otherwise the order is null, booleans, numbers, timestamps, texts, UUIDs, bytes.
     Any,
     /// [`Value::Bool`].
     Bool,
@@ -63,12 +63,12 @@ pub enum ColumnType {
     Uuid,
     /// [`Value::Bytes`].
     Bytes,
-    /// [`Value::Json`]. Not in keys; an index may have a path of it.
+    /// [`Value::Json`]. Not possible in keys; an index can use a path within the document.
     Json,
 }
 
 impl ColumnType {
-    /// All, in the order of their numbers in the catalog.
+    /// All types, in the order of their numbers in the catalog.
     pub const ALL: [ColumnType; 10] = [
         ColumnType::Any,
         ColumnType::Bool,
@@ -82,7 +82,7 @@ impl ColumnType {
         ColumnType::Json,
     ];
 
-    /// Its name: `any`, `bool`, `int`, `uint`, `float`, `timestamp`, `text`, `uuid`, `bytes`, `json`.
+    /// Returns the name: `any`, `bool`, `int`, `uint`, `float`, `timestamp`, `text`, `uuid`, `bytes` or `json`.
     pub fn name(self) -> &'static str {
         match self {
             ColumnType::Any => "any",
@@ -98,7 +98,7 @@ impl ColumnType {
         }
     }
 
-    /// The type of that name.
+    /// Returns the type of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         ColumnType::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -121,7 +121,7 @@ impl fmt::Display for ColumnType {
 }
 
 impl<'a> Value<'a> {
-    /// The type of its own column; `None` for null.
+    /// Returns the type of the value; `None` for null.
     #[inline]
     pub fn column_type(&self) -> Option<ColumnType> {
         Some(match self {
@@ -138,12 +138,12 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Whether it is null.
+    /// Returns whether the value is null.
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 
-    /// The same value, owning what it lent.
+    /// Returns the same value with its own copy of borrowed data.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Value::Null => Value::Null,
@@ -159,7 +159,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The same value, lent.
+    /// Returns the same value, borrowed.
     #[inline]
     pub fn borrowed(&self) -> Value<'_> {
         match self {
@@ -176,7 +176,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A document's text.
+    /// Returns a document as a value with its text.
     pub fn json(document: &serde_json::Value) -> Value<'static> {
         Value::Json(Cow::Owned(document.to_string()))
     }

@@ -45,11 +45,11 @@ impl Record {
 }
 
 impl DynamicTable {
-    /// Inserts a row whose primary key is not there yet.
+    /// Inserts a row whose primary key must not exist.
     ///
     /// # Errors
-    /// `Exists` with [`Cause::Duplicate`] if the key, or the entry in a unique index, is there; `Invalid` with a
-    /// [`Cause`] for wrong types, nulls and keys that are too long. The transaction goes on as it was before.
+    /// `Exists` with [`Cause::Duplicate`] if the key, or the values in a unique index, exist; `Invalid` with a
+    /// [`Cause`] for wrong types, nulls and keys that are too long. The transaction stays as it was before.
     pub fn insert(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized)) -> Result<()> {
         self.check_row(row)?;
         let mut record = Record::take();
@@ -72,10 +72,10 @@ impl DynamicTable {
         inserted
     }
 
-    /// Sets a row, whatever was at its primary key. Without indexes that reads nothing, and conflicts with nobody.
+    /// Puts a row, whether or not its primary key exists. Without indexes it reads nothing and cannot conflict.
     ///
     /// # Errors
-    /// As [`DynamicTable::insert`], but for a row at the same primary key.
+    /// As for [`DynamicTable::insert`], except for a row at the same primary key.
     pub fn upsert(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized)) -> Result<()> {
         self.check_row(row)?;
         let key = self.key_of(row)?;
@@ -93,20 +93,20 @@ impl DynamicTable {
         })
     }
 
-    /// Sets the row that has the same primary key. Answers whether there was one; if not, nothing is written.
+    /// Replaces the row with the same primary key. Returns whether there was one; if not, nothing is written.
     ///
     /// # Errors
-    /// As [`DynamicTable::upsert`].
+    /// As for [`DynamicTable::upsert`].
     pub fn update(&self, tx: &mut Transaction, row: &(impl Columns + ?Sized)) -> Result<bool> {
         self.check_row(row)?;
         let key = self.key_of(row)?;
         atomically(tx, |tx| self.overwrite(tx, &key, row))
     }
 
-    /// Puts `row` in the place of the one at `key`, which may have another primary key. Answers whether there was one.
+    /// Replaces the row at `key` with `row`, which can have another primary key. Returns whether there was one.
     ///
     /// # Errors
-    /// As [`DynamicTable::insert`].
+    /// As for [`DynamicTable::insert`].
     pub fn replace(
         &self,
         tx: &mut Transaction,
@@ -116,10 +116,10 @@ impl DynamicTable {
         self.replace_at(tx, &self.key_bytes(key)?, row)
     }
 
-    /// [`DynamicTable::replace`] of the row whose key the engine has as these bytes ([`crate::BatchScan::key`]).
+    /// Does what [`DynamicTable::replace`] does, for the row at an encoded key ([`crate::BatchScan::key`]).
     ///
     /// # Errors
-    /// As [`DynamicTable::insert`].
+    /// As for [`DynamicTable::insert`].
     pub fn replace_at(
         &self,
         tx: &mut Transaction,
@@ -140,17 +140,17 @@ impl DynamicTable {
         })
     }
 
-    /// Deletes the row at `key`. Answers whether there was one.
+    /// Deletes the row at `key`. Returns whether there was one.
     pub fn delete(&self, tx: &mut Transaction, key: &[Value<'_>]) -> Result<bool> {
         self.delete_at(tx, &self.key_bytes(key)?)
     }
 
-    /// [`DynamicTable::delete`] of the row whose key the engine has as these bytes ([`crate::BatchScan::key`]).
+    /// Does what [`DynamicTable::delete`] does, for the row at an encoded key ([`crate::BatchScan::key`]).
     pub fn delete_at(&self, tx: &mut Transaction, key: &[u8]) -> Result<bool> {
         atomically(tx, |tx| self.remove_bytes(tx, key).map(|removed| removed.is_some()))
     }
 
-    /// Deletes the row at `key` and answers it.
+    /// Deletes the row at `key` and returns it.
     pub fn remove(&self, tx: &mut Transaction, key: &[Value<'_>]) -> Result<Option<crate::DynamicRow>> {
         let key = self.key_bytes(key)?;
         let removed = atomically(tx, |tx| self.remove_bytes(tx, &key))?;
@@ -160,7 +160,7 @@ impl DynamicTable {
         removed.map(own).transpose()
     }
 
-    /// Deletes all rows, unread.
+    /// Deletes all rows without reading them.
     pub fn clear(&self, tx: &mut Transaction) -> Result<()> {
         atomically(tx, |tx| {
             tx.delete_range(&self.inner.data, ..).map_err(|error| self.told(error, None))?;
@@ -168,8 +168,8 @@ impl DynamicTable {
         })
     }
 
-    /// Deletes the rows of a range of the primary key: unread if there is no index, whatever their number; else one
-    /// by one.
+    /// Deletes the rows of a range of the primary key. Without indexes the rows are not read, and the cost does not
+    /// depend on their number; with indexes they are deleted one by one.
     pub fn delete_range(&self, tx: &mut Transaction, range: &KeyRange<'_>) -> Result<()> {
         let span = range.span(self, None)?;
         if self.inner.indexes.is_empty() {

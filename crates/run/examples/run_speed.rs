@@ -1,4 +1,4 @@
-//! How fast runs are: `cargo run --release -p pando-run --example run_speed [million | ten-thousand | reads]`.
+//! How fast runs are: `cargo run --release -p pando-db-run --example run_speed [million | ten-thousand | reads]`.
 //!
 //! Everything is in memory, one thread, seeded. Times are the best of three.
 
@@ -8,8 +8,8 @@ use base::slots::{Reader, Slots};
 use base::{CheckpointNo, DatabaseId, Result};
 use io::{Dir, MemDir};
 use page::Value;
+use pando_run::{Cursor, Editor, Run};
 use pool::Pool;
-use run::{Cursor, Editor, Run};
 use space::Space;
 use std::collections::BTreeMap;
 use std::hint::black_box;

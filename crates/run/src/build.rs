@@ -75,7 +75,7 @@ impl<A: Allocate + ?Sized> Allocate for &mut A {
 /// use base::{CheckpointNo, DatabaseId, budget::Account, slots::Slots};
 /// use io::{Dir, MemDir};
 /// use page::Value;
-/// use run::Builder;
+/// use pando_run::Builder;
 /// use std::sync::{Arc, Mutex};
 ///
 /// let (file, database, slots) = (MemDir::new().create("data")?, DatabaseId(7), Arc::new(Slots::new()));
@@ -228,11 +228,15 @@ impl<'a, A: Allocate> Builder<'a, A> {
         let longest = max_key_bytes(self.pool.page_bytes());
         if key.len() > longest {
             let length = key.len();
-            return Err(Error::invalid(format!("a key of {length} bytes: the limit is {longest}")));
+            return Err(Error::invalid(format!(
+                "a key of {length} bytes is too long: the limit is {longest} bytes"
+            )));
         }
         if self.run.records > 0 && key <= &self.last[..] {
             let (key, last) = (key.escape_ascii(), self.last.escape_ascii());
-            return Err(Error::invalid(format!("key \"{key}\" does not come behind \"{last}\"")));
+            return Err(Error::invalid(format!(
+                "keys are out of order: \"{key}\" does not come after \"{last}\""
+            )));
         }
         Ok(())
     }
@@ -242,7 +246,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
         if value.len() > MAX_LOGGED_VALUE_BYTES {
             let length = value.len();
             return Err(Error::invalid(format!(
-                "a value of {length} bytes: the limit is {MAX_LOGGED_VALUE_BYTES}"
+                "a value of {length} bytes is too long: the limit here is {MAX_LOGGED_VALUE_BYTES} bytes"
             )));
         }
         let large = write_large(self.pool, &mut self.space, value)?;
@@ -424,7 +428,10 @@ impl<'a, A: Allocate> Builder<'a, A> {
     /// Enters a pointer at the end of `level`, which begins with it if it is new.
     fn enter(&mut self, level: usize, low: &[u8], ptr: PagePtr) -> Result<()> {
         if level == MAX_HEIGHT {
-            return Err(Error::new(ErrorKind::Full, format!("a run has at most {MAX_HEIGHT} levels")));
+            return Err(Error::new(
+                ErrorKind::Full,
+                format!("the table is full: its tree would need more than {MAX_HEIGHT} levels"),
+            ));
         }
         if level == self.levels.len() {
             self.push_level(Kind::Inner);
@@ -463,7 +470,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
         }
         if self.sum != 0 {
             return Err(Error::corruption(format!(
-                "a run lost or invented records: their hashes are off by {:016x}; it is not used",
+                "a run lost or invented records (their hashes differ by {:016x}); it was discarded",
                 self.sum
             )));
         }

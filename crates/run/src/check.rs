@@ -127,7 +127,7 @@ impl Check<'_> {
         bytes.resize(self.pool.page_bytes(), 0);
         check_length(ptr, bytes.len())?;
         if !self.seen.insert(ptr.unit()) {
-            return Err(wrong(ptr, "a second parent leads to it"));
+            return Err(wrong(ptr, "two parents point to it"));
         }
         let page = read_page(&**self.pool.file(), self.pool.database(), ptr, bytes)?;
         expect_level(page, ptr, level)?;

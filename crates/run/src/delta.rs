@@ -84,7 +84,9 @@ impl Delta {
         let run = |at: usize| Run::decode(bytes[at * Run::BYTES..].first_chunk().expect("48 of 144 bytes"));
         let runs = [run(0)?, run(1)?, run(2)?];
         match runs[1].deletes || runs[2].deletes {
-            true => Err(Error::corruption("a run of range tombstones, or a filter, that holds deletes")),
+            true => Err(Error::corruption(
+                "a filter, or a run of range tombstones, contains deletes, which is not allowed",
+            )),
             false => Ok(runs),
         }
     }
@@ -160,7 +162,7 @@ impl Delta {
             if !may_hold(&self.filter, pool, &mut reader.enter(), Probe::new(key))? {
                 let key = key.escape_ascii();
                 return Err(Error::corruption(format!(
-                    "a filter does not know the key \"{key}\" of its run"
+                    "a filter does not contain the key \"{key}\" of its run"
                 )));
             }
             cursor.next(pool, reader)?;

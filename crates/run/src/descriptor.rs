@@ -21,7 +21,7 @@ pub const MAX_HEIGHT: usize = 32;
 /// A B+tree of immutable pages, by its root.
 ///
 /// ```
-/// use run::Run;
+/// use pando_run::Run;
 /// assert_eq!(Run::decode(&Run::EMPTY.encode()).unwrap(), Run::EMPTY);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Run {
         if height == 0
             && (root != [0; PagePtr::BYTES] || flags != 0 || records != 0 || size != 0 || leaves != 0)
         {
-            return Err(Error::corruption("run descriptor: height 0, yet a root or records"));
+            return Err(Error::corruption("run descriptor: height is 0, but it has a root or records"));
         }
         let root = (height > 0).then(|| PagePtr::decode(&root));
         Ok(Run { root, height, records, bytes: size, leaves, saved_units, deletes: flags == DELETES_FLAG })
@@ -113,7 +113,7 @@ pub(crate) fn expect_leaf(page: Page<'_>, ptr: PagePtr, deletes: bool) -> Result
 #[cold]
 fn deletes_nothing(page: Page<'_>, ptr: PagePtr) -> Error {
     let deletes = page.deletes();
-    Error::corruption(format!("page at {ptr:?}: {deletes} deletes in a run that has nothing below it"))
+    Error::corruption(format!("page at {ptr:?}: {deletes} deletes in a run that has no run below it"))
 }
 
 /// Checks that `page`, reached through `ptr`, has the level that its parent says and is not empty: with this, every

@@ -189,7 +189,7 @@ fn fill(stretch: &mut Vec<u8>, hashes: &[u64], bits: BitsPerKey) {
 
 #[cold]
 fn no_stretch(bytes: usize) -> Error {
-    Error::corruption(format!("filter: {bytes} bytes are no stretch of one"))
+    Error::corruption(format!("filter: an entry of {bytes} bytes has no valid length"))
 }
 
 /// What of `filter` the records at or behind `key` need.

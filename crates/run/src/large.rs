@@ -51,13 +51,13 @@ impl Pieces {
         let LargeRef { ptr, len_bytes, .. } = large;
         let file_bytes = file.len()?;
         if len_bytes == 0 || len_bytes > file_bytes {
-            return Err(wrong(large, format_args!("a value of as many bytes in a file of {file_bytes}")));
+            return Err(wrong(large, format_args!("it is larger than its file of {file_bytes} bytes")));
         }
         match ptr.flags() {
             0 => {
                 let fits = len_bytes.div_ceil(UNIT_BYTES as u64) == ptr.units();
                 if !fits || len_bytes > MAX_LOGGED_VALUE_BYTES as u64 {
-                    return Err(wrong(large, "it does not fit its extent, or is too long for one"));
+                    return Err(wrong(large, "its length does not match its extent"));
                 }
                 Ok(Pieces { len_bytes, piece_bytes: len_bytes, index: None, pieces: vec![ptr] })
             }
@@ -69,10 +69,10 @@ impl Pieces {
     fn read_index(file: &dyn File, database: DatabaseId, large: LargeRef) -> Result<Pieces> {
         let LargeRef { ptr, len_bytes, .. } = large;
         if ptr.units() > index_units(MAX_PIECES) || len_bytes > MAX_VALUE_BYTES {
-            return Err(wrong(large, "index or value are longer than any"));
+            return Err(wrong(large, "its index or its value exceeds the largest possible length"));
         }
         if ptr.unit() == 0 {
-            return Err(wrong(large, "its index would lie where the superblock is"));
+            return Err(wrong(large, "its index overlaps the superblock"));
         }
         let mut bytes = vec![0; ptr.len_bytes()];
         file.read_exact_at(&mut bytes, ptr.offset_bytes())?;
@@ -92,7 +92,7 @@ impl Pieces {
         let piece_bytes = piece_units * UNIT_BYTES as u64;
         let count = len_bytes.div_ceil(piece_bytes);
         if count > MAX_PIECES as u64 || index_units(count as usize) != ptr.units() {
-            return Err(wrong(large, format_args!("{count} pieces do not fit its index")));
+            return Err(wrong(large, format_args!("its index does not have room for {count} pieces")));
         }
         let (entries, padding) = entries.split_at(count as usize * PagePtr::BYTES);
         let decode = |entry: &[u8]| PagePtr::decode(entry.try_into().expect("16 bytes"));
@@ -102,7 +102,7 @@ impl Pieces {
             piece.flags() == 0 && piece.units() == (found.bytes_of(at) as u64).div_ceil(UNIT_BYTES as u64)
         };
         if !found.pieces.iter().enumerate().all(fits) || padding.iter().any(|&byte| byte != 0) {
-            return Err(wrong(large, "a piece in its index has another length than it must"));
+            return Err(wrong(large, "a piece in its index has a wrong length"));
         }
         Ok(found)
     }
@@ -154,8 +154,10 @@ pub fn read_large(pool: &Pool, large: LargeRef) -> Result<Vec<u8>> {
     let mut value = Vec::new();
     let len = usize::try_from(large.len_bytes).ok().filter(|&len| value.try_reserve_exact(len).is_ok());
     let Some(len) = len else {
-        let message =
-            format!("no memory for a value of {} bytes; read it a piece at a time", large.len_bytes);
+        let message = format!(
+            "there is not enough memory for a value of {} bytes; read it piece by piece",
+            large.len_bytes
+        );
         return Err(Error::new(ErrorKind::Full, message));
     };
     value.resize(len, 0);
@@ -168,7 +170,7 @@ pub fn read_large(pool: &Pool, large: LargeRef) -> Result<Vec<u8>> {
     if LargeRef::head_of(&value) != large.head {
         return Err(wrong(
             large,
-            format_args!("it does not begin as its reference says, {:02x?}", large.head),
+            format_args!("its first bytes differ from those in its reference, {:02x?}", large.head),
         ));
     }
     Ok(value)

@@ -32,7 +32,7 @@ impl Ranges {
     /// The union of spans in any order. [`ErrorKind::Full`] if they take more than 32 MiB.
     ///
     /// ```
-    /// let ranges = run::Ranges::union([(&b"m"[..], None), (b"a", Some(&b"c"[..])), (b"b", Some(b"d"))])?;
+    /// let ranges = pando_run::Ranges::union([(&b"m"[..], None), (b"a", Some(&b"c"[..])), (b"b", Some(b"d"))])?;
     /// assert_eq!(ranges.covering(b"c"), Some((&b"a"[..], Some(&b"d"[..]))));
     /// assert_eq!(ranges.covering(b"d"), None);
     /// # Ok::<(), base::Error>(())
@@ -177,7 +177,7 @@ fn shortened(bound: &[u8], longest: usize) -> Option<Vec<u8>> {
 #[cold]
 fn no_span(start: &[u8]) -> Error {
     Error::corruption(format!(
-        "range deletes of a run: what starts at \"{}\" is no span",
+        "range deletes of a run: the entry that starts at \"{}\" is not a valid range",
         start.escape_ascii()
     ))
 }

@@ -151,7 +151,7 @@ impl LargeWalk {
         if part.read_bytes == len_bytes && part.running.finish() != ptr.checksum() {
             let found = part.running.finish();
             return Err(Error::corruption(format!(
-                "large value: {len_bytes} bytes at {ptr:?} have checksum {found:016x}"
+                "large value of {len_bytes} bytes at {ptr:?}: its bytes have checksum {found:016x}"
             )));
         }
         Ok(true)

@@ -158,7 +158,7 @@ impl App {
     /// What is looked after every second, where one may wait: first what is quick, and what somebody waits for.
     pub fn look_after(&self) {
         if let Err(error) = self.keeper.refresh() {
-            tracing::error!(%error, "the tokens could not be read again; those of before stay");
+            tracing::error!(%error, "the tokens could not be read again; the earlier ones stay valid");
         }
         self.transactions.give_up_idle();
         self.databases.tick();
@@ -210,7 +210,7 @@ impl App {
             return Ok(None);
         }
         let busy =
-            |_| Problem::busy("answers that clients have not taken yet are all the memory there is for them");
+            |_| Problem::busy("responses that clients have not read yet fill the memory reserved for them");
         let kib = bytes.div_ceil(1024).min(ANSWERS_KIB) as u32;
         Arc::clone(&self.answers).try_acquire_many_owned(kib).map_err(busy).map(Some)
     }
@@ -229,7 +229,7 @@ impl App {
         if let Ok(permit) = Arc::clone(&self.statements).try_acquire_owned() {
             return Ok(permit);
         }
-        let busy = || Problem::busy("as many requests of SQL are at work, and wait, as are allowed");
+        let busy = || Problem::busy("the limit of running and waiting SQL requests is reached (--max-sql)");
         let _place = Arc::clone(&self.waiting_statements).try_acquire_owned().map_err(|_| busy())?;
         if self.config.limits.statements == 0 {
             return Err(busy());

@@ -31,49 +31,49 @@ const FILE: &str = "tokens.json";
 const PREFIX: &str = "pando_";
 const SECRET_BYTES: usize = 32;
 
-/// What a token allows; each includes those before it.
+/// What a token allows. Each scope includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// To read records.
+    /// Reading records.
     Read,
-    /// To change records too.
+    /// Reading and changing records.
     Write,
-    /// Everything else too: databases, tables, backups, profiles.
+    /// Everything: also databases, tables, backups and profiles.
     Admin,
 }
 
 /// A token, as it is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Token {
-    /// What it is called.
+    /// The name of the token.
     pub name: String,
-    /// What it allows.
+    /// What the token allows.
     pub scope: Scope,
-    /// In which database; `None`: in all.
+    /// The only database that it allows this in; `None`: all.
     pub database: Option<String>,
-    /// When it was made, in seconds since 1970.
+    /// When it was created, in seconds since 1970.
     pub created_s: u64,
     /// SHA-256 of the token, in hexadecimal digits.
     sha256: String,
 }
 
-/// The tokens of a served directory, as `pando token` changes them.
+/// The tokens of a served directory; `pando token` changes them.
 #[derive(Debug)]
 pub struct TokenFile {
     path: PathBuf,
 }
 
 impl TokenFile {
-    /// Of the directory `dir`, which need not have one.
+    /// Creates a handle for the directory `dir`, which need not have tokens yet.
     pub fn of(dir: &Path) -> Self {
         TokenFile { path: dir.join(FILE) }
     }
 
-    /// All tokens.
+    /// Returns all tokens.
     ///
     /// # Errors
-    /// `Invalid` if somebody wrote something else into the file.
+    /// `Invalid` if the file is not a list of tokens.
     pub fn list(&self) -> Result<Vec<Token>> {
         let text = match fs::read(&self.path) {
             Ok(text) => text,
@@ -83,23 +83,26 @@ impl TokenFile {
         serde_json::from_slice(&text).map_err(|error| self.unreadable(&error.to_string()))
     }
 
-    /// Makes a token and answers it. It cannot be shown again.
+    /// Creates a token and returns it. It cannot be shown again, because only its hash is stored.
     ///
     /// # Errors
-    /// `Exists` if there is one called `name`; `Invalid` if `name` is no name.
+    /// `Exists` if a token `name` already exists; `Invalid` if `name` is not a valid name.
     pub fn create(&self, name: &str, scope: Scope, database: Option<String>) -> Result<String> {
         if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
-            return Err(Error::invalid("a token's name has 1 to 100 bytes and no control characters"));
+            return Err(Error::invalid("a token's name must have 1 to 100 bytes and no control characters"));
         }
         if let Some(database) = database.as_ref().filter(|database| !is_name(database)) {
-            return Err(Error::invalid(format!("no database can be called {database:?}")));
+            return Err(Error::invalid(format!("{database:?} is not a valid name of a database")));
         }
         let dir = self.dir();
         fs::create_dir_all(dir).map_err(|error| self.failed("make the directory of", error))?;
         let _turn = self.take_turn()?;
         let mut tokens = self.list()?;
         if tokens.iter().any(|token| token.name == name) {
-            return Err(Error::new(ErrorKind::Exists, format!("there is a token {name:?}; revoke it first")));
+            return Err(Error::new(
+                ErrorKind::Exists,
+                format!("a token {name:?} already exists; revoke it first"),
+            ));
         }
         let mut secret = [0; SECRET_BYTES];
         random(&mut secret)?;
@@ -111,10 +114,10 @@ impl TokenFile {
         Ok(text)
     }
 
-    /// Makes a token worthless.
+    /// Revokes a token.
     ///
     /// # Errors
-    /// `Missing` if there is none called `name`.
+    /// `Missing` if there is no token `name`.
     pub fn revoke(&self, name: &str) -> Result<()> {
         let _turn = self.take_turn()?;
         let mut tokens = self.list()?;
@@ -161,7 +164,7 @@ impl TokenFile {
     /// The databases beside it are as they were: nothing is to be salvaged.
     fn unreadable(&self, what: &str) -> Error {
         Error::invalid(format!(
-            "{} is no list of tokens ({what}): restore it, or remove it and make tokens anew with \
+            "{} is not a list of tokens ({what}): restore it, or delete it and create the tokens again with \
              `pando token create`",
             self.path.display()
         ))
@@ -258,7 +261,7 @@ impl Known {
     fn new(token: Token) -> Result<Self> {
         let wrong = || {
             let name = &token.name;
-            Error::invalid(format!("token {name:?} in {FILE} has no SHA-256: revoke it, and make another"))
+            Error::invalid(format!("token {name:?} in {FILE} has no SHA-256: revoke it and create another"))
         };
         let mut hash = [0; 32];
         if token.sha256.len() != 64 || !token.sha256.is_ascii() {
@@ -339,13 +342,18 @@ fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
 
 #[cold]
 fn unauthorized() -> Problem {
-    let detail = "a token is needed: `Authorization: Bearer ...`; `pando token create` makes one";
+    let detail =
+        "a token is required: send `Authorization: Bearer TOKEN`; create one with `pando token create`";
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
 }
 
 #[cold]
 fn forbidden() -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, "forbidden", "the token does not reach so far")
+    Problem::new(
+        StatusCode::FORBIDDEN,
+        "forbidden",
+        "the token does not allow this request; use one with a wider scope, or for this database",
+    )
 }
 
 /// Bytes that nobody can guess.

@@ -6,67 +6,69 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a server is run.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The directory that holds the databases, each in a directory of its name.
+    /// The directory that holds the databases, each in a subdirectory of its own name.
     pub dir: PathBuf,
-    /// Where connections are accepted.
+    /// The address and the port on which it listens.
     pub listen: SocketAddr,
     /// The memory of all databases together, in bytes; `None`: a quarter of the machine's.
     pub memory_bytes: Option<usize>,
-    /// What an acknowledged write survives, unless its request says otherwise.
+    /// What an acknowledged write survives, if its request does not set a durability.
     pub durability: Durability,
-    /// Whether a server that others can reach may run without tokens.
+    /// Whether a server without tokens may accept connections from other machines.
     pub allow_anyone: bool,
-    /// Of how many last seconds the CPU profile is kept; `None`: the server is watched only while somebody asks.
+    /// How much of the CPU profile is kept; `None`: CPU time is sampled only on request.
     pub profile_window: Option<Duration>,
-    /// Bounds on what clients can take.
+    /// Limits on clients.
     pub limits: Limits,
 }
 
-/// Bounds on what clients can take. Whoever meets one is told so, with a status of its own.
+/// Limits on clients. A request that exceeds one fails with a status and a detail that name the reason.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// The longest body of a request, and so the longest value.
+    /// The longest body of a request in bytes, and therefore the longest value.
     pub body_bytes: u64,
-    /// The longest body of an import, which is one transaction: what it may take of the disk.
+    /// The longest body of an import in bytes. An import is one transaction, so this bounds what it can take of the
+    /// disk.
     pub import_bytes: u64,
-    /// The memory of bodies that are being received, all together.
+    /// The memory in bytes of all request bodies that are being received.
     pub receiving_bytes: usize,
-    /// The longest head of a request: its line and its headers.
+    /// The longest head of a request in bytes: its first line and its headers.
     pub head_bytes: usize,
-    /// Connections at a time; more wait to be accepted.
+    /// How many connections can be open; more wait to be accepted.
     pub connections: usize,
-    /// Databases that are open at a time, unless more are in use.
+    /// How many databases can be open, unless more are in use.
     pub open_databases: usize,
-    /// Interactive transactions at a time.
+    /// How many interactive transactions can be open.
     pub transactions: usize,
-    /// How long an interactive transaction may go unused.
+    /// How long an interactive transaction can stay unused before it is rolled back.
     pub transaction_idle: Duration,
-    /// Values of more than 1 MiB that are written or read at a time, and ranges that are read.
+    /// How many values of more than 1 MiB can be written or read at a time, plus ranges that are read.
     pub streams: usize,
-    /// Requests of SQL that run at a time.
+    /// How many requests of SQL can run at a time; more wait.
     pub statements: usize,
-    /// How long the statements of one may take, unless it asks for another time.
+    /// How long the statements of a request can take, if the request does not set a time.
     pub statement_time: Duration,
-    /// The most that it may ask for.
+    /// The longest time that a request can set.
     pub most_statement_time: Duration,
-    /// What SQL may take for all of them, sorts, temporary tables and held rows included. By default as much as
-    /// databases get by default, a quarter of what the process may use, and at most 256 MiB.
+    /// The memory in bytes of SQL for all requests, including sorts, temporary tables and rows that are kept. The
+    /// default is the same as that of the databases' memory, a quarter of what the process can use, but at most 256
+    /// MiB.
     pub sql_memory_bytes: u64,
-    /// How long a client may take for the head of a request, and to begin the next one.
+    /// How long a client can take for the head of a request, and between requests.
     pub head_timeout: Duration,
-    /// How long a body may keep the server waiting, all in all; what comes of it makes up for that.
+    /// How long a body can keep the server waiting in total; each part that arrives extends this.
     pub body_timeout: Duration,
-    /// A request that takes longer is kept for who looks at `/debug/slow`.
+    /// From which duration on a request is slow; `/debug/slow` shows the slowest.
     pub slow: Duration,
-    /// How long an orderly end waits for requests under way.
+    /// How long a shutdown waits for requests in progress.
     pub drain: Duration,
 }
 
 impl Config {
-    /// The defaults for `dir`.
+    /// Returns the defaults for the directory `dir`.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Config {
             dir: dir.into(),

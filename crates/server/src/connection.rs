@@ -145,15 +145,15 @@ pub async fn serve(
             if signs.tell_late() {
                 let _ = timeout(LAST_WORDS, connection).await;
             }
-            tracing::debug!("a connection on which nothing happened was closed");
+            tracing::debug!("an idle connection was closed");
             return;
         }
         () = signs.cut.notified() => {
-            tracing::warn!("a stream whose client took nothing has lost its place to another");
+            tracing::warn!("a stream whose client read nothing was ended in favour of another");
             return;
         }
         () = end(&signs) => {
-            tracing::debug!("the client of statements that run has gone away");
+            tracing::debug!("the client of running statements has disconnected");
             return;
         }
     };

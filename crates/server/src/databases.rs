@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// The database of `/v0`. It stays open.
+/// The name of the database that `/v0` uses. It is always open.
 pub const DEFAULT_DATABASE: &str = "default";
 /// The longest name.
 const MAX_NAME_BYTES: usize = 64;
@@ -71,7 +71,7 @@ fn check_name(name: &str) -> Answer<()> {
     if is_name(name) {
         return Ok(());
     }
-    let detail = format!("a database's name has 1 to {MAX_NAME_BYTES} letters, digits, `-` and `_`");
+    let detail = format!("a database's name must have 1 to {MAX_NAME_BYTES} letters, digits, `-` and `_`");
     Err(Problem::bad_request(detail))
 }
 
@@ -196,7 +196,7 @@ impl Databases {
     pub fn drop_database(&self, name: &str) -> Answer<()> {
         check_name(name)?;
         if name == DEFAULT_DATABASE {
-            let detail = "the default database cannot be dropped: `/v0` is answered from it";
+            let detail = "the default database cannot be dropped: `/v0` uses it";
             return Err(Problem::new(StatusCode::CONFLICT, "in-use", detail));
         }
         let path = self.dir.join(name);
@@ -213,7 +213,9 @@ impl Databases {
     fn drop_at(&self, place: &Place) -> Answer<()> {
         let name = &*place.name;
         if !close(place, DROP_PATIENCE)? {
-            let detail = format!("database {name:?} is in use: a transaction or a stream is under way");
+            let detail = format!(
+                "database {name:?} is in use by a transaction or a stream; end it, or try again later"
+            );
             return Err(Problem::new(StatusCode::CONFLICT, "in-use", detail));
         }
         let failed = |error| Error::io(format!("drop the database {name}"), error);
@@ -315,7 +317,7 @@ impl Databases {
             match close(place, Duration::ZERO) {
                 Ok(true) => surplus -= 1,
                 Ok(false) => {}
-                Err(error) => tracing::error!(%error, database = %place.name, "closing it failed"),
+                Err(error) => tracing::error!(%error, database = %place.name, "closing a database failed"),
             }
         }
         count - surplus
@@ -403,7 +405,7 @@ fn close(place: &Place, patience: Duration) -> Result<bool> {
 
 fn other_files(name: &str) -> Problem {
     let detail =
-        format!("the directory {name:?} holds files that are no database's; they are left as they are");
+        format!("the directory {name:?} holds files that do not belong to a database; they were not deleted");
     Problem::new(StatusCode::CONFLICT, "other-files", detail)
 }
 

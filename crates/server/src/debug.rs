@@ -41,18 +41,19 @@ async fn record(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Answer
     let kind: Kind = word("kind").unwrap_or("cpu").parse().map_err(Problem::bad_request)?;
     let seconds = |name, usual: &str| match word(name).unwrap_or(usual).parse() {
         Ok(seconds @ 1..=MOST_SECONDS) => Ok(Duration::from_secs(seconds)),
-        _ => Err(Problem::bad_request(format!("`{name}` is 1 to {MOST_SECONDS}"))),
+        _ => Err(Problem::bad_request(format!("`{name}` must be 1 to {MOST_SECONDS}"))),
     };
     let folded = match word("form") {
         None | Some("svg") => false,
         Some("folded") => true,
-        Some(_) => return Err(Problem::bad_request("`form` is svg or folded")),
+        Some(_) => return Err(Problem::bad_request("`form` must be svg or folded")),
     };
     let time = seconds("seconds", "5")?;
     let profile = match word("last") {
         Some(_) if kind != Kind::Cpu || app.window.is_none() => {
             return Err(Problem::bad_request(
-                "only a CPU profile is kept, by a server with --profile-window",
+                "no such profile is kept: start the server with --profile-window for CPU profiles, or ask \
+                 for `seconds` instead of `last`",
             ));
         }
         Some(_) => {
@@ -79,7 +80,7 @@ async fn record(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Answer
 
 /// What the window has of the last `time`.
 async fn of_window(app: Arc<App>, time: Duration) -> Answer<Profile> {
-    let nothing = || Problem::bad_request("no profile is kept");
+    let nothing = || Problem::bad_request("no profile is kept; start the server with --profile-window");
     hand_off(move || app.window.as_ref().map(|window| window.last(time)).ok_or_else(nothing)).await
 }
 

@@ -153,7 +153,7 @@ pub fn bytes_of(object: &Map<String, Value>, name: &str) -> Result<Option<Vec<u8
                 || format!("`{name}_hex` is not hexadecimal: two digits of 0-9 and a-f for each byte");
             from_hex(digits).map(Some).ok_or_else(wrong)
         }
-        (Some(_), Some(_)) => Err(format!("`{name}` and `{name}_hex` exclude each other")),
+        (Some(_), Some(_)) => Err(format!("`{name}` cannot be combined with `{name}_hex`")),
         _ => Err(format!("`{name}` is not a string")),
     }
 }

@@ -152,7 +152,7 @@ impl Gate {
 
     fn header(&mut self, line: &[u8]) -> Result<(), &'static str> {
         match line.first() {
-            Some(b' ' | b'\t') => return Err("a header goes on in the next line"),
+            Some(b' ' | b'\t') => return Err("a header continues in the next line, which is not allowed"),
             Some(b'c' | b'C') => {
                 if let Some(value) = value_of(line, b"content-length") {
                     let digits = std::str::from_utf8(value).ok();
@@ -163,7 +163,7 @@ impl Gate {
             _ => return Ok(()),
         }
         match self.is_chunked && self.length.is_some() {
-            true => Err("`content-length` and `transfer-encoding` exclude each other"),
+            true => Err("`content-length` cannot be combined with `transfer-encoding`"),
             false => Ok(()),
         }
     }
@@ -213,11 +213,10 @@ impl Refusal {
             b"00" if is_late => (
                 StatusCode::REQUEST_TIMEOUT,
                 "timeout",
-                "the head of the request did not come to its end in time",
+                "the head of the request was not received completely in time",
             ),
             b"00" => {
-                let detail =
-                    why.unwrap_or("these bytes are no request of HTTP/1.1, or its head is not well-formed");
+                let detail = why.unwrap_or("the request is not HTTP/1.1, or its head is malformed");
                 (StatusCode::BAD_REQUEST, "bad-request", detail)
             }
             b"14" => (StatusCode::URI_TOO_LONG, "uri-too-long", "the address of the request is too long"),
@@ -289,9 +288,9 @@ mod tests {
     fn what_may_be_understood_in_two_ways_is_refused() {
         let put = "GET /b HTTP/1.1\r\nhost: a\r\n\r\nPUT /a HTTP/1.1\r\nhost: a\r\n";
         for (head, why) in [
-            ("content-length: 4\r\nx: y\r\nTransfer-Encoding: chunked\r\n", "exclude each other"),
-            ("transfer-encoding: chunked\r\ncontent-length: 4\r\n", "exclude each other"),
-            ("transfer-encoding: identity\r\ncontent-length: x\r\n", "exclude each other"),
+            ("content-length: 4\r\nx: y\r\nTransfer-Encoding: chunked\r\n", "cannot be combined"),
+            ("transfer-encoding: chunked\r\ncontent-length: 4\r\n", "cannot be combined"),
+            ("transfer-encoding: identity\r\ncontent-length: x\r\n", "cannot be combined"),
             ("a: b\r\n c\r\n", "goes on"),
             ("a: b\nc: d\r\n", "line feed"),
         ] {

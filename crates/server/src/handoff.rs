@@ -20,7 +20,7 @@ impl Bounded {
     fn place(&'static self) -> Answer<Place> {
         let before = self.present.fetch_add(1, Ordering::SeqCst);
         let place = Place(self);
-        if before < self.most { Ok(place) } else { Err(Problem::busy("too much work waits for its turn")) }
+        if before < self.most { Ok(place) } else { Err(Problem::busy("too many requests are waiting")) }
     }
 }
 
@@ -47,8 +47,8 @@ async fn hand_off_within<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(answer) => answer,
         Err(failed) => {
-            tracing::error!(%failed, "a request's work ended badly");
-            Err(Problem::internal("the work on this request ended badly; the server's log says more"))
+            tracing::error!(%failed, "a request failed unexpectedly");
+            Err(Problem::internal("the request failed unexpectedly; see the server's log"))
         }
     }
 }

@@ -50,7 +50,7 @@ async fn healthz(method: Method) -> Answer {
 async fn readyz(State(app): Shared, method: Method) -> Answer {
     reads(&method)?;
     if app.is_ending() {
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the server is about to end"));
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the server is shutting down"));
     }
     // A failure that stopped all writing is answered by every sync.
     let looked = hand_off(move || {
@@ -68,7 +68,7 @@ async fn show_metrics(State(app): Shared, method: Method, uri: Uri) -> Answer {
     let all_tables = match raw_parameter(uri.query(), "tables") {
         None | Some("top") => false,
         Some("all") => true,
-        Some(_) => return Err(Problem::bad_request("`tables` is top or all")),
+        Some(_) => return Err(Problem::bad_request("`tables` must be top or all")),
     };
     let shown = hand_off(move || metrics::text(&app, all_tables)).await?;
     Ok(text(metrics::CONTENT_TYPE, shown))

@@ -33,7 +33,11 @@ impl DirLock {
             Err(TryLockError::WouldBlock) => {
                 let mut owner = String::new();
                 let _ = (&mut file).take(32).read_to_string(&mut owner);
-                let message = format!("{}: a server (process {}) serves it", dir.display(), owner.trim());
+                let message = format!(
+                    "{} is already served by another server (process {}); stop that one first",
+                    dir.display(),
+                    owner.trim()
+                );
                 return Err(Error::new(ErrorKind::Locked, message));
             }
             Err(TryLockError::Error(error)) => return Err(failed("lock")(error)),

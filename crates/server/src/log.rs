@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Lines that were dropped, of every log of this process.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// How many lines were dropped since the process started.
+/// Returns how many lines were dropped since the process started.
 pub fn dropped_lines() -> u64 {
     // Relaxed: a tally, which orders nothing.
     DROPPED.load(Ordering::Relaxed)
@@ -40,11 +40,11 @@ fn drop_line() {
     DROPPED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Where lines go. Cheap to clone.
+/// A destination of log lines. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Log(Arc<Shared>);
 
-/// Takes lines: each call of `write` is one, and never fails or waits.
+/// A writer of lines. Each call of `write` is one line, and never fails or waits.
 #[derive(Debug)]
 pub struct Line(Arc<Shared>);
 
@@ -96,10 +96,10 @@ impl Shared {
 }
 
 impl Log {
-    /// A log that is written to standard error by a thread of its own.
+    /// Creates a log that a thread of its own writes to standard error.
     ///
     /// # Errors
-    /// If there is no standard error, or no thread can be made.
+    /// If there is no standard error, or if the thread cannot be started.
     pub fn to_stderr() -> io::Result<Self> {
         Log::to(File::from(io::stderr().as_fd().try_clone_to_owned()?))
     }
@@ -126,12 +126,12 @@ impl Log {
         Ok(Log(shared))
     }
 
-    /// What takes the next line.
+    /// Returns a writer of the next line.
     pub fn line(&self) -> Line {
         Line(Arc::clone(&self.0))
     }
 
-    /// Has panics written to this log, instead of to standard error directly, where a panic would wait for the reader.
+    /// Redirects panics to this log. Written to standard error directly, a panic would wait for its reader.
     pub fn take_panics(&self) {
         let log = self.clone();
         std::panic::set_hook(Box::new(move |panic| {
@@ -158,7 +158,7 @@ impl Log {
 }
 
 fn missing_lines(count: u64) -> String {
-    format!("{count} lines of the log were dropped, as they could not be written in time\n")
+    format!("{count} lines of the log were dropped, because they could not be written in time\n")
 }
 
 /// Writes a line, also where the descriptor does not block.

@@ -52,7 +52,7 @@ pub async fn put(
             match coming.blocking_recv() {
                 Some(Piece::Bytes(bytes)) => writer.append(&bytes)?,
                 Some(Piece::End) => break,
-                None => return Err(Problem::bad_request("the body did not come to its end")),
+                None => return Err(Problem::bad_request("the body ended before it was complete")),
             }
         }
         writer.finish()?;
@@ -73,7 +73,9 @@ pub async fn put(
         Ok(())
     };
     let received: Answer<()> = receiving.await;
-    let stored = storing.await.unwrap_or_else(|_| Err(Problem::internal("storing the value ended badly")));
+    let stored = storing.await.unwrap_or_else(|_| {
+        Err(Problem::internal("storing the value failed unexpectedly; see the server's log"))
+    });
     received?;
     stored
 }

@@ -30,7 +30,7 @@ fn head(out: &mut String, name: &str, kind: &str, help: &str) {
 
 fn requests(app: &App, out: &mut String) {
     let name = "pando_http_requests_total";
-    head(out, name, "counter", "Requests answered, by what they were and the first digit of the status.");
+    head(out, name, "counter", "Requests by kind and by the first digit of the status.");
     let totals = Kind::ALL.map(|kind| (kind.name(), app.observed.totals(kind)));
     for (kind, totals) in &totals {
         for (class, count) in totals.statuses.iter().enumerate().skip(2) {
@@ -38,7 +38,7 @@ fn requests(app: &App, out: &mut String) {
         }
     }
     let name = "pando_http_request_duration_seconds";
-    head(out, name, "histogram", "From a request's head to its response's head.");
+    head(out, name, "histogram", "Seconds from the head of a request to the head of its response.");
     for (kind, totals) in &totals {
         let mut below = 0;
         for (bucket, count) in totals.buckets.iter().enumerate().take(BUCKETS - 1) {
@@ -63,7 +63,11 @@ fn server(app: &App, out: &mut String) {
             "Interactive transactions that are open.",
             app.transactions.count() as u64,
         ),
-        ("pando_http_streams", "Long values, ranges and maintenance under way.", app.streams() as u64),
+        (
+            "pando_http_streams",
+            "Long values, ranges and maintenance calls in progress.",
+            app.streams() as u64,
+        ),
         ("pando_open_databases", "Databases that are open.", app.databases.all_open().len() as u64),
     ];
     for (name, help, value) in gauges {
@@ -71,12 +75,11 @@ fn server(app: &App, out: &mut String) {
         let _ = writeln!(out, "{name} {value}");
     }
     let name = "pando_log_dropped_lines_total";
-    let help =
-        "Lines of the log that were dropped, as nobody took them in time or they could not be written.";
+    let help = "Lines of the log that were dropped because they could not be written in time.";
     head(out, name, "counter", help);
     let _ = writeln!(out, "{name} {}", dropped_lines());
     let name = "pando_build_info";
-    head(out, name, "gauge", "The version that runs.");
+    head(out, name, "gauge", "The version of the running server.");
     let _ = writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
 }
 

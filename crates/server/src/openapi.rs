@@ -73,9 +73,10 @@ fn document() -> Value {
         "info": {
             "title": "Pando",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Databases over HTTP. Keys and values are bytes: percent-encoded in addresses, as \
-                            they are in bodies, and in JSON as text, or in hexadecimal digits under the name with \
-                            `_hex` behind it.",
+            "description": "Databases over HTTP. Keys and values are bytes. Addresses have them \
+                            percent-encoded, \
+                            and bodies as they are. JSON has them as text, or as hexadecimal digits in a member \
+                            whose name ends in `_hex`.",
             "license": { "name": "MIT OR Apache-2.0" },
         },
         "security": [{ "token": [] }, {}],
@@ -90,7 +91,7 @@ fn document() -> Value {
 fn problem() -> Value {
     json!({
         "type": "object",
-        "description": "RFC 9457",
+        "description": "A problem as defined by RFC 9457",
         "required": ["type", "title", "status", "detail"],
         "properties": {
             "type": { "type": "string" },
@@ -103,11 +104,11 @@ fn problem() -> Value {
 
 /// Answers that any operation may get: the address or a header is wrong, a token is missing or too narrow.
 const ALWAYS: &[(u16, &str)] = &[
-    (400, "The request is not as it should be"),
-    (401, "A token is needed"),
+    (400, "The request is not valid; `detail` says what is wrong with it"),
+    (401, "A token is required"),
     (
         403,
-        "The token does not reach so far, a page of another site may have sent the request, or the name of \
+        "The token does not allow the request, a page of another site may have sent it, or the name of \
          the table is reserved",
     ),
 ];
@@ -183,7 +184,8 @@ fn response(operation: &Operation, status: u16, meaning: &str) -> Value {
         _ if silent || operation.method == "head" => json!({ "description": meaning }),
         (404, "/v0/entity") => json!({ "description": meaning }),
         (404, path) if absent_key && path.ends_with("{key}") => {
-            json!({ "description": "The key is absent; or, with a problem, table or database are" })
+            json!({ "description": "The key does not exist; with a problem as the body, the table or \
+                                    database does not exist" })
         }
         (400.., _) => of("application/problem+json", json!({ "$ref": "#/components/schemas/Problem" })),
         (_, "/healthz" | "/readyz" | "/metrics" | "/v0/status") => {
@@ -229,84 +231,72 @@ pub fn parameter(name: &str) -> Value {
         "id" => {
             query("id", true, "The key: bytes, percent-encoded", json!({ "type": "string", "minLength": 1 }))
         }
-        "from" => query("start", true, "The first key", json!({ "type": "string", "minLength": 1 })),
+        "from" => {
+            query("start", true, "Start at this key (inclusive)", json!({ "type": "string", "minLength": 1 }))
+        }
         "key" => {
             let several = json!({ "type": "array", "items": { "type": "string" }, "maxItems": 1000 });
-            query("key", false, "These keys, in this order", several)
+            query("key", false, "Return the records of these keys, in this order", several)
         }
-        "one_key" => query("key", false, "Look this key up; else a range is read", text()),
-        "start" => query("start", false, "The first key", text()),
-        "end" => query("end", false, "The first key behind the last", text()),
-        "prefix" => query("prefix", false, "Keys that begin so", text()),
-        "index" => query("index", false, "In the order of this index; else of the primary key", text()),
-        "first" => query("start", false, "The first values of the key, with slashes between them", text()),
-        "behind" => query("end", false, "Likewise, of the first that is left out", text()),
-        "beginning" => query("prefix", false, "Those whose key begins with these values", text()),
-        "reverse" => query("reverse", false, "From the last to the first", json!({ "type": "boolean" })),
+        "one_key" => query("key", false, "Look up this key; without it, a range is scanned", text()),
+        "start" => query("start", false, "Start at this key (inclusive)", text()),
+        "end" => query("end", false, "Stop before this key (exclusive)", text()),
+        "prefix" => query("prefix", false, "Only keys that begin with these bytes", text()),
+        "index" => query("index", false, "Use the order of this index instead of the primary key's", text()),
+        "reverse" => query("reverse", false, "Return the last record first", json!({ "type": "boolean" })),
         "limit" => {
             let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX });
-            query("limit", false, "At most so many", number)
-        }
-        "reads" | "scanned" | "writes" => {
-            let meaning = match name {
-                "reads" => "As if each table were asked for so many look-ups; else from what was counted",
-                "scanned" => "Likewise, as if cursors passed so many records",
-                _ => "Likewise, as if it took so many puts and deletes",
-            };
-            query(name, false, meaning, json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }))
+            query("limit", false, "Return at most this many", number)
         }
         "explained" => {
             let number = json!({ "type": "integer", "minimum": 1, "maximum": 100_000 });
-            query("limit", false, "At most so many records of a scan", number)
+            query("limit", false, "Scan at most this many records", number)
         }
         "cursor" => query(
             "cursor",
             false,
-            "On from here: of the last line of the page before",
+            "Continue from the cursor in the last line of the page before",
             json!({ "type": "string", "pattern": "^([0-9a-f]{2})*$" }),
         ),
         "tables" | "value_bytes" => of_bounds(name),
-        "keys_only" => query("keys_only", false, "Without values", json!({ "type": "boolean" })),
+        "keys_only" => {
+            query("keys_only", false, "Return keys without their values", json!({ "type": "boolean" }))
+        }
         "durability" => {
             let words = json!({ "type": "string", "enum": ["sync", "buffered", "lazy"] });
             query(
                 "durability",
                 false,
-                "What the write is to survive; unless it is said, what the server was told",
+                "What the write must survive; the default is the server's --durability",
                 words,
             )
         }
         "transaction" => {
             let token = json!({ "type": "string", "pattern": "^[0-9a-f]{32}$" });
-            header("pando-transaction", "The token of the transaction that the request belongs to", token)
-        }
-        "kind" => query(
-            "kind",
-            false,
-            "What to look at",
-            json!({ "type": "string", "enum": ["cpu", "alloc", "lock"] }),
-        ),
-        "seconds" => {
-            query("seconds", false, "For how long", json!({ "type": "integer", "minimum": 1, "maximum": 60 }))
-        }
-        "last" => {
-            let seconds = json!({ "type": "integer", "minimum": 1, "maximum": 60 });
-            query("last", false, "Of so many seconds up to now, where the server keeps them", seconds)
+            header(
+                "pando-transaction",
+                "The token of the interactive transaction that the request belongs to",
+                token,
+            )
         }
         "format" => {
             let words = json!({ "type": "string", "enum": ["ndjson", "json", "csv"] });
-            query("format", false, "How rows are written; unless it is said, as NDJSON", words)
+            query("format", false, "The format of rows; the default is NDJSON", words)
         }
+        "first" | "behind" | "beginning" => of_leading_values(name),
+        "reads" | "scanned" | "writes" => of_advice(name),
+        "kind" | "seconds" | "last" | "form" => of_profile(name),
         "since" | "rate" => of_backup(name),
         "lines" | "delimiter" | "insert" | "schema" | "made" | "unique" | "layout" | "ttl_ms"
         | "compression" | "chunk" => of_rows(name),
-        "form" => query("form", false, "As what", json!({ "type": "string", "enum": ["svg", "folded"] })),
         "if-match" => {
-            header("if-match", "Only if the value has one of these tags; `*`: if there is one", tags())
+            header("if-match", "Act only if the value has one of these tags; `*`: only if it exists", tags())
         }
-        "if-none-match" => {
-            header("if-none-match", "Only if the value has none of these tags; `*`: if there is none", tags())
-        }
+        "if-none-match" => header(
+            "if-none-match",
+            "Act only if the value has none of these tags; `*`: only if it does not exist",
+            tags(),
+        ),
         other => unreachable!("no parameter {other} is described"),
     }
 }
@@ -315,17 +305,52 @@ fn query(name: &str, meaning: &str, schema: Value) -> Value {
     json!({ "name": name, "in": "query", "required": false, "description": meaning, "schema": schema })
 }
 
+/// Parameters that select documents by the leading values of a key.
+fn of_leading_values(name: &str) -> Value {
+    let (name, meaning) = match name {
+        "first" => ("start", "Start at these leading values of the key (inclusive), separated by slashes"),
+        "behind" => ("end", "Stop before these leading values of the key (exclusive), separated by slashes"),
+        _ => ("prefix", "Only documents whose key begins with these values, separated by slashes"),
+    };
+    query(name, meaning, json!({ "type": "string" }))
+}
+
+/// Parameters that replace the counted operations of an advice.
+fn of_advice(name: &str) -> Value {
+    let meaning = match name {
+        "reads" => "Assume this many look-ups of each table, instead of the number counted so far",
+        "scanned" => "Assume that cursors pass this many records of each table",
+        _ => "Assume this many puts and deletes in each table",
+    };
+    query(name, meaning, json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }))
+}
+
+/// Parameters of a profile.
+fn of_profile(name: &str) -> Value {
+    let words = |words: &[&str]| json!({ "type": "string", "enum": words });
+    let seconds = || json!({ "type": "integer", "minimum": 1, "maximum": 60 });
+    let (meaning, schema) = match name {
+        "kind" => ("What to sample", words(&["cpu", "alloc", "lock"])),
+        "seconds" => ("How many seconds to sample", seconds()),
+        "last" => ("Return a profile of the last seconds, if the server has --profile-window", seconds()),
+        _ => ("A picture or folded text", words(&["svg", "folded"])),
+    };
+    query(name, meaning, schema)
+}
+
 /// Parameters that bound an answer.
 fn of_bounds(name: &str) -> Value {
     match name {
         "tables" => {
             let words = json!({ "type": "string", "enum": ["top", "all"] });
-            let meaning = "`all`: every table; else the 100 that are used most, and one sample of the others";
+            let meaning =
+                "`all`: every table; the default is the 100 most used tables, and one sample for the others";
             query("tables", meaning, words)
         }
         _ => {
             let number = json!({ "type": "integer", "minimum": 0, "maximum": LONGEST_CUT_BYTES });
-            let meaning = "Only so many bytes of each value; a longer one has its length as `value_bytes`";
+            let meaning = "Return at most this many bytes of each value; a longer value has its length as \
+                           `value_bytes`";
             query("value_bytes", meaning, number)
         }
     }
@@ -338,13 +363,14 @@ fn of_backup(name: &str) -> Value {
             let digits = json!({ "type": "string", "pattern": "^([0-9a-f]{2})+$" });
             query(
                 "since",
-                "Only what changed since this backup: what `BackupInfo::to_bytes` says of it",
+                "Only what changed since this backup, given as the bytes of `BackupInfo::to_bytes` in \
+                 hexadecimal digits",
                 digits,
             )
         }
         _ => {
             let bytes = json!({ "type": "integer", "minimum": LEAST_RATE_BYTES, "maximum": u64::MAX });
-            query("rate", "At most so many bytes a second", bytes)
+            query("rate", "Send at most this many bytes a second", bytes)
         }
     }
 }
@@ -356,38 +382,46 @@ fn of_rows(name: &str) -> Value {
     match name {
         "lines" => {
             let words = json!({ "type": "string", "enum": ["ndjson", "csv"] });
-            query("format", "How rows are written down; CSV has a header, and no pages", words)
+            query("format", "The format of rows; CSV has a header and no pages", words)
         }
         "delimiter" => {
             let one = json!({ "type": "string", "pattern": "^[!#-~\t ]$" });
-            query("delimiter", "What stands between the fields of CSV; unless it is said, a comma", one)
+            query("delimiter", "The separator between fields of CSV; the default is a comma", one)
         }
         "insert" => query(
             "insert",
-            "A row whose key is there is a failure, instead of taken over",
+            "Fail if a row with the same key exists, instead of replacing it",
             json!({ "type": "boolean" }),
         ),
         "schema" => {
             let words = json!({ "type": "string", "examples": ["id int key, name text null"] });
-            query("schema", "Make the table: its columns", words)
+            query("schema", "Create the table with these columns", words)
         }
-        "made" => query("index", "Of a table that is made: an index, its name and columns", indexes()),
-        "unique" => query("unique", "Likewise, a unique one", indexes()),
+        "made" => query("index", "An index of the new table: its name and columns", indexes()),
+        "unique" => query("unique", "A unique index of the new table: its name and columns", indexes()),
         "layout" => {
             let words = json!({ "type": "string", "enum": ["btree", "lsm"] });
-            query("layout", "How the table is laid out that is made; of one that is there, how it is", words)
+            query("layout", "The layout of the new table; must match if the table exists", words)
         }
         "ttl_ms" => {
             let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX });
-            query("ttl_ms", "Likewise: how long its rows live", number)
+            query(
+                "ttl_ms",
+                "How long rows of the new table live, in milliseconds; must match if the table exists",
+                number,
+            )
         }
         "compression" => {
             let words = json!({ "type": "string", "enum": ["lz4", "none"] });
-            query("compression", "Likewise: how its pages are compressed, if it is an LSM table", words)
+            query(
+                "compression",
+                "The compression of the new table, if it is an LSM table; must match if the table exists",
+                words,
+            )
         }
         _ => {
             let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX });
-            query("chunk", "Commit every so many rows; those before a failure stay", number)
+            query("chunk", "Commit after this many rows; rows committed before a failure stay", number)
         }
     }
 }

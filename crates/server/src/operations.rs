@@ -30,16 +30,15 @@ const fn operation(
 
 const DONE: (u16, &str) = (204, "Done");
 /// Any operation that is not answered at once may be told so.
-pub const BUSY: (u16, &str) =
-    (503, "As many are at it as are allowed; try again after `retry-after` seconds");
-const MISSING: (u16, &str) = (404, "There is no such thing");
+pub const BUSY: (u16, &str) = (503, "The server is busy; try again after `retry-after` seconds");
+const MISSING: (u16, &str) = (404, "The database, table, key or other resource does not exist");
 const CONFLICT: (u16, &str) =
-    (409, "Another transaction got in between, or the state forbids it; the detail names table and key");
+    (409, "A conflict with another transaction or the current state; `detail` names table and key");
 const FULL: (u16, &str) = (507, "The disk or the memory budget is full; nothing was written");
 const FAILED: (u16, &str) = (412, "A condition does not hold; nothing was done");
-const TOO_LARGE: (u16, &str) = (413, "The body is longer than may be; nothing was stored");
-const LATE: (u16, &str) = (408, "Nothing of the body came for too long");
-const VALUE: (u16, &str) = (200, "The value, as it is");
+const TOO_LARGE: (u16, &str) = (413, "The body is too long; nothing was stored");
+const LATE: (u16, &str) = (408, "The body arrived too slowly");
+const VALUE: (u16, &str) = (200, "The value, byte for byte");
 
 /// The methods of a path, as the header `Allow` lists them; empty where nothing is.
 pub fn methods_of(path: &str) -> String {
@@ -71,12 +70,12 @@ impl Operation {
 
 /// Every operation there is.
 pub const OPERATIONS: &[Operation] = &[
-    operation("get", "/healthz", "Whether the process answers", &[], "", &[(200, "It does")]),
+    operation("get", "/healthz", "Check that the process responds", &[], "", &[(200, "It does")]),
     operation("head", "/healthz", "Same as GET, but returns headers only", &[], "", &[(200, "It does")]),
     operation(
         "get",
         "/readyz",
-        "Whether it takes requests, writes too",
+        "Check that the server accepts requests, including writes",
         &[],
         "",
         &[(200, "It does"), (503, "It does not")],
@@ -92,7 +91,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/metrics",
-        "Everything that is counted, for Prometheus",
+        "Get all metrics in the format of Prometheus",
         &["tables"],
         "",
         &[(200, "Text, version 0.0.4")],
@@ -105,7 +104,7 @@ pub const OPERATIONS: &[Operation] = &[
         "",
         &[(200, "They are there")],
     ),
-    operation("get", "/openapi.json", "This document", &[], "", &[(200, "JSON")]),
+    operation("get", "/openapi.json", "Get this document", &[], "", &[(200, "JSON")]),
     operation(
         "head",
         "/openapi.json",
@@ -114,14 +113,14 @@ pub const OPERATIONS: &[Operation] = &[
         "",
         &[(200, "It is there")],
     ),
-    operation("get", "/docs", "This document, to be read", &[], "", &[(200, "A page")]),
+    operation("get", "/docs", "Read this document as a page", &[], "", &[(200, "A page")]),
     operation("head", "/docs", "Same as GET, but returns headers only", &[], "", &[(200, "It is there")]),
-    operation("get", "/", "The dashboard", &[], "", &[(200, "A page")]),
+    operation("get", "/", "Open the dashboard", &[], "", &[(200, "A page")]),
     operation("head", "/", "Same as GET, but returns headers only", &[], "", &[(200, "It is there")]),
     operation(
         "get",
         "/debug/profile",
-        "A flame graph of the running server",
+        "Profile the running server and get a flame graph",
         &["kind", "seconds", "last", "form"],
         "",
         &[(200, "The flame graph, or folded text"), CONFLICT, (501, "Not on this system")],
@@ -129,12 +128,12 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/debug/slow",
-        "The slowest requests of the last ten minutes, and what their time went to",
+        "List the slowest requests of the last ten minutes and where their time went",
         &[],
         "",
         &[(200, "JSON")],
     ),
-    operation("get", "/v1/server", "What the server does: counts since its start", &[], "", &[(200, "JSON")]),
+    operation("get", "/v1/server", "Get counters since the start of the server", &[], "", &[(200, "JSON")]),
     operation(
         "head",
         "/v1/server",
@@ -143,7 +142,7 @@ pub const OPERATIONS: &[Operation] = &[
         "",
         &[(200, "It is there")],
     ),
-    operation("get", "/v0/entity", "The value of a key of the default table", &["id"], "", &[VALUE, MISSING]),
+    operation("get", "/v0/entity", "Get a value of the default table", &["id"], "", &[VALUE, MISSING]),
     operation(
         "put",
         "/v0/entity",
@@ -155,25 +154,25 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "delete",
         "/v0/entity",
-        "Remove a key of the default table",
+        "Delete a key of the default table",
         &["id"],
         "",
-        &[(202, "Removed, or absent"), FULL],
+        &[(202, "Deleted, or was not there"), FULL],
     ),
     operation(
         "get",
         "/v0/entities",
-        "The records of [start, end), a chunk each: key, line feed, value",
+        "Get the records of [start, end), one chunk each: key, line feed, value",
         &["from", "end"],
         "",
         &[(200, "The records")],
     ),
-    operation("get", "/v0/status", "Whether it serves", &[], "", &[(200, "It does")]),
-    operation("get", "/v1/databases", "All databases that the token may see", &[], "", &[(200, "JSON")]),
+    operation("get", "/v0/status", "Check that the server responds", &[], "", &[(200, "It does")]),
+    operation("get", "/v1/databases", "List the databases that the token may use", &[], "", &[(200, "JSON")]),
     operation(
         "get",
         "/v1/databases/{database}",
-        "A database: its tables, its counts",
+        "Get a database: its tables and counters",
         &[],
         "",
         &[(200, "JSON"), MISSING],
@@ -181,7 +180,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "put",
         "/v1/databases/{database}",
-        "Make a database",
+        "Create a database",
         &[],
         "database",
         &[(201, "Made"), (200, "It was there"), CONFLICT, TOO_LARGE, LATE, FULL],
@@ -189,7 +188,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "delete",
         "/v1/databases/{database}",
-        "Drop a database with all it holds",
+        "Drop a database and everything in it",
         &[],
         "",
         &[DONE, MISSING, CONFLICT],
@@ -197,7 +196,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/options",
-        "Each option, its value, and who set it",
+        "List the options with their values and where they were set",
         &[],
         "",
         &[(200, "JSON"), MISSING],
@@ -205,7 +204,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/stats",
-        "Counts and sizes",
+        "Get counters and sizes",
         &[],
         "",
         &[(200, "JSON"), MISSING],
@@ -213,7 +212,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/readers",
-        "Open snapshots and transactions",
+        "List open snapshots and transactions",
         &[],
         "",
         &[(200, "JSON"), MISSING],
@@ -221,7 +220,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/advise",
-        "The layout that each table wants, what operations cost in either, and what a switch would",
+        "Get the recommended layout of each table, the cost of operations in either layout, and of a switch",
         &["reads", "scanned", "writes"],
         "",
         &[(200, "JSON"), MISSING],
@@ -229,7 +228,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "post",
         "/v1/databases/{database}/checkpoint",
-        "Merge what the log holds into the trees",
+        "Write a checkpoint: merge all logged changes into the data file",
         &[],
         "",
         &[DONE, MISSING, FULL],
@@ -237,7 +236,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "post",
         "/v1/databases/{database}/compact",
-        "Make the files as small as they get",
+        "Shrink the files of the database",
         &[],
         "",
         &[(200, "JSON"), MISSING, FULL],
@@ -245,15 +244,15 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "post",
         "/v1/databases/{database}/check",
-        "Verify everything on the disk",
+        "Verify everything on disk",
         &[],
         "",
-        &[(200, "JSON: `sound`, and what is not"), MISSING],
+        &[(200, "JSON: `sound`, and the problems found"), MISSING],
     ),
     operation(
         "post",
         "/v1/databases/{database}/sync",
-        "Make every commit durable",
+        "Sync: make every commit durable",
         &[],
         "",
         &[DONE, MISSING],
@@ -261,7 +260,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/backup",
-        "A hot backup, for `pando restore`: everything, or what changed since another",
+        "Take a hot backup for `pando restore`, in full or since another backup",
         &["since", "rate"],
         "",
         &[(200, "The backup"), MISSING, CONFLICT],
@@ -269,7 +268,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "post",
         "/v1/databases/{database}/batch",
-        "Operations over several tables, all or none",
+        "Run operations on several tables in one transaction: all or none",
         &["durability", "transaction"],
         "batch",
         &[(200, "JSON: the commit"), MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL],
@@ -277,16 +276,16 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "post",
         "/v1/databases/{database}/sql",
-        "Run a statement of SQL, or several as one transaction",
+        "Run one SQL statement, or several as one transaction",
         &["format", "durability"],
         "sql",
         &[
-            (200, "What they answer: as NDJSON the last line says whether all was done"),
+            (200, "The results; in NDJSON the last line states whether all statements were completed"),
             MISSING,
             CONFLICT,
             TOO_LARGE,
             LATE,
-            (422, "They took longer than they may; nothing was changed"),
+            (422, "The statements exceeded their time limit; nothing was changed"),
             (501, "The server was built without SQL"),
             FULL,
         ],
@@ -297,12 +296,12 @@ pub const OPERATIONS: &[Operation] = &[
         "Begin an interactive transaction",
         &[],
         "transaction",
-        &[(201, "JSON: its token"), MISSING, TOO_LARGE, LATE, (429, "As many are open as may be"), FULL],
+        &[(201, "JSON: the transaction's token"), MISSING, TOO_LARGE, LATE, (429, "Too many are open"), FULL],
     ),
     operation(
         "delete",
         "/v1/databases/{database}/transactions/{transaction}",
-        "Give a transaction up",
+        "Roll back a transaction",
         &[],
         "",
         &[DONE, MISSING, CONFLICT],
@@ -318,7 +317,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/documents",
-        "All typed tables: columns, keys, indexes",
+        "List the typed tables with their columns, keys and indexes",
         &[],
         "",
         &[(200, "JSON"), MISSING],
@@ -326,11 +325,11 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/documents/{table}",
-        "Documents as NDJSON or CSV: a range of the primary key, or of an index",
+        "Get documents as NDJSON or CSV, from a range of the primary key or of an index",
         &["index", "first", "behind", "beginning", "reverse", "limit", "cursor", "lines", "transaction"],
         "",
         &[
-            (200, "A document a line; with a limit, a cursor in the last line if there is more"),
+            (200, "One document on each line; with a limit, the last line has a cursor if there are more"),
             MISSING,
             CONFLICT,
         ],
@@ -338,7 +337,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "post",
         "/v1/databases/{database}/documents/{table}",
-        "Documents of NDJSON or CSV, in one transaction, with the making of the table if it has a schema",
+        "Import documents from NDJSON or CSV in one transaction; with a schema, create the table first",
         &[
             "lines",
             "delimiter",
@@ -358,15 +357,15 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/documents/{table}/{key}",
-        "The document of a primary key",
+        "Get the document of a primary key",
         &["if-match", "if-none-match", "transaction"],
         "",
-        &[(200, "JSON: a member for each column"), (304, "The client has it"), MISSING, CONFLICT, FAILED],
+        &[(200, "JSON: one member for each column"), (304, "The client has it"), MISSING, CONFLICT, FAILED],
     ),
     operation(
         "put",
         "/v1/databases/{database}/documents/{table}/{key}",
-        "Set a document; with a condition, compare and swap",
+        "Put a document; with a condition, compare and swap",
         &["if-match", "if-none-match", "durability", "transaction"],
         "document",
         &[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL],
@@ -374,12 +373,12 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "delete",
         "/v1/databases/{database}/documents/{table}/{key}",
-        "Remove a document, present or not",
+        "Delete a document; succeeds if it does not exist",
         &["if-match", "if-none-match", "durability", "transaction"],
         "",
         &[DONE, MISSING, CONFLICT, FAILED, FULL],
     ),
-    operation("get", "/v1/databases/{database}/tables", "All tables", &[], "", &[(200, "JSON"), MISSING]),
+    operation("get", "/v1/databases/{database}/tables", "List tables", &[], "", &[(200, "JSON"), MISSING]),
     operation(
         "get",
         "/v1/databases/{database}/tables/{table}",
@@ -391,7 +390,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "put",
         "/v1/databases/{database}/tables/{table}",
-        "Make a table",
+        "Create a table",
         &[],
         "table",
         &[(201, "Made"), (200, "It was there"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL],
@@ -399,7 +398,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "patch",
         "/v1/databases/{database}/tables/{table}",
-        "Give a table another name, or another layout while it is used",
+        "Alter a table: its name, layout, compression or TTL, while it is in use",
         &[],
         "change",
         &[(200, "JSON"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL],
@@ -407,7 +406,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "delete",
         "/v1/databases/{database}/tables/{table}",
-        "Drop a table with all it holds",
+        "Drop a table and everything in it",
         &[],
         "",
         &[DONE, MISSING, CONFLICT, FULL],
@@ -415,7 +414,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/tables/{table}/explain",
-        "A get, or a scan of a range, done once more and told step by step: memtables, filters, pages, time",
+        "Explain a get or a scan step by step: memtables, filters, pages, time",
         &["one_key", "start", "end", "prefix", "explained"],
         "",
         &[(200, "JSON: the steps"), MISSING],
@@ -423,7 +422,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/tables/{table}/entries",
-        "Records as NDJSON: a range, or those of some keys",
+        "Get records as NDJSON, from a range or for a list of keys",
         &[
             "key",
             "start",
@@ -438,7 +437,7 @@ pub const OPERATIONS: &[Operation] = &[
         ],
         "",
         &[
-            (200, "A record a line; with a limit, a cursor in the last line if there is more"),
+            (200, "One record on each line; with a limit, the last line has a cursor if there are more"),
             MISSING,
             CONFLICT,
         ],
@@ -446,7 +445,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "post",
         "/v1/databases/{database}/tables/{table}/entries",
-        "Records of NDJSON, in one transaction",
+        "Import records from NDJSON in one transaction",
         &["durability"],
         "records",
         &[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL],
@@ -454,7 +453,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "delete",
         "/v1/databases/{database}/tables/{table}/entries",
-        "Remove a range, unread",
+        "Delete all records of a range without reading them",
         &["start", "end", "prefix", "durability", "transaction"],
         "",
         &[DONE, MISSING, CONFLICT, FULL],
@@ -462,7 +461,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "get",
         "/v1/databases/{database}/tables/{table}/entries/{key}",
-        "The value of a key",
+        "Get the value of a key",
         &["if-match", "if-none-match", "transaction"],
         "",
         &[VALUE, (304, "The client has it"), MISSING, CONFLICT, FAILED],
@@ -470,15 +469,15 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "head",
         "/v1/databases/{database}/tables/{table}/entries/{key}",
-        "Length and tag of a value",
+        "Get the length and the tag of a value",
         &["if-match", "if-none-match", "transaction"],
         "",
-        &[(200, "There is one"), (304, "The client has it"), MISSING, CONFLICT, FAILED],
+        &[(200, "The key exists"), (304, "The client has it"), MISSING, CONFLICT, FAILED],
     ),
     operation(
         "put",
         "/v1/databases/{database}/tables/{table}/entries/{key}",
-        "Set a key; with a condition, compare and swap",
+        "Put a value; with a condition, compare and swap",
         &["if-match", "if-none-match", "durability", "transaction"],
         "value",
         &[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL],
@@ -486,7 +485,7 @@ pub const OPERATIONS: &[Operation] = &[
     operation(
         "delete",
         "/v1/databases/{database}/tables/{table}/entries/{key}",
-        "Remove a key, present or not",
+        "Delete a key; succeeds if it does not exist",
         &["if-match", "if-none-match", "durability", "transaction"],
         "",
         &[DONE, MISSING, CONFLICT, FAILED, FULL],

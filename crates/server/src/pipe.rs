@@ -121,8 +121,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         let mut state = self.shared.state();
-        let lost =
-            || Err(Problem::internal("the work on this request ended badly; the server's log says more"));
+        let lost = || Err(Problem::internal("the request failed unexpectedly; see the server's log"));
         state.end.get_or_insert_with(lost);
         state.wake();
     }
@@ -194,7 +193,7 @@ impl http_body::Body for Reader {
             next.map(|piece| match piece {
                 Ok(piece) => Ok(Frame::data(piece)),
                 Err(problem) => {
-                    tracing::warn!(problem = %problem.detail, "an answer was broken off");
+                    tracing::warn!(problem = %problem.detail, "a response was aborted");
                     Err(problem.detail.into())
                 }
             })

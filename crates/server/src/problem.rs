@@ -44,7 +44,11 @@ impl Problem {
 
     /// 405.
     pub fn method_not_allowed() -> Self {
-        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "this path has other methods")
+        Problem::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method-not-allowed",
+            "this path does not support the method; the header `allow` lists those that it supports",
+        )
     }
 
     /// 413.
@@ -55,7 +59,7 @@ impl Problem {
 
     /// 503: so many are at it that one more would only take memory.
     pub fn busy(what: &str) -> Self {
-        let detail = format!("{what}; nothing was done, try again in a moment");
+        let detail = format!("{what}; nothing was done; try again in a moment");
         let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail);
         problem.retry_after_s = Some(1);
         problem

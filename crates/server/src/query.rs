@@ -39,12 +39,15 @@ fn check_names(method: &Method, path: &str, query: &str) -> Answer<()> {
         let Some((_, is_list)) = known.iter().find(|(known, _)| known == name) else {
             let known: Vec<&str> = known.iter().map(|(name, _)| &name[..]).collect();
             let which = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            let detail =
-                format!("{name:?} is no parameter of this path, which has {which}; nothing was done");
+            let detail = format!(
+                "{name:?} is not a parameter of this path; its parameters: {which}; nothing was done"
+            );
             return Err(Problem::bad_request(detail));
         };
         if !is_list && seen.contains(&name) {
-            return Err(Problem::bad_request(format!("{name:?} is there twice; nothing was done")));
+            return Err(Problem::bad_request(format!(
+                "the parameter {name:?} appears twice; nothing was done"
+            )));
         }
         seen.push(name);
     }

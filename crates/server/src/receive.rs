@@ -47,7 +47,7 @@ pub fn check_head<B: http_body::Body>(request: &Request<B>, limit_bytes: u64) ->
     let headers = request.headers();
     let is_known = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
     if !headers.get_all(TRANSFER_ENCODING).iter().all(is_known) {
-        return Err(Problem::bad_request("the one `transfer-encoding` here is chunked"));
+        return Err(Problem::bad_request("the only supported `transfer-encoding` is chunked"));
     }
     if headers.contains_key(EXPECT) && request.body().size_hint().lower() > limit_bytes {
         return Err(Problem::too_large(limit_bytes));
@@ -153,7 +153,7 @@ impl Reception {
         if wanted <= have {
             return Ok(());
         }
-        let busy = |_| Problem::busy("other clients' bodies take all the memory there is for them");
+        let busy = |_| Problem::busy("the bodies of other requests fill the memory reserved for them");
         let more = Arc::clone(&self.memory).try_acquire_many_owned((wanted - have) as u32).map_err(busy)?;
         match counted {
             Some(counted) => counted.merge(more),
@@ -176,7 +176,7 @@ impl Incoming {
                 }
                 Err(_) => {
                     let (status, kind) = (StatusCode::REQUEST_TIMEOUT, "timeout");
-                    let detail = "nothing, or next to nothing, of the body came for too long";
+                    let detail = "the body was not received in time: it arrives too slowly";
                     return Err(Problem::new(status, kind, detail));
                 }
             };

@@ -429,5 +429,5 @@ fn whole(long: LongRecord, memory: OwnedSemaphorePermit) -> Parts {
 }
 
 fn broken_off(error: &Failed) {
-    tracing::warn!(%error, "a range was broken off");
+    tracing::warn!(%error, "a range was aborted");
 }

@@ -83,14 +83,14 @@ impl Signals {
                 _ = term.recv() => return,
                 _ = int.recv() => return,
                 _ = xcpu.recv() => {
-                    tracing::warn!("SIGXCPU: the time of CPU is used up, the server ends");
+                    tracing::warn!("SIGXCPU: the limit of CPU time is reached; the server shuts down");
                     return;
                 }
                 _ = hup.recv() => "SIGHUP",
                 _ = usr1.recv() => "SIGUSR1",
                 _ = usr2.recv() => "SIGUSR2",
             };
-            tracing::info!("{ignored} was received; it changes nothing");
+            tracing::info!("{ignored} was received and ignored");
         }
     }
 }
@@ -115,11 +115,12 @@ fn runtime() -> Result<Runtime> {
 }
 
 impl Server {
-    /// Locks the directory, made if it is missing; opens the default database, made likewise; binds the address.
+    /// Locks the directory, opens the default database (both are created if they do not exist), and binds the
+    /// address.
     ///
     /// # Errors
-    /// `Locked` if another server has the directory; those of opening a database; `Io` if the address cannot be had;
-    /// `Invalid` if others could reach it and there are no tokens.
+    /// `Locked` if another server uses the directory; those of opening a database; `Io` if the address cannot be
+    /// bound; `Invalid` if other machines could reach it and there are no tokens.
     pub fn start(mut config: Config) -> Result<Self> {
         make_directory(&config.dir)?;
         let lock = DirLock::take(&config.dir)?;
@@ -129,8 +130,8 @@ impl Server {
         if !config.listen.ip().is_loopback() && !app.keeper.is_on_guard() && !config.allow_anyone {
             let listen = config.listen;
             return Err(Error::invalid(format!(
-                "{listen} can be reached from other machines, and there are no tokens: make one with \
-                 `pando token create`, or say --allow-anyone"
+                "{listen} can be reached from other machines, but there are no tokens: create one with \
+                 `pando token create`, or start the server with --allow-anyone"
             )));
         }
         let runtime = runtime()?;
@@ -144,12 +145,12 @@ impl Server {
         Ok(Server { runtime, listener, address, app, signals, workers: Vec::new(), _lock: lock })
     }
 
-    /// Where it listens; with port 0 asked for, this tells which it is.
+    /// Returns the address on which it listens, with the actual port if port 0 was requested.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until the process is told to end.
+    /// Serves requests until the process gets SIGTERM or SIGINT.
     ///
     /// # Errors
     /// Those of the last sync.
@@ -168,7 +169,7 @@ impl Server {
             let _ = ending.send(true);
             let all = app.places.acquire_many(app.config.limits.connections as u32);
             if timeout(app.config.limits.drain, all).await.is_err() {
-                tracing::warn!("connections were cut off that did not end in time");
+                tracing::warn!("connections that did not end in time were closed");
             }
             looking_after.abort();
         });
@@ -203,14 +204,14 @@ fn make_directory(dir: &Path) -> Result<()> {
     let shown = dir.display();
     if dir.exists() && !dir.is_dir() {
         return Err(Error::invalid(format!(
-            "{shown} is no directory: name the one that holds the databases"
+            "{shown} is not a directory: name the directory that holds the databases"
         )));
     }
     // Nobody would find in `default` below it what is in the database.
     if dir.join("data").is_file() {
         return Err(Error::invalid(format!(
-            "{shown} is a database itself: name the directory that it lies in, of which every database is a \
-             directory"
+            "{shown} is itself a database: name the directory above it, whose subdirectories are the \
+             databases"
         )));
     }
     std::fs::create_dir_all(dir).map_err(|error| Error::io(format!("make {shown}"), error))
@@ -220,10 +221,12 @@ fn make_directory(dir: &Path) -> Result<()> {
 fn refused(address: SocketAddr, error: std::io::Error) -> Error {
     let advice = match error.kind() {
         IoErrorKind::AddrInUse => {
-            " (another process has the port; say --listen with another, or with port 0)"
+            " (another process uses the port; choose another with --listen, or port 0 for a free one)"
         }
-        IoErrorKind::AddrNotAvailable => " (it is none of this machine's addresses; 0.0.0.0 is all of them)",
-        IoErrorKind::PermissionDenied => " (ports below 1024 may be root's; say --listen with another)",
+        IoErrorKind::AddrNotAvailable => {
+            " (this machine does not have the address; 0.0.0.0 means all of its addresses)"
+        }
+        IoErrorKind::PermissionDenied => " (ports below 1024 may need root; choose another with --listen)",
         _ => "",
     };
     Error::io(format!("listen on {address}{advice}"), error)
@@ -253,8 +256,8 @@ fn connections_allowed(wanted: usize) -> usize {
     let others = OTHER_FILES.min(files_allowed / 2);
     let allowed = (files_allowed - others).max(1) as usize;
     tracing::warn!(
-        "{wanted} connections need a limit of {files} open files, and the system allows {files_allowed}: \
-         there will be {allowed} at a time; raise the limit (`ulimit -Hn`, `LimitNOFILE=`), or say \
+        "{wanted} connections need a limit of {files} open files, but the system allows {files_allowed}: \
+         the server accepts {allowed} at a time; raise the limit (`ulimit -Hn`, `LimitNOFILE=`), or lower \
          --max-connections"
     );
     allowed
@@ -266,7 +269,7 @@ async fn work(mut coming: UnboundedReceiver<Accepted>, service: Service, ending:
         let stream = match TcpStream::from_std(stream) {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be taken over");
+                tracing::warn!(%error, "a connection could not be handed to its thread");
                 continue;
             }
         };

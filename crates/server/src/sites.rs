@@ -41,7 +41,7 @@ pub fn check_origin(method: &Method, headers: &HeaderMap) -> Answer<()> {
 
 #[cold]
 fn of_another() -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, "forbidden", "a page of another site sent this")
+    Problem::new(StatusCode::FORBIDDEN, "forbidden", "a page of another site sent this request")
 }
 
 /// Refuses requests that do not say once for whom they are: programs on the way might understand them differently (RFC
@@ -60,7 +60,7 @@ pub fn check_one_host(version: Version, headers: &HeaderMap) -> Answer<()> {
 
 #[cold]
 fn not_one_host(count: usize) -> Problem {
-    Problem::bad_request(format!("a request has one `host` header, and this one has {count}"))
+    Problem::bad_request(format!("a request must have one `host` header, but this one has {count}"))
 }
 
 /// Refuses requests for names that may be anybody's.
@@ -77,9 +77,10 @@ pub fn check_host(headers: &HeaderMap) -> Answer<()> {
 
 #[cold]
 fn foreign() -> Problem {
-    let detail = "this server has no tokens, and answers to addresses and `localhost` alone: a page of \
-                  another site may have sent this. Make a token with `pando token create`, or say \
-                  --allow-anyone";
+    let detail = "this server has no tokens, so it accepts only IP addresses and `localhost` as `host`: a \
+                  page of \
+                  another site may have sent this request. Create a token with `pando token create`, or start \
+                  the server with --allow-anyone";
     Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
 }
 

@@ -84,7 +84,8 @@ impl Streams {
         if let Some(permit) = self.try_take() {
             return Ok(permit);
         }
-        let busy = || Problem::busy("as many long values and ranges are on their way as are allowed");
+        let busy =
+            || Problem::busy("the limit of long values and ranges in transfer is reached (--max-streams)");
         let before = self.waiting.fetch_add(1, Ordering::SeqCst);
         let _waiting = Waiting(&self.waiting);
         if before >= MOST_WAITING {

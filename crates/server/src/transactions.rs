@@ -43,7 +43,8 @@ struct Inner {
 }
 
 fn no_such() -> Problem {
-    let detail = "there is no such transaction: it has ended, or was given up because nobody used it";
+    let detail = "there is no such transaction: it has ended, or was rolled back after it was idle for \
+                  too long; begin another";
     Problem::new(StatusCode::NOT_FOUND, "no-transaction", detail)
 }
 
@@ -84,7 +85,8 @@ impl Transactions {
             let entry = Arc::new(Entry { database, open, inner });
             let mut held = this.held();
             if held.len() >= this.most {
-                let detail = "as many transactions are open as may be; end some, or try again in a moment";
+                let detail = "the limit of open transactions is reached (--max-transactions); end some, \
+                              or try again in a moment";
                 let mut problem =
                     Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-transactions", detail);
                 problem.retry_after_s = Some(1);
@@ -176,7 +178,7 @@ impl Entry {
             Ok(inner) => Ok(inner),
             Err(TryLockError::Poisoned(_)) => Err(no_such()),
             Err(TryLockError::WouldBlock) => {
-                let detail = "another request uses this transaction; send one at a time";
+                let detail = "another request is using this transaction; send one request at a time";
                 Err(Problem::new(StatusCode::CONFLICT, "transaction-busy", detail))
             }
         }

@@ -60,7 +60,7 @@ pub fn routes() -> Router<Arc<App>> {
 }
 
 async fn unknown() -> Problem {
-    Problem::bad_request("/v0 has no such path")
+    Problem::bad_request("there is no such path below /v0")
 }
 
 async fn status(method: Method) -> Result<&'static str, Problem> {

@@ -97,7 +97,7 @@ impl Writer {
             Ok(done) => return Ok(done?),
             Err(queued) => queued,
         };
-        let busy = || Problem::busy("too many writes wait to be committed");
+        let busy = || Problem::busy("too many writes are waiting to be committed");
         let bytes = (key.len() + change.len()).clamp(1, MOST_WAITING_BYTES) as u32;
         let memory = Arc::clone(&self.memory).try_acquire_many_owned(bytes).map_err(|_| busy())?;
         let asked = Instant::now();
@@ -117,7 +117,9 @@ impl Writer {
         }
         match outcome.await {
             Ok(outcome) => Ok(outcome?),
-            Err(_) => Err(Problem::internal("the commit ended badly; whether it was stored is not known")),
+            Err(_) => Err(Problem::internal(
+                "the commit failed unexpectedly, and it is not known whether it was stored; read it back",
+            )),
         }
     }
 

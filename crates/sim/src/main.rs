@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::thread;
 
-/// Runs the engine on a simulated disk and takes the power away.
+/// Run the engine on a simulated disk and cut its power
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -20,51 +20,51 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Explores the crashes of seeded workloads.
+    /// Explore the crashes of seeded workloads
     Explore {
-        /// How many workloads.
+        /// How many workloads to explore
         #[arg(long, default_value_t = 100)]
         seeds: u64,
-        /// The first one's seed.
+        /// The seed of the first workload; the others count up from it
         #[arg(long, default_value_t = 1)]
         first_seed: u64,
-        /// Stop at the first failure.
+        /// Stop at the first failure
         #[arg(long)]
         stop_at_first: bool,
-        /// Images drawn at each event of the disk, at most.
+        /// Draw at most this many disk images at each disk event
         #[arg(long, default_value_t = Settings::default().images_per_event)]
         images_per_event: usize,
-        /// 1: crashes of the run; 2: also of recoveries from them; 3: and of recoveries from those.
+        /// How deep to crash: 1 crashes the run; 2 also each recovery; 3 also the recoveries of those
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
         depth: u8,
-        /// Fail unless at least so many different images were seen.
+        /// Fail unless the exploration saw at least this many different images
         #[arg(long, default_value_t = 0)]
         min_distinct: u64,
-        /// Threads that explore, each its own seeds. Default: one for each core.
+        /// Explore with this many threads, each with its own seeds [default: one for each core]
         #[arg(long)]
         threads: Option<NonZeroUsize>,
-        /// Print one JSON object instead of the table.
+        /// Print one JSON object instead of the table
         #[arg(long)]
         json: bool,
     },
-    /// Makes every single call fail in turn, and tries disks of every size.
+    /// Make each I/O call fail in turn, and try disks of every size
     Faults {
-        /// How many scripts.
+        /// How many scripts to run
         #[arg(long, default_value_t = 2)]
         scripts: u64,
-        /// The first one's seed.
+        /// The seed of the first script; the others count up from it
         #[arg(long, default_value_t = 1)]
         first_seed: u64,
     },
-    /// Flips single bytes of closed databases.
+    /// Flip single bytes of closed databases, and verify that the damage is found
     Rot {
-        /// How many workloads.
+        /// How many workloads to run
         #[arg(long, default_value_t = 20)]
         seeds: u64,
-        /// The first one's seed.
+        /// The seed of the first workload; the others count up from it
         #[arg(long, default_value_t = 1)]
         first_seed: u64,
-        /// Bytes flipped in each database.
+        /// How many bytes to flip in each database
         #[arg(long, default_value_t = 400)]
         flips: u64,
     },

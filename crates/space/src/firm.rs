@@ -171,7 +171,8 @@ impl Space {
         if firm < kept {
             let made = self.firm_up(kept, page_units)?;
             if made.units < kept && made.is_supported {
-                let what = "the room that is left is kept for checkpoints and deletes";
+                let what = "the remaining room is reserved for checkpoints and deletes; delete records, \
+                            drop a table, or free space on the disk";
                 let error = Error::new(ErrorKind::Full, what);
                 return Err(match made.refused {
                     Some(refused) => error.caused_by(refused),
@@ -281,13 +282,13 @@ impl Space {
         let first = self.tail();
         let extent = Extent { unit: first, units };
         if extent.end() > MAX_UNITS {
-            return Err(Error::new(ErrorKind::Full, "the data file cannot be longer"));
+            return Err(Error::new(ErrorKind::Full, "the data file has reached its largest possible size"));
         }
         let mut firm = Firm { units: 0, is_supported: true, refused: None };
         if self.ask(extent, &mut firm)? {
             return Ok(first);
         }
-        let full = || Error::new(ErrorKind::Full, "the file system sets no room aside");
+        let full = || Error::new(ErrorKind::Full, "the file system cannot reserve room for the data file");
         Err(firm.refused.unwrap_or_else(full))
     }
 

@@ -81,7 +81,7 @@ impl Space {
     /// ```
     /// # use io::Dir;
     /// let file = io::MemDir::new().create("data")?;
-    /// let mut space = space::Space::create(file, base::DatabaseId(7), 2);
+    /// let mut space = pando_space::Space::create(file, base::DatabaseId(7), 2);
     /// assert_eq!(space.allocate(4)?, 2);
     /// assert_eq!(space.allocate(4)?, 6);
     /// let root = space.save(base::CheckpointNo(1))?;
@@ -154,12 +154,14 @@ impl Space {
         let file_units = (self.file.len()? / UNIT_BYTES as u64).min(MAX_UNITS);
         let end = unit.checked_add(units).filter(|&end| units > 0 && end <= file_units);
         let Some(end) = end else {
-            return Err(
-                self.corrupt(format!("the log names units {unit}+{units}, but the file has {file_units}"))
-            );
+            return Err(self.corrupt(format!(
+                "the log refers to units {unit}+{units}, but the file has {file_units} units"
+            )));
         };
         if !self.is_free(Extent { unit, units: end.min(self.units).saturating_sub(unit) }) {
-            return Err(self.corrupt(format!("the log names units {unit}+{units}, which are in use")));
+            return Err(
+                self.corrupt(format!("the log refers to units {unit}+{units}, which are already in use"))
+            );
         }
         if end > self.units {
             self.cover(end);
@@ -212,7 +214,8 @@ impl Space {
     pub fn retire_born(&mut self, ptr: PagePtr, birth: CheckpointNo, at: CheckpointNo) -> Result<()> {
         let extent = Extent::from(ptr);
         if extent.unit < self.reserved || !self.is_used(extent) {
-            let what = "are given up, but not in use: two pages point there, or one to a wrong place";
+            let what = "were released but are not in use: either two pages point to them, or one page \
+                        points to a wrong place";
             return Err(self.corrupt(format!("units {extent:?} {what}")));
         }
         self.adopt(extent.unit);

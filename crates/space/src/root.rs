@@ -8,7 +8,7 @@ use std::fmt;
 /// On disk, 24 bytes: the pointer (16, zeros for none) and the number of units (8, little-endian).
 ///
 /// ```
-/// use space::SpaceRoot;
+/// use pando_space::SpaceRoot;
 /// let root = SpaceRoot { map: Some(base::PagePtr::new(2, 1, 77)), units: 16 };
 /// assert_eq!(SpaceRoot::decode(&root.encode()), root);
 /// assert_eq!(SpaceRoot::decode(&[0; 24]), SpaceRoot::EMPTY);

@@ -120,7 +120,9 @@ impl Space {
         let extent = Extent::from(ptr);
         if !self.is_used(extent) {
             // A page of a hostile file claimed these units, and they were given up with it.
-            return Err(self.corrupt(format!("units {extent:?} hold the map, but a page gave them up")));
+            return Err(
+                self.corrupt(format!("units {extent:?} hold the space map, but a page released them"))
+            );
         }
         self.set_held(extent);
         moves.old.push(ptr);
@@ -220,7 +222,7 @@ impl Space {
             return if *root == SpaceRoot::EMPTY {
                 Ok(space)
             } else {
-                Err(space.corrupt("the root names no map"))
+                Err(space.corrupt("the root does not point to a space map"))
             };
         };
         let file_units = file.len()? / UNIT_BYTES as u64;
@@ -265,11 +267,12 @@ impl Space {
         let mut own: Vec<Extent> = places.map(Extent::from).chain([reserved]).collect();
         own.sort_unstable();
         if let Some(pair) = own.windows(2).find(|pair| pair[0].end() > pair[1].unit) {
-            return Err(self.corrupt(format!("units {:?} and {:?} of the map overlap", pair[0], pair[1])));
+            return Err(self.corrupt(format!("extents {:?} and {:?} of the map overlap", pair[0], pair[1])));
         }
         match own.iter().find(|extent| !self.is_used(**extent)) {
             Some(extent) => {
-                Err(self.corrupt(format!("units {extent:?} hold the map, which has them as free")))
+                Err(self
+                    .corrupt(format!("units {extent:?} hold the space map, but the map lists them as free")))
             }
             None => Ok(()),
         }
@@ -318,7 +321,7 @@ impl Loader<'_> {
     /// How many chunks cover `units`.
     fn count(&self, units: u64) -> Result<usize> {
         if units < self.reserved_units.max(1) || units > MAX_UNITS {
-            return Err(self.corrupt(format!("the root names {units} units")));
+            return Err(self.corrupt(format!("the root states an impossible number of units, {units}")));
         }
         Ok(units.div_ceil(CHUNK_UNITS) as usize)
     }
@@ -335,7 +338,7 @@ impl Loader<'_> {
         let mut units: Vec<u64> = places.iter().map(|place| place.unit()).collect();
         units.sort_unstable();
         match units.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(self.corrupt(format!("two chunks lie at unit {}", pair[0]))),
+            Some(pair) => Err(self.corrupt(format!("two chunks have the same place, unit {}", pair[0]))),
             None => Ok(places),
         }
     }

@@ -49,7 +49,7 @@ impl Space {
     /// ```
     /// # use io::Dir;
     /// let file = io::MemDir::new().create("data")?;
-    /// let mut space = space::Space::create(file, base::DatabaseId(7), 2);
+    /// let mut space = pando_space::Space::create(file, base::DatabaseId(7), 2);
     /// let unit = space.allocate(1000)?;
     /// space.free_unused(unit, 1000);
     /// let mut trim = space.trim(0);

@@ -2,7 +2,7 @@
 //! `Sync` here, WAL with `synchronous=FULL` there. Every answer is checked.
 //!
 //! ```text
-//! cargo run --release -p pando-sql --example compare -- [TRANSACTIONS] [ROWS] [DIR]
+//! cargo run --release -p pando-db-sql --example compare -- [TRANSACTIONS] [ROWS] [DIR]
 //! ```
 //!
 //! `write-throughput`: T threads, each so many transactions of 100 inserts, ids disjoint and ascending; over one
@@ -34,25 +34,25 @@ trait Side: Sync {
     fn sum(
         connection: &Self::Connection,
         sql: &str,
-        parameters: &mut dyn Iterator<Item = sql::Value>,
+        parameters: &mut dyn Iterator<Item = pando_sql::Value>,
     ) -> (i64, u64);
 }
 
-struct Pando(sql::Sql);
+struct Pando(pando_sql::Sql);
 
 impl Side for Pando {
-    type Connection = sql::Connection;
+    type Connection = pando_sql::Connection;
     const NAME: &'static str = "pando";
 
-    fn connect(&self) -> sql::Connection {
+    fn connect(&self) -> pando_sql::Connection {
         self.0.connect().unwrap()
     }
 
-    fn run(connection: &sql::Connection, sql: &str) {
+    fn run(connection: &pando_sql::Connection, sql: &str) {
         connection.execute_batch(sql).unwrap();
     }
 
-    fn insert(connection: &sql::Connection, sql: &str, rows: &mut dyn Iterator<Item = (i64, String)>) {
+    fn insert(connection: &pando_sql::Connection, sql: &str, rows: &mut dyn Iterator<Item = (i64, String)>) {
         connection.execute("BEGIN IMMEDIATE", &[]).unwrap();
         let mut statement = connection.prepare(sql).unwrap();
         for (id, data) in rows {
@@ -62,13 +62,13 @@ impl Side for Pando {
     }
 
     fn sum(
-        connection: &sql::Connection,
+        connection: &pando_sql::Connection,
         sql: &str,
-        parameters: &mut dyn Iterator<Item = sql::Value>,
+        parameters: &mut dyn Iterator<Item = pando_sql::Value>,
     ) -> (i64, u64) {
         let mut statement = connection.prepare(sql).unwrap();
         let (mut sum, mut count) = (0i64, 0);
-        let mut add = |parameters: &[sql::Value]| {
+        let mut add = |parameters: &[pando_sql::Value]| {
             let mut rows = statement.query(parameters).unwrap();
             while let Some(row) = rows.next().unwrap() {
                 sum = sum.wrapping_add(row.get(0).as_i64().unwrap());
@@ -114,11 +114,11 @@ impl Side for Sqlite<'_> {
     fn sum(
         connection: &rusqlite::Connection,
         sql: &str,
-        parameters: &mut dyn Iterator<Item = sql::Value>,
+        parameters: &mut dyn Iterator<Item = pando_sql::Value>,
     ) -> (i64, u64) {
         let mut statement = connection.prepare_cached(sql).unwrap();
         let (mut sum, mut count) = (0i64, 0);
-        let mut add = |value: Option<sql::Value>| {
+        let mut add = |value: Option<pando_sql::Value>| {
             let mut rows = statement.query(rusqlite::params_from_iter(value)).unwrap();
             while let Some(row) = rows.next().unwrap() {
                 sum = sum.wrapping_add(row.get::<_, i64>(0).unwrap());
@@ -215,7 +215,7 @@ fn main() {
         None => tempfile::tempdir().unwrap(),
     };
     let db = pando::Database::create(dir.path().join("pando")).unwrap();
-    let (pando, sqlite) = (Pando(sql::Sql::new(db)), Sqlite(dir.path()));
+    let (pando, sqlite) = (Pando(pando_sql::Sql::new(db)), Sqlite(dir.path()));
     println!("{:<44} {:>12} {:>12}", "rows a second", Pando::NAME, Sqlite::NAME);
     for connection_each in [false, true] {
         for threads in [1, 2, 4, 8] {

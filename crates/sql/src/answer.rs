@@ -6,7 +6,7 @@ use rusqlite::types::{Value, ValueRef};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A copy of a value; of text that is not UTF-8, with marks in place of what is wrong.
+/// Returns a copy of a value. In text that is not UTF-8, replacement characters stand for invalid bytes.
 pub fn to_owned(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
@@ -27,7 +27,7 @@ pub(crate) fn column_names(statement: &rusqlite::Statement<'_>) -> Vec<String> {
     statement.column_names().map(str::to_owned).collect()
 }
 
-/// The rows of a query, one after the other.
+/// An iterator over the rows of a statement.
 pub struct Rows<'s> {
     pub(crate) columns: Cow<'s, [String]>,
     pub(crate) source: RowSource<'s>,
@@ -49,18 +49,18 @@ impl fmt::Debug for Rows<'_> {
 }
 
 impl Rows<'_> {
-    /// The names of the columns; none if the statement was no query. They are certain once the first row was asked for:
-    /// until then another connection may have changed the table, and the statement is prepared anew.
+    /// Returns the names of the columns; none if the statement is not a query. Before the first row was read they can
+    /// change: if another connection alters the table, the statement is prepared again.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// How many rows the statement has inserted, updated or deleted.
+    /// Returns how many rows the statement has inserted, updated or deleted.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// The next row.
+    /// Moves to the next row and returns it, or `None` at the end.
     #[expect(clippy::should_implement_trait, reason = "a row is lent until the next call")]
     pub fn next(&mut self) -> Result<Option<Row<'_>>> {
         match &mut self.source {
@@ -82,7 +82,7 @@ impl Rows<'_> {
     }
 }
 
-/// A row, lent.
+/// A borrowed row.
 #[derive(Debug)]
 pub struct Row<'r> {
     count: usize,
@@ -96,17 +96,17 @@ enum Lent<'r> {
 }
 
 impl Row<'_> {
-    /// How many columns there are.
+    /// Returns the number of columns.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is no column.
+    /// Returns whether there are no columns.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The value of a column, from 0.
+    /// Returns the value of a column, counted from 0.
     ///
     /// # Panics
     /// If there is no such column.

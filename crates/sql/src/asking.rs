@@ -24,9 +24,9 @@ const USUAL_PROBLEMS: u64 = 100;
 
 /// Pragmas of what only a file of SQLite's has, and where to find what is asked for instead.
 const REFUSED: [(&str, &str); 15] = [
-    ("application_id", "keep it in a table of your own"),
+    ("application_id", "store it in a table of your own"),
     ("auto_vacuum", "run `pando compact`"),
-    ("data_version", "compare what you read"),
+    ("data_version", "compare the rows that you read"),
     ("foreign_key_check", "foreign keys are not enforced"),
     ("freelist_count", "run `pando stats`"),
     ("incremental_vacuum", "run `pando compact`"),
@@ -35,10 +35,10 @@ const REFUSED: [(&str, &str); 15] = [
     ("page_size", "run `pando options`"),
     ("schema_version", "read sqlite_schema"),
     ("stats", "run `pando stats`"),
-    ("user_version", "keep it in a table of your own"),
+    ("user_version", "store it in a table of your own"),
     ("wal_checkpoint", "run `pando checkpoint`"),
-    ("writable_schema", "say CREATE, ALTER and DROP"),
-    ("legacy_file_format", "there is no file of SQLite's"),
+    ("writable_schema", "use CREATE, ALTER and DROP"),
+    ("legacy_file_format", "there is no SQLite file"),
 ];
 
 /// What is to become of `sql`. `is_other` tells names of SQLite's own, temporary tables, which go first.
@@ -48,7 +48,8 @@ pub(crate) fn asking(sql: &str, is_other: impl Fn(&str) -> bool) -> Result<Askin
         Some(token) if token.is("PRAGMA") => pragma(sql, is_other),
         Some(token) if token.is("VACUUM") => vacuum(sql),
         Some(token) if token.is("REINDEX") => Err(Error::new(
-            "not supported: REINDEX; DROP and CREATE the index, or check with PRAGMA integrity_check",
+            "not supported: REINDEX; drop the index and create it again, or check it with PRAGMA \
+             integrity_check",
         )),
         Some(_) if names_any(sql) => names(sql),
         _ => Ok(Asking::Nothing),
@@ -65,8 +66,8 @@ fn vacuum(sql: &str) -> Result<Asking> {
         return Ok(Asking::Nothing);
     }
     Err(Error::new(
-        "not supported: VACUUM; `pando compact` makes the files small, `pando backup` and `pando sql DIR \
-         --to-sqlite FILE` copy the database",
+        "not supported: VACUUM; `pando compact` shrinks the files, and `pando backup` or `pando sql DIR \
+         --to-sqlite FILE` copies the database",
     ))
 }
 
@@ -95,9 +96,9 @@ fn pragma(sql: &str, is_other: impl Fn(&str) -> bool) -> Result<Asking> {
         return match argument.map(|number| number.parse()) {
             None => Ok(Asking::Check(name, USUAL_PROBLEMS)),
             Some(Ok(most)) => Ok(Asking::Check(name, most)),
-            Some(Err(_)) => {
-                Err(Error::new(format!("not supported: PRAGMA {name} of one table; leave its name out")))
-            }
+            Some(Err(_)) => Err(Error::new(format!(
+                "not supported: PRAGMA {name} of a single table; leave the table's name out"
+            ))),
         };
     }
     match view(&name).filter(|view| view.name != "schema") {
@@ -110,7 +111,7 @@ fn pragma(sql: &str, is_other: impl Fn(&str) -> bool) -> Result<Asking> {
 fn refuse(name: &str) -> Result<()> {
     match REFUSED.iter().find(|(refused, _)| name.eq_ignore_ascii_case(refused)) {
         Some((name, instead)) => Err(Error::new(format!(
-            "not supported: PRAGMA {name}, which is about a file of SQLite's; {instead}"
+            "not supported: PRAGMA {name}, which applies to an SQLite file; {instead}"
         ))),
         None => Ok(()),
     }
@@ -148,7 +149,7 @@ fn names(sql: &str) -> Result<Asking> {
                 || function.eq_ignore_ascii_case("quick_check")
             {
                 return Err(Error::new(format!(
-                    "not supported: pragma_{function} in a query; say PRAGMA {function}"
+                    "not supported: pragma_{function} in a query; use PRAGMA {function}"
                 )));
             }
         }

@@ -118,7 +118,7 @@ impl SqlTable {
         let schema = rows.schema();
         let damaged = |what: &str| {
             let name = schema.name();
-            Error::corruption(format!("table {name:?}: its note for {what} is not what SQL writes"))
+            Error::corruption(format!("table {name:?}: its stored definition of {what} cannot be decoded"))
         };
         let note = parse_note(schema.note()).map_err(|error| damaged("the table").caused_by(error))?;
         let note: TableNote = note.unwrap_or_default();

@@ -160,7 +160,7 @@ impl PandoTable {
     /// The key, as one value, is not for statements to say.
     #[cold]
     fn key_is_given(&self) -> Failure {
-        Failure::error(format!("rows of {} have no ids of their own to be set", self.table.name()))
+        Failure::error(format!("table {} has no row ids that can be set", self.table.name()))
     }
 
     fn replace(
@@ -344,7 +344,12 @@ impl PandoTable {
     /// The primary key of the row that has these values where they must be unique.
     fn key_in_the_way(&self, index: Option<&str>, values: &[Value<'_>]) -> Outcome<Vec<Value<'static>>> {
         let Some(index) = index else { return Ok(key_values(&self.table.rows, values)) };
-        let gone = || Failure::new(ffi::SQLITE_CORRUPT, format!("index {index} has a row that is not there"));
+        let gone = || {
+            Failure::new(
+                ffi::SQLITE_CORRUPT,
+                format!("index {index} refers to a row that does not exist; run `pando check`"),
+            )
+        };
         self.found_by(index, values)?.ok_or_else(gone)
     }
 

@@ -18,12 +18,12 @@ use crate::error::{Error, Result};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 
-/// What the statements of a confined connection may take.
+/// Limits on the statements of a confined connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confines {
-    /// The longest text or blob, also on the way to a result, in bytes.
+    /// The longest text or blob in bytes, including intermediate results.
     pub value_bytes: u32,
-    /// What one statement may hold of rows for `RETURNING` and `ON CONFLICT`, in bytes.
+    /// How many bytes of rows one statement may keep for `RETURNING` and `ON CONFLICT`.
     pub held_bytes: usize,
 }
 
@@ -68,18 +68,18 @@ const FUNCTIONS: [&str; 2] = ["load_extension", "fts3_tokenizer"];
 const OF_FILES: [&str; 7] = ["edit", "fsdir", "readfile", "sqlar_compress", "writefile", "zipfile", "lsmode"];
 
 impl Connection {
-    /// Confines what is prepared from now on: for statements of somebody who is not to be trusted with more than the
-    /// database. They cannot reach files or settings of the process, what they take is bounded, and they are stopped
-    /// ([`crate::Error::is_interrupted`]) once `stop`, asked every thousand steps or so, answers true. What names
-    /// something forbidden is refused before it begins ([`crate::Error::is_refused`]).
+    /// Confines statements that are prepared from now on. Use it for clients that may use only the database: their
+    /// statements cannot reach files or settings of the process, their memory is limited, and they stop
+    /// ([`crate::Error::is_interrupted`]) after `stop`, which is called about every thousand steps, returns true. A
+    /// statement that names something forbidden fails before it begins ([`crate::Error::is_refused`]).
     ///
-    /// A commit runs to its end whatever `stop` says.
+    /// A commit always runs to its end, whatever `stop` returns.
     ///
     /// ```
-    /// # fn main() -> Result<(), sql::Error> {
+    /// # fn main() -> Result<(), pando_sql::Error> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// let mut connection = sql::Sql::new(db).connect()?;
-    /// connection.confine(sql::Confines::default(), || false)?;
+    /// let mut connection = pando_sql::Sql::new(db).connect()?;
+    /// connection.confine(pando_sql::Confines::default(), || false)?;
     /// let error = connection.execute("ATTACH DATABASE '/etc/passwd' AS p", &[]).unwrap_err();
     /// assert!(error.is_refused());
     /// # Ok(())
@@ -128,7 +128,7 @@ pub(crate) fn told(error: Error) -> Error {
     let name = ["no such function: ", "no such table: "].iter().find_map(|what| message.strip_prefix(what));
     match name {
         Some(name) if OF_FILES.iter().any(|known| known.eq_ignore_ascii_case(name)) => {
-            Error::refused(format!("not authorized: {name} is about files"))
+            Error::refused(format!("not authorized: {name} accesses files"))
         }
         _ => error,
     }
@@ -145,11 +145,11 @@ pub(crate) fn alone() -> rusqlite::Result<rusqlite::Connection> {
     Ok(sqlite)
 }
 
-/// Bounds the memory that SQLite takes for all connections of this process, sorts and temporary tables included. A
-/// statement that would need more fails with `SQLITE_NOMEM` and is undone. The bound can be lowered, and not raised
-/// again.
+/// Limits the memory that SQLite uses for all connections of this process, including sorts and temporary tables. A
+/// statement that needs more fails with `SQLITE_NOMEM` and is rolled back. The limit can be lowered later, but not
+/// raised.
 ///
-/// What Pando itself takes is bounded by the database's own budget.
+/// The database's own budget limits the memory of Pando itself.
 pub fn limit_memory(bytes: u64) -> Result<()> {
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     let sqlite = rusqlite::Connection::open_in_memory()?;

@@ -32,12 +32,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// A database, as SQL sees it: what its connections share. Clones are the same.
+/// A database with SQL: everything that its connections share. Clones refer to the same database.
 ///
 /// ```
-/// # fn main() -> Result<(), sql::Error> {
+/// # fn main() -> Result<(), pando_sql::Error> {
 /// # let db = pando::Database::builder().in_memory()?;
-/// let sql = sql::Sql::new(db);
+/// let sql = pando_sql::Sql::new(db);
 /// let connection = sql.connect()?;
 /// connection.execute_batch(
 ///     "CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -45,7 +45,7 @@ use std::time::Duration;
 /// )?;
 /// let mut statement = connection.prepare("SELECT name FROM fruit WHERE id = ?")?;
 /// let mut rows = statement.query(&[2.into()])?;
-/// assert_eq!(rows.next()?.unwrap().get(0), sql::ValueRef::Text(b"lemon"));
+/// assert_eq!(rows.next()?.unwrap().get(0), pando_sql::ValueRef::Text(b"lemon"));
 /// # Ok(())
 /// # }
 /// ```
@@ -62,18 +62,18 @@ const NOTHING: &str = "DROP TABLE IF EXISTS temp.pando_no_such_table";
 const KEPT_STATEMENTS: usize = 32;
 
 impl Sql {
-    /// SQL over a database.
+    /// Adds SQL to a database.
     pub fn new(db: Database) -> Self {
         Sql { engine: Arc::new(Engine::new(db)) }
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn database(&self) -> &Database {
         &self.engine.db
     }
 
-    /// A new connection. It has its own transactions, temporary tables and settings; it costs some tens of
-    /// microseconds, and no part of the database's memory until it is used.
+    /// Opens a new connection, with its own transactions, temporary tables and settings. It takes some tens of
+    /// microseconds, and no memory of the database's budget until it is used.
     pub fn connect(&self) -> Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let sqlite = rusqlite::Connection::open_in_memory_with_flags(flags)?;
@@ -89,9 +89,9 @@ impl Sql {
 
 #[cfg(feature = "loadable")]
 impl Sql {
-    /// Makes the tables known to a connection of somebody else's: as virtual tables, which its own statements can read
-    /// and change. What SQLite has no answer for with such tables (`CREATE`, `RETURNING`, `ON CONFLICT`, defaults of
-    /// columns left out) the connection answered here still has. It keeps no statements prepared, so that the other one
+    /// Adds the tables to an SQLite connection of the caller, as virtual tables that its own statements can read and
+    /// change. The returned connection supports what SQLite does not with virtual tables: `CREATE`, `RETURNING`, `ON
+    /// CONFLICT`, and defaults of omitted columns. It keeps no prepared statements, so that the caller's connection
     /// can be closed.
     pub fn attach(&self, sqlite: rusqlite::Connection) -> Result<Connection> {
         sqlite.set_prepared_statement_cache_capacity(0);
@@ -114,11 +114,12 @@ impl fmt::Debug for Sql {
     }
 }
 
-/// A connection: one transaction at a time. `Send`, not `Sync`; make one for each thread, they write side by side.
+/// A connection, with one transaction at a time. It is `Send`, but not `Sync`: use one for each thread; they can
+/// write at the same time.
 ///
-/// A statement outside of a transaction is one of its own. If it conflicts with another connection's, it is run again,
-/// up to a dozen times; within `BEGIN` a conflict is an error at `COMMIT`, whose code is `SQLITE_BUSY_SNAPSHOT`
-/// ([`Error::is_conflict`]): run the transaction again.
+/// A statement outside of a transaction is a transaction by itself. If it conflicts with another connection, it runs
+/// again, up to 12 times. Within `BEGIN`, a conflict is an error of `COMMIT` with the code `SQLITE_BUSY_SNAPSHOT`
+/// ([`Error::is_conflict`]); run the transaction again.
 pub struct Connection {
     // First, so that it is closed before what its tables look at is dropped.
     pub(crate) sqlite: rusqlite::Connection,
@@ -141,7 +142,7 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Stops a statement of a connection, from another thread.
+/// A handle that stops a statement of a connection from another thread.
 pub struct Interrupt(rusqlite::InterruptHandle);
 
 impl fmt::Debug for Interrupt {
@@ -151,7 +152,7 @@ impl fmt::Debug for Interrupt {
 }
 
 impl Interrupt {
-    /// Stops what runs now; it fails with [`Error::is_interrupted`], and a transaction of its own is undone.
+    /// Stops the running statement. It fails with [`Error::is_interrupted`], and its own transaction is rolled back.
     pub fn interrupt(&self) {
         self.0.interrupt();
     }
@@ -209,45 +210,47 @@ impl Connection {
         self.tables.forget_plans();
     }
 
-    /// The isolation and durability of transactions that begin from now on.
+    /// Sets the isolation and durability of transactions that begin from now on.
     pub fn set_transaction_options(&self, options: TransactionOptions) {
         self.session().set_options(options);
     }
 
-    /// From now on, statements that write fail with `SQLITE_READONLY`, and transactions that begin are snapshots; or,
-    /// again, they may do what the database allows.
+    /// Sets whether the connection is read-only. If it is, statements that write fail with `SQLITE_READONLY`, and
+    /// transactions that begin are snapshots.
     pub fn set_read_only(&self, read_only: bool) {
         self.session().set_read_only(read_only);
     }
 
-    /// What stops a running statement.
+    /// Returns a handle that stops a running statement.
     pub fn interrupt_handle(&self) -> Interrupt {
         Interrupt(self.sqlite.get_interrupt_handle())
     }
 
-    /// Calls `stop` every 100,000 steps of a running statement or so, and every thousand rows of a `CREATE INDEX`; once
-    /// it answers true, the statement fails with [`Error::is_interrupted`]. For limits of time, and for progress.
+    /// Calls `stop` about every 100,000 steps of a running statement, and every thousand rows of a `CREATE INDEX`.
+    /// After it returns true, the statement fails with [`Error::is_interrupted`]. Use it for time limits and to show
+    /// progress.
     pub fn on_progress(&mut self, stop: Option<impl FnMut() -> bool + Send + 'static>) -> Result<()> {
         const STEPS: i32 = 100_000;
         self.ask(STEPS, stop.map(|stop| Box::new(stop) as Stop))
     }
 
-    /// Whether no explicit transaction is open.
+    /// Returns whether no explicit transaction is open.
     pub fn is_autocommit(&self) -> bool {
         self.sqlite.is_autocommit()
     }
 
-    /// The id of the row that was inserted last.
+    /// Returns the id of the row that was inserted last.
     pub fn last_insert_row_id(&self) -> i64 {
         self.sqlite.last_insert_rowid()
     }
 
-    /// Runs a statement to its end; answers how many rows it inserted, updated or deleted. `?` stand for `parameters`.
+    /// Runs a statement to its end, with `parameters` for its `?`. Returns how many rows it inserted, updated or
+    /// deleted.
     pub fn execute(&self, sql: &str, parameters: &[Value]) -> Result<u64> {
         self.prepare(sql)?.execute(parameters)
     }
 
-    /// Runs statements one after the other, up to the first that fails.
+    /// Runs statements one after another, and stops at the first that fails.
     pub fn execute_batch(&self, mut sql: &str) -> Result<()> {
         while let Some(first) = lexer::split_first(sql) {
             self.execute(first.statement, &[])?;
@@ -256,7 +259,7 @@ impl Connection {
         Ok(())
     }
 
-    /// All rows of a query.
+    /// Returns all rows of a query.
     pub fn query(&self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>> {
         let mut statement = self.prepare(sql)?;
         let mut rows = statement.query(parameters)?;
@@ -267,7 +270,7 @@ impl Connection {
         Ok(all)
     }
 
-    /// The tables, as the current transaction sees them, by name.
+    /// Returns the tables that the current transaction sees, ordered by name.
     pub fn tables(&self) -> Result<Vec<TableSchema>> {
         self.reload()?;
         let schema = |table: &Arc<SqlTable>| TableSchema {
@@ -279,7 +282,7 @@ impl Connection {
         Ok(self.tables.known().tables.iter().map(schema).collect())
     }
 
-    /// A statement, the only one in `sql`, ready to be run many times.
+    /// Prepares the only statement in `sql`, to run it many times.
     pub fn prepare(&self, sql: &str) -> Result<Statement<'_>> {
         self.prepare_one(sql).map_err(|error| self.told(error))
     }
@@ -308,7 +311,7 @@ impl Connection {
         let (whole, none) = (sql, lexer::First { statement: "", rest: "", is_complete: false });
         let first = lexer::split_first(sql).unwrap_or(none);
         if lexer::split_first(first.rest).is_some() {
-            return Err(Error::new("there is more than one statement"));
+            return Err(Error::new("there is more than one statement; pass one at a time"));
         }
         let others = self.others()?;
         let asked;
@@ -370,7 +373,7 @@ impl Connection {
         let asked = asking(sql, |name| others.is_temporary(name));
         match asked {
             Ok(Asking::Check(name, _)) if self.is_confined => {
-                Err(Error::refused(format!("not authorized: PRAGMA {name} reads everything")))
+                Err(Error::refused(format!("not authorized: PRAGMA {name} reads the whole database")))
             }
             Err(error) if self.is_confined => Err(Error::refused(error.message())),
             asked => asked,
@@ -421,7 +424,7 @@ impl Connection {
         prepared.map_err(|error| {
             let error = Error::from(error);
             let about_marker = error.message().contains(MARKER);
-            if about_marker { Error::new("this table is the connection's own") } else { error }
+            if about_marker { Error::new("this table is reserved for the connection") } else { error }
         })
     }
 
@@ -472,15 +475,15 @@ impl Connection {
     }
 }
 
-/// A table, as it can be made again.
+/// The definition of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSchema {
-    /// Its name.
+    /// The name of the table.
     pub name: String,
-    /// Its columns' names.
+    /// The names of its columns.
     pub columns: Vec<String>,
-    /// `CREATE TABLE ...`.
+    /// The statement `CREATE TABLE ...`.
     pub create: String,
-    /// `CREATE INDEX ...`, each.
+    /// The statements `CREATE INDEX ...`.
     pub indexes: Vec<String>,
 }

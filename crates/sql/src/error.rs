@@ -6,10 +6,10 @@ use rusqlite::ffi;
 use std::ffi::c_int;
 use std::fmt;
 
-/// The result of everything here that can fail.
+/// The result of every call in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a statement failed: a result code of SQLite, as <https://www.sqlite.org/rescode.html> lists them, and a sentence.
+/// Why a statement failed: a result code of SQLite (<https://www.sqlite.org/rescode.html> lists them) and a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     code: c_int,
@@ -41,39 +41,39 @@ impl Error {
         Error { code: ffi::SQLITE_CORRUPT, message: message.into() }
     }
 
-    /// The extended result code: 517 is `SQLITE_BUSY_SNAPSHOT`.
+    /// Returns the extended result code: 517 is `SQLITE_BUSY_SNAPSHOT`.
     pub fn code(&self) -> i32 {
         self.code
     }
 
-    /// What happened.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Whether running the same transaction again can succeed: another one got in between, and nothing was written.
+    /// Returns whether the same transaction can succeed if it runs again: it had a conflict, and nothing was written.
     pub fn is_conflict(&self) -> bool {
         self.code == ffi::SQLITE_BUSY_SNAPSHOT
     }
 
-    /// Whether it was stopped: by [`crate::Interrupt::interrupt`], or by what [`crate::Connection::on_progress`] and
-    /// [`crate::Connection::confine`] ask.
+    /// Returns whether the statement was stopped: by [`crate::Interrupt::interrupt`], or by the callback of
+    /// [`crate::Connection::on_progress`] or [`crate::Connection::confine`].
     pub fn is_interrupted(&self) -> bool {
         self.code & 0xff == ffi::SQLITE_INTERRUPT
     }
 
-    /// Whether it names what statements may not: those of a confined connection ([`crate::Connection::confine`]), or of
-    /// any, which is `CREATE VIRTUAL TABLE`.
+    /// Returns whether the statement names something forbidden: to confined connections
+    /// ([`crate::Connection::confine`]), or to all, as `CREATE VIRTUAL TABLE` is.
     pub fn is_refused(&self) -> bool {
         self.code & 0xff == ffi::SQLITE_AUTH
     }
 
-    /// Whether a row broke a constraint.
+    /// Returns whether a row violated a constraint.
     pub fn is_constraint(&self) -> bool {
         self.code & 0xff == ffi::SQLITE_CONSTRAINT
     }
 
-    /// What the engine calls it.
+    /// Returns the engine's kind of error.
     pub fn kind(&self) -> ErrorKind {
         match self.code & 0xff {
             ffi::SQLITE_BUSY if self.is_conflict() => ErrorKind::Conflict,

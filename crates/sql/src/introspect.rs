@@ -191,7 +191,10 @@ impl Table for ViewTable {
         for (column, flag) in [(first, HAS_ARGUMENT), (first + 1, HAS_SCHEMA)] {
             if query.is_out_of_reach(column) {
                 // Another order of the tables has the argument.
-                return Err(Failure::new(ffi::SQLITE_CONSTRAINT, "the argument is not known yet"));
+                return Err(Failure::new(
+                    ffi::SQLITE_CONSTRAINT,
+                    "the value of the argument is not known at this point",
+                ));
             }
             let constraints = query.constraints();
             let found = constraints.iter().find(|(_, constraint)| {
@@ -216,7 +219,7 @@ impl Table for ViewTable {
     }
 
     fn update(&self, _change: Change<'_>) -> Outcome<Option<i64>> {
-        Err(Failure::error("sqlite_schema may not be modified: say CREATE, ALTER and DROP"))
+        Err(Failure::error("sqlite_schema may not be modified: use CREATE, ALTER and DROP"))
     }
 
     fn begin(&self) -> Outcome {

@@ -116,11 +116,11 @@ fn quoted(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// Whether a statement begins or ends a transaction. Savepoints are parts of one.
+/// Returns whether a statement begins or ends a transaction. Statements about savepoints do not.
 ///
 /// ```
-/// assert!(sql::is_transaction_control("begin immediate"));
-/// assert!(!sql::is_transaction_control("ROLLBACK TO halfway"));
+/// assert!(pando_sql::is_transaction_control("begin immediate"));
+/// assert!(!pando_sql::is_transaction_control("ROLLBACK TO halfway"));
 /// ```
 pub fn is_transaction_control(statement: &str) -> bool {
     let mut tokens = tokens(statement).take(4);
@@ -131,12 +131,13 @@ pub fn is_transaction_control(statement: &str) -> bool {
     }
 }
 
-/// The first statement of a text; `None` if there is none. For scripts, and for prompts that wait for a semicolon.
+/// Returns the first statement of a text, or `None` if there is none. Use it for scripts, and for prompts that wait
+/// for a semicolon.
 ///
 /// ```
-/// let first = sql::split_first("SELECT ';'; SELECT").unwrap();
+/// let first = pando_sql::split_first("SELECT ';'; SELECT").unwrap();
 /// assert_eq!((first.statement, first.is_complete), ("SELECT ';'", true));
-/// assert!(!sql::split_first(first.rest).unwrap().is_complete);
+/// assert!(!pando_sql::split_first(first.rest).unwrap().is_complete);
 /// ```
 pub fn split_first(sql: &str) -> Option<First<'_>> {
     let mut all = tokens(sql).skip_while(|token| token.is_mark(';')).peekable();
@@ -158,14 +159,14 @@ pub fn split_first(sql: &str) -> Option<First<'_>> {
     Some(First { statement: sql[start..].trim_end(), rest: "", is_complete: false })
 }
 
-/// What [`split_first`] answers.
+/// The result of [`split_first`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct First<'a> {
     /// The statement, without its semicolon.
     pub statement: &'a str,
-    /// What is behind it.
+    /// The text after it.
     pub rest: &'a str,
-    /// Whether it ends with a semicolon.
+    /// Whether the statement ends with a semicolon.
     pub is_complete: bool,
 }
 

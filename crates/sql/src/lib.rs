@@ -61,3 +61,8 @@ pub use sqlite_file::{CopyProgress, CopyReport, export_sqlite, import_sqlite};
 pub use statement::Statement;
 #[cfg(feature = "loadable")]
 pub use vtab::loadable;
+
+/// The examples of the package's page, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackagePage;

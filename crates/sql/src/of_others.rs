@@ -16,7 +16,7 @@ impl PandoTable {
         let name = self.table.name();
         if self.host.is_returning() {
             return Err(Failure::error(format!(
-                "not supported: RETURNING of an INSERT into {name}; leave it out and ask last_insert_rowid()"
+                "not supported: RETURNING of an INSERT into {name}; leave it out and use last_insert_rowid()"
             )));
         }
         let columns = self.table.columns.iter().enumerate();
@@ -25,8 +25,9 @@ impl PandoTable {
         match without.next() {
             None => Ok(()),
             Some((_, column)) => Err(Failure::error(format!(
-                "column {name}.{} has a default, which is not put in here: give it a value, or run the \
-                 statement with pando_sql",
+                "column {name}.{} has a default, which this statement does not apply: give the column a \
+                 value, \
+                 or run the statement with pando_sql",
                 column.name
             ))),
         }

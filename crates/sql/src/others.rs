@@ -99,7 +99,7 @@ impl Others {
             let lower = name.to_lowercase();
             if let Some((schema, _)) = self.attached.iter().find(|(_, names)| names.contains(&lower)) {
                 return Err(Error::new(format!(
-                    "ambiguous: {name} is in the database and in {schema}, which is attached; write \
+                    "ambiguous: {name} exists in the database and in the attached {schema}; write \
                      main.{name} or {schema}.{name}"
                 )));
             }

@@ -113,7 +113,8 @@ impl Watch {
             Some(most) if self.held_bytes > most => Err(Failure::new(
                 ffi::SQLITE_TOOBIG,
                 format!(
-                    "RETURNING and ON CONFLICT hold the statement's rows, which may be {most} bytes here: \
+                    "RETURNING and ON CONFLICT keep the statement's rows in memory, at most {most} bytes \
+                     here: \
                      change fewer rows at a time"
                 ),
             )),
@@ -178,7 +179,7 @@ impl Session {
     /// That something can be written.
     pub fn check_writable(&self) -> Outcome {
         let why = match () {
-            () if self.state().read_only => "this connection only reads",
+            () if self.state().read_only => "this connection is read-only",
             () if self.db.is_read_only() => "the database was opened read-only",
             () => return Ok(()),
         };
@@ -213,7 +214,7 @@ impl Session {
         }
         drop(state);
         self.check_writable()?;
-        Err(Failure::new(ffi::SQLITE_READONLY, "the transaction was begun to read only"))
+        Err(Failure::new(ffi::SQLITE_READONLY, "the transaction is read-only"))
     }
 
     /// Whether the current statement reads from a transaction that can write.

@@ -18,35 +18,35 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use std::path::Path;
 
-/// Where a copy is.
+/// The progress of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// The table that is copied.
+    /// The table that is being copied.
     pub table: String,
-    /// Rows so far, of all tables.
+    /// How many rows of all tables were copied so far.
     pub rows: u64,
 }
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyReport {
-    /// How many tables.
+    /// How many tables were copied.
     pub tables: u64,
-    /// How many rows, of all tables.
+    /// How many rows of all tables were copied.
     pub rows: u64,
-    /// What there is no place for in a Pando database: views, triggers, partial indexes, the enforcement of
-    /// foreign keys and the like, each named.
+    /// What a Pando database cannot store, each by its name: views, triggers, partial indexes, the enforcement of
+    /// foreign keys and so on.
     pub left_out: Vec<String>,
 }
 
 /// Rows between two calls of `progress`.
 const PROGRESS_ROWS: u64 = 10_000;
 
-/// Copies all tables of an SQLite file, indexes included, into the database: all or, if it fails, none.
+/// Copies all tables of an SQLite file into the database, including indexes. If it fails, it copies none.
 ///
 /// # Errors
-/// If the file is no SQLite database or does not pass SQLite's check, if a table of the same name is there already, or
-/// if a row cannot be stored: the table and the row are named.
+/// If the file is not an SQLite database or does not pass SQLite's integrity check; if a table of the same name
+/// exists; or if a row cannot be stored, with the table and the row.
 pub fn import_sqlite(
     sql: &Sql,
     file: impl AsRef<Path>,
@@ -81,7 +81,9 @@ pub fn import_sqlite(
         }
         let mut read = scratch.read_table(&name)?;
         report.left_out.append(&mut read.left_out);
-        let kept = |clause: &String| format!("enforcement of table {name}: {clause} (kept for the way back)");
+        let kept = |clause: &String| {
+            format!("enforcement of {clause} of table {name} (the clause is kept for an export)")
+        };
         report.left_out.extend(read.foreign_keys().iter().map(kept));
         let others = |column: &str, own: &str| has_others(source, &name, column, own);
         read.loosen(others)?;
@@ -111,7 +113,7 @@ fn open(file: &Path) -> Result<rusqlite::Connection> {
     let check: String = source.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if check != "ok" {
         let file = file.display();
-        return Err(Error::corrupt(format!("{file} is damaged, SQLite says: {check}")));
+        return Err(Error::corrupt(format!("{file} is damaged; SQLite reports: {check}")));
     }
     Ok(source)
 }
@@ -184,10 +186,10 @@ fn copy_in(
     Ok(())
 }
 
-/// Writes all tables, indexes included, to a new SQLite file, as they are at one moment.
+/// Writes all tables, including indexes, to a new SQLite file. The copy shows one moment of the database.
 ///
 /// # Errors
-/// If the file exists, or cannot be written.
+/// If the file exists, or if it cannot be written.
 pub fn export_sqlite(
     sql: &Sql,
     file: impl AsRef<Path>,
@@ -195,7 +197,7 @@ pub fn export_sqlite(
 ) -> Result<CopyReport> {
     let file = file.as_ref();
     if file.exists() {
-        return Err(Error::new(format!("{} exists already", file.display())));
+        return Err(Error::new(format!("{} already exists; name a new file", file.display())));
     }
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(".unfinished");
@@ -242,7 +244,8 @@ fn copy_out(
         }
         let indexes = table.rows.schema().indexes().iter();
         let of_documents = indexes.filter(|index| index.parts().iter().any(|part| part.pointer().is_some()));
-        let unknown = |index: &rows::Index| format!("index {}: it is over a path of documents", index.name());
+        let unknown =
+            |index: &rows::Index| format!("index {}: it indexes a path within JSON documents", index.name());
         report.left_out.extend(of_documents.map(unknown));
         report.tables += 1;
     }
@@ -252,7 +255,8 @@ fn copy_out(
 
 fn insert_statement(table: &SqlTable) -> Result<String> {
     let name = table.name();
-    let no_name = || Error::new(format!("table {name}: columns take all names that SQLite has for row ids"));
+    let no_name =
+        || Error::new(format!("table {name}: its columns use all names that SQLite has for the row id"));
     let hidden = match table.hidden() {
         0 => None,
         _ => Some(table.row_id_name().ok_or_else(no_name)?.to_owned()),

@@ -65,7 +65,7 @@ impl<'c> Statement<'c> {
 }
 
 impl Statement<'_> {
-    /// Runs it to its end; answers how many rows it inserted, updated or deleted.
+    /// Runs the statement to its end. Returns how many rows it inserted, updated or deleted.
     pub fn execute(&mut self, parameters: &[Value]) -> Result<u64> {
         let connection = self.connection;
         connection.session().set_own(true);
@@ -74,11 +74,11 @@ impl Statement<'_> {
         done
     }
 
-    /// [`Statement::execute`] with values that are lent: texts and blobs need not be copied to be parameters.
+    /// Does what [`Statement::execute`] does with borrowed values, so that texts and blobs need not be copied.
     ///
     /// ```
-    /// # fn main() -> Result<(), sql::Error> {
-    /// # let connection = sql::Sql::new(pando::Database::builder().in_memory()?).connect()?;
+    /// # fn main() -> Result<(), pando_sql::Error> {
+    /// # let connection = pando_sql::Sql::new(pando::Database::builder().in_memory()?).connect()?;
     /// # connection.execute("CREATE TABLE fruit(id INTEGER PRIMARY KEY, name TEXT)", &[])?;
     /// let names = String::from("apple lemon plum");
     /// let mut insert = connection.prepare("INSERT INTO fruit(name) VALUES (?)")?;
@@ -126,7 +126,7 @@ impl Statement<'_> {
             let again = self.connection.prepare_one(sql)?;
             (self.kind, self.plan, self.columns) = (again.kind, again.plan, None);
         }
-        Err(Error::new("tables are changed faster than statements can be planned"))
+        Err(Error::new("the tables changed again each time the statement was planned; try again"))
     }
 
     fn execute_planned(&mut self, parameters: &[impl Parameter]) -> Result<u64> {
@@ -162,7 +162,7 @@ impl Statement<'_> {
         }
     }
 
-    /// Runs it row by row.
+    /// Runs the statement and returns its rows one by one.
     pub fn query(&mut self, parameters: &[Value]) -> Result<Rows<'_>> {
         let connection = self.connection;
         let is_query = match &self.kind {
@@ -207,7 +207,8 @@ impl Statement<'_> {
         }
     }
 
-    /// The place of a named parameter, from 0; `None` if there is none of that name. The name has its `:`, `@` or `$`.
+    /// Returns the place of a named parameter, counted from 0, or `None` if there is none of this name. The name
+    /// includes its `:`, `@` or `$`.
     pub fn parameter(&self, name: &str) -> Result<Option<usize>> {
         let found = match &self.kind {
             Kind::Sqlite(statement) => statement.parameter_index(name)?.map(|index| index - 1),
@@ -217,7 +218,7 @@ impl Statement<'_> {
         Ok(found)
     }
 
-    /// How many parameters it has.
+    /// Returns how many parameters the statement has.
     pub fn parameter_count(&self) -> usize {
         match &self.kind {
             Kind::Sqlite(statement) => statement.parameter_count(),
@@ -226,7 +227,8 @@ impl Statement<'_> {
         }
     }
 
-    /// Whether it writes nothing: a query. `BEGIN` and its like write nothing either.
+    /// Returns whether the statement writes nothing, as a query does. `BEGIN`, `COMMIT` and `ROLLBACK` also count as
+    /// writing nothing.
     pub fn is_read_only(&self) -> bool {
         match &self.kind {
             Kind::Sqlite(statement) => statement.readonly(),

@@ -85,7 +85,7 @@ impl PandoTable {
     #[cold]
     fn out_of_date(&self) -> Failure {
         let name = self.table.name();
-        let message = format!("table {name} was changed since the statement was prepared");
+        let message = format!("table {name} was changed after the statement was prepared; prepare it again");
         Failure::new(ffi::SQLITE_SCHEMA, message)
     }
 

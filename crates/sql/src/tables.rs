@@ -90,7 +90,10 @@ impl Tables {
     fn plan_is_old(&self) -> Failure {
         // Relaxed: read by `by_plan`, on this very thread.
         self.is_plan_old.store(true, Ordering::Relaxed);
-        Failure::new(ffi::SQLITE_ABORT, "tables were changed since the statement was planned")
+        Failure::new(
+            ffi::SQLITE_ABORT,
+            "tables were changed after the statement was planned; prepare it again",
+        )
     }
 
     /// What was acknowledged last, for estimates.

@@ -1,10 +1,10 @@
 //! The bound on SQLite's memory, which is the process': so a test of its own.
 
-use sql::{Confines, Sql, Value};
+use pando_sql::{Confines, Sql, Value};
 
 #[test]
 fn a_statement_that_takes_too_much_memory_is_undone() {
-    sql::limit_memory(16 << 20).unwrap();
+    pando_sql::limit_memory(16 << 20).unwrap();
     let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
     let mut connection = sql.connect().unwrap();
     connection.confine(Confines::default(), || false).unwrap();

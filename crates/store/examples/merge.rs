@@ -1,13 +1,13 @@
 //! What merging adds to a scan: records below, nothing or one percent of them changed above. They fit the cache, so
 //! that what is measured is the merge and not the memory.
-//! Run with `cargo run --release -p pando-store --example merge`.
+//! Run with `cargo run --release -p pando-db-store --example merge`.
 
 use base::{CommitTs, Result, TableId};
 use memtable::Memtable;
 use std::hint::black_box;
 use std::time::Instant;
 
-use store::merge::{Item, Layer, MemtableLayer, Merged, Upper};
+use pando_store::merge::{Item, Layer, MemtableLayer, Merged, Upper};
 
 const TABLE: TableId = TableId(16);
 const RECORDS: u64 = 5_000;

@@ -1,11 +1,11 @@
 //! What the write set alone costs: one transaction of a million random 4-byte keys, and transactions of one put.
-//! Run with `cargo run --release -p pando-store --example write_set`.
+//! Run with `cargo run --release -p pando-db-store --example write_set`.
 
 use base::TableId;
 use base::seams::Random;
+use pando_store::write_set::{Own, Prior, WriteSet};
 use std::hint::black_box;
 use std::time::Instant;
-use store::write_set::{Own, Prior, WriteSet};
 
 const TABLE: TableId = TableId(16);
 

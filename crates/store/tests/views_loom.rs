@@ -1,8 +1,8 @@
 //! Acquisition of views against seals, switches and reclamation, under every interleaving (up to a bound on
-//! preemptions): `RUSTFLAGS="--cfg loom" cargo test --release -p pando-store --test views_loom`.
+//! preemptions): `RUSTFLAGS="--cfg loom" cargo test --release -p pando-db-store --test views_loom`.
 //!
-//! The module under proof is the one that ships, taken by path, because the rest of its crate is beyond loom. What
-//! is asked of it:
+//! The module under proof is the one that ships, taken by path, because the rest of its crate is beyond loom. Its paths
+//! begin at the root of this program, which is therefore not that of the other tests. What is asked of it:
 //! 1. *No freed view is used.* Everything in a view is counted: whoever holds one holds a count of its memtable.
 //! 2. *No snapshot is torn.* A commit at or before the snapshot's timestamp lies in a memtable of its view, or in
 //!    its runs; here every memtable notes the commits that went into it.

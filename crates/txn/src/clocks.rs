@@ -17,11 +17,11 @@ use base::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 struct Line(AtomicU64);
 
-/// The database's clocks. All calls are wait-free.
+/// The two clocks of a database. No call waits.
 ///
 /// ```
 /// use base::CommitTs;
-/// let clocks = txn::Clocks::new(CommitTs(7));
+/// let clocks = pando_txn::Clocks::new(CommitTs(7));
 /// clocks.advance_applied(CommitTs(9));
 /// assert_eq!((clocks.applied(), clocks.visible()), (CommitTs(9), CommitTs(7)));
 /// clocks.publish(CommitTs(9));
@@ -34,32 +34,34 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Both clocks at `start`: the newest commit that recovery found, or 0 for a new database.
+    /// Creates both clocks at `start`: the newest commit that recovery found, or 0 for a new database.
     pub fn new(start: CommitTs) -> Self {
         Clocks { applied: Line(AtomicU64::new(start.0)), visible: Line(AtomicU64::new(start.0)) }
     }
 
-    /// The newest commit whose writes are in the memtable: where a read-write transaction begins. What it read may
-    /// not be durable yet, which is why its own commit waits until `visible` has reached this.
+    /// Returns the newest commit whose writes are in the memtable: a read-write transaction begins here. Its reads
+    /// may not be durable yet, which is why its own commit waits until `visible` has reached them.
     #[inline]
     pub fn applied(&self) -> CommitTs {
         CommitTs(self.applied.0.load(Ordering::SeqCst))
     }
 
-    /// The newest commit that may be shown to anybody outside: where a read-only snapshot begins.
+    /// Returns the newest commit that may be shown outside: a read-only snapshot begins here.
     #[inline]
     pub fn visible(&self) -> CommitTs {
         CommitTs(self.visible.0.load(Ordering::SeqCst))
     }
 
-    /// Everything up to `ts` is in the memtable. Called by the one thread that applies, in commit order.
+    /// Sets `applied`: every commit up to `ts` is in the memtable. Only the thread that applies calls it, in commit
+    /// order.
     #[inline]
     pub fn advance_applied(&self, ts: CommitTs) {
         debug_assert!(ts >= self.applied(), "applied went back from {:?} to {ts:?}", self.applied());
         self.applied.0.store(ts.0, Ordering::SeqCst);
     }
 
-    /// Everything up to `ts` may be shown. Any thread may call it, in any order: an older `ts` changes nothing.
+    /// Sets `visible`: every commit up to `ts` may be shown. Any thread may call it, in any order: an older `ts` has
+    /// no effect.
     #[inline]
     pub fn publish(&self, ts: CommitTs) {
         debug_assert!(ts <= self.applied(), "{ts:?} is published but not applied");

@@ -1,12 +1,12 @@
 //! What a transaction is promised: against other transactions, and against failures.
 
-/// What a read-write transaction is promised against the transactions that run beside it. Read-only snapshots
-/// need no choice: they see one moment and never conflict.
+/// What a read-write transaction is guaranteed against concurrent transactions. Read-only snapshots see one moment
+/// and never conflict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Isolation {
-    /// As if the transactions had run one after another, in commit order. Everything that was read, keys and
-    /// ranges alike, must be unchanged at commit (backward validation, Kung and Robinson 1981), so there are
-    /// neither phantoms nor write skew.
+    /// Transactions take effect as if they had run one after another, in commit order. Every key and every range that
+    /// was read must be unchanged at commit (backward validation, Kung and Robinson 1981), so there are neither
+    /// phantoms nor write skew.
     #[default]
     Serializable,
     /// Snapshot isolation: of two transactions that write the same key, the first to commit wins. Reads are not
@@ -14,14 +14,14 @@ pub enum Isolation {
     Snapshot,
 }
 
-/// What a commit survives once it was acknowledged.
+/// What a commit survives after it was acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// Power loss. Costs one flush, shared with whoever commits at the same time.
+    /// A loss of power. It costs one flush, shared by all that commit at the same time.
     #[default]
     Sync,
-    /// A killed process, not power loss.
+    /// A killed process, but not a loss of power.
     Buffered,
-    /// Nothing at once: written and synced within the stated interval, and lost up to that when killed.
+    /// Nothing at first: the commit is written and synced within the lazy interval, and can be lost until then.
     Lazy,
 }

@@ -14,22 +14,22 @@ use base::{CommitTs, Error, ErrorKind, TableId};
 use std::fmt;
 use std::ops::Bound;
 
-/// What has been committed lately. The store implements it over the active and the sealed memtables, which reach
-/// back at least to the oldest read-write transaction's snapshot.
+/// The recent commits. The store implements it over the open and the sealed memtables, which reach back at least to
+/// the snapshot of the oldest read-write transaction.
 pub trait History {
-    /// The newest change of `key`, by a put, a delete or a range delete, if it came after `since`.
+    /// Returns the newest change of `key` by a put, a delete or a range delete, if it came after `since`.
     fn newest_in(&self, table: TableId, key: &[u8], since: CommitTs) -> Option<CommitTs>;
 
-    /// Some key in `start..end` that changed after `since`; for a range delete that reaches into the range, any
-    /// key of that range delete.
+    /// Returns a key in `start..end` that changed after `since`; for a range delete that overlaps the range, any key
+    /// of that range delete.
     fn changed_in(&self, table: TableId, start: &[u8], end: Bound<&[u8]>, since: CommitTs)
     -> Option<Vec<u8>>;
 
-    /// At or after the newest change of `table`; 0 if the history holds none.
+    /// Returns a timestamp at or after the newest change of `table`; 0 if the history has none.
     fn table_newest(&self, table: TableId) -> CommitTs;
 }
 
-/// One thing that a transaction wrote.
+/// Something that a transaction wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenKey<'a> {
     /// A put or a delete of one key.
@@ -39,12 +39,12 @@ pub enum WrittenKey<'a> {
         /// Whether the transaction looked the key up in its snapshot before it wrote it.
         read: bool,
     },
-    /// A key that was read, then written, and whose write was rolled back to a savepoint: only the read counts.
+    /// A key that was read and then written, and whose write was rolled back to a savepoint: only the read counts.
     Read {
         /// Which.
         key: &'a [u8],
     },
-    /// A range delete of `[start, end)`; no `end` means to the end of the table.
+    /// A range delete of `[start, end)`; without `end`, to the end of the table.
     Range {
         /// The first key deleted.
         start: &'a [u8],
@@ -53,31 +53,74 @@ pub enum WrittenKey<'a> {
     },
 }
 
-/// Why a transaction may not commit: somebody else changed this key.
+/// Why a transaction may not commit: another one changed this key, or created or dropped this table, after it began. It
+/// is the source of an error of kind [`Conflict`](ErrorKind::Conflict); [`Conflict::of`] finds it there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The key's table.
-    pub table: TableId,
-    /// The table's name, where whoever asked knows it.
-    pub name: Option<String>,
-    /// The key. For a change by a range delete, some key that it covers or begins with.
-    pub key: Vec<u8>,
+    table: TableId,
+    name: Option<String>,
+    key: Option<Vec<u8>>,
 }
 
 impl Conflict {
-    fn at(table: TableId, key: Vec<u8>) -> Self {
-        Conflict { table, name: None, key }
+    /// A conflict at a key of a table.
+    pub fn at(table: TableId, key: Vec<u8>) -> Self {
+        Conflict { table, name: None, key: Some(key) }
+    }
+
+    /// A conflict about the table itself, which another transaction created or dropped.
+    pub fn about_table(table: TableId, name: impl Into<String>) -> Self {
+        Conflict { table, name: Some(name.into()), key: None }
+    }
+
+    /// The same conflict with the name of its table.
+    #[must_use]
+    pub fn in_table(self, name: Option<&str>) -> Self {
+        Conflict { name: name.map(str::to_owned), ..self }
+    }
+
+    /// Returns the conflict that caused `error`; `None` if another cause did.
+    pub fn of(error: &Error) -> Option<&Conflict> {
+        std::error::Error::source(error)?.downcast_ref()
+    }
+
+    /// Returns the id of the table.
+    pub fn table_id(&self) -> TableId {
+        self.table
+    }
+
+    /// Returns the table's name; `None` if the transaction never opened the table.
+    pub fn table(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns the key that was changed. If a range delete changed it, this is some key that the range delete covers.
+    /// `None`: the table itself was created or dropped.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.key.as_deref()
+    }
+
+    /// What was changed, for a message.
+    fn place(&self) -> String {
+        let table = match &self.name {
+            Some(name) => format!("table {name:?}"),
+            None => self.table.to_string(),
+        };
+        match &self.key {
+            Some(key) => format!("conflict in {table} at key {}", ShownKey(key)),
+            None => format!("conflict about {table}"),
+        }
     }
 }
 
-/// Whether nothing that the transaction depends on was changed after `since`. O(reads) look-ups in the history for
-/// the tables that changed at all, and O(1) for those that did not. `writes` may leave out tables whose
-/// [`History::table_newest`] is at or before `since`, and others of whose keys the caller knows that.
+/// Checks that nothing that the transaction depends on was changed after `since`. O(reads) look-ups in the history
+/// for tables that changed, O(1) for others. `writes` may leave out tables whose [`History::table_newest`] is at or
+/// before `since`, and tables whose keys the caller knows to be unchanged.
 ///
 /// ```
 /// # use std::ops::Bound;
 /// use base::{CommitTs, TableId};
-/// use txn::{History, Isolation, ReadSet, validate};
+/// use pando_txn::{History, Isolation, ReadSet, validate};
 ///
 /// /// A history in which key `k` of table 16 changed at 5.
 /// struct One;
@@ -171,23 +214,31 @@ fn conflicting(
 /// Keys longer than this are cut in messages.
 const SHOWN_KEY_BYTES: usize = 48;
 
-impl fmt::Display for Conflict {
+/// A key for a message: as text if all of it is printable, else in hexadecimal digits.
+struct ShownKey<'a>(&'a [u8]);
+
+impl fmt::Display for ShownKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            Some(name) => write!(f, "conflict in table {name:?} at key ")?,
-            None => write!(f, "conflict in {} at key ", self.table)?,
-        }
-        let shown = &self.key[..self.key.len().min(SHOWN_KEY_BYTES)];
+        let shown = &self.0[..self.0.len().min(SHOWN_KEY_BYTES)];
         if shown.iter().all(|byte| (b' '..=b'~').contains(byte)) {
             write!(f, "\"{}\"", shown.escape_ascii())?;
         } else {
             write!(f, "0x")?;
             shown.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
         }
-        if shown.len() < self.key.len() {
-            write!(f, "... ({} bytes)", self.key.len())?;
+        if shown.len() < self.0.len() {
+            write!(f, "... ({} bytes)", self.0.len())?;
         }
-        write!(f, ": another transaction changed it after this one began")
+        Ok(())
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.key {
+            Some(_) => "another transaction changed it after this one began",
+            None => "another transaction created or dropped it after this one began",
+        })
     }
 }
 
@@ -195,7 +246,7 @@ impl std::error::Error for Conflict {}
 
 impl From<Conflict> for Error {
     fn from(conflict: Conflict) -> Error {
-        Error::new(ErrorKind::Conflict, conflict.to_string())
+        Error::new(ErrorKind::Conflict, conflict.place()).caused_by(conflict)
     }
 }
 
@@ -206,11 +257,23 @@ mod tests {
     #[test]
     fn a_conflict_names_its_key() {
         let shown = |key: &[u8]| Error::from(Conflict::at(TableId(17), key.to_vec()));
-        let named = Conflict { name: Some("people".to_owned()), ..Conflict::at(TableId(17), b"k".to_vec()) };
-        assert!(named.to_string().starts_with("conflict in table \"people\" at key \"k\": "));
-        assert!(shown(b"user 1").message().starts_with("conflict in table 17 at key \"user 1\": "));
-        assert!(shown(&[0, 0xab]).message().contains("at key 0x00ab: "));
-        assert!(shown(&[b'x'; 100]).message().contains("x\"... (100 bytes): "));
+        let named = Error::from(Conflict::at(TableId(17), b"k".to_vec()).in_table(Some("people")));
+        assert!(named.to_string().starts_with("conflict in table \"people\" at key \"k\": another"));
+        assert!(shown(b"user 1").message().starts_with("conflict in table 17 at key \"user 1\""));
+        assert!(shown(&[0, 0xab]).message().ends_with("at key 0x00ab"));
+        assert!(shown(&[b'x'; 100]).message().ends_with("x\"... (100 bytes)"));
         assert!(shown(b"").is_retryable());
+    }
+
+    #[test]
+    fn the_cause_of_a_conflict_is_data() {
+        let of_key = Error::from(Conflict::at(TableId(17), vec![0, 1]).in_table(Some("people")));
+        let cause = Conflict::of(&of_key).unwrap();
+        assert_eq!((cause.table(), cause.key()), (Some("people"), Some(&[0, 1][..])));
+        let of_table = Error::from(Conflict::about_table(TableId(17), "people"));
+        let cause = Conflict::of(&of_table).unwrap();
+        assert_eq!((cause.table_id(), cause.table(), cause.key()), (TableId(17), Some("people"), None));
+        assert!(of_table.to_string().contains("created or dropped"), "{of_table}");
+        assert!(Conflict::of(&Error::new(ErrorKind::Conflict, "by hand")).is_none());
     }
 }

@@ -127,8 +127,10 @@ fn dependencies_where(manifest: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<(
 }
 
 fn own_name(name: &str) -> &str {
-    let name = name.trim_matches('"');
-    name.strip_prefix("pando-").unwrap_or(name)
+    match name.trim_matches('"') {
+        "pando-db" => "pando",
+        name => name.strip_prefix("pando-db-").unwrap_or(name),
+    }
 }
 
 #[cfg(test)]
@@ -140,11 +142,11 @@ mod tests {
     fn a_higher_floor_and_a_sibling_are_refused() {
         let up = "[dependencies]\nbase.workspace = true\nstore.workspace = true\n";
         assert_eq!(found(check, "crates/io/Cargo.toml", up), ["crates/io/Cargo.toml:3"]);
-        let sibling = "[package]\nname = \"pando-log\"\n[dependencies]\nspace = { workspace = true }\n";
+        let sibling = "[package]\nname = \"pando-db-log\"\n[dependencies]\nspace = { workspace = true }\n";
         assert_eq!(found(check, "crates/log/Cargo.toml", sibling), ["crates/log/Cargo.toml:4"]);
-        let prefixed = "[dev-dependencies.pando-run]\nworkspace = true\n";
+        let prefixed = "[dev-dependencies.pando-db-run]\nworkspace = true\n";
         assert_eq!(found(check, "crates/txn/Cargo.toml", prefixed), ["crates/txn/Cargo.toml:1"]);
-        let target = "[target.'cfg(loom)'.dependencies]\npando = \"1\"\n";
+        let target = "[target.'cfg(loom)'.dependencies]\npando-db = \"1\"\n";
         assert_eq!(found(check, "crates/base/Cargo.toml", target), ["crates/base/Cargo.toml:2"]);
     }
 

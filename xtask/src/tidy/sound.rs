@@ -17,7 +17,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/io/src/map.rs", "a log segment that is already written, reached through a shared mapping"),
     ("crates/io/src/time_slice.rs", "two system calls that rustix does not have"),
     ("crates/io/src/writeback.rs", "a system call that rustix does not have"),
-    ("crates/io/tests/os.rs", "handlers of a host program, and faults of its own"),
+    ("crates/io/tests/it/os.rs", "handlers of a host program, and faults of its own"),
     ("crates/memtable/src/arena.rs", "memory taken piece by piece and given back whole"),
     ("crates/memtable/src/node.rs", "nodes that readers look at while the one writer adds to them"),
     ("crates/memtable/src/record.rs", "records as they lie in the arena, reached by pointer"),

@@ -6,32 +6,32 @@ use crate::sync::lock;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// What a budget asks of those who share it. Called without any lock of the budget's.
+/// What a budget asks of the databases that share it. It is called without any lock of the budget.
 pub trait Member: Send + Sync {
-    /// Gives about `bytes` of the page pool's memory back.
+    /// Frees about `bytes` of the page pool's memory.
     fn give_pages(&self, bytes: usize, need: Need) -> Given;
-    /// Has the memtables merged soon, so that their memory can be given back. Returns at once; answers whether there is
+    /// Has the memtables merged soon, so that their memory can be freed. Returns at once, with whether there is
     /// anything to merge.
     fn relieve(&self) -> bool;
 }
 
-/// Bytes by holder.
+/// Bytes in use by each holder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held(pub(super) [usize; Holder::COUNT]);
 
 impl Held {
-    /// What `holder` holds, in bytes.
+    /// Returns how many bytes `holder` uses.
     pub fn of(&self, holder: Holder) -> usize {
         self.0[holder as usize]
     }
 
-    /// What all hold, in bytes.
+    /// Returns how many bytes all holders use.
     pub fn total(&self) -> usize {
         self.0.iter().sum()
     }
 }
 
-/// One database's account. Dropped with the last of its charges.
+/// One database's account. It is dropped with the last of its charges.
 pub struct Account {
     budget: Arc<Budget>,
     name: String,
@@ -53,7 +53,7 @@ impl Account {
         Account { budget, name, held, reserve: AtomicUsize::new(0), member: OnceLock::new() }
     }
 
-    /// An account without a reserve in a budget of its own: for tools and tests.
+    /// Opens an account without a reserve in a budget of its own, for tools and tests.
     pub fn alone(limit_bytes: usize) -> Arc<Self> {
         Budget::new(limit_bytes).join("", 0).expect("nothing always fits")
     }
@@ -62,22 +62,23 @@ impl Account {
         self.reserve.store(charge.into_bytes(), Ordering::SeqCst);
     }
 
-    /// The budget that it is part of.
+    /// Returns the budget.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    /// What was kept from the beginning, in bytes: what its holder can use whatever others hold.
+    /// Returns the reserve in bytes: what the account can use no matter how much others hold.
     pub fn reserve_bytes(&self) -> usize {
         self.reserve.load(Ordering::SeqCst)
     }
 
-    /// Who holds what.
+    /// Returns how much each holder uses.
     pub fn held(&self) -> Held {
         Held(std::array::from_fn(|at| self.held[at].load(Ordering::SeqCst)))
     }
 
-    /// Names who gives memory back when somebody who shares the budget needs it. Once, when the database is open.
+    /// Sets the member that frees memory when another account of the budget needs it. Call it once, when the database
+    /// is open.
     pub fn set_member(&self, member: Weak<dyn Member>) {
         assert!(self.member.set(member).is_ok(), "an account has one member");
     }
@@ -87,25 +88,25 @@ impl Account {
         Some(with(&*member))
     }
 
-    /// Takes `bytes` if they fit under the ceiling. Never waits, takes no lock.
+    /// Takes `bytes` if they fit within the limit. It never waits and takes no lock.
     pub fn charge(self: &Arc<Self>, holder: Holder, bytes: usize) -> Option<Charge> {
         self.budget.take(bytes).then(|| self.book(holder, bytes))
     }
 
-    /// Takes `bytes` once page pools have given enough back, if they can. The caller holds no lock of a pool, and is in
-    /// no epoch.
+    /// Takes `bytes`, and if they do not fit asks page pools to free memory first. The caller must hold no lock of a
+    /// pool and be in no epoch.
     pub fn charge_making_room(self: &Arc<Self>, holder: Holder, bytes: usize) -> Option<Charge> {
         self.budget.take_making_room(bytes).then(|| self.book(holder, bytes))
     }
 
-    /// Takes `bytes` whatever the ceiling: for what is there already, and for what an estimate fell short of.
+    /// Takes `bytes` even beyond the limit: for memory that is already allocated, or where an estimate was too low.
     pub fn charge_by_force(self: &Arc<Self>, holder: Holder, bytes: usize) -> Charge {
         self.budget.take_by_force(bytes);
         self.book(holder, bytes)
     }
 
-    /// Has the pools of the others who share the budget give `bytes` of pages that were not used lately. Answers
-    /// whether any were given.
+    /// Asks the pools of other accounts to free `bytes` of pages that were not used lately. Returns whether any were
+    /// freed.
     pub fn ask_others(&self, bytes: usize) -> bool {
         matches!(self.budget.have_pages_given(bytes, Need::Wish, Some(self)), Given::Bytes(1..))
     }

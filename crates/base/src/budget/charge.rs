@@ -4,8 +4,8 @@ use super::{Account, Holder};
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes that somebody holds; dropping it gives them back. Parts can be split off and joined without a look at the
-/// budget, so that whoever reserved memory can hand it on piece by piece.
+/// Bytes taken from a budget; dropping the charge returns them. Parts can be split off and joined without access to
+/// the budget, so that reserved memory can be handed on piece by piece.
 pub struct Charge {
     account: Arc<Account>,
     holder: Holder,
@@ -23,42 +23,42 @@ impl Charge {
         Charge { account, holder, bytes }
     }
 
-    /// No bytes, for [`Charge::join`] to add to.
+    /// Creates a charge of no bytes, for [`Charge::join`] to add to.
     pub fn none(account: &Arc<Account>, holder: Holder) -> Charge {
         Charge { account: Arc::clone(account), holder, bytes: 0 }
     }
 
-    /// How many bytes it is.
+    /// Returns how many bytes it has.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whose bytes they are.
+    /// Returns the account.
     pub fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// Takes up to `bytes` out of it.
+    /// Splits off up to `bytes`.
     pub fn split(&mut self, bytes: usize) -> Charge {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         Charge { account: Arc::clone(&self.account), holder: self.holder, bytes }
     }
 
-    /// Adds `other`, which is of the same holder of the same account.
+    /// Adds `other`, which must have the same holder and account.
     pub fn join(&mut self, mut other: Charge) {
         assert!(Arc::ptr_eq(&self.account, &other.account) && self.holder == other.holder);
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Gives back all but `bytes`.
+    /// Returns all but `bytes` to the budget.
     pub fn shrink_to(&mut self, bytes: usize) {
         let over = self.bytes.saturating_sub(bytes);
         drop(self.split(over));
     }
 
-    /// Makes it `bytes` if the budget, with what pools can give back, allows that; answers whether. Shrinking always
-    /// succeeds. As [`Account::charge_making_room`].
+    /// Changes the charge to `bytes` if the budget allows it, asking pools to free memory as
+    /// [`Account::charge_making_room`] does. Returns whether it did. Shrinking always succeeds.
     #[must_use]
     pub fn resize(&mut self, bytes: usize) -> bool {
         let Some(more) = bytes.checked_sub(self.bytes) else {

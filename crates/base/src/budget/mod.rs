@@ -26,28 +26,28 @@ use crate::sync::{Mutex, lock};
 use crate::{Error, ErrorKind, Result};
 use std::sync::{Arc, Weak};
 
-/// What memory is held for.
+/// What memory is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
-    /// Pages in memory, and what finds them.
+    /// Pages in memory, and the tables that find them.
     Pool,
-    /// Memtables: open, sealed, and those kept for snapshots and as conflict history. What commits under way have
-    /// reserved counts too.
+    /// Memtables: open, sealed, and those kept for snapshots and as conflict history, including memory reserved by
+    /// commits in progress.
     Memtables,
-    /// Writes and reads of transactions that are not committed, and their commit records.
+    /// Writes and reads of uncommitted transactions, and their commit records.
     WriteSets,
-    /// Dirty pages and buffers of a checkpoint, and the reserve for the next.
+    /// Dirty pages and buffers of a checkpoint, and the reserve for the next one.
     Checkpoint,
     /// Buffers of an opening that replays the log.
     Recovery,
-    /// The mapping of the log's newest segment.
+    /// The mapping of the newest log segment.
     Log,
 }
 
 impl Holder {
-    /// How many there are.
+    /// The number of holders.
     pub const COUNT: usize = 6;
-    /// All of them, as they are numbered.
+    /// All holders, in the order of their numbers.
     pub const ALL: [Holder; Holder::COUNT] = [
         Holder::Pool,
         Holder::Memtables,
@@ -57,7 +57,7 @@ impl Holder {
         Holder::Log,
     ];
 
-    /// One word for lists: `pool`, `memtables`, `write_sets`, `checkpoint`, `recovery`, `log`.
+    /// Returns the name: `pool`, `memtables`, `write_sets`, `checkpoint`, `recovery` or `log`.
     pub fn name(self) -> &'static str {
         match self {
             Holder::Pool => "pool",
@@ -70,12 +70,12 @@ impl Holder {
     }
 }
 
-/// How hard memory is needed.
+/// How urgently memory is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// For another database's pages: give what was not used lately.
+    /// For another database's pages: evict pages that were not used lately.
     Wish,
-    /// Something waits that cannot do without: give what is used least.
+    /// Something waits that cannot continue without it: evict the pages that are used least.
     Must,
 }
 
@@ -83,10 +83,10 @@ pub enum Need {
 /// just now, which lasts microseconds.
 const ROUNDS: usize = 64;
 
-/// A ceiling in bytes, and how much of it is taken.
+/// A memory limit in bytes, and how much of it is in use.
 ///
 /// ```
-/// use base::budget::{Budget, Holder};
+/// use pando_base::budget::{Budget, Holder};
 /// let budget = Budget::new(100);
 /// let account = budget.join("a database", 10)?;
 /// let pages = account.charge(Holder::Pool, 60).unwrap();
@@ -95,7 +95,7 @@ const ROUNDS: usize = 64;
 /// drop(pages);
 /// drop(account);
 /// assert_eq!(budget.used_bytes(), 0);
-/// # base::Result::Ok(())
+/// # pando_base::Result::Ok(())
 /// ```
 #[derive(Debug)]
 pub struct Budget {
@@ -108,17 +108,17 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of `limit` bytes.
+    /// Creates a budget of `limit` bytes.
     pub fn new(limit: usize) -> Arc<Self> {
         let (used, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let held = std::array::from_fn(|_| AtomicUsize::new(0));
         Arc::new(Budget { limit, used, peak, held, accounts: Mutex::new(Vec::new()) })
     }
 
-    /// Opens an account, which keeps `reserve` bytes until it is dropped. `name` is for messages.
+    /// Opens an account, which holds `reserve` bytes until it is dropped. `name` appears in messages.
     ///
     /// # Errors
-    /// [`ErrorKind::Full`] if the reserve does not fit under the ceiling.
+    /// [`ErrorKind::Full`] if the reserve does not fit within the limit.
     pub fn join(self: &Arc<Self>, name: impl Into<String>, reserve: usize) -> Result<Arc<Account>> {
         let account = Arc::new(Account::new(Arc::clone(self), name.into()));
         let Some(charge) = account.charge_making_room(Holder::Checkpoint, reserve) else {
@@ -137,39 +137,39 @@ impl Budget {
         Ok(account)
     }
 
-    /// The ceiling, in bytes.
+    /// Returns the limit in bytes.
     pub fn limit_bytes(&self) -> usize {
         self.limit
     }
 
-    /// What is taken, in bytes.
+    /// Returns how many bytes are in use.
     pub fn used_bytes(&self) -> usize {
         self.used.load(Ordering::SeqCst)
     }
 
-    /// The most that was ever taken, in bytes.
+    /// Returns the highest use so far in bytes.
     pub fn peak_bytes(&self) -> usize {
         self.peak.load(Ordering::SeqCst)
     }
 
-    /// How many accounts are open.
+    /// Returns how many accounts are open.
     pub fn members(&self) -> usize {
         self.accounts().len()
     }
 
-    /// Who holds what, all accounts together.
+    /// Returns how much each holder uses, over all accounts.
     pub fn held(&self) -> Held {
         Held(std::array::from_fn(|at| self.held[at].load(Ordering::SeqCst)))
     }
 
-    /// What all hold as `holder`, in bytes. One load.
+    /// Returns how many bytes all accounts use for `holder`. It costs one load.
     #[inline]
     pub fn held_as(&self, holder: Holder) -> usize {
         self.held[holder as usize].load(Ordering::SeqCst)
     }
 
-    /// Asks every member to turn its memtables into pages soon: somebody waits for their memory. Answers whether any
-    /// has something to merge.
+    /// Asks every member to merge its memtables soon, because somebody waits for their memory. Returns whether any
+    /// member has something to merge.
     pub fn relieve(&self) -> bool {
         let relieve = |account: &Arc<Account>| account.with_member(|member| member.relieve()) == Some(true);
         // All are asked, also behind the first that has something.
@@ -238,12 +238,12 @@ impl Budget {
     }
 }
 
-/// What asking for memory came to.
+/// The result of asking for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// So many bytes were given back; 0: none can be.
+    /// This many bytes were freed; 0: none can be.
     Bytes(usize),
-    /// None yet: calls that look at pages just now have to return first.
+    /// None was freed yet: calls that use pages at this moment must return first.
     Soon,
 }
 

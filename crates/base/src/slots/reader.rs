@@ -16,8 +16,8 @@ use std::sync::Arc; // Also under loom: who owns the slots is not in question.
 /// that a slot's words have one writer is what everything that frees memory relies on.
 ///
 /// ```
-/// use base::slots::Slots;
-/// use base::sync::Arc;
+/// use pando_base::slots::Slots;
+/// use pando_base::sync::Arc;
 /// let slots = Arc::new(Slots::new());
 /// let reader = slots.claim().unwrap();
 /// {

@@ -8,9 +8,9 @@
 
 mod ops;
 
-use bench::alloc::{CountingAllocator, counts};
-use bench::{Failure, Outcome};
 use ops::{Bench, OPS, Op};
+use pando_bench::alloc::{CountingAllocator, counts};
+use pando_bench::{Failure, Outcome};
 use std::os::unix::process::parent_id;
 use std::process::ExitCode;
 

@@ -1,12 +1,12 @@
 //! The operations, and what they work on: 5,000 records of 116 bytes in pages, 500 in the memtable, an empty tree; a
 //! queue of 100 records from which 5,000 were taken since the last checkpoint; 2,000 small range deletes in a memtable.
 
-use bench::Outcome;
-use bench::bed::{Bed, EditorBed};
-use bench::cli::{Durability, Settings};
-use bench::records::{Records, permutation};
 use clap::Parser;
 use pando::{Database, Table, TransactionOptions};
+use pando_bench::Outcome;
+use pando_bench::bed::{Bed, EditorBed};
+use pando_bench::cli::{Durability, Settings};
+use pando_bench::records::{Records, permutation};
 use run::Editor;
 use std::hint::black_box;
 

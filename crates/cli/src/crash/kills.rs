@@ -21,10 +21,11 @@ use std::time::{Duration, Instant};
 
 #[derive(Args, Debug)]
 pub struct KillsArgs {
-    /// Children to kill
+    /// Start and kill a process N times
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// An empty directory to keep the database in [default: a temporary one, kept only after a failure]
+    /// Keep the database in this directory, which must be empty or not exist [default: a temporary one, kept only
+    /// after a failure]
     #[arg(long)]
     dir: Option<PathBuf>,
     #[command(flatten)]
@@ -58,7 +59,7 @@ pub fn run(args: &KillsArgs) -> Outcome {
     bar.finish_and_clear();
     say!(
         "{} kills in {}: {} commits acknowledged, {} rows compared in {} recoveries, {} full checks; \
-         nothing acknowledged lost, nothing half there",
+         no acknowledged commit lost, no commit applied partially",
         text::count(args.rounds.into()),
         text::time(begun.elapsed()),
         text::count(rounds.acknowledged),

@@ -84,7 +84,7 @@ fn listen(stdout: ChildStdout, tally: &AtomicU64) -> Result<Heard, String> {
         let mut numbers = line.split(' ').map(str::parse::<u64>);
         let (Some(Ok(writer)), Some(Ok(commit)), None) = (numbers.next(), numbers.next(), numbers.next())
         else {
-            return Err(format!("the child said {line:?}"));
+            return Err(format!("the child printed an unexpected line: {line:?}"));
         };
         let mark =
             heard.marks.get_mut(writer as usize).ok_or(format!("there are {WRITERS} writers: {line:?}"))?;

@@ -185,7 +185,9 @@ pub fn judge(db: &Database, seed: u64, acknowledged: &Marks) -> Result<Verdict> 
     let mut verdict = Verdict::default();
     let Some(tables) = Tables::open(&snapshot)? else {
         if acknowledged.iter().any(|mark| *mark > 0) {
-            verdict.wrong.push("the tables are gone, though commits to them were acknowledged".to_owned());
+            verdict
+                .wrong
+                .push("the tables are missing, although commits to them were acknowledged".to_owned());
         }
         return Ok(verdict);
     };

@@ -13,7 +13,7 @@ use std::thread;
 
 #[derive(Args, Clone, Debug)]
 pub struct WriterArgs {
-    /// The database's directory; created if it is missing
+    /// The directory of the database; created if it does not exist
     dir: PathBuf,
     #[command(flatten)]
     tuning: Tuning,
@@ -22,13 +22,13 @@ pub struct WriterArgs {
 /// What parent and child must agree on.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Tuning {
-    /// Decides what each commit writes
+    /// Seed of the commits' contents; the same seed writes the same commits
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Bytes after which a checkpoint begins
+    /// Begin a checkpoint after this many bytes
     #[arg(long, hide = true, default_value_t = 256 << 10)]
     pub checkpoint_bytes: usize,
-    /// The longest log segment
+    /// The largest size of a log segment, in bytes
     #[arg(long, hide = true, default_value_t = 1 << 20)]
     pub segment_bytes: u64,
 }

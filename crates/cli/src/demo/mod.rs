@@ -30,24 +30,25 @@ use verify::Tally;
 
 #[derive(Args, Debug)]
 pub struct DemoArgs {
-    /// The tree to import [default: the sources in cargo's registry; a small made-up tree if there are none]
+    /// The directory tree to import [default: the sources in cargo's registry, or a small generated tree if there are
+    /// none]
     source: Option<PathBuf>,
-    /// A made-up tree of a few MiB and a short run: a few seconds
+    /// Import a generated tree of a few MiB and finish within seconds
     #[arg(long, conflicts_with = "source")]
     small: bool,
-    /// An empty directory to keep the database in [default: a temporary one]
+    /// Keep the database in this directory, which must be empty or not exist [default: a temporary one]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Writers
+    /// Import with N concurrent writers
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(1..=256))]
     threads: u16,
-    /// Decides the order of the files and what is made up
+    /// Seed of the order of the files and of generated content
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Import at most so many bytes
+    /// Import at most SIZE bytes
     #[arg(long, value_name = "SIZE", value_parser = text::parse_size, default_value = "200M")]
     most_bytes: usize,
-    /// Import at most so many files
+    /// Import at most N files
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     most_files: usize,
     #[command(flatten)]

@@ -50,7 +50,7 @@ pub fn kill(heard: &Heard, verdict: &Verdict, opened: Duration) -> Outcome {
     let (heard, found) = (text::count(heard.commits), text::count(found));
     field("acknowledged", format_args!("{heard} commits before it died, sync and buffered"))?;
     field("opened again", format_args!("in {}", text::time(opened)))?;
-    field("found", format_args!("{found} commits: every acknowledged one, none half there"))?;
+    field("found", format_args!("{found} commits: every acknowledged one, none applied partially"))?;
     field("compared", format_args!("{} rows, byte for byte", text::count(verdict.rows)))
 }
 
@@ -64,7 +64,7 @@ pub fn check(found: &CheckReport, elapsed: Duration, stats: &Stats) -> Outcome {
     number("data_used_bytes", stats.data_used_bytes)?;
     number("log_file_bytes", stats.log_file_bytes)?;
     let amplification = stats.data_used_bytes as f64 / found.record_bytes.max(1) as f64;
-    field("space", format_args!("{amplification:.2} bytes used for a byte of keys and values"))
+    field("space", format_args!("{amplification:.2} bytes on disk for each byte of keys and values"))
 }
 
 /// Everything that the engine counts.

@@ -38,7 +38,7 @@ impl Source {
             }
         };
         if files.is_empty() {
-            return Err(Failure::Usage(format!("there are no files in {name}; name another tree")));
+            return Err(Failure::Usage(format!("there are no files in {name}; name another directory")));
         }
         let mut source =
             Source { name, bytes: files.iter().map(|file| file.bytes).sum(), files, ends: Vec::new() };

@@ -35,7 +35,8 @@ impl Records {
             return Err(Failure::Failed(hint));
         }
         let find = |name: &str| {
-            let among = || Failure::Usage(format!("no column {name:?} among {}", columns.join(", ")));
+            let among =
+                || Failure::Usage(format!("there is no column {name:?} among {}", columns.join(", ")));
             columns.iter().position(|column| column == name).ok_or_else(among)
         };
         let key = key.map_or(Ok(0), find)?;

@@ -32,42 +32,49 @@ use std::time::{Duration, Instant};
 /// How records are written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RecordFormat {
-    /// Comma-separated, with a header
+    /// Comma-separated values with a header
     Csv,
-    /// An object a line: {"key": ..., "value": ...}, or key_hex and value_hex
+    /// One JSON object on each line: {"key": ..., "value": ...}, or key_hex and value_hex
     Ndjson,
-    /// A directory: path and content of each file
+    /// A directory tree: the path of each file is the key, its content the value
     Tree,
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  pando import shop fruit fruit.csv
+  gunzip < fruit.ndjson.gz | pando import shop fruit - --format ndjson
+  pando import shop people people.csv --typed --schema 'id int key, name text, age int null'")]
 pub struct ImportArgs {
-    /// The database's directory; created if it is missing
+    /// The directory of the database, or its address on a server (http://HOST:PORT/DATABASE); created if it does not
+    /// exist
     dir: PathBuf,
-    /// The table; made if it is missing
+    /// The name of the table; created if it does not exist
     table: String,
     /// A file, `-` for standard input, or a directory
     source: PathBuf,
-    /// How the records are written down [default: by the name of SOURCE]
+    /// The format of the records [default: from the name of SOURCE]
     #[arg(long, value_enum)]
     format: Option<RecordFormat>,
-    /// The column or field that is the key [default: CSV: the first; NDJSON: key]
+    /// The column or field that holds the key [default: CSV: the first column; NDJSON: key]
     #[arg(long, value_name = "COLUMN")]
     key: Option<String>,
-    /// The column or field that is the value [default: CSV: the other one of two, else the row as a JSON object;
-    /// NDJSON: value, or the whole line if --key is given]
+    /// The column or field that holds the value [default: CSV: the second of two columns, otherwise the row as a JSON
+    /// object; NDJSON: value, or the whole line if --key is given]
     #[arg(long, value_name = "COLUMN")]
     value: Option<String>,
-    /// What stands between the fields of CSV: one character, or `tab`
+    /// The separator between the fields of CSV: one character, or `tab`
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = parse_delimiter)]
     delimiter: u8,
-    /// Writers. With one, the last of several records of the same key stays; with more, any of them
+    /// Import with N concurrent writers. With one, the last of several records with the same key wins; with more, any
+    /// of them may win
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=256))]
     threads: u16,
-    /// Records a transaction
+    /// Commit after every N records; larger batches are faster and take more memory
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u32).range(1..))]
     batch: u32,
-    /// All records in one transaction, whatever their size: fastest if their keys ascend. All or nothing
+    /// Import all records in one transaction of any size: all or nothing, and fastest if the keys ascend
     #[arg(long, conflicts_with_all = ["threads", "batch"])]
     bulk: bool,
     #[command(flatten)]
@@ -92,9 +99,7 @@ type Items = Box<dyn Iterator<Item = Outcome<Item>>>;
 pub fn run(args: &ImportArgs) -> Outcome {
     if args.typed.is_asked_for() {
         if args.bulk {
-            return Err(Failure::Usage(
-                "--bulk is for tables of bytes; typed tables have --chunk".to_owned(),
-            ));
+            return Err(Failure::Usage("--bulk does not work with typed tables; use --chunk".to_owned()));
         }
         return typed::run(args);
     }
@@ -157,9 +162,9 @@ impl ImportArgs {
         match self.source.extension().and_then(|extension| extension.to_str()) {
             Some("csv") => Ok(RecordFormat::Csv),
             Some("ndjson" | "jsonl") => Ok(RecordFormat::Ndjson),
-            _ => {
-                Err(Failure::Usage("say how the records are written down: --format csv or ndjson".to_owned()))
-            }
+            _ => Err(Failure::Usage(
+                "the format of the records is not known: give --format csv or --format ndjson".to_owned(),
+            )),
         }
     }
 
@@ -167,10 +172,10 @@ impl ImportArgs {
         let format = self.format()?;
         if format == RecordFormat::Tree {
             if self.bulk {
-                return Err(Failure::Usage("--bulk is for CSV and NDJSON".to_owned()));
+                return Err(Failure::Usage("--bulk works only with CSV and NDJSON".to_owned()));
             }
             if self.key.is_some() || self.value.is_some() {
-                return Err(Failure::Usage("--key and --value are for CSV and NDJSON".to_owned()));
+                return Err(Failure::Usage("--key and --value work only with CSV and NDJSON".to_owned()));
             }
             let entries = tree::list(&self.source, tree::Limits::NONE)?;
             return Ok(Box::new(entries.into_iter().map(|entry| Ok(Item::File(entry)))));
@@ -197,7 +202,7 @@ fn parse_delimiter(text: &str) -> Result<u8, String> {
         ("tab" | "\\t", _) => Ok(b'\t'),
         (_, [byte]) if byte.is_ascii() && !b"\"\r\n".contains(byte) => Ok(*byte),
         _ => {
-            Err("a delimiter is one character of ASCII, as in ';', or `tab`; no quote and no line end"
+            Err("a delimiter must be one ASCII character, as in ';', or `tab`, but not a quote or a line end"
                 .to_owned())
         }
     }
@@ -232,7 +237,7 @@ impl Loaded {
                 "{of}{records} records were imported before, in {commits} commits, and are in the table"
             ),
         };
-        failure.keeping(kept, "the batch that failed may be in the table, too")
+        failure.keeping(kept, "the batch that failed may also be in the table")
     }
 }
 

@@ -27,7 +27,7 @@ impl Records {
     /// Records of `input`.
     pub fn new(input: Box<dyn Read>, key: Option<&str>, value: Option<&str>) -> Outcome<Self> {
         if value.is_some() && key.is_none() {
-            return Err(Failure::Usage("for NDJSON, --value goes with --key".to_owned()));
+            return Err(Failure::Usage("for NDJSON, --value needs --key".to_owned()));
         }
         let (key, value) = (key.map(str::to_owned), value.map(str::to_owned));
         let input = BufReader::new(Text::new(input));
@@ -41,12 +41,13 @@ impl Records {
             let item = Item::Record(either(&mut fields, "key")?, either(&mut fields, "value")?);
             return match fields.keys().next() {
                 None => Ok(item),
-                Some(name) => {
-                    Err(format!("field {name:?} has no place in a record; name the key with --key"))
-                }
+                Some(name) => Err(format!(
+                    "field {name:?} is not part of a record; name the field of the key with --key"
+                )),
             };
         };
-        let mut field = |name: &String| fields.remove(name).ok_or_else(|| format!("no field {name:?}"));
+        let mut field =
+            |name: &String| fields.remove(name).ok_or_else(|| format!("there is no field {name:?}"));
         let key = content(&field(key)?)?;
         let value = match &self.value {
             Some(name) => content(&field(name)?)?,
@@ -64,8 +65,8 @@ fn either(fields: &mut Fields, name: &str) -> Result<Vec<u8>, String> {
         (None, Some(hex)) => {
             text::from_hex(&serde_json::from_str::<String>(hex.get()).map_err(|e| e.to_string())?)
         }
-        (None, None) => Err(format!("no field {name:?} and no {hex_name:?}")),
-        (Some(_), Some(_)) => Err(format!("both {name:?} and {hex_name:?}")),
+        (None, None) => Err(format!("there is no field {name:?} or {hex_name:?}")),
+        (Some(_), Some(_)) => Err(format!("there are both {name:?} and {hex_name:?}; give one of them")),
     }
 }
 

@@ -115,7 +115,9 @@ impl Lines<'_> {
         let Item::Record(key, value) = item else { unreachable!("a tree is not loaded in bulk") };
         if value.len() as u64 > LONG_BYTES {
             let key = text::name(&key);
-            let message = format!("key {key}: a value of more than 512 KiB goes by itself: leave --bulk out");
+            let message = format!(
+                "key {key}: a value of more than 512 KiB needs a request of its own: leave out --bulk"
+            );
             return Err(Failure::Failed(message));
         }
         self.line.clear();
@@ -146,5 +148,5 @@ impl Read for Lines<'_> {
 fn add_line(key: &[u8], value: &[u8], lines: &mut Vec<u8>) -> Outcome {
     let rows = Rows::new(lines, Format::Ndjson, &["key", "value"]);
     rows.and_then(|mut rows| rows.row(&[Cell::Bytes(key), Cell::Bytes(value)]))
-        .map_err(|cause| Failure::system("write a record down", cause))
+        .map_err(|cause| Failure::system("encode a record", cause))
 }

@@ -23,23 +23,24 @@ use ureq::http::header::EXPECT;
 
 #[derive(Args, Debug)]
 pub struct TypedArgs {
-    /// Into a typed table: columns by name, values of their types; all rows or, after a failure, none
+    /// Import into a typed table: columns by name, values of their types. A failure imports no rows at all
     #[arg(long)]
     typed: bool,
-    /// Make the typed table: 'id int key, name text, age int null, town text default Ulm'. Types: any, bool, int,
-    /// uint, float, timestamp, text, uuid, bytes, json
+    /// Create the typed table with these columns, as in 'id int key, name text, age int null, town text default Ulm'.
+    /// Types: any, bool, int, uint, float, timestamp, text, uuid, bytes, json
     #[arg(long, value_name = "COLUMNS")]
     schema: Option<String>,
-    /// With --schema: an index, as 'by_town=town desc, name'
+    /// Create this index, as in 'by_town=town desc, name'; needs --schema, can be given several times
     #[arg(long, value_name = "NAME=COLUMNS", requires = "schema")]
     index: Vec<String>,
-    /// With --schema: a unique index
+    /// Create this unique index, as in 'by_email=email'; needs --schema, can be given several times
     #[arg(long, value_name = "NAME=COLUMNS", requires = "schema")]
     unique: Vec<String>,
-    /// Typed: overwrite rows that have the same primary key, instead of failing
+    /// Overwrite rows with the same primary key instead of failing; for typed tables
     #[arg(long)]
     upsert: bool,
-    /// Typed: commit every N rows; those before a failure stay
+    /// Commit after every N rows, so that a failure keeps the rows before it; for typed tables [default: all rows in
+    /// one transaction]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     chunk: Option<u64>,
 }
@@ -67,11 +68,11 @@ impl TypedArgs {
 pub fn run(args: &ImportArgs) -> Outcome {
     let definition = args.typed.definition(&args.table)?;
     if args.key.is_some() || args.value.is_some() || args.threads != 1 {
-        return Err(Failure::Usage("--key, --value and --threads are not for typed tables".to_owned()));
+        return Err(Failure::Usage("--key, --value and --threads do not work with typed tables".to_owned()));
     }
     let format = match args.format()? {
         RecordFormat::Tree => {
-            return Err(Failure::Usage("typed tables are imported from CSV or NDJSON".to_owned()));
+            return Err(Failure::Usage("typed tables can be imported only from CSV or NDJSON".to_owned()));
         }
         RecordFormat::Csv => RowFormat::Csv,
         RecordFormat::Ndjson => RowFormat::Ndjson,
@@ -87,7 +88,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
 }
 
 fn no_table(name: &str) -> Failure {
-    Failure::Usage(format!("there is no typed table {name:?}; say its columns with --schema to make it"))
+    Failure::Usage(format!("there is no typed table {name:?}; give its columns with --schema to create it"))
 }
 
 /// Into the directory. Answers how many rows there were.
@@ -129,7 +130,7 @@ fn failed(failure: ImportFailure, args: &ImportArgs) -> Failure {
     let kept = failure.kept.map_or("no row was imported".to_owned(), |Kept { rows, line }| {
         format!("{rows} rows, through line {line}, were imported before and are in the table")
     });
-    cause_of(failure.error).keeping(kept, "the rows that followed may be in the table, too")
+    cause_of(failure.error).keeping(kept, "the rows after them may also be in the table")
 }
 
 fn cause_of(error: ImportError) -> Failure {
@@ -180,7 +181,7 @@ fn send(remote: &Remote, args: &ImportArgs, format: RowFormat, input: Box<dyn Re
             no_table(&args.table)
         }
         lost @ Failure::Unanswered(_) => {
-            lost.keeping("the server has not answered".to_owned(), "rows that were sent may be in the table")
+            lost.keeping("the server did not respond".to_owned(), "rows that were sent may be in the table")
         }
         // Without chunks an import is one transaction. With them, the answer says which rows are in the table.
         refused if typed.chunk.is_none() => refused.keeping("no row was imported".to_owned(), ""),

@@ -20,31 +20,37 @@ use std::io::{IsTerminal, Read, stdin};
 use std::path::PathBuf;
 
 const HELP: &str = "\
-Without statements, they are read from standard input: at a terminal with a prompt (`.help` shows its commands), else
-up to the end or the first that fails. Statements outside of BEGIN are transactions of their own.
-docs/sql.md says what is different from SQLite.";
+Without STATEMENTS, the command reads them from standard input: at a terminal with a prompt (`.help` lists its
+commands), otherwise until the end of the input or the first statement that fails. A statement outside of BEGIN and
+COMMIT is a transaction by itself. docs/sql.md describes the differences from SQLite.
+
+Examples:
+  pando sql shop 'SELECT * FROM fruit LIMIT 10' --json
+  pando sql shop < schema.sql
+  pando sql shop --from-sqlite old.db";
 
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub struct SqlArgs {
-    /// The database's directory, made if it is missing, unless nothing is to be written; or a server's address
+    /// The directory of the database, created if it does not exist (not with --read-only), or its address on a
+    /// server: http://HOST:PORT/DATABASE
     dir: PathBuf,
-    /// Statements to run, in order
+    /// Statements to run, in order [default: read from standard input]
     statements: Vec<String>,
     #[command(flatten)]
     create: CreateArgs,
     #[command(flatten)]
     format: FormatArgs,
-    /// Open the database to read it alone, beside others who do
+    /// Open the database for reading only; other read-only processes can have it open at the same time
     #[arg(long)]
     read_only: bool,
-    /// Say on standard error what each statement took
+    /// Print on standard error how long each statement took
     #[arg(long)]
     timing: bool,
-    /// First copy all tables of an SQLite file into the database, or none
+    /// Before the statements, copy all tables of this SQLite file into the database; a failure copies none
     #[arg(long, value_name = "FILE")]
     from_sqlite: Option<PathBuf>,
-    /// At the end write all tables to a new SQLite file
+    /// After the statements, write all tables to FILE, a new SQLite file
     #[arg(long, value_name = "FILE")]
     to_sqlite: Option<PathBuf>,
 }

@@ -14,14 +14,14 @@ use ureq::BodyReader;
 /// `pando sql http://...`.
 pub fn run(remote: &Remote, args: &SqlArgs) -> Outcome {
     if args.from_sqlite.is_some() || args.to_sqlite.is_some() {
-        let message = "--from-sqlite and --to-sqlite are for a directory, not for a server";
+        let message = "--from-sqlite and --to-sqlite work on a directory, not on a server";
         return Err(Failure::Usage(message.to_owned()));
     }
     let statements = match args.statements.is_empty() {
         false => args.statements.clone(),
         true if stdin().is_terminal() => {
-            let message =
-                "the prompt is for a directory; give a server statements, or a script on standard input";
+            let message = "the prompt works only with a directory; for a server, pass statements, or a \
+                           script on standard input";
             return Err(Failure::Usage(message.to_owned()));
         }
         true => {
@@ -53,11 +53,16 @@ struct Answer(Lines<BufReader<BodyReader<'static>>>);
 impl Answer {
     /// The next line; an error that it tells is one.
     fn next(&mut self) -> Outcome<Value> {
-        let broken_off = || Failure::Failed("the server's answer was broken off".to_owned());
+        let broken_off = || {
+            Failure::Failed(
+                "the server's response ended early; it is not known whether the statement was completed"
+                    .to_owned(),
+            )
+        };
         let line = self.0.next().ok_or_else(broken_off)?;
-        let line = line.map_err(|cause| Failure::system("read the server's answer", cause))?;
+        let line = line.map_err(|cause| Failure::system("read the server's response", cause))?;
         let line: Value = serde_json::from_str(&line)
-            .map_err(|error| Failure::Failed(format!("the server's answer: {error}")))?;
+            .map_err(|error| Failure::Failed(format!("cannot read the server's response: {error}")))?;
         match line["error"]["detail"].as_str() {
             Some(detail) => Err(Failure::Failed(detail.to_owned())),
             None => Ok(line),

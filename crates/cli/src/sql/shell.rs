@@ -12,14 +12,14 @@ use sql::Connection;
 use std::path::PathBuf;
 
 const HELP: &str = "\
-statements end with a semicolon; Ctrl-C stops one that runs, Ctrl-D ends the shell
-.tables            list the tables
-.schema [TABLE]    show the statements that make them
-.format FORMAT     table, json, ndjson or csv
-.timing on|off     say what each statement took
-.read FILE         run statements from a file
-.help              show this
-.quit              end the shell";
+Statements end with a semicolon. Ctrl-C stops a running statement, Ctrl-D ends the shell.
+.tables            List the tables
+.schema [TABLE]    Print the statements that create the tables and indexes
+.format FORMAT     Set the output format: table, json, ndjson or csv
+.timing on|off     Print how long each statement took
+.read FILE         Run the statements in a file
+.help              Print this help
+.quit              End the shell";
 
 const KEYWORDS: [&str; 44] = [
     "ALTER TABLE",
@@ -106,7 +106,7 @@ pub fn run(connection: &Connection, show: &mut Show) -> Outcome {
     let interrupt = connection.interrupt_handle();
     let handled = ctrlc::set_handler(move || interrupt.interrupt());
     handled.map_err(|error| Failure::Failed(format!("cannot watch for Ctrl-C: {error}")))?;
-    let _ = say_line(format_args!("SQL ends with a semicolon; .help shows commands"));
+    let _ = say_line(format_args!("End statements with a semicolon; .help lists the commands"));
     let mut pending = String::new();
     loop {
         let prompt = if pending.is_empty() { "pando> " } else { "  ...> " };
@@ -181,7 +181,7 @@ fn command(connection: &Connection, show: &mut Show, text: &str) -> Outcome<bool
             }
         }
         (".format", Some(format)) => {
-            let wrong = |_| Failure::Usage("formats are table, json, ndjson, csv".to_owned());
+            let wrong = |_| Failure::Usage("the format must be table, json, ndjson or csv".to_owned());
             show.format = Format::from_str(format, true).map_err(wrong)?;
         }
         (".timing", Some(word @ ("on" | "off"))) => show.timing = word == "on",
@@ -192,7 +192,7 @@ fn command(connection: &Connection, show: &mut Show, text: &str) -> Outcome<bool
         }
         (".help", None) => say_line(format_args!("{HELP}"))?,
         (".quit" | ".exit", None) => return Ok(false),
-        _ => return Err(Failure::Usage(format!("{text:?} is no command; .help shows them"))),
+        _ => return Err(Failure::Usage(format!("{text:?} is not a command; .help lists the commands"))),
     }
     Ok(true)
 }

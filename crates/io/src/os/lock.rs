@@ -109,7 +109,10 @@ fn take(
             return Ok(handle);
         }
     }
-    Err(Error::new(ErrorKind::Io, format!("cannot lock {}: it is deleted again and again", path.display())))
+    Err(Error::new(
+        ErrorKind::Io,
+        format!("cannot lock {}: another process keeps deleting it", path.display()),
+    ))
 }
 
 #[cold]
@@ -124,9 +127,12 @@ fn held(path: &Path, handle: &fs::File) -> Error {
             written_owner(handle).map_or_else(|| "another process".into(), |owner| format!("process {owner}"))
         }
         [owner] => format!("process {owner}"),
-        [first, more @ ..] => format!("process {first} and {} more that read it", more.len()),
+        [first, more @ ..] => format!("process {first} and {} more readers", more.len()),
     };
-    Error::new(ErrorKind::Locked, format!("{} is held by {owner}: close that one first", path.display()))
+    Error::new(
+        ErrorKind::Locked,
+        format!("{} is locked by {owner}; wait until it closes the database, or end it", path.display()),
+    )
 }
 
 /// The owner that the lock file names: right as long as the lock is an exclusive one. Other files hold no number.

@@ -38,7 +38,7 @@ use std::sync::Arc;
 /// A directory of the operating system.
 ///
 /// ```no_run
-/// use io::{Dir, OsDir};
+/// use pando_io::{Dir, OsDir};
 /// let dir = OsDir::create("/var/lib/ledger")?;
 /// let file = dir.create("data")?;
 /// file.write_at(b"aspen", 0)?;

@@ -24,7 +24,7 @@
 //!
 //! ```
 //! use base::seams::Random;
-//! use io::{Dir, File, sim::{Fate, ImageKind, SimDisk}};
+//! use pando_io::{Dir, File, sim::{Fate, ImageKind, SimDisk}};
 //!
 //! let disk = SimDisk::new();
 //! let dir = disk.dir();

@@ -21,7 +21,7 @@ const INCREMENTAL: &str = "-incremental";
 /// No file's name is longer.
 const MOST_NAME_BYTES: usize = 255;
 
-/// A folder of backups.
+/// A folder of backups, each in a file of its own whose name contains its number.
 #[derive(Clone, Debug)]
 pub struct Backups {
     dir: Arc<dyn Dir>,
@@ -31,17 +31,18 @@ pub struct Backups {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct BackupEntry {
-    /// Its place in the order in which the folder's backups were taken.
+    /// The number of the backup: backups of a folder are numbered in the order in which they were taken.
     pub number: u64,
-    /// The file's name.
+    /// The name of the file.
     pub name: String,
-    /// The file's length.
+    /// The length of the file in bytes.
     pub bytes: u64,
-    /// What its first and last record say, or what is wrong with them. The rest is checked when it is restored.
+    /// What the first and the last record state, or the error in them. The rest is verified when the backup is
+    /// restored.
     pub info: Result<BackupInfo>,
 }
 
-/// What a complete backup says of itself.
+/// The description of a complete backup.
 #[derive(Clone, Debug)]
 pub struct BackupInfo {
     pub(super) name: String,
@@ -50,35 +51,38 @@ pub struct BackupInfo {
 }
 
 impl BackupInfo {
-    /// The last commit in it.
+    /// Returns the number of the last commit in the backup.
     pub fn commit(&self) -> u64 {
         self.header.commit.0
     }
 
-    /// The checkpoint whose pages it holds.
+    /// Returns the number of the checkpoint whose pages the backup holds.
     pub fn checkpoint(&self) -> u64 {
         self.header.checkpoint.0
     }
 
-    /// Whether it is complete in itself.
+    /// Returns whether the backup is full, that is, complete in itself.
     pub fn is_full(&self) -> bool {
         self.header.base.is_none()
     }
 
-    /// When it was begun, by the clock of the machine that took it.
+    /// Returns when the backup was begun, by the clock of the machine that took it.
     pub fn created(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(self.header.created_s)
     }
 
-    /// Reads what the backup in the file `path` says of itself: to take the difference to it.
+    /// Reads the description of the backup in the file `path`, for example to take an incremental backup since it.
+    /// Reads only the first and the last record.
     ///
     /// # Errors
-    /// `Missing`, `Foreign` and `Corruption`.
+    /// `Missing` if there is no such file; `Foreign` if it is not a backup; `Corruption` if it is damaged or
+    /// incomplete.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         Self::of_file(&*open_file(path.as_ref())?)
     }
 
-    /// The same in few bytes, for whoever takes the difference elsewhere: a server, say.
+    /// Encodes the description in a few bytes, so that another process (a server, for example) can take the next
+    /// backup.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -96,12 +100,12 @@ impl BackupInfo {
         [&self.header.encode()[..], &self.totals.encode(), self.name.as_bytes()].concat()
     }
 
-    /// Reads what [`BackupInfo::to_bytes`] wrote.
+    /// Decodes what [`BackupInfo::to_bytes`] encoded.
     ///
     /// # Errors
-    /// `Invalid` if it is something else.
+    /// `Invalid` if `bytes` are anything else.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let wrong = || Error::invalid("that names no backup");
+        let wrong = || Error::invalid("the file name is not that of a backup");
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or_else(wrong)?;
         let (totals, name) = rest.split_at_checked(END_BYTES).ok_or_else(wrong)?;
         let name =
@@ -118,7 +122,7 @@ impl BackupInfo {
         let within = |error: Error| error.within(file.name());
         let mut bytes = [0; HEADER_BYTES];
         if file.read_at(&mut bytes, 0)? < HEADER_BYTES {
-            return Err(within(Error::new(ErrorKind::Foreign, "too short for a backup")));
+            return Err(within(Error::new(ErrorKind::Foreign, "the file is too short to be a backup")));
         }
         let header = Header::decode(&bytes).map_err(within)?;
         let totals = read_totals(file, &header).map_err(within)?;
@@ -131,7 +135,7 @@ fn read_totals(file: &dyn File, header: &Header) -> Result<Totals> {
     let len = file.len()?;
     let end_bytes = (RECORD_BYTES + END_BYTES) as u64;
     let at = len.checked_sub(end_bytes).filter(|&at| at >= HEADER_BYTES as u64);
-    let at = at.ok_or_else(|| Error::corruption("the backup is not complete"))?;
+    let at = at.ok_or_else(|| Error::corruption("the backup is incomplete"))?;
     let (mut head, mut payload) = ([0; RECORD_BYTES], [0; END_BYTES]);
     file.read_exact_at(&mut head, at)?;
     file.read_exact_at(&mut payload, at + RECORD_BYTES as u64)?;
@@ -148,26 +152,26 @@ fn read_totals(file: &dyn File, header: &Header) -> Result<Totals> {
 }
 
 impl Backups {
-    /// The folder `path`, made if it is missing.
+    /// Opens the folder `path`, and creates it if it does not exist.
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         Ok(Backups { dir: Arc::new(OsDir::create(path)?) })
     }
 
-    /// The folder `path`.
+    /// Opens the folder `path`.
     ///
     /// # Errors
-    /// `Missing` if there is none.
+    /// `Missing` if it does not exist.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Ok(Backups { dir: Arc::new(OsDir::open(path)?) })
     }
 
-    /// A folder in any directory that the `io` traits describe: how backups are tested.
+    /// Opens a folder in any directory that implements [`Dir`]. Tests use it.
     #[doc(hidden)]
     pub fn in_dir(dir: Arc<dyn Dir>) -> Self {
         Backups { dir }
     }
 
-    /// All backups, oldest first; damaged ones with what is wrong.
+    /// Lists all backups, oldest first. A damaged backup is listed with its error.
     pub fn list(&self) -> Result<Vec<BackupEntry>> {
         let mut entries = Vec::new();
         for name in self.dir.list()? {
@@ -186,18 +190,20 @@ impl Backups {
         Ok(entries)
     }
 
-    /// The newest backup, if there is one.
+    /// Returns the newest backup, or `None` if the folder has none.
     ///
     /// # Errors
-    /// What is wrong with it: an older one does not silently take its place.
+    /// The error of the newest backup if it is damaged: an older one never silently takes its place.
     pub fn newest(&self) -> Result<Option<BackupInfo>> {
         self.list()?.pop().map(|entry| entry.info).transpose()
     }
 
-    /// The chain that ends in backup `at` (a number or a name; `None`: the newest), full one first.
+    /// Returns the chain of backups that a restore of backup `at` needs, the full one first. `at` is a number or a
+    /// name; `None` is the newest.
     ///
     /// # Errors
-    /// `Missing` if there is no such backup, or a member of its chain is not there; what is wrong with one.
+    /// `Missing` if there is no such backup or a member of its chain is missing; `Foreign` and `Corruption` if a
+    /// member is damaged.
     pub fn chain(&self, at: Option<&str>) -> Result<Vec<BackupInfo>> {
         let mut entries = self.list()?;
         let chosen = match at {
@@ -205,7 +211,10 @@ impl Backups {
             Some(at) => entries.iter().position(|entry| entry.name == at || at.parse() == Ok(entry.number)),
         };
         let none = || match at {
-            Some(at) => missing(format!("{} has no backup {at:?}; list them first", self.dir.describe())),
+            Some(at) => missing(format!(
+                "{} has no backup {at:?}; list the backups to see which there are",
+                self.dir.describe()
+            )),
             None => missing(format!("{} has no backups", self.dir.describe())),
         };
         let mut chain = vec![entries.swap_remove(chosen.ok_or_else(none)?).info?];
@@ -215,7 +224,8 @@ impl Backups {
             let Some(found) = found else {
                 let name = &chain.last().expect("it was just looked at").name;
                 return Err(missing(format!(
-                    "the backup {:016x}, to which {name} is the difference, is missing or damaged in {}",
+                    "{name} is incremental, and the backup {:016x} that it builds on is missing or \
+                     damaged in {}",
                     base.id,
                     self.dir.describe()
                 )));
@@ -263,7 +273,7 @@ pub(super) fn open_file(path: &Path) -> Result<Arc<dyn File>> {
         return Err(missing(format!("there is no file {}", path.display())));
     }
     let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| Error::invalid(format!("{} is no file's name", path.display())))?;
+    let name = name.ok_or_else(|| Error::invalid(format!("{} is not the name of a file", path.display())))?;
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     OsDir::open(folder.unwrap_or(Path::new(".")))?.open_to_read(name)
 }

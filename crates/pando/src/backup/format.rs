@@ -100,14 +100,16 @@ impl Header {
         let mut reader = Reader::new(bytes);
         let mut word = || reader.u64().expect("104 bytes hold the fields");
         if word() != u64::from_le_bytes(MAGIC) {
-            return Err(Error::new(ErrorKind::Foreign, "not a backup of Pando (no magic number in it)"));
+            return Err(Error::new(ErrorKind::Foreign, "not a backup of Pando (it has no magic number)"));
         }
         let sizes = word();
         let (format, page_bytes) = (sizes as u32, (sizes >> 32) as u32);
         let (expected, found) =
             (checksum::header(&bytes[..96]), u64::from_le_bytes(bytes[96..].try_into().expect("8 bytes")));
         if format != FORMAT {
-            let message = format!("a backup of format {format}; this program reads format {FORMAT} only");
+            let message = format!(
+                "the backup has format {format}, but this version of Pando reads only format {FORMAT}"
+            );
             return Err(Error::new(ErrorKind::Foreign, message));
         }
         if expected != found {

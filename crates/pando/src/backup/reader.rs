@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
         }
         let header = match read {
             HEADER_BYTES => Header::decode(&bytes),
-            _ => Err(Error::new(ErrorKind::Foreign, format!("{read} bytes are no backup"))),
+            _ => Err(Error::new(ErrorKind::Foreign, format!("{read} bytes are too few for a backup"))),
         };
         let header = header.map_err(|error| error.within(source.name()))?;
         let mut running = Running::unseeded();
@@ -109,7 +109,12 @@ impl<'a> Reader<'a> {
 
     fn interpret(&self, kind: Kind) -> Result<Next<'_>> {
         let mut reader = codec::Reader::new(&self.payload);
-        let short = || Error::corruption(format!("{} bytes are no {kind:?}", self.payload.len()));
+        let short = || {
+            Error::corruption(format!(
+                "a record of {} bytes cannot be decoded as {kind:?}",
+                self.payload.len()
+            ))
+        };
         Ok(match kind {
             Kind::State => Next::State(self.state()?),
             Kind::Commit => Next::Part(Part::Commit(&self.payload)),
@@ -146,7 +151,7 @@ impl<'a> Reader<'a> {
         if same {
             Ok(superblock)
         } else {
-            Err(Error::corruption("the state is not the one that the header names"))
+            Err(Error::corruption("the backup's contents do not belong to the state that its header names"))
         }
     }
 }
@@ -167,5 +172,5 @@ fn expect_whole(read: usize, wanted: usize) -> Result<()> {
     if read == wanted {
         return Ok(());
     }
-    Err(Error::corruption(format!("expected {wanted} more bytes, found {read}: the backup is not complete")))
+    Err(Error::corruption(format!("the backup is incomplete: expected {wanted} more bytes, found {read}")))
 }

@@ -11,8 +11,8 @@ use std::io::Read;
 const PIECE_BYTES: usize = 1 << 20;
 
 impl Backups {
-    /// Adds the full backup that `stream` gives, once all of it came and every checksum in it was verified. Waits for
-    /// the stream.
+    /// Adds the full backup that `stream` yields. The backup appears in the folder after all of it was received and
+    /// every checksum was verified. Blocks until the stream ends.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -30,13 +30,13 @@ impl Backups {
     /// ```
     ///
     /// # Errors
-    /// `Corruption` and `Foreign` if it is not what was sent; `Invalid` if it is the difference to another one; the
-    /// folder is as it was then.
+    /// `Corruption` and `Foreign` if the stream is not a valid backup; `Invalid` if it is an incremental one. The
+    /// folder stays as it was.
     pub fn receive(&self, stream: &mut dyn Read) -> Result<BackupReport> {
         self.receive_as(stream, None)
     }
 
-    /// Likewise the difference to `base`.
+    /// Adds the incremental backup that `stream` yields, which must build on `base`. See [`Backups::receive`].
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -54,7 +54,7 @@ impl Backups {
     /// ```
     ///
     /// # Errors
-    /// As [`Backups::receive`]; `Invalid` if it is a full one, or the difference to another.
+    /// As for [`Backups::receive`]; `Invalid` if the backup is full, or builds on another one.
     pub fn receive_since(&self, stream: &mut dyn Read, base: &BackupInfo) -> Result<BackupReport> {
         self.receive_as(stream, Some(base))
     }
@@ -63,7 +63,7 @@ impl Backups {
         let addition = self.begin(base.is_none())?;
         copy(stream, &addition)?;
         let mut source = InFile::new(addition.file());
-        let nothing = || Error::new(ErrorKind::Foreign, "nothing came: that is no backup");
+        let nothing = || Error::new(ErrorKind::Foreign, "the stream is empty, so it is not a backup");
         let mut reader = Reader::begin(&mut source)?.ok_or_else(nothing)?;
         let header = *reader.header();
         if header.base != base.map(BackupInfo::as_base) {
@@ -77,7 +77,7 @@ impl Backups {
         };
         let bytes = addition.file().len()?;
         if Reader::begin(&mut source)?.is_some() {
-            return Err(Error::corruption("there is something behind the end of the backup"));
+            return Err(Error::corruption("there are bytes after the end of the backup"));
         }
         Ok(BackupReport {
             name: Some(addition.publish()?),

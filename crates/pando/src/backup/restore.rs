@@ -15,45 +15,45 @@ use std::path::Path;
 use std::sync::Arc;
 use store::{Part, Rebuild};
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RestoreReport {
-    /// Members of the chain.
+    /// How many backups the chain had.
     pub backups: u64,
-    /// The last commit that the restored database has.
+    /// The number of the last commit in the restored database.
     pub commit: u64,
-    /// Commits that its first opening replays.
+    /// How many commits its first opening replays from the log.
     pub log_commits: u64,
-    /// Pages written, those of later members over those of earlier ones included.
+    /// How many pages were written, counting a page again each time that a later backup replaced it.
     pub pages: u64,
-    /// Bytes of the backups read.
+    /// How many bytes of backups were read.
     pub bytes: u64,
 }
 
-/// Restores a backup of a folder into the directory `target`, which is empty or missing: `at` is its number or name,
-/// `None` the newest. Everything is verified, and read back, before the database is visible; see
-/// [`Database::backup_to`](crate::Database::backup_to) for an example.
+/// Restores a backup of a folder into the directory `target`, which must be empty or not exist. `at` is the backup's
+/// number or name; `None` is the newest. The database becomes visible after everything was verified and read back.
+/// [`Database::backup_to`](crate::Database::backup_to) has an example.
 ///
 /// # Errors
-/// `Exists` if the target has files; `Missing` if there is no such backup or a member of its chain is not there;
-/// `Foreign`, `Mismatch` and `Corruption` if the backups are not what they should be. The target holds no database
-/// then, and is refused as one.
+/// `Exists` if the target has files; `Missing` if there is no such backup or a member of its chain is missing;
+/// `Foreign`, `Mismatch` and `Corruption` if a backup is not valid. After an error the target holds no database, and
+/// opening it fails.
 pub fn restore(backups: &Backups, at: Option<&str>, target: impl AsRef<Path>) -> Result<RestoreReport> {
     // Before anything is made.
     backups.chain(at)?;
     restore_in(backups, at, empty_dir(target.as_ref())?)
 }
 
-/// [`restore`] into any directory that the `io` traits describe: how restoring is tested.
+/// Does what [`restore`] does, into any directory that implements [`Dir`]. Tests use it.
 #[doc(hidden)]
 pub fn restore_in(backups: &Backups, at: Option<&str>, target: Arc<dyn Dir>) -> Result<RestoreReport> {
     let chain = backups.chain(at)?;
     restore_sources(chain.iter().map(|backup| backups.source(backup)).collect::<Result<_>>()?, target)
 }
 
-/// Restores the backup in `files`: a full one, and after it any differences that follow each other. As [`restore`]
-/// otherwise.
+/// Restores the backups in `files`: a full one, followed by any incremental ones that build on each other. Otherwise
+/// the same as [`restore`].
 pub fn restore_files(files: &[impl AsRef<Path>], target: impl AsRef<Path>) -> Result<RestoreReport> {
     let sources: Vec<InFile> = files.iter().map(|file| InFile::open(file.as_ref())).collect::<Result<_>>()?;
     restore_sources(sources, empty_dir(target.as_ref())?)
@@ -65,19 +65,19 @@ fn restore_sources(sources: Vec<InFile>, target: Arc<dyn Dir>) -> Result<Restore
     for mut source in sources {
         restoring.take(&mut source)?.ok_or_else(|| not_complete(source.name()))?;
         if restoring.take(&mut source)?.is_some() {
-            return Err(Error::corruption(format!("{}: more than one backup in a file", source.name())));
+            return Err(Error::corruption(format!("{}: the file holds more than one backup", source.name())));
         }
     }
     restoring.finish()
 }
 
-/// Restores the backup that `stream` gives: a full one, and after it any differences that follow each other. As
-/// [`restore`] otherwise; an example is at [`Database::backup`](crate::Database::backup).
+/// Restores the backup that `stream` yields: a full one, followed by any incremental ones that build on each other.
+/// Otherwise the same as [`restore`]. [`Database::backup`](crate::Database::backup) has an example.
 pub fn restore_stream(stream: &mut dyn Read, target: impl AsRef<Path>) -> Result<RestoreReport> {
     restore_stream_in(stream, empty_dir(target.as_ref())?)
 }
 
-/// [`restore_stream`] into any directory that the `io` traits describe: how restoring is tested.
+/// Does what [`restore_stream`] does, into any directory that implements [`Dir`]. Tests use it.
 #[doc(hidden)]
 pub fn restore_stream_in(stream: &mut dyn Read, target: Arc<dyn Dir>) -> Result<RestoreReport> {
     let mut restoring = Restoring::begin(target)?;

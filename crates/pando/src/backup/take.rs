@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use store::superblock::Superblock;
 use store::{Part, Pinned};
 
-/// How a backup is taken.
+/// Options of a backup.
 #[derive(Default)]
 #[must_use]
 pub struct BackupOptions<'a> {
@@ -36,57 +36,58 @@ impl fmt::Debug for BackupOptions<'_> {
 }
 
 impl<'a> BackupOptions<'a> {
-    /// Writes at most so many bytes a second; default: no limit. Too little keeps the log and replaced pages longer.
+    /// Limits writing to this many bytes a second. Default: no limit. A low rate makes the database keep its log and
+    /// its replaced pages for longer.
     pub fn rate_bytes(mut self, bytes_a_second: u64) -> Self {
         self.rate_bytes = Some(bytes_a_second);
         self
     }
 
-    /// Takes the difference to an older backup of the same database, instead of everything.
+    /// Takes an incremental backup: only what changed since `base`, an older backup of the same database.
     pub fn since(mut self, base: &BackupInfo) -> Self {
         self.since = Some(base.clone());
         self
     }
 
-    /// Is called now and then with how far the backup is.
+    /// Calls `progress` from time to time with how much was written.
     pub fn progress(mut self, progress: &'a mut dyn FnMut(BackupProgress)) -> Self {
         self.progress = Some(progress);
         self
     }
 }
 
-/// How far a backup is.
+/// The progress of a backup.
 #[derive(Clone, Copy, Debug)]
 pub struct BackupProgress {
-    /// Bytes written.
+    /// How many bytes were written so far.
     pub bytes: u64,
-    /// About how many a full backup has.
+    /// About how many bytes a full backup has.
     pub expected_bytes: u64,
 }
 
-/// What a backup holds.
+/// The result of a backup.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// Its file in the folder; `None` for a stream.
+    /// The name of its file in the folder; `None` for a stream.
     pub name: Option<String>,
-    /// Whether it is complete in itself.
+    /// Whether the backup is full, that is, complete in itself.
     pub is_full: bool,
-    /// The last commit in it: it holds what a snapshot of that commit sees.
+    /// The number of the last commit in the backup. It holds what a snapshot of that commit sees.
     pub commit: u64,
-    /// The checkpoint whose pages it holds.
+    /// The number of the checkpoint whose pages the backup holds.
     pub checkpoint: u64,
-    /// Commits that came after the checkpoint, copied from the log.
+    /// How many commits after the checkpoint were copied from the log.
     pub log_commits: u64,
-    /// Pages copied.
+    /// How many pages were copied.
     pub pages: u64,
-    /// Its length in bytes.
+    /// The length of the backup in bytes.
     pub bytes: u64,
 }
 
 impl Database {
-    /// Writes a backup of what every reader sees now to `sink`, while commits and checkpoints go on. May be called
-    /// from any thread. Every page is verified on the way.
+    /// Writes a backup of everything that is visible now to `sink`, while commits and checkpoints go on. You can call
+    /// it from any thread. Every page is verified as it is copied.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -105,9 +106,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Corruption` naming the page or block that is damaged; `Mismatch` if the backup that it should be the
-    /// difference to is of another database, or of another way that this one went; `Closed` if the database is closed
-    /// meanwhile; those of the sink. What was written by then is no backup, and is refused as such.
+    /// `Corruption` with the damaged page or block; `Mismatch` if the base of an incremental backup belongs to
+    /// another database or to another fork of this one; `Closed` if the database is closed while the backup runs;
+    /// errors of the sink. Bytes that were written before an error are not a valid backup, and a restore refuses
+    /// them.
     pub fn backup(&self, options: BackupOptions<'_>, sink: &mut dyn Write) -> Result<BackupReport> {
         let mut stream = Stream(sink);
         let report = take(self, options, &mut stream)?;
@@ -115,8 +117,8 @@ impl Database {
         Ok(report)
     }
 
-    /// Adds a backup to a folder, under the next number; see [`Database::backup`]. The file appears under its name
-    /// once it is complete and synced.
+    /// Adds a backup to a folder, under the next number. The file gets its name after it is complete and synced. See
+    /// [`Database::backup`].
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -134,7 +136,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::backup`]; `Locked` if another backup is being added.
+    /// As for [`Database::backup`]; `Locked` if another backup is being added to the folder.
     pub fn backup_to(&self, backups: &Backups, options: BackupOptions<'_>) -> Result<BackupReport> {
         let addition = backups.begin(options.since.is_none())?;
         let mut file = InFile::new(addition.file());
@@ -203,9 +205,9 @@ fn check_base(since: &BackupInfo, superblock: &Superblock) -> Result<()> {
     let problem = if since.header.database != superblock.database {
         "is of another database"
     } else if since.header.fork != superblock.fork {
-        "is of before this database was restored, or of another copy"
+        "was taken before this database was restored, or from another copy of it"
     } else if since.header.checkpoint > superblock.checkpoint {
-        "is newer than this database, which must be an older copy"
+        "is newer than this database, which is an older copy"
     } else {
         return Ok(());
     };

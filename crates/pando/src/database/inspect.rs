@@ -9,37 +9,37 @@ use store::check::{Findings, Report};
 use store::stats::{Stats, TableStats};
 
 impl Database {
-    /// Reads every page, large value and space map entry that the newest view reaches, and checks every checksum
-    /// and structural rule. Commits wait for nothing, checkpoints do.
+    /// Reads every page, large value and space map entry that the newest view reaches, and verifies every checksum
+    /// and structural rule. Commits go on, but checkpoints wait.
     ///
     /// # Errors
-    /// `Corruption` with the first thing found wrong.
+    /// `Corruption` with the first problem.
     pub fn check(&self) -> Result<Report> {
         self.shared.store.check()
     }
 
-    /// As [`Database::check`], but goes on after the first problem, beside it, and answers all that it counted and all
-    /// that is wrong. `progress` is shown the counts after each table.
+    /// Does what [`Database::check`] does, but continues after a problem, and returns all counts and all problems.
+    /// `progress` is called with the counts after each table.
     ///
     /// # Errors
-    /// `Closed`. What is wrong is no error here.
+    /// `Closed`. Problems are not errors here: the findings list them.
     pub fn check_all(&self, mut progress: impl FnMut(&Report)) -> Result<Findings> {
         self.shared.store.check_all(&mut progress)
     }
 
-    /// What each option is set to, and who or what set it: see [`crate::options`].
+    /// Returns the value of each option and where it was set; see [`crate::options`].
     pub fn settings(&self) -> Result<Vec<Setting>> {
         self.shared.builder.settings(Some(self))
     }
 
-    /// Counts and sizes.
+    /// Returns counters and sizes of the database.
     pub fn stats(&self) -> Result<Stats> {
         let mut stats = self.shared.store.stats()?;
         self.shared.signals.pacer.fill(&mut stats.pacing);
         Ok(stats)
     }
 
-    /// What was done with each table, by name.
+    /// Returns counters of each table, ordered by name.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -56,9 +56,9 @@ impl Database {
         self.shared.store.table_stats()
     }
 
-    /// Which layout each table wants, by name, with what an operation costs in either and what a switch would: see
-    /// [`Advice`]. From what was done with each table since the database was opened, or, with `assumed`, as if as much
-    /// had been done with each.
+    /// Returns the recommended layout of each table, ordered by name, with the estimated cost of operations in either
+    /// layout and of a switch; see [`Advice`]. The estimate uses the operations on each table since the database was
+    /// opened, or, if `assumed` is given, that many operations on each table.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -77,8 +77,8 @@ impl Database {
         self.shared.store.advise(assumed, (measured > 0).then_some(measured))
     }
 
-    /// The open snapshots and transactions, the oldest first: what each keeps from being freed, since when, and where
-    /// in the program it was begun. Waits for a checkpoint's current step at most.
+    /// Returns the open snapshots and transactions, oldest first: what each keeps from being freed, since when, and
+    /// where in the program it was begun. Waits for at most the current step of a checkpoint.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {

@@ -22,7 +22,7 @@ use std::time::Duration;
 use store::{Store, Table, TransactionOptions};
 use txn::Durability;
 
-/// An open database. A clone is another handle on the same one; when the last is dropped, it closes.
+/// An open database. A clone is another handle on the same database, which closes when the last handle is dropped.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
@@ -56,26 +56,25 @@ const OPEN_ATTEMPTS: u32 = 7;
 const GATED_ATTEMPTS: u32 = 4;
 
 impl Database {
-    /// Opens the database in the directory `path` with the default options, or creates it.
+    /// Opens the database in the directory `path` with default options, or creates it.
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         Builder::default().create(path)
     }
 
-    /// Opens the database in the directory `path` with the default options.
+    /// Opens the existing database in the directory `path` with default options.
     ///
     /// # Errors
-    /// `Missing` if there is none.
+    /// `Missing` if there is no database.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Builder::default().open(path)
     }
 
-    /// Opens the database in the directory `path` to read it alone, with the default options: see
-    /// [`Builder::read_only`].
+    /// Opens the database in the directory `path` for reading only, with default options; see [`Builder::read_only`].
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
         Builder::default().read_only(true).open(path)
     }
 
-    /// Options first.
+    /// Returns a builder, to open or create a database with options.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -89,7 +88,7 @@ impl Database {
         Ok(Database { shared: Arc::new(Shared { store, signals, workers, builder, gate }) })
     }
 
-    /// A read-only snapshot of everything acknowledged so far. Costs nanoseconds: no allocation, no lock.
+    /// Takes a read-only snapshot of everything acknowledged so far. It takes nanoseconds: no allocation, no lock.
     #[inline]
     #[track_caller]
     pub fn snapshot(&self) -> Result<Snapshot> {
@@ -102,7 +101,7 @@ impl Database {
         self.begin_with(self.shared.builder.transactions)
     }
 
-    /// Begins a read-write transaction.
+    /// Begins a read-write transaction with these options.
     ///
     /// ```
     /// # use pando::{Database, Durability, TransactionOptions};
@@ -124,15 +123,15 @@ impl Database {
         Transaction::begin(&self.shared, options)
     }
 
-    /// The isolation and durability of transactions that name none.
+    /// Returns the default isolation and durability of transactions.
     pub fn transaction_options(&self) -> TransactionOptions {
         self.shared.builder.transactions
     }
 
-    /// Runs `work` in a transaction and commits it; on a conflict runs it again, after a short random pause, at
-    /// most 7 times, and then with other commits held back, so that it ends.
+    /// Runs `work` in a transaction and commits it. After a conflict it tries again: at most 7 attempts, with a short
+    /// random pause between them, and then at most 4 more while other commits are held back, so that it succeeds.
     ///
-    /// `work` may run several times: its effects outside the transaction must bear that.
+    /// `work` can run several times, so its effects outside the transaction must be safe to repeat.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -149,7 +148,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// What `work` or the commit answers. A conflict that even the last attempt met is returned as such.
+    /// The error of `work` or of the commit. A conflict is returned only if the last attempt had one, too.
     #[track_caller]
     pub fn write<T>(&self, mut work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
         match self.attempt(&mut work) {
@@ -183,11 +182,12 @@ impl Database {
         self.attempt(&mut work)
     }
 
-    /// Loads many records in one transaction of their own: see [`Transaction::bulk_load`]. They appear all at once,
-    /// over what the table had. It conflicts only with somebody who drops the table meanwhile.
+    /// Loads many records in one transaction; see [`Transaction::bulk_load`]. They become visible all at once, and
+    /// replace records with the same keys. The only possible conflict is that the table is dropped at the same time.
     ///
     /// # Errors
-    /// Those of `records`, as they are; those of [`Transaction::put`] and [`Transaction::commit`]. Nothing was loaded.
+    /// The errors of `records`, unchanged; those of [`Transaction::put`] and [`Transaction::commit`]. After an error
+    /// nothing is loaded.
     #[track_caller]
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
@@ -211,34 +211,35 @@ impl Database {
         Ok(result)
     }
 
-    /// Whether every call that would write is refused: see [`Builder::read_only`].
+    /// Returns whether every call that would write fails; see [`Builder::read_only`].
     pub fn is_read_only(&self) -> bool {
         self.shared.store.is_read_only()
     }
 
-    /// A copy of the value of `key`, through a snapshot of its own.
+    /// Returns a copy of the value of `key`, read through a new snapshot. `None` if the key does not exist.
     #[track_caller]
-    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.snapshot()?.get(table, key)
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.snapshot()?.get(table, key.as_ref())
     }
 
     /// Sets `key` to `value` in a transaction of its own.
     #[track_caller]
-    pub fn put(&self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
-        self.write(|tx| tx.put(table, key, value))
+    pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|tx| tx.put(table, key.as_ref(), value.as_ref()))
     }
 
-    /// Removes `key` in a transaction of its own.
-    pub fn delete(&self, table: &Table, key: &[u8]) -> Result<()> {
-        self.write(|tx| tx.delete(table, key))
+    /// Deletes `key` in a transaction of its own. It is not an error if the key does not exist.
+    pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write(|tx| tx.delete(table, key.as_ref()))
     }
 
-    /// Whether a transaction that writes `bytes` of keys and values, and of which nothing is spilled, would wait now
-    /// before its commit is acknowledged: for a flush, for others' commits, for memory, for debt, for the log's room.
+    /// Returns whether a transaction that writes `bytes` of keys and values, and spills nothing, would now wait
+    /// before its commit is acknowledged: for a flush, for other commits, for memory, for merge debt or for room in
+    /// the log.
     ///
-    /// For a thread on which nobody may wait, as one that serves many sockets: it writes if this says no, and leaves
-    /// the write to another thread if not. An estimate, of tens of nanoseconds: what others do meanwhile may make the
-    /// commit wait all the same, seldom and briefly.
+    /// Use it on a thread that must not wait, such as one that serves many sockets: write there if it returns false,
+    /// and hand the write to another thread otherwise. It is an estimate that takes tens of nanoseconds: work of
+    /// other threads can still make the commit wait, rarely and briefly.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -257,8 +258,8 @@ impl Database {
             || store.would_delay(bytes as u64)
     }
 
-    /// Merges everything committed so far into the trees, now. Never needed for correctness; it makes the next
-    /// opening and the next scan quicker.
+    /// Makes a checkpoint now: merges everything committed so far into the trees. Never needed for correctness; it
+    /// makes the next opening and the next scan quicker.
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.store.checkpoint()?;
         self.shared.signals.set_full(self.shared.store.pressure().is_full());
@@ -267,13 +268,14 @@ impl Database {
         Ok(())
     }
 
-    /// Makes everything committed so far durable, `Buffered` and `Lazy` commits included.
+    /// Makes everything committed so far durable, including `Buffered` and `Lazy` commits.
     pub fn sync(&self) -> Result<()> {
         self.shared.store.sync()
     }
 
-    /// Why writes are refused for want of room on the disk; `None`: they are not. Reads go on, and so do commits that
-    /// only delete. It ends by itself once there is room: within a second, or with the next checkpoint.
+    /// Returns why writes fail because the disk is full, or `None` if they do not. Reads go on, and so do commits
+    /// that only delete. The state ends by itself after space becomes free: within a second, or with the next
+    /// checkpoint.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -286,8 +288,8 @@ impl Database {
         self.shared.store.short_of_room()
     }
 
-    /// Syncs the log, stops the workers and lets go of the directory. Every later call on any handle fails with
-    /// `Closed`, except that snapshots which still live go on reading. Closing twice does nothing.
+    /// Syncs the log, stops the worker threads and unlocks the directory. Every later call on any handle fails with
+    /// `Closed`, except that open snapshots can still be read. Closing twice has no effect.
     pub fn close(&self) -> Result<()> {
         self.shared.close()
     }

@@ -5,20 +5,20 @@ use base::{Error, ErrorKind, Result};
 use std::time::Duration;
 use store::{Compression, Table, WantedLayout as Layout};
 
-/// Options of a table. All are stored; opening a table with others is an error, never silence.
+/// Options of a table. All are stored; opening a table with different options is an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableOptions {
-    /// How the table is laid out.
+    /// The layout of the table on disk.
     pub layout: Layout,
-    /// How long an entry lives; `None`: until it is deleted.
+    /// How long an entry lives after its put; `None`: until it is deleted.
     pub ttl: Option<Duration>,
-    /// Whether an LSM table's pages are compressed.
+    /// How the pages of an LSM table are compressed.
     pub compression: Compression,
 }
 
 impl TableOptions {
-    /// The default options, with this layout.
+    /// Returns the default options with this layout.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -33,11 +33,11 @@ impl TableOptions {
         TableOptions { layout, ..TableOptions::default() }
     }
 
-    /// These options, with entries that live for `ttl`, 1 ms or more. An entry expires when as much time has passed
-    /// since its put: from then on it is absent to every snapshot and transaction that learns the time later, and the
-    /// merges that come give its room back. A put sets the time anew. Times are the clock's, in milliseconds; where
-    /// that goes back, time stands still until it has come as far again. Costs 8 bytes an entry; a table without a TTL
-    /// costs nothing.
+    /// Sets how long entries live: `ttl`, at least 1 ms, after their put. From then on the entry does not exist for a
+    /// snapshot or transaction whose first read of a table with a TTL comes later, and later merges free its space.
+    /// Another put of the key starts the time again. The time is the clock's, in milliseconds; if the clock goes back,
+    /// time stands still until the clock has caught up. A TTL costs 8 bytes for each entry; a table without a TTL pays
+    /// nothing.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -62,9 +62,9 @@ impl TableOptions {
         TableOptions { ttl: Some(ttl), ..self }
     }
 
-    /// These options, with leaves compressed as they are written by merges: for LSM tables only. Less space, and fewer
-    /// bytes read and written, for a few microseconds where a leaf is read from the disk; what is in memory is not
-    /// compressed. Each leaf is compressed by itself, and one that does not get shorter is stored as it is.
+    /// Sets the compression of leaves that merges write, for LSM tables only. It saves disk space, reads and writes,
+    /// for a few microseconds each time a leaf is read from disk; pages in memory are not compressed. Each leaf is
+    /// compressed by itself, and stored uncompressed if it does not get shorter.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -88,7 +88,7 @@ impl TableOptions {
 }
 
 impl Database {
-    /// The table named `name`, made with default options if it does not exist.
+    /// Returns the table named `name`, and creates it with default options if it does not exist.
     pub fn table(&self, name: &str) -> Result<Table> {
         match self.snapshot()?.table(name)? {
             Some(table) => Ok(table),
@@ -99,30 +99,35 @@ impl Database {
         }
     }
 
-    /// The table named `name`, which must exist and have these options.
+    /// Returns the table named `name`, which must exist and have these options.
     ///
     /// # Errors
-    /// `Missing` if it does not exist, `Mismatch` if it has other options.
+    /// `Missing` if the table does not exist; `Mismatch` if it has other options.
     pub fn open_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
-        let missing =
-            || Error::new(ErrorKind::Missing, format!("there is no table {name:?}; create it first"));
+        let missing = || {
+            Error::new(
+                ErrorKind::Missing,
+                format!("there is no table {name:?}; create it first, with create_table"),
+            )
+        };
         let table = self.snapshot()?.table(name)?.ok_or_else(missing)?;
         check_options(&table, options)?;
         Ok(table)
     }
 
-    /// Makes a table.
+    /// Creates a table.
     ///
     /// # Errors
-    /// `Exists` if there is one of that name.
+    /// `Exists` if there is already a table of this name; `Invalid` for options that are not possible.
     pub fn create_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
         self.write(|tx| tx.create_table(name, options))
     }
 
-    /// Drops a table with all it holds. Snapshots that see it go on seeing it; its space comes back as they end.
+    /// Drops a table and everything in it. Snapshots that see the table still see it; its space is freed after they
+    /// end.
     ///
     /// # Errors
-    /// `Missing` if it does not exist.
+    /// `Missing` if the table does not exist.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.write(|tx| match tx.table(name)? {
             Some(table) => tx.drop_table(&table),
@@ -130,10 +135,10 @@ impl Database {
         })
     }
 
-    /// Gives a table another name, in a transaction of its own: see [`rename_table`](crate::Transaction::rename_table).
+    /// Renames a table in a transaction of its own; see [`rename_table`](crate::Transaction::rename_table).
     ///
     /// # Errors
-    /// `Missing` if there is no table `name`, `Exists` if there is one that is called `new` already.
+    /// `Missing` if there is no table `name`; `Exists` if there is already a table `new`.
     pub fn rename_table(&self, name: &str, new: &str) -> Result<Table> {
         self.write(|tx| match tx.table(name)? {
             Some(table) => tx.rename_table(&table, new),
@@ -141,9 +146,9 @@ impl Database {
         })
     }
 
-    /// Gives a table another layout, while it is used: what comes is written in the new one, and what is there is
-    /// rewritten in the background, a slice at a time. Reads and writes go on; a crash leaves the table readable, and
-    /// the rest is done after it. [`Database::compact`] returns when it is done.
+    /// Changes the layout of a table while it is in use: new entries are written in the new layout, and existing ones
+    /// are rewritten in the background, a slice at a time. Reads and writes go on. After a crash the table is
+    /// readable, and the rewriting continues. [`Database::settle`] waits until it is done.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -158,7 +163,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Missing` if there is no table of that name.
+    /// `Missing` if there is no table of this name.
     pub fn set_layout(&self, name: &str, layout: Layout) -> Result<()> {
         self.write(|tx| match tx.table(name)? {
             Some(table) => tx.set_layout(&table, layout),
@@ -168,8 +173,8 @@ impl Database {
         self.checkpoint()
     }
 
-    /// Has the leaves that merges write for an LSM table from now on be compressed, or not. What is there stays as it
-    /// is until it is merged: [`Database::compact`] does not rewrite what is merged already.
+    /// Sets the compression of leaves that merges of an LSM table write from now on. Existing leaves stay as they are
+    /// until they are merged; [`Database::compact`] does not rewrite leaves that are already merged.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -183,8 +188,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Missing` if there is no table of that name; `Invalid` if it is not an LSM table, or if the database
-    /// has pages of 4 KiB, which cannot get shorter.
+    /// `Missing` if there is no table of this name; `Invalid` if it is not an LSM table, or if the database has pages
+    /// of 4 KiB, for which compression has no effect.
     pub fn set_compression(&self, name: &str, compression: Compression) -> Result<()> {
         self.write(|tx| match tx.table(name)? {
             Some(table) => tx.set_compression(&table, compression),
@@ -192,9 +197,9 @@ impl Database {
         })
     }
 
-    /// Has a table's entries live for `ttl` from their put on, those that are there included; `None`: until they are
-    /// deleted. What has expired before stays so, also where the new TTL is longer. Takes no time: nothing is
-    /// rewritten.
+    /// Sets how long entries of a table live after their put, including existing entries; `None`: until they are
+    /// deleted. Entries that have already expired stay expired, even if the new TTL is longer. Nothing is rewritten,
+    /// so it takes no time.
     ///
     /// ```
     /// # fn main() -> pando::Result<()> {
@@ -209,8 +214,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Missing` if there is no table of that name; `Invalid` for less than 1 ms, and where the table was made without
-    /// a TTL and written to: its entries do not say when they were put.
+    /// `Missing` if there is no table of this name; `Invalid` for less than 1 ms, or if the table was created without
+    /// a TTL and has been written to: its entries do not have the date of their put.
     pub fn set_ttl(&self, name: &str, ttl: Option<Duration>) -> Result<()> {
         self.write(|tx| match tx.table(name)? {
             Some(table) => tx.set_ttl(&table, ttl),
@@ -218,7 +223,7 @@ impl Database {
         })
     }
 
-    /// All tables, by name.
+    /// Returns all tables, ordered by name.
     pub fn tables(&self) -> Result<Vec<Table>> {
         self.snapshot()?.tables()
     }
@@ -228,14 +233,17 @@ fn check_options(table: &Table, options: &TableOptions) -> Result<()> {
     let name = table.name();
     let message = if table.layout() != options.layout {
         let (stored, asked) = (table.layout(), options.layout);
-        format!("table {name:?} has layout {stored}, {asked} was asked for; set_layout changes it")
+        format!("table {name:?} has layout {stored}, but {asked} was asked for; change it with set_layout")
     } else if table.ttl() != options.ttl {
         let named = |ttl: Option<Duration>| ttl.map_or("no TTL".into(), |ttl| format!("a TTL of {ttl:?}"));
         let (stored, asked) = (named(table.ttl()), named(options.ttl));
-        format!("table {name:?} has {stored}, {asked} was asked for; set_ttl changes it")
+        format!("table {name:?} has {stored}, but {asked} was asked for; change it with set_ttl")
     } else if table.compression() != options.compression {
         let (stored, asked) = (table.compression(), options.compression);
-        format!("table {name:?} has compression {stored}, {asked} was asked for; set_compression changes it")
+        format!(
+            "table {name:?} has compression {stored}, but {asked} was asked for; change it with \
+             set_compression"
+        )
     } else {
         return Ok(());
     };

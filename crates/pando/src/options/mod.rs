@@ -28,22 +28,22 @@ use std::fmt;
 pub(crate) use settings::{Given, check};
 pub use table::ALL;
 
-/// What is to be known about an option before it is set.
+/// The description of an option.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Spec {
     /// The name of the [`Builder`](crate::Builder)'s method.
     pub name: &'static str,
     pub(crate) id: Id,
-    /// What it is about.
+    /// The group that the option belongs to.
     pub group: Group,
-    /// What its numbers count.
+    /// The unit of its numbers.
     pub unit: Unit,
-    /// What it is if nobody sets it.
+    /// Its default, in words.
     pub default: &'static str,
-    /// What it may be set to.
+    /// The values that it can have.
     pub range: Range,
-    /// What it costs to get it wrong.
+    /// What a wrong value costs, in words.
     pub cost: &'static str,
 }
 
@@ -65,23 +65,23 @@ pub(crate) enum Id {
     ReadOnly,
 }
 
-/// What an option is about.
+/// A group of options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Group {
-    /// How much memory is used.
+    /// The use of memory.
     Memory,
     /// What a commit survives.
     Durability,
-    /// How long the log gets, and opening after a crash takes.
+    /// The length of the log, and the time that opening takes after a crash.
     Log,
     /// What transactions are protected from, and how much readers may keep.
     Readers,
-    /// How the files are laid out and opened.
+    /// The layout of the files, and how they are opened.
     Storage,
 }
 
-/// What the numbers of an option count.
+/// The unit of an option's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unit {
@@ -91,17 +91,17 @@ pub enum Unit {
     Records,
     /// Milliseconds.
     Milliseconds,
-    /// It is a word, not a number.
+    /// None: the value is a word.
     Word,
 }
 
-/// What an option may be set to.
+/// The values that an option can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Range {
-    /// From the first through the second, in the option's unit; `u64::MAX` is no limit.
+    /// A number from the first through the second, in the option's unit; `u64::MAX` means no limit.
     Numbers(u64, u64),
-    /// As many bytes as the first or more, and 128 pages.
+    /// A number of bytes: at least this many, and at least 128 pages.
     Memory(u64),
     /// One of these numbers.
     OneOf(&'static [u64]),
@@ -109,46 +109,46 @@ pub enum Range {
     Words(&'static [&'static str]),
 }
 
-/// What an option is set to.
+/// The value of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Value {
-    /// So many of its [`Unit`].
+    /// A number of its [`Unit`].
     Number(u64),
-    /// A word of its range.
+    /// One of the words in its range.
     Word(&'static str),
-    /// Nothing: there is no such limit.
+    /// No limit.
     Unlimited,
 }
 
-/// Who or what set an option.
+/// The origin of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
-    /// Nobody: it has the same default everywhere.
+    /// The default, which is the same everywhere.
     Default,
-    /// It is stored in the database, and fixed since that was made.
+    /// The database, which has stored it since it was created.
     Stored,
-    /// The program, or the command line.
+    /// The program or the command line.
     Given,
-    /// It follows from this: another option, the machine, the data.
+    /// Another option, the machine, or the data, as named here.
     Computed(&'static str),
 }
 
-/// An option and what it is set to.
+/// An option and its value.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Setting {
     /// The option.
     pub spec: &'static Spec,
-    /// What it is set to: what is in force, where something else limits it.
+    /// Its value: the one in force, if something else limits it.
     pub value: Value,
-    /// Who or what set it.
+    /// Where the value was set.
     pub origin: Origin,
 }
 
 impl Spec {
-    /// What it may be set to, in words: `4 KiB to 1 GiB`.
+    /// Returns the range in words, as in `4 KiB to 1 GiB`.
     pub fn range_text(&self) -> String {
         let amount = |number| amount(number, self.unit);
         match self.range {

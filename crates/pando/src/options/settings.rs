@@ -44,15 +44,16 @@ fn check_one(builder: &Builder, spec: &Spec) -> Result<()> {
     }
     let Spec { name, unit, .. } = spec;
     let range = spec.range_text();
-    Err(Error::invalid(format!("{name} is {set} {unit}, which is out of its range: {range}")))
+    Err(Error::invalid(format!("option {name} is {set} {unit}, which is out of its range: {range}")))
 }
 
 impl Builder {
-    /// What each option would be set to if `db`'s directory were opened with this builder; `None`: if a new database
-    /// were made with it. As it was given, as it is stored, or as it follows from this machine and other options.
+    /// Returns the value that each option would have if `db`'s directory were opened with this builder, or, with
+    /// `None`, if a new database were created with it. A value is the one that was set, the one that is stored, or
+    /// follows from this machine and other options.
     ///
     /// # Errors
-    /// `Invalid` if an option is out of its range, and those of [`Database::stats`].
+    /// `Invalid` if an option is out of its range; those of [`Database::stats`].
     pub fn settings(&self, db: Option<&Database>) -> Result<Vec<Setting>> {
         check(self)?;
         let stats = db.map(Database::stats).transpose()?;

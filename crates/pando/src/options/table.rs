@@ -7,7 +7,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const HOUR_MS: u64 = 3_600_000;
 
-/// Every option, by group.
+/// All options, ordered by group.
 pub const ALL: [Spec; 13] = [
     Spec {
         name: "memory_bytes",
@@ -16,7 +16,8 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Bytes,
         default: "a quarter of the machine's memory, or of the control group's limit if that is less",
         range: Range::Memory(MIB),
-        cost: "Too little costs disk reads and frequent checkpoints, too much costs the rest of the machine.",
+        cost: "Too low a value causes more disk reads and checkpoints; too high a value takes memory \
+               from other programs.",
     },
     Spec {
         name: "durability",
@@ -25,7 +26,8 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Word,
         default: "sync",
         range: Range::Words(&["sync", "buffered", "lazy"]),
-        cost: "Too weak costs commits when power or process fail, too strong costs a flush for each.",
+        cost: "Too weak a durability can lose commits after a crash; a stronger one than needed waits \
+               for a flush at each commit.",
     },
     Spec {
         name: "lazy_interval",
@@ -34,7 +36,7 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Milliseconds,
         default: "200 ms",
         range: Range::Numbers(1, HOUR_MS),
-        cost: "Too long costs that much of the newest Lazy commits, too short costs flushes.",
+        cost: "A crash can lose Lazy commits of this period; a short interval flushes more often.",
     },
     Spec {
         name: "max_segment_bytes",
@@ -43,7 +45,7 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Bytes,
         default: "64 MiB; never above 1/16 of memory_bytes (1/64 of a shared budget)",
         range: Range::Numbers(4 * KIB, GIB),
-        cost: "Too small costs syncs, too large gives space back late.",
+        cost: "Small segments need more syncs; large ones free log space later.",
     },
     Spec {
         name: "checkpoint_bytes",
@@ -52,7 +54,7 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Bytes,
         default: "1/8 of memory_bytes, at most 128 MiB",
         range: Range::Numbers(KIB, 1024 * GIB),
-        cost: "Too small costs write volume, too large costs recovery time.",
+        cost: "A low value writes pages more often; a high value lengthens recovery.",
     },
     Spec {
         name: "checkpoint_records",
@@ -61,7 +63,7 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Records,
         default: "4000000; never above 1/4 of max_log_records",
         range: Range::Numbers(1, u64::MAX),
-        cost: "Too few costs write volume, too many costs recovery time.",
+        cost: "A low value writes pages more often; a high value lengthens recovery.",
     },
     Spec {
         name: "max_log_bytes",
@@ -70,7 +72,8 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Bytes,
         default: "1 GiB",
         range: Range::Numbers(64 * KIB, u64::MAX),
-        cost: "Too small costs write volume and delays writers, too large costs recovery time and disk.",
+        cost: "A low value writes pages more often and delays writers; a high value lengthens recovery \
+               and takes disk space.",
     },
     Spec {
         name: "max_log_records",
@@ -79,7 +82,7 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Records,
         default: "16000000",
         range: Range::Numbers(100, u64::MAX),
-        cost: "Too few costs write volume and delays writers, too many costs recovery time.",
+        cost: "A low value writes pages more often and delays writers; a high value lengthens recovery.",
     },
     Spec {
         name: "isolation",
@@ -88,7 +91,8 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Word,
         default: "serializable",
         range: Range::Words(&["serializable", "snapshot"]),
-        cost: "Too weak allows write skew, too strong costs conflicts over what was only read.",
+        cost: "Snapshot isolation allows write skew; serializable isolation has conflicts over keys \
+               that were only read.",
     },
     Spec {
         name: "max_snapshot_age",
@@ -97,7 +101,7 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Milliseconds,
         default: "none",
         range: Range::Numbers(1, 365 * 24 * HOUR_MS),
-        cost: "Too short costs long reads, too long leaves a forgotten snapshot unnoticed.",
+        cost: "A short age makes long reads fail; a long one finds a forgotten snapshot late.",
     },
     Spec {
         name: "max_pinned_space_bytes",
@@ -106,7 +110,7 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Bytes,
         default: "twice what is in use, at least 1 GiB",
         range: Range::Numbers(4 * KIB, u64::MAX),
-        cost: "Too little costs long reads, too much costs disk space.",
+        cost: "A low value makes long reads fail; a high value lets them take more disk space.",
     },
     Spec {
         name: "page_bytes",
@@ -115,7 +119,7 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Bytes,
         default: "16384, or what is stored",
         range: Range::OneOf(&[4096, 8192, 16384, 32768, 65536]),
-        cost: "Too small costs depth and room for long keys, too large costs write volume.",
+        cost: "Small pages make trees deeper and keys shorter; large pages write more bytes for each change.",
     },
     Spec {
         name: "read_only",
@@ -124,6 +128,7 @@ pub const ALL: [Spec; 13] = [
         unit: Unit::Word,
         default: "no",
         range: Range::Words(&["no", "yes"]),
-        cost: "Needlessly no keeps all other openers out, needlessly yes refuses every write.",
+        cost: "Set it when several processes must read the same database; a read-only database rejects \
+               every write.",
     },
 ];

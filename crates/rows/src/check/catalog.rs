@@ -28,8 +28,10 @@ pub(super) fn records(snapshot: &Snapshot, schemas: &[Schema], report: &mut Chec
                 "the next table's number is damaged".to_owned()
             }
             Record::Build(id, index) if is_building(schemas, id, index) => continue,
-            Record::Build(..) => format!("the record \"{}\" is of no index being built", key.escape_ascii()),
-            Record::Unknown => format!("the record \"{}\" is none of a catalog", key.escape_ascii()),
+            Record::Build(..) => {
+                format!("the record \"{}\" belongs to no index that is being built", key.escape_ascii())
+            }
+            Record::Unknown => format!("the record \"{}\" is not a record of a catalog", key.escape_ascii()),
         };
         report.note(catalog::NAME, None, what);
     }
@@ -42,7 +44,7 @@ pub(super) fn records(snapshot: &Snapshot, schemas: &[Schema], report: &mut Chec
             report.note(
                 catalog::NAME,
                 None,
-                format!("the next table's number is {next}, and table {largest} exists"),
+                format!("the next table's number is {next}, but table {largest} exists"),
             );
         }
         _ => {}

@@ -17,19 +17,19 @@ use crate::value::Value;
 use pando::{Error, ErrorKind, Result, Snapshot, Span};
 use std::fmt;
 
-/// What was read, and what is wrong.
+/// What a check has read, and the problems that it found.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// Typed tables.
+    /// How many typed tables were read.
     pub tables: u64,
-    /// Their rows.
+    /// How many rows were read.
     pub rows: u64,
-    /// Entries of their indexes.
+    /// How many index entries were read.
     pub entries: u64,
-    /// All that is wrong, up to [`CheckReport::MOST_PROBLEMS`].
+    /// The problems, up to [`CheckReport::MOST_PROBLEMS`].
     pub problems: Vec<Problem>,
-    /// Problems beyond those.
+    /// How many more problems were found.
     pub more_problems: u64,
 }
 
@@ -43,10 +43,10 @@ impl fmt::Display for Problem {
 }
 
 impl CheckReport {
-    /// Problems that are kept one by one.
+    /// How many problems a report lists.
     pub const MOST_PROBLEMS: usize = 1000;
 
-    /// Returns how many problems were found, those that are not kept included.
+    /// Returns how many problems were found, including those that are not listed.
     pub fn problem_count(&self) -> u64 {
         self.problems.len() as u64 + self.more_problems
     }
@@ -67,31 +67,33 @@ impl CheckReport {
     }
 }
 
-/// Something wrong.
+/// A problem that a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The typed table; or the table of the engine, if it belongs to no typed table or is the catalog.
+    /// The name of the typed table. For a table of the engine that belongs to no typed table, and for the catalog,
+    /// the engine's name.
     pub table: String,
-    /// The index; `None`: the rows themselves, or the schema.
+    /// The index; `None` if the problem is in the rows or in the schema.
     pub index: Option<String>,
     /// What is wrong, and where.
     pub what: String,
 }
 
-/// Reads all schemas, typed tables and indexes, and compares them. `progress` is shown the counts every few thousand
-/// rows.
+/// Reads all schemas, typed tables and indexes, and compares them. Calls `progress` with the counts every few
+/// thousand rows.
 ///
 /// ```
 /// # fn main() -> pando::Result<()> {
 /// # let db = pando::Database::builder().in_memory()?;
-/// let report = rows::check(&db.snapshot()?, |_| {})?;
+/// let report = pando_rows::check(&db.snapshot()?, |_| {})?;
 /// assert!(report.problems.is_empty());
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
-/// `Io`, `SnapshotTooOld` and the like. What is wrong with a row, an entry or a schema is no error, but a problem.
+/// `Io`, `SnapshotTooOld` and similar errors of reading. Damage to a row, an entry or a schema is not an error, but a
+/// problem in the report.
 pub fn check(snapshot: &Snapshot, mut progress: impl FnMut(&CheckReport)) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     let mut readable = Vec::new();
@@ -125,7 +127,7 @@ pub fn check(snapshot: &Snapshot, mut progress: impl FnMut(&CheckReport)) -> Res
 fn options(table: &DynamicTable, report: &mut CheckReport) {
     let indexes = &table.inner.indexes;
     if table.inner.data.ttl().is_some() && !indexes.is_empty() {
-        report.note(table.name(), None, "its rows expire, and the entries of its indexes do not");
+        report.note(table.name(), None, "its rows expire, but the entries of its indexes do not");
     }
     for open in indexes.iter().filter(|open| open.table.ttl().is_some()) {
         report.note(table.name(), Some(&open.index.name), "its entries expire");
@@ -178,7 +180,7 @@ fn rows(
             match found {
                 Some(true) => {}
                 Some(false) => {
-                    report.note(name, index, format!("the entry of row \"{}\" is another's", key()))
+                    report.note(name, index, format!("the entry of row \"{}\" belongs to another row", key()))
                 }
                 None => report.note(name, index, format!("the row \"{}\" has no entry", key())),
             }
@@ -193,7 +195,7 @@ fn sound_row<'r>(table: &DynamicTable, key: &'r [u8], bytes: &'r [u8]) -> Result
     let at_key = |error: Error| error.within(format_args!("the row at key \"{}\"", key.escape_ascii()));
     table.check_row(&row).map_err(at_key)?;
     if table.key_of(&row).map_err(at_key)? != key {
-        let what = "its values are those of another key";
+        let what = "its values belong to another key";
         return Err(Error::corruption(format!("the row at key \"{}\": {what}", key.escape_ascii())));
     }
     Ok(row)
@@ -226,7 +228,7 @@ fn entries(
             // The row itself was found damaged above.
             Some(Err(error)) if is_damage(&error) => continue,
             Some(Err(error)) => return Err(error),
-            Some(Ok(false)) => "is not that of the row it leads to",
+            Some(Ok(false)) => "does not match the row that it leads to",
             None => "leads to no row",
         };
         report.note(name, index, table.bad_entry(open, key, wrong).message());

@@ -12,10 +12,10 @@ use std::io::{self, Read};
 /// How often progress is told, in rows.
 const TOLD_ROWS: u64 = 1000;
 
-/// Rows that are to be put into a table.
+/// An import of rows into a table.
 ///
 /// ```
-/// use rows::{Definition, Import, RowFormat, RowReader};
+/// use pando_rows::{Definition, Import, RowFormat, RowReader};
 /// # fn main() -> pando::Result<()> {
 /// # let db = pando::Database::builder().in_memory()?;
 /// let definition = Definition::parse("people", "id int key, age int null")?;
@@ -32,62 +32,64 @@ const TOLD_ROWS: u64 = 1000;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Import<'a> {
-    /// The table's name.
+    /// The name of the table.
     pub table: &'a str,
-    /// What the table is made as; `None`: it is there.
+    /// The definition with which the table is created; `None` if it must exist.
     pub definition: Option<&'a Definition>,
-    /// How the table is stored that is made; one that is there is, or the import fails with `Mismatch`.
+    /// How a new table is stored. An existing table must be stored in the same way, otherwise the import fails with
+    /// `Mismatch`.
     pub storage: Storage,
-    /// Whether rows take the place of those with the same primary key; else such a row is a failure.
+    /// Whether a row replaces the row with the same primary key. If false, such a row is an error.
     pub upsert: bool,
-    /// Commit every so many rows, instead of all at once; more than 0.
+    /// Commits after this many rows, at least 1; `None`: all rows in one transaction.
     pub chunk_rows: Option<u64>,
-    /// Of each transaction.
+    /// The options of each transaction.
     pub options: TransactionOptions,
 }
 
-/// What was imported.
+/// The result of an import.
 #[derive(Clone, Copy, Debug)]
 pub struct Imported {
-    /// Rows, of all chunks.
+    /// How many rows were imported.
     pub rows: u64,
     /// The number of the last commit.
     pub commit: u64,
 }
 
-/// What is there after a failure all the same: the chunks before it.
+/// What remains of an import that failed: the chunks before the failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Rows.
+    /// How many rows remain.
     pub rows: u64,
     /// The line of the last of them.
     pub line: u64,
 }
 
-/// Why an import did not come to its end.
+/// Why an import failed.
 #[derive(Debug)]
 pub enum ImportError {
-    /// The input is not as it should be: where, and what is wrong there.
+    /// The input is not valid. The text states the place and the problem.
     Wrong(String),
-    /// A row is not one that the table takes: it has a [`Cause`], and says its line.
+    /// The table rejected a row. The error has a [`Cause`] and states the line.
     Refused(Error),
     /// The input could not be read.
     Unreadable(RowFormat, io::Error),
-    /// The engine failed; `Missing`: there is no such table.
+    /// The engine failed. `Missing` means that there is no such table.
     Engine(Error),
 }
 
-/// An import that did not come to its end.
+/// A failed import.
 #[derive(Debug)]
 pub struct ImportFailure {
-    /// Why.
+    /// Why it failed.
     pub error: ImportError,
-    /// What is there all the same; `None`: nothing.
+    /// What remains in the table; `None`: nothing.
     pub kept: Option<Kept>,
 }
 
 impl<'a> Import<'a> {
-    /// Rows into a table that is there, none of whose keys is; all or none.
+    /// Creates an import into an existing table. All rows are imported in one transaction,
+    /// which fails if a key exists.
     pub fn into(table: &'a str, options: TransactionOptions) -> Self {
         Import {
             table,
@@ -99,11 +101,11 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Puts all rows of `input`, and says now and then how many it has put. Memory: that of a transaction, which has
-    /// a bound, and of one record.
+    /// Puts all rows of `input`, and calls the callback from time to time with the number of rows so far. It needs
+    /// the memory of a transaction, which is bounded, and of one record.
     ///
     /// # Errors
-    /// The first thing that is wrong. Nothing is there then but [`ImportFailure::kept`].
+    /// The first problem. Only [`ImportFailure::kept`] remains in the table then.
     pub fn run<R: Read>(
         &self,
         db: &Database,

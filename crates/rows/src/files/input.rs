@@ -9,7 +9,7 @@
 use std::fmt;
 use std::io::{self, Read};
 
-/// Input of records: UTF-8, without the mark that may stand before it.
+/// A reader of text input: checks that it is UTF-8, and removes the byte order mark.
 #[derive(Debug)]
 pub struct Text<R> {
     inner: R,
@@ -34,17 +34,17 @@ const OTHERS: &[(&[u8], &str)] = &[
 ];
 
 impl<R> Text<R> {
-    /// Of `inner`, of which nothing was read.
+    /// Creates a reader of `inner`, from which nothing must have been read.
     pub fn new(inner: R) -> Self {
         Text { inner, start: Vec::new(), handed_on: 0, is_known: false }
     }
 
-    /// What it reads from.
+    /// Returns the reader below.
     pub fn inner(&self) -> &R {
         &self.inner
     }
 
-    /// The same, to be changed.
+    /// Returns the reader below, mutably.
     pub fn inner_mut(&mut self) -> &mut R {
         &mut self.inner
     }
@@ -67,10 +67,10 @@ impl<R: Read> Text<R> {
     }
 }
 
-/// Takes the byte order mark off the beginning of an input.
+/// Removes the byte order mark from the beginning of an input.
 ///
 /// # Errors
-/// What the input is, if that is no UTF-8.
+/// What the input seems to be, if it is not UTF-8.
 pub fn check_beginning(start: &mut Vec<u8>) -> Result<(), String> {
     let known = OTHERS.iter().find(|(beginning, _)| start.starts_with(beginning));
     // Every other byte of ASCII in UTF-16 is zero.
@@ -102,12 +102,12 @@ impl<R: Read> Read for Text<R> {
     }
 }
 
-/// Why an input was not read on: the input is wrong, not the reading of it.
+/// The reason why an input was rejected: its contents are not valid, though it could be read.
 #[derive(Debug)]
 pub struct Refused(String);
 
 impl Refused {
-    /// What is wrong, if that is why a read failed.
+    /// Returns the problem, if a read failed because the input is not valid.
     pub fn of(error: &io::Error) -> Option<&str> {
         error.get_ref()?.downcast_ref::<Refused>().map(|refused| &refused.0[..])
     }
@@ -134,7 +134,7 @@ enum Place {
     Closing,
 }
 
-/// CSV whose quotes are looked at.
+/// A reader of CSV that checks its quotes.
 #[derive(Debug)]
 pub struct Quotes<R> {
     inner: R,
@@ -151,7 +151,7 @@ pub struct Quotes<R> {
 }
 
 impl<R> Quotes<R> {
-    /// Of `inner`, with this byte between fields.
+    /// Creates a reader of `inner`, with `delimiter` between fields.
     pub fn new(inner: R, delimiter: u8) -> Self {
         Quotes {
             inner,
@@ -166,12 +166,12 @@ impl<R> Quotes<R> {
         }
     }
 
-    /// What it reads from.
+    /// Returns the reader below.
     pub fn inner(&self) -> &R {
         &self.inner
     }
 
-    /// The same, to be changed.
+    /// Returns the reader below, mutably.
     pub fn inner_mut(&mut self) -> &mut R {
         &mut self.inner
     }
@@ -207,8 +207,9 @@ impl<R> Quotes<R> {
             (Place::Closing, _) => {
                 let line = self.line;
                 let what = format!(
-                    "the field that is quoted from here on goes on behind its closing quote, in line {line}; \
-                     a quote within a field is written twice"
+                    "the quoted field that starts here has more text after its closing quote, in line \
+                     {line}; \
+                     write a quote within a field twice"
                 );
                 return Err(self.refused(what));
             }
@@ -235,15 +236,15 @@ impl<R: Read> Read for Quotes<R> {
     }
 }
 
-/// What to do about a header of one column that has another delimiter in it; `None` if there is nothing to be done.
+/// Returns advice if a header of one column contains another delimiter, otherwise `None`.
 pub fn other_delimiter(header: &[&str], delimiter: u8) -> Option<String> {
     let [only] = header else { return None };
     let is_there = |other: &&(char, &str)| other.0 as u32 != u32::from(delimiter) && only.contains(other.0);
     let (found, word) =
         [(';', "';'"), ('\t', "tab"), ('|', "'|'"), (',', "','")].iter().find(is_there)?.to_owned();
     Some(format!(
-        "CSV line 1: the header is one column, and has {found:?} in it: if that stands between columns, say \
-         so (--delimiter {word})"
+        "CSV line 1: the header has a single column that contains {found:?}: if this separates the columns, \
+         set it as the delimiter (--delimiter {word})"
     ))
 }
 

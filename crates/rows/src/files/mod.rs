@@ -18,12 +18,12 @@ pub use writer::RowWriter;
 
 use std::fmt;
 
-/// How rows are written down.
+/// The format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowFormat {
     /// RFC 4180, with a header; values as text.
     Csv,
-    /// An object a line, values as JSON.
+    /// One JSON object on each line.
     Ndjson,
 }
 

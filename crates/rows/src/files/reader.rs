@@ -12,7 +12,7 @@ use crate::table::{DynamicRow, DynamicTable};
 use crate::value::Value;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Reads rows of a table from CSV or NDJSON.
+/// A reader of a table's rows in CSV or NDJSON.
 pub struct RowReader<R> {
     source: Source<R>,
     delimiter: u8,
@@ -28,18 +28,18 @@ enum Source<R> {
 type Outcome<T> = Result<T, ImportError>;
 
 impl<R: Read> RowReader<R> {
-    /// Rows of `input`, each as long as it likes.
+    /// Creates a reader of `input` without a limit on the length of a row.
     pub fn new(input: R, format: RowFormat) -> Self {
         RowReader::bounded(input, format, b',', u64::MAX)
     }
 
-    /// Rows of CSV with another byte than a comma between fields.
+    /// Creates a reader of CSV with `delimiter` between fields instead of a comma.
     pub fn delimited(input: R, delimiter: u8) -> Self {
         RowReader::bounded(input, RowFormat::Csv, delimiter, u64::MAX)
     }
 
-    /// Rows of `input`; in CSV `delimiter` stands between fields. A row that takes more than about so many bytes is
-    /// refused, and is not held.
+    /// Creates a reader of `input`; `delimiter` separates the fields of CSV. A row of more than about
+    /// `most_record_bytes` is an error, and is not kept in memory.
     pub fn bounded(input: R, format: RowFormat, delimiter: u8, most_record_bytes: u64) -> Self {
         let input = Text::new(Metered { inner: input, left: most_record_bytes, is_spent: false });
         let source = match format {
@@ -62,7 +62,7 @@ impl<R: Read> RowReader<R> {
         }
     }
 
-    /// The line on which the row that was read last begins.
+    /// Returns the line on which the last row that was read begins.
     pub fn line(&self) -> u64 {
         self.line
     }
@@ -90,7 +90,7 @@ impl<R: Read> RowReader<R> {
             let place =
                 place.ok_or_else(|| ImportError::Wrong(format!("CSV line 1: {}", unknown(table, name))))?;
             if found.contains(&place) {
-                return Err(ImportError::Wrong(format!("CSV line 1: column {name:?} is there twice")));
+                return Err(ImportError::Wrong(format!("CSV line 1: column {name:?} appears twice")));
             }
             found.push(place);
         }
@@ -130,7 +130,8 @@ impl<R: Read> RowReader<R> {
         let columns: Vec<&Column> = table.schema().columns().collect();
         for (&place, field) in places.iter().zip(record) {
             let column = columns[place];
-            let text = std::str::from_utf8(field).map_err(|_| self.wrong(column.name(), "not UTF-8"))?;
+            let text = std::str::from_utf8(field)
+                .map_err(|_| self.wrong(column.name(), "its value is not UTF-8"))?;
             let value = column.column_type().parse(text);
             row[place] = Some(value.map_err(|message| self.wrong(column.name(), message))?);
         }
@@ -194,16 +195,16 @@ impl<R: Read> RowReader<R> {
             return ImportError::Unreadable(self.format(), cause);
         }
         let (format, after, most) = (self.format(), self.line, self.most_record_bytes);
-        ImportError::Wrong(format!("{format}, behind line {after}: a record is longer than {most} bytes"))
+        ImportError::Wrong(format!("{format}, after line {after}: a record is longer than {most} bytes"))
     }
 }
 
-/// What is wrong with a line of JSON: of its place, the column alone, as the line is for the caller to say.
+/// Returns what is wrong with a line of JSON, with the column but without the line, which the caller knows.
 pub fn json_problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or_default();
     match error.is_eof() {
-        true => format!("the line ends in the midst of its JSON ({what}); is the input cut off?"),
+        true => format!("the line ends in the middle of its JSON ({what}); is the input cut off?"),
         false => format!("{what}, at column {}", error.column()),
     }
 }

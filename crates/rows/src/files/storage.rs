@@ -5,14 +5,14 @@ use crate::table::DynamicTable;
 use pando::{Compression, Error, ErrorKind, Layout, Result};
 use std::time::Duration;
 
-/// How a table's rows are stored, as far as that is said.
+/// How the rows of a table are stored. `None` leaves a choice to the default or to the existing table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Storage {
-    /// How they are laid out.
+    /// The layout.
     pub layout: Option<Layout>,
-    /// How long they live.
+    /// How long rows live.
     pub ttl: Option<Duration>,
-    /// Whether the pages of an LSM table are compressed.
+    /// The compression of the pages of an LSM table.
     pub compression: Option<Compression>,
 }
 
@@ -36,7 +36,7 @@ impl Storage {
         let data = table.data();
         let differs = |what: &str, there: String, asked: String| {
             let name = table.name();
-            let message = format!("typed table {name:?} has {what} {there}, {asked} was asked for");
+            let message = format!("typed table {name:?} has {what} {there}, but {asked} was asked for");
             Err(Error::new(ErrorKind::Mismatch, message))
         };
         match self {

@@ -6,10 +6,10 @@ use crate::table::DynamicTable;
 use crate::value::{ColumnType, Value};
 use std::io::{self, Write};
 
-/// Writes rows of one table, all its columns, in their order.
+/// A writer of one table's rows, with all columns in their order.
 ///
 /// ```
-/// use rows::{Definition, DynamicTable, RowFormat, RowWriter, Value};
+/// use pando_rows::{Definition, DynamicTable, RowFormat, RowWriter, Value};
 /// # fn main() -> pando::Result<()> {
 /// # let db = pando::Database::builder().in_memory()?;
 /// let definition = Definition::parse("people", "id int key, name text null")?;
@@ -35,7 +35,7 @@ enum Out<W: Write> {
 }
 
 impl<W: Write> RowWriter<W> {
-    /// Rows of `table` to `out`.
+    /// Creates a writer of rows of `table` to `out`.
     pub fn new(table: &DynamicTable, format: RowFormat, out: W) -> Self {
         let of = |column: &Column| (column.name().to_owned(), column.column_type());
         let columns = table.schema().columns().map(of).collect();
@@ -46,7 +46,7 @@ impl<W: Write> RowWriter<W> {
         RowWriter { columns, out }
     }
 
-    /// Writes what stands before the first row: of CSV, the names of the columns.
+    /// Writes what comes before the first row: for CSV, the names of the columns.
     pub fn header(&mut self) -> io::Result<()> {
         match &mut self.out {
             Out::Csv(out) => out.write_record(self.columns.iter().map(|(name, _)| name)).map_err(cause),
@@ -54,7 +54,7 @@ impl<W: Write> RowWriter<W> {
         }
     }
 
-    /// Writes a row of as many values as there are columns.
+    /// Writes a row, which must have as many values as there are columns.
     pub fn row(&mut self, row: &[Value<'_>]) -> io::Result<()> {
         let values = row.iter().zip(&self.columns);
         match &mut self.out {
@@ -76,7 +76,7 @@ impl<W: Write> RowWriter<W> {
         }
     }
 
-    /// Hands on what is held back.
+    /// Writes what is buffered.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.out {
             Out::Csv(out) => out.flush(),
@@ -84,7 +84,7 @@ impl<W: Write> RowWriter<W> {
         }
     }
 
-    /// Where the rows go; what is held back is not there yet.
+    /// Returns the output below. Buffered rows have not arrived there.
     pub fn get_ref(&self) -> &W {
         match &self.out {
             Out::Csv(out) => out.get_ref(),

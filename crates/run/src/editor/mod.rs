@@ -58,7 +58,7 @@ const EDIT_PAGES: usize = 12;
 /// ```
 /// use base::{CheckpointNo, DatabaseId, budget::Account, slots::{Reader, Slots}};
 /// use io::{Dir, MemDir};
-/// use run::{Cursor, Editor, Run};
+/// use pando_run::{Cursor, Editor, Run};
 /// use std::sync::{Arc, Mutex};
 ///
 /// let (file, database, slots) = (MemDir::new().create("data")?, DatabaseId(7), Arc::new(Slots::new()));
@@ -287,7 +287,7 @@ impl<'a> Editor<'a> {
         self.write_back(None)?;
         if self.dirty_sum != 0 {
             return Err(Error::corruption(format!(
-                "merge lost or invented records: their hashes are off by {:016x}; nothing is published",
+                "a merge lost or invented records (their hashes differ by {:016x}); its result was discarded",
                 self.dirty_sum
             )));
         }
@@ -353,7 +353,7 @@ impl<'a> Editor<'a> {
         if key.len() <= longest {
             return Ok(());
         }
-        Err(Error::invalid(format!("a key of {} bytes: the limit is {longest}", key.len())))
+        Err(Error::invalid(format!("a key of {} bytes is too long: the limit is {longest} bytes", key.len())))
     }
 
     #[inline]
@@ -362,7 +362,9 @@ impl<'a> Editor<'a> {
             return Ok(());
         }
         let length = value.len();
-        Err(Error::invalid(format!("a value of {length} bytes: the limit is {MAX_LOGGED_VALUE_BYTES}")))
+        Err(Error::invalid(format!(
+            "a value of {length} bytes is too long: the limit here is {MAX_LOGGED_VALUE_BYTES} bytes"
+        )))
     }
 
     /// The value as a leaf holds it: itself, or a reference to the extent to which it was written just now.

@@ -102,7 +102,10 @@ impl Editor<'_> {
     fn grow(&mut self) -> Result<()> {
         let old = self.root.expect("a page is being split");
         if usize::from(self.height) == MAX_HEIGHT {
-            return Err(Error::new(ErrorKind::Full, format!("a run has at most {MAX_HEIGHT} levels")));
+            return Err(Error::new(
+                ErrorKind::Full,
+                format!("the table is full: its tree would need more than {MAX_HEIGHT} levels"),
+            ));
         }
         let node = self.arena.take();
         let mut page = PageMut::init(self.arena.bytes_mut(node), Kind::Inner, self.height, self.birth);

@@ -25,7 +25,7 @@ pub async fn run(axum::extract::State(app): Shared, request: Request<RequestBody
 
 fn assumed(query: Option<&str>) -> Answer<Option<Operations>> {
     let number = |name: &str| {
-        let wrong = |_| Problem::bad_request(format!("`{name}` is a whole number"));
+        let wrong = |_| Problem::bad_request(format!("`{name}` must be a whole number"));
         raw_parameter(query, name).map(|digits| digits.parse::<u64>().map_err(wrong)).transpose()
     };
     let all = [number("reads")?, number("scanned")?, number("writes")?];

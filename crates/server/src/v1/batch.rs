@@ -100,14 +100,15 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
     let word = |name: &str| {
         step.get(name)
             .and_then(Value::as_str)
-            .ok_or_else(|| wrong(format!("`{name}` is missing, or no string")))
+            .ok_or_else(|| wrong(format!("`{name}` is missing or not a string")))
     };
     let (table, op) = (word("table")?.to_owned(), word("op")?);
-    let known = members_of(op)
-        .ok_or_else(|| wrong(format!("{op:?} is none of put, insert, check, delete and delete_range")))?;
+    let known = members_of(op).ok_or_else(|| {
+        wrong(format!("{op:?} is not an operation; there are put, insert, check, delete and delete_range"))
+    })?;
     // Lest a slip of the pen makes a range one without an end.
     if let Some(other) = step.keys().find(|name| !known.contains(&&name[..])) {
-        return Err(wrong(format!("{op} has no `{other}`, but {}", known.join(", "))));
+        return Err(wrong(format!("{op} has no member `{other}`; it has {}", known.join(", "))));
     }
     let action = match op {
         "put" => Action::Put { key: required("key")?, value: required("value")? },
@@ -116,7 +117,7 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
         "check" => {
             let (value, absent) = (bytes("value")?, step.get("absent") == Some(&Value::Bool(true)));
             if value.is_some() == absent {
-                return Err(wrong("a check has a value, or `\"absent\": true`".to_owned()));
+                return Err(wrong("a check needs a value, or `\"absent\": true`".to_owned()));
             }
             Action::Check { key: required("key")?, value }
         }
@@ -124,11 +125,11 @@ fn understand(at: usize, step: &Map<String, Value>) -> Answer<Operation> {
             let (start, end) = (bytes("start")?, bytes("end")?);
             Action::DeleteRange(match bytes("prefix")? {
                 Some(_) if start.is_some() || end.is_some() => {
-                    return Err(wrong("`prefix` and `start` or `end` exclude each other".to_owned()));
+                    return Err(wrong("`prefix` cannot be combined with `start` or `end`".to_owned()));
                 }
                 Some(prefix) => Span::prefix(&prefix),
                 None if start.is_none() && end.is_none() => {
-                    return Err(wrong("name a range: `start`, `end` or `prefix`".to_owned()));
+                    return Err(wrong("a range is missing: give `start`, `end` or `prefix`".to_owned()));
                 }
                 None => Span::between(
                     start.as_deref().map_or(Bound::Unbounded, Bound::Included),
@@ -178,7 +179,7 @@ fn perform(tx: &mut Transaction, operation: &Operation) -> Answer<()> {
             let found = tx.get(&table, key)?;
             if found != *value {
                 let found = found
-                    .map_or("absent".to_owned(), |found| format!("there, with the tag {}", etag(&found)));
+                    .map_or("absent".to_owned(), |found| format!("present, with the tag {}", etag(&found)));
                 let shown = String::from_utf8_lossy(key);
                 let detail = format!("table {:?}, key {shown:?}: it is {found}", operation.table);
                 return Err(Problem::new(StatusCode::PRECONDITION_FAILED, "precondition-failed", detail));

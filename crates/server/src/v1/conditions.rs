@@ -66,7 +66,7 @@ impl Conditions {
     pub fn check(&self, current: Option<&str>) -> Answer<()> {
         self.check_match(current)?;
         if self.is_not.as_ref().is_some_and(|tags| tags.hold(current)) {
-            return Err(failed("`if-none-match` names the value that there is"));
+            return Err(failed("the tag of the current value is in `if-none-match`"));
         }
         Ok(())
     }
@@ -94,7 +94,7 @@ impl Conditions {
 
     fn check_match(&self, current: Option<&str>) -> Answer<()> {
         if self.is.as_ref().is_some_and(|tags| !tags.hold(current)) {
-            return Err(failed("`if-match` names another value than there is"));
+            return Err(failed("the tag of the current value is not in `if-match`"));
         }
         Ok(())
     }
@@ -127,7 +127,7 @@ fn failed(detail: &str) -> Problem {
 }
 
 fn tags(headers: &HeaderMap, name: HeaderName) -> Answer<Option<Tags>> {
-    let wrong = || Problem::bad_request(format!("`{name}` is `*`, or tags in quotes with commas between"));
+    let wrong = || Problem::bad_request(format!("`{name}` must be `*`, or quoted tags separated by commas"));
     let mut listed = None;
     for value in headers.get_all(&name) {
         let text = value.as_bytes().trim_ascii();

@@ -33,7 +33,8 @@ struct Asked {
 
 impl Asked {
     fn of(uri: &Uri, headers: &HeaderMap) -> Answer<Self> {
-        let entry = Entry::of(uri.path()).unwrap_or_else(|| Err(Problem::not_found("a key stands here")))?;
+        let entry =
+            Entry::of(uri.path()).unwrap_or_else(|| Err(Problem::not_found("the path has no key")))?;
         Ok(Asked {
             database: entry.database.to_owned(),
             table: entry.table.into_owned(),
@@ -167,7 +168,8 @@ async fn put(app: Arc<App>, asked: Asked, uri: &Uri, body: RequestBody) -> Answe
         }
         (Received::Long(_, mut rest), None) => {
             rest.discard().await;
-            let detail = "a value of more than 1 MiB is put outside of an interactive transaction";
+            let detail = "a value of more than 1 MiB cannot be put within an interactive transaction; put \
+                          it with a request of its own";
             Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail))
         }
         (Received::Long(begin, rest), Some((open, table))) => {

@@ -39,7 +39,7 @@ pub async fn run(axum::extract::State(app): Shared, request: Request<RequestBody
 }
 
 fn limit(query: Option<&str>) -> Answer<u64> {
-    let wrong = || Problem::bad_request(format!("`limit` is 1 to {MOST_LIMIT}"));
+    let wrong = || Problem::bad_request(format!("`limit` must be 1 to {MOST_LIMIT}"));
     let limit = raw_parameter(query, "limit").map(|number| number.parse().map_err(|_| wrong()));
     match limit.transpose()?.unwrap_or(USUAL_LIMIT) {
         limit @ 1..=MOST_LIMIT => Ok(limit),

@@ -130,7 +130,8 @@ pub async fn backup(axum::extract::State(app): Shared, request: Request<RequestB
     let body = axum::body::Body::new(BackupBody { first, coming, _permit: permit });
     let mut response: Response<_> = streamed("application/octet-stream", body);
     let file = format!("attachment; filename=\"{name}.pando-backup\"");
-    let file = HeaderValue::from_str(&file).map_err(|_| Problem::bad_request("no such database"))?;
+    let file = HeaderValue::from_str(&file)
+        .map_err(|_| Problem::bad_request("there is no database with this name"))?;
     response.headers_mut().insert("content-disposition", file);
     Ok(response)
 }
@@ -142,13 +143,14 @@ type Piece = io::Result<Option<Bytes>>;
 fn since(uri: &Uri) -> Answer<Option<BackupInfo>> {
     let Some(digits) = raw_parameter(uri.query(), "since") else { return Ok(None) };
     let no_digits =
-        || Problem::bad_request("`since` is what `BackupInfo::to_bytes` says, in hexadecimal digits");
+        || Problem::bad_request("`since` must be the bytes of `BackupInfo::to_bytes` in hexadecimal digits");
     Ok(Some(BackupInfo::from_bytes(&from_hex(digits).ok_or_else(no_digits)?)?))
 }
 
 fn rate_bytes(uri: &Uri) -> Answer<Option<u64>> {
-    let wrong =
-        || Problem::bad_request(format!("`rate` is a number of bytes a second, {LEAST_RATE_BYTES} or more"));
+    let wrong = || {
+        Problem::bad_request(format!("`rate` must be a number of bytes a second, {LEAST_RATE_BYTES} or more"))
+    };
     let rate = raw_parameter(uri.query(), "rate").map(|digits| digits.parse().map_err(|_| wrong()));
     match rate.transpose()? {
         Some(bytes) if bytes < LEAST_RATE_BYTES => Err(wrong()),
@@ -178,7 +180,7 @@ fn take(open: &Open, since: Option<&BackupInfo>, rate_bytes: Option<u64>, mut si
         Err(error) => Err(io::Error::other(error)),
     };
     if let Err(error) = ended {
-        tracing::warn!(%error, "a backup was broken off");
+        tracing::warn!(%error, "a backup was aborted");
         let _ = sink.pieces.blocking_send(Err(error));
     }
 }
@@ -228,7 +230,7 @@ impl HttpBody for BackupBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let broken_off = || Err(io::Error::other("taking the backup ended badly"));
+        let broken_off = || Err(io::Error::other("the backup failed unexpectedly"));
         let next = match self.first.take() {
             Some(first) => Poll::Ready(Some(first)),
             None => self.coming.poll_recv(context),

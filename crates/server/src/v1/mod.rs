@@ -150,14 +150,16 @@ fn durability_of(word: &str) -> Answer<Durability> {
         "sync" => Ok(Durability::Sync),
         "buffered" => Ok(Durability::Buffered),
         "lazy" => Ok(Durability::Lazy),
-        _ => Err(Problem::bad_request("`durability` is one of sync, buffered and lazy")),
+        _ => Err(Problem::bad_request("`durability` must be sync, buffered or lazy")),
     }
 }
 
 /// The token of the transaction that a request belongs to, if to any.
 fn transaction_of(headers: &HeaderMap) -> Answer<Option<String>> {
     let Some(value) = headers.get(TRANSACTION) else { return Ok(None) };
-    let token = value.to_str().map_err(|_| Problem::bad_request("`pando-transaction` is no token"))?;
+    let token = value
+        .to_str()
+        .map_err(|_| Problem::bad_request("`pando-transaction` is not a transaction's token"))?;
     Ok(Some(token.to_owned()))
 }
 
@@ -166,7 +168,9 @@ fn transaction_of(headers: &HeaderMap) -> Answer<Option<String>> {
 fn no_part_of_transactions(headers: &HeaderMap, what: &str) -> Answer<()> {
     match transaction_of(headers)? {
         None => Ok(()),
-        Some(_) => Err(Problem::bad_request(format!("{what} no part of interactive transactions"))),
+        Some(_) => Err(Problem::bad_request(format!(
+            "{what} not possible within an interactive transaction; leave out `pando-transaction`"
+        ))),
     }
 }
 
@@ -179,11 +183,11 @@ async fn json_body<T: serde::de::DeserializeOwned>(app: &App, body: RequestBody)
     };
     // A structure would be read from an array as well, its members by their order.
     if !text.starts_with(b"{") {
-        return Err(Problem::bad_request("the body is not the JSON that belongs here: an object"));
+        return Err(Problem::bad_request("the body must be a JSON object"));
     }
     let shaped = serde_json::from_slice(text);
     let wrong = |error: serde_json::Error| {
-        Problem::bad_request(format!("the body is not the JSON that belongs here: {error}"))
+        Problem::bad_request(format!("the body is not the expected JSON: {error}"))
     };
     Ok((shaped.map_err(wrong)?, counted))
 }

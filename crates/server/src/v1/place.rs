@@ -45,7 +45,7 @@ pub fn table(path: &str) -> Answer<Cow<'_, str>> {
 
 /// A segment as text.
 fn text(segment: &str) -> Answer<Cow<'_, str>> {
-    let wrong = || Problem::bad_request("the name of a table is UTF-8");
+    let wrong = || Problem::bad_request("the name of a table must be UTF-8");
     Ok(match decode(segment)? {
         Cow::Borrowed(_) => Cow::Borrowed(segment),
         Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).map_err(|_| wrong())?),

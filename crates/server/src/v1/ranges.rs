@@ -54,7 +54,7 @@ pub(super) fn flag(uri: &Uri, name: &str) -> Answer<bool> {
     match raw_parameter(uri.query(), name) {
         None | Some("false") => Ok(false),
         Some("" | "true") => Ok(true),
-        Some(_) => Err(Problem::bad_request(format!("`{name}` is true or false"))),
+        Some(_) => Err(Problem::bad_request(format!("`{name}` must be true or false"))),
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn span(uri: &Uri) -> Answer<Span> {
     let (start, end) = (parameter(query, "start")?, parameter(query, "end")?);
     match parameter(query, "prefix")? {
         Some(_) if start.is_some() || end.is_some() => {
-            Err(Problem::bad_request("`prefix` and `start` or `end` exclude each other"))
+            Err(Problem::bad_request("`prefix` cannot be combined with `start` or `end`"))
         }
         Some(prefix) => Ok(Span::prefix(&prefix)),
         None => {
@@ -77,7 +77,8 @@ pub(super) fn span(uri: &Uri) -> Answer<Span> {
 /// The same for what is to be deleted: it must be named.
 fn span_to_delete(uri: &Uri) -> Answer<Span> {
     if !names(uri.query()).any(|name| name != "durability") {
-        let detail = "name a range: `start`, `end` or `prefix` (which may be empty: all)";
+        let detail =
+            "a range is missing: give `start`, `end` or `prefix` (an empty `prefix` means all records)";
         return Err(Problem::bad_request(detail));
     }
     span(uri)
@@ -85,7 +86,7 @@ fn span_to_delete(uri: &Uri) -> Answer<Span> {
 
 pub(super) fn limit(uri: &Uri) -> Answer<Option<u64>> {
     // With none there would be no last one for the cursor to name.
-    let wrong = || Problem::bad_request("`limit` is a whole number, 1 or more");
+    let wrong = || Problem::bad_request("`limit` must be a whole number, 1 or more");
     let number = raw_parameter(uri.query(), "limit").map(|number| number.parse().map_err(|_| wrong()));
     match number.transpose()? {
         Some(0) => Err(wrong()),
@@ -95,7 +96,8 @@ pub(super) fn limit(uri: &Uri) -> Answer<Option<u64>> {
 
 /// How many bytes of each value are wanted, if not all.
 fn value_bytes(uri: &Uri) -> Answer<Option<u64>> {
-    let wrong = || Problem::bad_request(format!("`value_bytes` is a number up to {LONGEST_CUT_BYTES}"));
+    let wrong =
+        || Problem::bad_request(format!("`value_bytes` must be a whole number up to {LONGEST_CUT_BYTES}"));
     let number = raw_parameter(uri.query(), "value_bytes").map(|number| number.parse().map_err(|_| wrong()));
     match number.transpose()? {
         Some(bytes) if bytes > LONGEST_CUT_BYTES => Err(wrong()),
@@ -109,11 +111,15 @@ fn which(uri: &Uri) -> Answer<Which> {
         .map(|key| Ok(crate::target::decode(key)?.into_owned()))
         .collect::<Answer<_>>()?;
     if keys.len() > MOST_KEYS {
-        return Err(Problem::bad_request(format!("{MOST_KEYS} keys at most are asked for at once")));
+        return Err(Problem::bad_request(format!("a request can ask for at most {MOST_KEYS} keys")));
     }
     let (span, backwards) = (span(uri)?, flag(uri, "reverse")?);
     let cursor = raw_parameter(uri.query(), "cursor");
-    let cursor = cursor.map(|digits| from_hex(digits).ok_or_else(|| Problem::bad_request("no such cursor")));
+    let cursor = cursor.map(|digits| {
+        from_hex(digits).ok_or_else(|| {
+            Problem::bad_request("`cursor` is not valid; use the one in the last line of the page before")
+        })
+    });
     let cursor = cursor.transpose()?;
     // What is not needed is looked at, too, lest it is taken to be heard.
     if !keys.is_empty() {
@@ -200,7 +206,9 @@ fn keys_in_transaction(
     for key in keys {
         batch.add_found(form, &key, tx.value_reader(table, &key)?, open)?;
         if bytes + batch.bytes() > AT_ONCE_BYTES {
-            let detail = format!("a transaction answers {AT_ONCE_BYTES} bytes at once: ask for fewer keys");
+            let detail = format!(
+                "within a transaction a response has at most {AT_ONCE_BYTES} bytes; ask for fewer keys"
+            );
             return Err(Problem::bad_request(detail));
         }
         if batch.has_long() {
@@ -257,7 +265,7 @@ fn store_record(tx: &mut Transaction, table: &Table, line: &[u8]) -> Answer<()> 
     let key = bytes_of(&record, "key").map_err(Problem::bad_request)?;
     let value = bytes_of(&record, "value").map_err(Problem::bad_request)?;
     let (Some(key), Some(value)) = (key, value) else {
-        return Err(Problem::bad_request("a record has `key` and `value`, or `key_hex` and `value_hex`"));
+        return Err(Problem::bad_request("a record needs `key` and `value`, or `key_hex` and `value_hex`"));
     };
     Ok(tx.put(table, &key, &value)?)
 }

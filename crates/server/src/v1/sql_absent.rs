@@ -12,7 +12,6 @@ pub async fn run(axum::extract::State(_): Shared, request: Request<RequestBody>)
         return Err(Problem::method_not_allowed());
     }
     let detail = "this server was built without SQL; build `pando` with its feature `sql`, which is on by \
-                  default (leave out `--no-default-features`). Records, documents and batches are served \
-                  as ever";
+                  default (leave out `--no-default-features`). Records, documents and batches work as usual";
     Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "unsupported", detail))
 }

@@ -53,13 +53,13 @@ pub(super) fn layout_of(word: &str) -> Answer<Layout> {
     match word {
         "btree" => Ok(Layout::BTree),
         "lsm" => Ok(Layout::Lsm),
-        _ => Err(Problem::bad_request("`layout` is btree or lsm")),
+        _ => Err(Problem::bad_request("`layout` must be btree or lsm")),
     }
 }
 
 /// The compression of a word.
 pub(super) fn compression_of(word: &str) -> Answer<Compression> {
-    word.parse().map_err(|_| Problem::bad_request("`compression` is lz4 or none"))
+    word.parse().map_err(|_| Problem::bad_request("`compression` must be lz4 or none"))
 }
 
 /// All tables of a database, each with what was done with it and what that cost since the database was opened.
@@ -122,7 +122,7 @@ pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody
 pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
     let (method, (uri, headers), body) = split(request);
     if method != Method::GET {
-        no_part_of_transactions(&headers, "making, changing and dropping a table are")?;
+        no_part_of_transactions(&headers, "creating, altering and dropping a table are")?;
     }
     let in_database = place::database(uri.path()).unwrap_or_default();
     let name = place::table(uri.path())?.into_owned();

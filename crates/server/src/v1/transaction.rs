@@ -34,7 +34,7 @@ pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody
         None => options.isolation,
         Some("serializable") => Isolation::Serializable,
         Some("snapshot") => Isolation::Snapshot,
-        Some(_) => return Err(Problem::bad_request("`isolation` is serializable or snapshot")),
+        Some(_) => return Err(Problem::bad_request("`isolation` must be serializable or snapshot")),
     };
     let token = app.transactions.begin(name, open, options).await?;
     let idle = app.transactions.idle().as_secs();

@@ -41,7 +41,7 @@ pub(super) struct Upload {
 impl BufRead for Upload {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         while self.piece.is_empty() && !self.is_over {
-            let broken_off = || io::Error::other("the body did not come to its end");
+            let broken_off = || io::Error::other("the body ended before it was complete");
             self.piece = self.coming.blocking_recv().ok_or_else(broken_off)?;
             self.is_over = self.piece.is_empty();
         }
@@ -79,7 +79,9 @@ pub(super) async fn import(
         store(Upload { coming, piece: Bytes::new(), is_over: false })
     }));
     let sent = send(pieces, begin, rest).await;
-    let stored = storing.await.unwrap_or_else(|_| Err(Problem::internal("the import ended badly")));
+    let stored = storing
+        .await
+        .unwrap_or_else(|_| Err(Problem::internal("the import failed unexpectedly; see the server's log")));
     sent?;
     let Stored { records, commit } = stored?;
     Ok(json(StatusCode::OK, &object!({ "records": records, "commit": commit })))
@@ -137,8 +139,9 @@ fn store_lines(
             rows::check_beginning(&mut line).map_err(Problem::bad_request)?;
         }
         if line.len() > RECORD_BYTES {
-            let detail =
-                format!("line {number} is longer than {RECORD_BYTES} bytes; put its record by itself");
+            let detail = format!(
+                "line {number} is longer than {RECORD_BYTES} bytes; put this record with a request of its own"
+            );
             return Err(Problem::bad_request(detail));
         }
         if line.trim_ascii().is_empty() {

@@ -65,13 +65,14 @@ impl Ddl {
             let kind = kind.to_lowercase();
             return Err(match kind.as_str() {
                 "virtual" => {
-                    Error::refused("not authorized: there are no virtual tables of SQLite's own here")
+                    Error::refused("not authorized: virtual tables of SQLite are not available here")
                 }
                 "trigger" => {
                     Error::new("not supported: triggers on tables of the database, TEMP ones included")
                 }
                 kind => Error::new(format!(
-                    "{kind}s are not stored in the database; CREATE TEMP {} lasts as long as the connection",
+                    "not supported: {kind}s are not stored in the database; use CREATE TEMP {}, which \
+                     lasts as long as the connection",
                     kind.to_uppercase()
                 )),
             });

@@ -102,9 +102,10 @@ impl Scratch {
                 (Some(found), _) if !partial => {
                     indexes.push(ReadIndex { name: index, parts: found, unique });
                 }
-                (None, _) => left_out
-                    .push(format!("index {index}: it is over an expression, or a collation of its own")),
-                (Some(_), _) => left_out.push(format!("index {index}: it is partial")),
+                (None, _) => {
+                    left_out.push(format!("index {index}: it uses an expression or a custom collation"))
+                }
+                (Some(_), _) => left_out.push(format!("index {index}: it is a partial index")),
             }
         }
         let how = "SELECT strict, wr FROM pragma_table_list(?) WHERE schema = 'main'";
@@ -242,14 +243,15 @@ fn not_followed(sql: &str, table: &str) -> Vec<String> {
     let mut found = Vec::new();
     if tokens.iter().any(|token| token.is("AUTOINCREMENT")) {
         found.push(format!(
-            "AUTOINCREMENT of table {table}: once the database was closed, ids of deleted rows may come again"
+            "AUTOINCREMENT of table {table}: after the database is closed, ids of deleted rows may be \
+             used again"
         ));
     }
     for three in tokens.windows(3).filter(|three| three[0].is("ON") && three[1].is("CONFLICT")) {
         if !three[2].is("ABORT") {
             let what = three[2].text.to_ascii_uppercase();
             found.push(format!(
-                "ON CONFLICT {what} of a constraint of table {table}: say INSERT OR {what} in statements"
+                "ON CONFLICT {what} of a constraint of table {table}: use INSERT OR {what} in statements"
             ));
         }
     }
@@ -290,7 +292,7 @@ impl ReadTable {
         match self.note.foreign_keys.get(known) {
             None => Ok(()),
             Some(clause) => Err(Error::new(format!(
-                "not supported: foreign keys are not enforced, so none is accepted; leave out {clause}"
+                "not supported: foreign keys are not enforced, so they are rejected; leave out {clause}"
             ))),
         }
     }
@@ -314,7 +316,8 @@ impl ReadTable {
         }
         let most = MAX_COLUMNS - 1;
         Err(Error::new(format!(
-            "too many columns on {name}: {count}, where {most} are the most if the key is not one integer"
+            "too many columns on {name}: {count}, but a table whose key is not a single integer can have \
+             at most {most}"
         )))
     }
 

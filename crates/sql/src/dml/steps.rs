@@ -230,7 +230,7 @@ impl Steps {
         let before = connection.sqlite.total_changes();
         keys.iter().try_for_each(|key| run_one(connection, delete, &values_of(key)?))?;
         if connection.sqlite.total_changes() - before != keys.len() as u64 {
-            return Err(Error::new("SQL's numbers do not tell the rows to be deleted from others"));
+            return Err(Error::new("the statement cannot identify the rows to delete by their ids"));
         }
         Ok(done)
     }
@@ -375,7 +375,10 @@ fn key_condition(table: &SqlTable, first: usize) -> Result<String> {
 fn key_names(table: &SqlTable) -> Result<Vec<String>> {
     let no_name = || {
         let name = table.name();
-        Error::new(format!("RETURNING and ON CONFLICT: columns of {name} take all names of a row's id"))
+        Error::new(format!(
+            "RETURNING and ON CONFLICT: the columns of {name} use all names of the row id (rowid, oid, \
+             _rowid_); rename one"
+        ))
     };
     Ok(match table.row_id {
         RowId::Hidden => vec![table.row_id_name().ok_or_else(no_name)?.to_owned()],

@@ -160,8 +160,9 @@ unsafe extern "C" fn connect<T: Table>(
     let module = unsafe { &*aux.cast::<Module<T>>() };
     let host = Host(db);
     let made = module.connect.connect(host).and_then(|table| {
-        let declaration = CString::new(table.declaration())
-            .map_err(|_| Failure::new(ffi::SQLITE_ERROR, "a NUL in a table's definition"))?;
+        let declaration = CString::new(table.declaration()).map_err(|_| {
+            Failure::new(ffi::SQLITE_ERROR, "the definition of a table contains a NUL character")
+        })?;
         // SAFETY: within `xConnect`, as both calls ask; the declaration ends with a NUL.
         unsafe {
             Failure::check(ffi::sqlite3_declare_vtab(db, declaration.as_ptr()), "declaring a table")?;

@@ -60,7 +60,7 @@ fn apply_ranges<'a>(
 
 #[cold]
 fn no_record() -> Error {
-    Error::corruption("its checksum is good, but it is no commit record")
+    Error::corruption("its checksum is correct, but it is not a commit record")
 }
 
 /// A key and what becomes of it.

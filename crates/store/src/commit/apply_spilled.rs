@@ -70,8 +70,10 @@ impl Store {
         if waiting > 0
             && (waiting + runs > MOST_WAITING || waiting + runs + memtables > MOST_WAITING + MAX_SEALED)
         {
-            let message =
-                format!("{waiting} runs of large transactions wait for a checkpoint; try again after it");
+            let message = format!(
+                "{waiting} runs of large transactions wait for a checkpoint; run the transaction again \
+                 after it"
+            );
             return Err(Error::new(ErrorKind::Full, message));
         }
         Ok(())

@@ -120,7 +120,7 @@ impl<'a> Recent<'a> {
                 Some(Vec::new())
             });
             if let Some(key) = changed {
-                return Err(Conflict { table, name: None, key });
+                return Err(Conflict::at(table, key));
             }
         }
         Ok(())

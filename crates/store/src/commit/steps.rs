@@ -41,7 +41,7 @@ use log::{Log, Position};
 use memtable::{Memtable, Writer};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
-use txn::{Durability, History, Isolation, ReadSet, WrittenKey};
+use txn::{Conflict, Durability, History, Isolation, ReadSet, WrittenKey};
 
 /// A transaction as the commit path needs it.
 #[derive(Debug)]
@@ -325,11 +325,11 @@ impl Store {
         }
         // A page that could not be read was taken for a conflict: it is the failure that counts.
         recent.failure.take().map_or(Ok(()), Err)?;
-        validated.map_err(|mut conflict| {
-            let of_table = |(table, _): &&(Table, Admitted)| table.id() == conflict.table;
-            conflict.name = request.tables.iter().find(of_table).map(|(table, _)| table.name().to_owned());
+        validated.map_err(|conflict| {
+            let of_table = |(table, _): &&(Table, Admitted)| table.id() == conflict.table_id();
+            let name = request.tables.iter().find(of_table).map(|(table, _)| table.name());
             self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
-            conflict.into()
+            conflict.in_table(name).into()
         })
     }
 
@@ -353,11 +353,7 @@ impl Store {
             |table: &&Table| recent.newest_in(TableId::CATALOG, table.name().as_bytes(), since).is_some();
         match request.tables.iter().map(|(table, _)| table).find(changed) {
             None => Ok(()),
-            Some(table) => {
-                let message =
-                    format!("table {:?} was made or dropped since the transaction began", table.name());
-                Err(Error::new(ErrorKind::Conflict, message))
-            }
+            Some(table) => Err(Conflict::about_table(table.id(), table.name()).into()),
         }
     }
 
@@ -417,8 +413,8 @@ impl Store {
 
 #[cold]
 fn indeterminate(cause: &Error) -> Error {
-    let message = "the commit was being written when the disk failed; whether it survives shows when the \
-                   database is opened again";
+    let message = "the disk failed while the commit was being written; open the database again and read \
+                   back whether the commit is there";
     Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
 }
 

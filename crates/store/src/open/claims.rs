@@ -51,7 +51,7 @@ pub(crate) fn claim(reference: &Reference, pool: &Pool, space: &mut Space) -> Re
         }
         Reference::Attached(attached) => {
             let extents = decode_extents(&attached.extents).ok_or_else(|| {
-                Error::corruption("the extents of an attached run end in the middle of one")
+                Error::corruption("the list of extents of an attached run ends in the middle of an extent")
             })?;
             extents.into_iter().try_for_each(|(unit, units)| space.claim(unit, units))
         }

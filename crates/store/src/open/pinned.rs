@@ -56,9 +56,9 @@ enum Stage {
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use store::{Part, Rebuild};
-/// # let options = store::Options { memory_bytes: 2 << 20, ..store::Options::default() };
-/// let store = store::open_or_create(Arc::new(io::MemDir::new()), &options)?;
+/// use pando_store::{Part, Rebuild};
+/// # let options = pando_store::Options { memory_bytes: 2 << 20, ..pando_store::Options::default() };
+/// let store = pando_store::open_or_create(Arc::new(io::MemDir::new()), &options)?;
 /// let copy: Arc<dyn io::Dir> = Arc::new(io::MemDir::new());
 /// let mut rebuild = Rebuild::begin(Arc::clone(&copy))?;
 /// let mut pinned = store.pin(None)?;
@@ -71,7 +71,7 @@ enum Stage {
 ///     }
 /// }
 /// rebuild.finish(1)?;
-/// store::open(copy, &options)?.close()?;
+/// pando_store::open(copy, &options)?.close()?;
 /// # base::Result::Ok(())
 /// ```
 #[derive(Debug)]
@@ -265,7 +265,10 @@ impl Pinned {
     }
 
     fn ends_early(&self) -> Error {
-        Error::corruption(format!("the log ends at commit {}, but {} was visible", self.last.0, self.ts.0))
+        Error::corruption(format!(
+            "the log ends at commit {}, but commit {} was visible",
+            self.last.0, self.ts.0
+        ))
     }
 }
 

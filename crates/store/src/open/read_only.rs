@@ -53,9 +53,10 @@ impl Ceiling {
         Err(Error::new(
             ErrorKind::Full,
             format!(
-                "the log holds {logged} bytes of commits that are in no checkpoint, and reading them without \
-                 writing takes memory: {} bytes were given, {enough} are enough; or open the database for \
-                 writing once, which makes the checkpoint",
+                "the log holds {logged} bytes of commits that are in no checkpoint, and a read-only \
+                 database keeps \
+                 them in memory: {} bytes were given, {enough} are enough; or open the database for \
+                 writing once, which makes a checkpoint",
                 self.memory_bytes
             ),
         ))

@@ -109,7 +109,9 @@ impl Rebuild {
                 |superblock: &Superblock| (superblock.database, superblock.fork, superblock.page_bytes);
             let older = superblock.checkpoint < before.superblock.checkpoint;
             if identity(&superblock) != identity(&before.superblock) || older {
-                return Err(Error::invalid("the states do not belong to one chain"));
+                return Err(Error::invalid(
+                    "the backups do not form one chain: each must build on the one before it",
+                ));
             }
         }
         self.state = None;
@@ -142,7 +144,7 @@ impl Rebuild {
         let is_long = bytes.len() != ptr.len_bytes() || bytes.len() > page_bytes;
         if self.partial.is_some() || ptr.unit() < RESERVED_UNITS || is_long {
             return Err(Error::corruption(format!(
-                "{ptr:?}: a page of {} bytes is out of place",
+                "{ptr:?}: the backup has a page of {} bytes at a wrong place",
                 bytes.len()
             )));
         }
@@ -203,7 +205,9 @@ impl Rebuild {
         let Some(state) = &self.state else { return Ok(()) };
         if self.partial.is_some() || state.last != state.ts {
             let (last, ts) = (state.last.0, state.ts.0);
-            return Err(Error::corruption(format!("the parts end at commit {last}, expected {ts}")));
+            return Err(Error::corruption(format!(
+                "the backup ends at commit {last}, but its header states commit {ts}"
+            )));
         }
         Ok(())
     }
@@ -249,7 +253,7 @@ impl Rebuild {
 }
 
 fn no_state() -> Error {
-    Error::invalid("there is no state to take parts of")
+    Error::invalid("the backup has no header; it must come first")
 }
 
 impl Drop for Rebuild {

@@ -75,13 +75,16 @@ pub fn open_or_create(dir: Arc<dyn Dir>, options: &Options) -> Result<Arc<Store>
 fn check(options: &Options) -> Result<()> {
     let page_bytes = options.page_bytes_or_default();
     if !limits::is_page_size(page_bytes) {
-        let message = format!("a page has 4096, 8192, 16384, 32768 or 65536 bytes, not {page_bytes}");
+        let message =
+            format!("the page size must be 4096, 8192, 16384, 32768 or 65536 bytes, not {page_bytes}");
         return Err(Error::invalid(message));
     }
     let most = limits::MAX_LOGGED_VALUE_BYTES;
     let whole_units = options.piece_bytes > 0 && options.piece_bytes.is_multiple_of(limits::UNIT_BYTES);
     if options.large_bytes > most || options.piece_bytes > most || !whole_units {
-        return Err(Error::invalid(format!("pieces of values are whole units, and at most {most} bytes")));
+        return Err(Error::invalid(format!(
+            "the size of a value's pieces must be a multiple of a unit, and at most {most} bytes"
+        )));
     }
     check_memory(options, page_bytes)?;
     log::Options { max_segment_bytes: options.max_segment_bytes, ..options.log() }.check()
@@ -91,8 +94,9 @@ fn check(options: &Options) -> Result<()> {
 fn check_memory(options: &Options, page_bytes: usize) -> Result<()> {
     let (least, ceiling) = (least_budget_bytes(page_bytes), options.ceiling_bytes());
     if ceiling < least {
-        let message =
-            format!("memory_bytes is {ceiling}; with pages of {page_bytes} bytes it is {least} or more");
+        let message = format!(
+            "memory_bytes is {ceiling}; with pages of {page_bytes} bytes it must be at least {least}"
+        );
         return Err(Error::invalid(message));
     }
     Ok(())
@@ -115,7 +119,8 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
     if !exists(DATA) {
         if exists(REBUILT_DATA) {
             return Err(Error::corruption(
-                "the directory holds part of a backup: its restore was interrupted; empty the directory and \
+                "the directory holds part of a database whose restore was interrupted; empty the \
+                 directory and \
                  restore again",
             ));
         }
@@ -141,8 +146,8 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
 /// Whether a file of this name, in a database's directory, is the database's.
 ///
 /// ```
-/// assert!(store::is_database_file("data") && store::is_database_file("lock"));
-/// assert!(!store::is_database_file("notes.txt"));
+/// assert!(pando_store::is_database_file("data") && pando_store::is_database_file("lock"));
+/// assert!(!pando_store::is_database_file("notes.txt"));
 /// ```
 pub fn is_database_file(name: &str) -> bool {
     matches!(name, DATA | NEW_DATA | REBUILT_DATA | LOCK) || name.starts_with(LOG_PREFIX)
@@ -191,7 +196,8 @@ fn check_stored(options: &Options, superblock: &Superblock) -> Result<()> {
     match options.page_bytes {
         Some(asked) if asked != superblock.page_bytes => {
             let stored = superblock.page_bytes;
-            let message = format!("the database has pages of {stored} bytes, {asked} were asked for");
+            let message =
+                format!("the database has pages of {stored} bytes, but the options ask for {asked}");
             Err(Error::new(ErrorKind::Mismatch, message))
         }
         _ => check_memory(options, superblock.page_bytes),
@@ -262,7 +268,7 @@ impl Parts {
         let durable = known_durable(&*self.data, &superblock)?;
         if tail.end.lsn < durable {
             return Err(Error::corruption(format!(
-                "the log ends at LSN {}, but it was durable through {durable} when the database was last \
+                "the log ends at LSN {}, but it was durable through LSN {durable} when the database was last \
                  closed, or when checkpoint {} was made: blocks were lost",
                 tail.end.lsn, superblock.checkpoint.0
             )));

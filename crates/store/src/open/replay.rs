@@ -83,7 +83,7 @@ impl Survey<'_> {
 
 #[cold]
 fn no_record() -> Error {
-    Error::corruption("its checksum is good, but it is no commit record")
+    Error::corruption("its checksum is correct, but it is not a commit record")
 }
 
 impl Store {
@@ -125,8 +125,9 @@ fn with_need(store: &Store, error: Error) -> Error {
     let (limit, needed) =
         (budget.limit_bytes(), budget.peak_bytes() + 2 * least_budget_bytes(store.page_bytes));
     error.within(format!(
-        "the log holds a commit that does not fit the memory limit of {limit} bytes; open the database once \
-         with memory_bytes of {needed} or more"
+        "the log holds a commit that does not fit within the memory limit of {limit} bytes; open the \
+         database \
+         once with memory_bytes of {needed} or more"
     ))
 }
 

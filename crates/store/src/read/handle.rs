@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A table of one database. Cheap to clone; good until the table is dropped or renamed, or the transaction that made it
-/// or gave it its name is given up.
+/// A handle of a table. Cloning is cheap. It is valid until the table is dropped or renamed, or until the transaction
+/// that created or renamed the table is rolled back.
 #[derive(Clone, Debug)]
 pub struct Table {
     inner: Arc<Inner>,
@@ -56,28 +56,28 @@ impl Table {
         self.inner.is_undone.load(Ordering::Relaxed)
     }
 
-    /// The table's name.
+    /// Returns the name of the table.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The table's id, never reused.
+    /// Returns the id of the table, which is never reused.
     #[inline]
     pub fn id(&self) -> TableId {
         self.inner.row.id
     }
 
-    /// The layout that was asked for when it was made.
+    /// Returns the layout of the table when this handle was opened.
     pub fn layout(&self) -> WantedLayout {
         self.inner.row.layout
     }
 
-    /// How long its entries lived when this handle was made; `None`: they do not expire.
+    /// Returns how long entries lived when this handle was opened; `None`: they do not expire.
     pub fn ttl(&self) -> Option<Duration> {
         self.inner.row.ttl?.duration()
     }
 
-    /// How its leaves are compressed when merges write them, as this handle knows.
+    /// Returns how merges compress leaves of the table, when this handle was opened.
     pub fn compression(&self) -> Compression {
         self.inner.row.compression
     }
@@ -159,7 +159,8 @@ impl Table {
             return Ok(found);
         }
         let message = format!(
-            "table {:?} does not exist (dropped, renamed, given a TTL, undone, or not made yet)",
+            "table {:?} does not exist for this handle (it was dropped, renamed or given a TTL, its \
+             creation was rolled back, or it is not visible yet); open the table again",
             self.name()
         );
         Err(Error::new(ErrorKind::Missing, message))

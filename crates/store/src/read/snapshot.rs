@@ -446,8 +446,8 @@ impl Snapshot {
 
 #[cold]
 fn too_old() -> Error {
-    let message = "it was open too long for the memory or the space that it kept, and what it saw is gone; \
-                   begin again, and read in shorter pieces or raise the limit it met: memory_bytes, \
+    let message = "the snapshot or transaction has expired: it was open for too long, or kept too much \
+                   memory or disk space; begin a new one, and read in shorter pieces, or raise memory_bytes, \
                    max_pinned_space_bytes or max_snapshot_age";
     Error::new(ErrorKind::SnapshotTooOld, message)
 }

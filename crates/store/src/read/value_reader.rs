@@ -128,8 +128,9 @@ impl Seek for ValueReader {
             SeekFrom::End(distance) => self.len_bytes.checked_add_signed(distance),
             SeekFrom::Current(distance) => self.position.checked_add_signed(distance),
         };
-        let before =
-            || io::Error::new(io::ErrorKind::InvalidInput, "a seek to before the value's first byte");
+        let before = || {
+            io::Error::new(io::ErrorKind::InvalidInput, "cannot seek to before the first byte of the value")
+        };
         self.position = target.ok_or_else(before)?;
         Ok(self.position)
     }

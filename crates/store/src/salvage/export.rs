@@ -223,7 +223,7 @@ impl Salvage<'_> {
         let walked = self.start.superblock.filter(|_| is_named);
         match walked {
             Some(_) => self.walk_table(table, runs, &mut found)?,
-            None => found.lost.push(Lost::all("it has no readable root")),
+            None => found.lost.push(Lost::all("the table has no readable root")),
         }
         found.lost.sort_by(|a, b| a.low.cmp(&b.low));
         if !found.lost.is_empty() || self.report.is_outdated {
@@ -243,7 +243,9 @@ impl Salvage<'_> {
         self.sink.table(&found.name)?;
         let placed = runs.rows.get(&table);
         if placed.is_none() && !runs.is_whole {
-            found.lost.push(Lost::all("its root may be among the lost rows of the physical catalog"));
+            found
+                .lost
+                .push(Lost::all("the root of the table may be among the lost rows of the physical catalog"));
         }
         let data = self.data.as_deref();
         let values = Values { data, database: self.start.database };

@@ -39,7 +39,7 @@ impl Replay {
     fn attached(&mut self, record: &[u8], ts: CommitTs) -> Result<()> {
         let Some((pool, reader)) = &self.pages else {
             return Err(Error::corruption(format!(
-                "commit {} has runs in a data file of unknown form",
+                "commit {} has runs in a data file that cannot be read",
                 ts.0
             )));
         };
@@ -77,7 +77,11 @@ impl Replay {
     fn block(&mut self, block: &Block<'_>, follows: fn(CommitTs, CommitTs) -> bool) -> Result<()> {
         let record = block.payload;
         let Some(decoder) = base::op::Decoder::begin(record) else {
-            return if record.is_empty() { Ok(()) } else { Err(Error::corruption("no commit record")) };
+            return if record.is_empty() {
+                Ok(())
+            } else {
+                Err(Error::corruption("the log block holds no commit record"))
+            };
         };
         let ts = decoder.ts();
         if !follows(self.last, ts) {
@@ -88,7 +92,7 @@ impl Replay {
         let mut attaches = false;
         whole.by_ref().for_each(|(_, op)| attaches |= matches!(op, Op::Attach { .. }));
         if whole.finish().is_none_or(|rest| !rest.is_empty()) {
-            return Err(Error::corruption(format!("commit {} is no commit record", ts.0)));
+            return Err(Error::corruption(format!("the record of commit {} cannot be decoded", ts.0)));
         }
         if attaches {
             self.attached(record, ts)?;

@@ -40,7 +40,7 @@ impl Start {
             votes.iter().max_by_key(|(_, count)| **count).map(|(database, _)| DatabaseId(*database));
         let database = database.ok_or_else(|| {
             let message = "neither a superblock nor the header of a log segment can be read: nothing says \
-                           which database this was, and without that no page can be verified";
+                           which database this was, and no page can be verified without its id";
             Error::new(ErrorKind::Foreign, message)
         })?;
         let ours = slots.into_iter().flatten().filter(|slot| slot.database == database);

@@ -87,20 +87,20 @@ impl<'a> Walk<'a> {
         let page_bytes = self.start.superblock.as_ref().map_or(0, |superblock| superblock.page_bytes);
         check_length(ptr, page_bytes)?;
         if !self.seen.insert(ptr.unit()) {
-            return Err(wrong("a second parent leads to it"));
+            return Err(wrong("two parents point to it"));
         }
         let data = self.data.ok_or_else(|| wrong("there is no data file"))?;
         bytes.resize(page_bytes, 0);
         let page = read_page(data, self.start.database, ptr, bytes)?;
         let kind = if place.level == 0 { Kind::Leaf } else { Kind::Inner };
         if page.level() != place.level || page.kind() != kind || page.count() == 0 {
-            return Err(wrong("it is not of the level that its parent says"));
+            return Err(wrong("its level differs from what its parent states"));
         }
         if page.birth() > place.birth {
             return Err(wrong("it is newer than its parent"));
         }
         if page.table().is_some_and(|table| table != self.table) {
-            return Err(wrong("it says that it belongs to another table"));
+            return Err(wrong("it belongs to another table"));
         }
         let mut key = Vec::new();
         for i in [usize::from(kind == Kind::Inner), page.count() - 1] {
@@ -109,7 +109,7 @@ impl<'a> Walk<'a> {
                 let is_first_child = kind == Kind::Inner && i == 0;
                 let fits = *place.low <= key[..] && place.high.is_none_or(|high| key[..] < *high);
                 if !is_first_child && !fits {
-                    return Err(wrong("its keys are outside of what its parent says"));
+                    return Err(wrong("its keys are outside the range that its parent states"));
                 }
             }
         }
@@ -211,7 +211,7 @@ impl Values<'_> {
         match value {
             Value::Inline(value) => Ok(Cow::Borrowed(value)),
             Value::Large(large) => self.read_large(large).map(Cow::Owned),
-            Value::Deleted => Err(Error::corruption("a tree holds a delete")),
+            Value::Deleted => Err(Error::corruption("a B+tree contains a delete")),
         }
     }
 

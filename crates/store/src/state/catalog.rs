@@ -59,14 +59,14 @@ impl FromStr for WantedLayout {
     type Err = Error;
 
     /// ```
-    /// use store::WantedLayout;
+    /// use pando_store::WantedLayout;
     /// assert_eq!("lsm".parse::<WantedLayout>()?, WantedLayout::Lsm);
     /// assert!("heap".parse::<WantedLayout>().is_err());
     /// # base::Result::Ok(())
     /// ```
     fn from_str(name: &str) -> Result<Self> {
         let found = WantedLayout::ALL.into_iter().find(|layout| layout.name() == name);
-        found.ok_or_else(|| Error::invalid(format!("a table's layout is btree or lsm, not {name:?}")))
+        found.ok_or_else(|| Error::invalid(format!("a table's layout must be btree or lsm, not {name:?}")))
     }
 }
 
@@ -104,14 +104,15 @@ impl FromStr for Compression {
     type Err = Error;
 
     /// ```
-    /// use store::Compression;
+    /// use pando_store::Compression;
     /// assert_eq!("lz4".parse::<Compression>()?, Compression::Lz4);
     /// assert!("zip".parse::<Compression>().is_err());
     /// # base::Result::Ok(())
     /// ```
     fn from_str(name: &str) -> Result<Self> {
         let found = Compression::ALL.into_iter().find(|compression| compression.name() == name);
-        found.ok_or_else(|| Error::invalid(format!("a table's compression is none or lz4, not {name:?}")))
+        found
+            .ok_or_else(|| Error::invalid(format!("a table's compression must be none or lz4, not {name:?}")))
     }
 }
 
@@ -181,7 +182,9 @@ impl TableRow {
             (id >= TableId::FIRST_USER && row.ttl.is_none_or(|ttl| ttl.ms > 0)).then_some(row)
         })();
         let name = String::from_utf8_lossy(name);
-        row.ok_or_else(|| Error::corruption(format!("catalog row of table {name:?}: {value:02x?} is no row")))
+        row.ok_or_else(|| {
+            Error::corruption(format!("catalog row of table {name:?} cannot be decoded: {value:02x?}"))
+        })
     }
 }
 
@@ -190,7 +193,7 @@ pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_TABLE_NAME_BYTES {
         let length = name.len();
         return Err(Error::invalid(format!(
-            "a table name has 1 to {MAX_TABLE_NAME_BYTES} bytes, not {length}"
+            "a table name must have 1 to {MAX_TABLE_NAME_BYTES} bytes, not {length}"
         )));
     }
     Ok(())

@@ -56,8 +56,8 @@ impl Latch {
         if cause.kind() == ErrorKind::ReadOnly {
             return cause.duplicate();
         }
-        let message =
-            "writing stopped after an earlier failure; close the database, mend the cause and open it again";
+        let message = "the database stopped accepting writes after an earlier failure; close it, fix the \
+                       cause and open it again";
         Error::new(ErrorKind::Latched, message).caused_by(cause.to_string())
     }
 }

@@ -51,7 +51,12 @@ impl Lease {
     #[cold]
     fn claim(store: &Arc<Store>) -> Result<Box<Self>> {
         Self::forget(|kept| kept.is_closed());
-        let full = || Error::new(ErrorKind::Full, "65,536 snapshots and transactions are open; drop some");
+        let full = || {
+            Error::new(
+                ErrorKind::Full,
+                "65,536 snapshots and transactions are open, which is the limit; drop some",
+            )
+        };
         let reader = store.slots.claim().ok_or_else(full)?;
         Ok(Box::new(Lease { store: Arc::clone(store), reader }))
     }

@@ -35,21 +35,21 @@ pub fn least_budget_bytes(page_bytes: usize) -> usize {
     (128 * page_bytes).max(1 << 20)
 }
 
-/// Who holds what of the memory budget, in bytes.
+/// The use of the memory budget, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// The ceiling: of this database, or of all that share its budget.
+    /// The limit, of this database or of all that share the budget.
     pub limit_bytes: u64,
-    /// What is taken of it, by all that share it.
+    /// How much is in use, by all that share it.
     pub used_bytes: u64,
-    /// The most that was ever taken of it.
+    /// The highest use so far.
     pub peak_bytes: u64,
-    /// The databases that share it.
+    /// How many databases share the budget.
     pub databases: u64,
-    /// What this database holds, by holder.
+    /// How much this database uses, by holder.
     pub held: Held,
-    /// What all databases that share the budget hold, by holder.
+    /// How much all databases that share the budget use, by holder.
     pub held_by_all: Held,
 }
 

@@ -46,7 +46,7 @@ impl Store {
     pub(crate) fn check_ownership(&self, last: &Superblock) -> Result<()> {
         self.check_in_place()?;
         if let Some(name) = self.log.foreign_segment()? {
-            return Err(self.latch.set(foreign(&format!("it has made the log segment {name}"))));
+            return Err(self.latch.set(foreign(&format!("it created the log segment {name}"))));
         }
         self.check_superblock(last)
     }
@@ -59,7 +59,8 @@ impl Store {
         if last.is_newest_in(&*self.data)? {
             return Ok(());
         }
-        let what = format!("superblock {}, which this one wrote last, was overwritten", last.checkpoint.0);
+        let what =
+            format!("superblock {}, the last that this process wrote, was overwritten", last.checkpoint.0);
         Err(self.latch.set(foreign(&what)))
     }
 }
@@ -67,15 +68,15 @@ impl Store {
 #[cold]
 fn cut(name: &str, expected: u64, found: u64) -> Error {
     let message =
-        format!("{name} was cut while the database was open: it had {expected} bytes, and has {found}");
+        format!("{name} was truncated while the database was open: it had {expected} bytes, and has {found}");
     Error::new(ErrorKind::Io, message)
 }
 
 #[cold]
 fn foreign(what: &str) -> Error {
     let message = format!(
-        "another process has changed the database although this one has it open for writing: {what}; close \
-         all but one, and open it again"
+        "another process changed the database while this process had it open for writing: {what}; close \
+         the database in all processes, and open it again in one"
     );
     Error::new(ErrorKind::Io, message)
 }

@@ -26,24 +26,24 @@ use crate::state::options::MAX_SEALED;
 use base::leisure;
 use base::sync::atomic::{AtomicU64, Ordering};
 
-/// What makes writers slow down.
+/// Why writers are slowed down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// This database's memtables fill their share of the memory.
+    /// The memtables of this database fill their share of the memory.
     Memtables,
-    /// The log that a recovery would have to replay comes near its cap.
+    /// The log that a recovery must replay approaches its limit.
     Log,
     /// The memtables of all databases that share the budget fill their share.
     Budget,
 }
 
 impl Cause {
-    /// How many there are.
+    /// The number of causes.
     pub const COUNT: usize = 3;
-    /// All, as they are numbered.
+    /// All causes, in the order of their numbers.
     pub const ALL: [Cause; Cause::COUNT] = [Cause::Memtables, Cause::Log, Cause::Budget];
 
-    /// One word for lists: `memtables`, `log`, `budget`.
+    /// Returns the name: `memtables`, `log` or `budget`.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Memtables => "memtables",
@@ -80,28 +80,28 @@ pub struct Pace {
     pub cause: Cause,
 }
 
-/// What the delays of one cause come to.
+/// The delays of one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
-    /// Commits that were delayed, or transactions that had to wait before they began.
+    /// How many commits were delayed, or transactions had to wait before they began.
     pub count: u64,
-    /// For how long, all together, in nanoseconds.
+    /// How long they were delayed in total, in nanoseconds.
     pub total_ns: u64,
 }
 
-/// How merging keeps up with writing, and what writers pay for it.
+/// How well merging keeps up with writing, and how much it delays writers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PacingStats {
-    /// Debt by [`Cause`], in thousandths of its ceiling.
+    /// The debt of each [`Cause`], in thousandths of its limit.
     pub debt_permille: [u64; Cause::COUNT],
     /// Bytes of the log that a recovery would replay.
     pub unabsorbed_log_bytes: u64,
-    /// Records of it.
+    /// Records of the log that a recovery would replay.
     pub unabsorbed_records: u64,
-    /// The rate at which memtables were merged lately, in bytes a second; 0 if none were.
+    /// The recent rate at which memtables were merged, in bytes a second; 0 if none were.
     pub absorbed_bytes_per_s: u64,
-    /// Delays by [`Cause`].
+    /// The delays of each [`Cause`].
     pub delays: [Delays; Cause::COUNT],
 }
 

@@ -87,7 +87,9 @@ impl Stacked {
         };
         parts().ok_or_else(|| {
             let length = bytes.len();
-            Error::corruption(format!("physical row of {table}: {length} bytes are no delta of a stack"))
+            Error::corruption(format!(
+                "physical row of {table}: {length} bytes are not a valid delta of a stack"
+            ))
         })
     }
 }
@@ -109,20 +111,20 @@ impl Stack {
     /// Errors: [`Corruption`](base::ErrorKind::Corruption) where they are none that a checkpoint leaves.
     pub fn check(table: TableId, entries: Vec<Stacked>) -> Result<Stack> {
         let wrong = |what: &str| Error::corruption(format!("physical rows of {table}: {what}"));
-        let Some(last) = entries.last() else { return Err(wrong("a stack of nothing")) };
+        let Some(last) = entries.last() else { return Err(wrong("the stack has no delta")) };
         if last.delta.records.deletes || last.delta.ranges_run.root.is_some() {
-            return Err(wrong("the lowest delta holds deletes, with nothing below it"));
+            return Err(wrong("the lowest delta contains deletes, but no run is below it"));
         }
         let follows = |pair: &[Stacked]| match (pair[0].role, pair[1].role) {
             (Role::Moves, next) => next != Role::Rests,
             (_, next) => next != Role::Fills,
         };
         if !entries.windows(2).all(follows) || last.role == Role::Moves || entries[0].role == Role::Fills {
-            return Err(wrong("their roles do not fit each other"));
+            return Err(wrong("the roles of the deltas contradict each other"));
         }
         let filling = entries.iter().filter(|entry| entry.role == Role::Fills);
         if filling.map(|entry| &entry.delta).any(|d| d.records.root.is_some() && d.filter.root.is_none()) {
-            return Err(wrong("a delta fills, and has no filter"));
+            return Err(wrong("a delta that fills has no filter"));
         }
         Ok(Stack { entries: entries.into() })
     }

@@ -148,14 +148,15 @@ impl Store {
 
     #[cold]
     fn forked() -> Error {
-        let message = "this process was forked from the one that opened the database, and has its handles \
-                       but none of its threads; open the database in the child once the parent has closed it";
+        let message = "the database was opened before this process was forked, and its threads run only \
+                       in the \
+                       parent; open the database in the child after the parent has closed it";
         Error::new(ErrorKind::Forked, message)
     }
 
     #[cold]
     pub(crate) fn closed() -> Error {
-        Error::new(ErrorKind::Closed, "the database was closed")
+        Error::new(ErrorKind::Closed, "the database is closed; open it again")
     }
 
     /// The id of the next new table. Never given twice, also not when the transaction that asked aborts.

@@ -143,8 +143,9 @@ impl Superblock {
         let Some(found) = Self::read_fields(&mut reader) else { return Ok(None) };
         let (format, superblock) = found;
         if format != FORMAT {
-            let message =
-                format!("the database has format {format}, this program reads format {FORMAT} only");
+            let message = format!(
+                "the database has format {format}, but this version of Pando reads only format {FORMAT}"
+            );
             return Err(Error::new(ErrorKind::Foreign, message));
         }
         Ok(superblock)
@@ -209,7 +210,7 @@ impl Superblock {
         let (first, second) = slots.split_at(UNIT_BYTES);
         match (Self::decode(first, 0)?, Self::decode(second, 1)?) {
             (Some(a), Some(b)) if a.database != b.database => Err(Error::corruption(format!(
-                "{}: its two superblocks are of different databases",
+                "{}: its two superblocks belong to different databases",
                 file.name()
             ))),
             (Some(a), Some(b)) => Ok(if a.checkpoint > b.checkpoint { a } else { b }),
@@ -254,7 +255,7 @@ impl Superblock {
             ));
         }
         let message =
-            format!("{} is not the data file of a Pando database (no magic number in it)", file.name());
+            format!("{} is not the data file of a Pando database (it has no magic number)", file.name());
         Error::new(ErrorKind::Foreign, message)
     }
 }

@@ -108,8 +108,8 @@ impl Row {
         let table = table_of_key(key)?;
         let wrong = || {
             Error::corruption(format!(
-                "physical row of {table}: {} bytes with tag {:?} under a key of {} bytes, behind {before} \
-                 others, are no layout that this program knows",
+                "physical row of {table}: {} bytes with tag {:?} under a key of {} bytes, after {before} \
+                 others, are not a layout that this version of Pando knows",
                 value.len(),
                 value.first(),
                 key.len()
@@ -120,7 +120,7 @@ impl Row {
                 let run = Run::decode(run.try_into().map_err(|_| wrong())?)?;
                 if run.deletes {
                     return Err(Error::corruption(format!(
-                        "physical row of {table}: a run that holds deletes, with nothing below it"
+                        "physical row of {table}: a run contains deletes, but no run is below it"
                     )));
                 }
                 Ok((table, Row::BTree(run)))
@@ -156,7 +156,9 @@ impl Rows {
                 rows.push(row);
             }
             (Some((last, _)), _) if *last == table => {
-                return Err(Error::corruption(format!("physical rows of {table}: two layouts at once")));
+                return Err(Error::corruption(format!(
+                    "physical rows of {table}: they describe two layouts at once"
+                )));
             }
             _ => self.tables.push((table, vec![row])),
         }
@@ -263,6 +265,6 @@ pub fn table_of_key(key: &[u8]) -> Result<TableId> {
     let bytes = key
         .first_chunk()
         .filter(|_| key.len() <= size_of::<TableId>() + 1)
-        .ok_or_else(|| Error::corruption("physical catalog: a key is not 4 or 5 bytes long"))?;
+        .ok_or_else(|| Error::corruption("physical catalog: a key has a length other than 4 or 5 bytes"))?;
     Ok(TableId(u32::from_be_bytes(*bytes)))
 }

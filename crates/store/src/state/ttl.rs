@@ -55,10 +55,10 @@ impl Ttl {
     /// [`Invalid`](base::ErrorKind::Invalid) for less or more.
     pub fn new(ttl: Duration) -> Result<Ttl> {
         match u64::try_from(ttl.as_millis()) {
-            Ok(0) => Err(Error::invalid("a table's TTL is 1 ms or more")),
-            Ok(Self::FOR_EVER) | Err(_) => {
-                Err(Error::invalid("a table's TTL is less than 2^64-1 ms; without one entries live for ever"))
-            }
+            Ok(0) => Err(Error::invalid("a table's TTL must be at least 1 ms")),
+            Ok(Self::FOR_EVER) | Err(_) => Err(Error::invalid(
+                "a table's TTL must be less than 2^64-1 ms; omit the TTL to keep entries for ever",
+            )),
             Ok(ms) => Ok(Ttl { ms, floor_ms: 0 }),
         }
     }
@@ -186,7 +186,7 @@ fn dated(stored: &[u8], oldest_ms: u64) -> Result<Option<&[u8]>> {
     let Some((date, value)) = stored.split_first_chunk() else {
         let length = stored.len();
         return Err(Error::corruption(format!(
-            "a value of a table with a TTL has {length} bytes, and no room for its date of {DATE_BYTES}"
+            "a value of a table with a TTL has {length} bytes, too few for its date of {DATE_BYTES} bytes"
         )));
     };
     Ok((u64::from_le_bytes(*date) >= oldest_ms).then_some(value))

@@ -123,9 +123,7 @@ impl Stream {
         let longer = self.len_bytes.saturating_add(bytes.len() as u64);
         if longer > most {
             self.failed = true;
-            return Err(Error::invalid(format!(
-                "a value has more than {most} bytes, the most that is possible"
-            )));
+            return Err(Error::invalid(format!("the value is too long: a value has at most {most} bytes")));
         }
         if let Some(head) = self.head.get_mut(self.len_bytes as usize..) {
             let len = head.len().min(bytes.len());
@@ -144,7 +142,9 @@ impl Stream {
 
     fn check(&self) -> Result<()> {
         if self.failed {
-            return Err(Error::invalid("writing the value failed before; begin it anew"));
+            return Err(Error::invalid(
+                "writing this value failed before; write it again from its beginning",
+            ));
         }
         Ok(())
     }
@@ -229,5 +229,5 @@ pub(crate) fn check_value_len(store: &Store, len: usize) -> Result<()> {
     if len as u64 <= most {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Invalid, format!("a value has {len} bytes; at most {most} are possible")))
+    Err(Error::new(ErrorKind::Invalid, format!("the value has {len} bytes; a value has at most {most}")))
 }

@@ -68,17 +68,17 @@ pub struct Costs {
     pub get_ns: f64,
     /// A move of a cursor.
     pub move_ns: f64,
-    /// A write, with all that merges it later.
+    /// A write, including all later merges.
     pub write_ns: f64,
-    /// How many times its bytes a record is written, the log not counted: estimated, or of the layout that the table
-    /// has [measured](Advice::measured_amplification).
+    /// How many times the bytes of a record are written, without the log: estimated, or, for the table's own layout,
+    /// [measured](Advice::measured_amplification).
     pub write_amplification: f64,
-    /// Pages that a look-up looks into.
+    /// Pages that a look-up reads.
     pub pages_per_get: f64,
 }
 
 impl Costs {
-    /// What these operations cost, in nanoseconds.
+    /// Returns what these operations cost together, in nanoseconds.
     pub fn of(&self, operations: Operations) -> f64 {
         self.get_ns * operations.gets as f64
             + self.move_ns * operations.moves as f64
@@ -86,41 +86,41 @@ impl Costs {
     }
 }
 
-/// What one table wants, and why.
+/// The recommended layout of one table, and the figures behind it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Advice {
-    /// The table's name.
+    /// The name of the table.
     pub table: String,
-    /// The layout that it was made with, or switched to.
+    /// The layout that the table has, or is being changed to.
     pub layout: WantedLayout,
-    /// The layout that it wants; `None`: too little was done with it to tell.
+    /// The recommended layout; `None`: there were too few operations to tell.
     pub advised: Option<WantedLayout>,
-    /// What was done with it, or assumed.
+    /// The operations on the table that were counted or assumed.
     pub operations: Operations,
-    /// About how many records it has.
+    /// Approximately how many records the table has.
     pub records: u64,
     /// Bytes of keys and values in its runs.
     pub record_bytes: u64,
-    /// Its runs.
+    /// How many runs the table has.
     pub runs: u64,
-    /// Bytes of its leaf pages and filters by bytes of records: measured. 0 without records.
+    /// Bytes of its leaf pages and filters for each byte of records, measured; 0 without records.
     pub space_amplification: f64,
-    /// How many times its bytes a record was written since the database was opened, the log not counted. `None`: too
-    /// little was.
+    /// How many times the bytes of a record were written since the database was opened, without the log; `None`: too
+    /// few were written.
     pub measured_amplification: Option<f64>,
-    /// Pages that a look-up looks into now.
+    /// Pages that a look-up reads now.
     pub get_pages: u64,
     /// What an operation costs as a B+tree.
     pub btree: Costs,
     /// What an operation costs as an LSM table.
     pub lsm: Costs,
-    /// With so many look-ups for each write both cost the same: with more, the B+tree is cheaper. `None`: one of them
-    /// is cheaper however many there are.
+    /// The number of look-ups for each write at which both layouts cost the same; with more look-ups, the B+tree is
+    /// cheaper. `None`: one layout is always cheaper.
     pub even_gets_per_write: Option<f64>,
-    /// What a switch to the other layout would write, in bytes.
+    /// How many bytes a switch to the other layout would write.
     pub switch_bytes: u64,
-    /// How long that takes at the rate of checkpoints here, in seconds.
+    /// How long a switch takes at the rate of checkpoints on this machine, in seconds.
     pub switch_seconds: f64,
 }
 

@@ -162,7 +162,9 @@ impl Store {
         for extent in attached.iter().flat_map(|attached| &attached.extents) {
             if logged.remove(&extent.unit) != Some(extent.units) {
                 let file = self.data.name();
-                return Err(Error::corruption(format!("{file}: the log's {extent:?} is not kept for it")));
+                return Err(Error::corruption(format!(
+                    "{file}: {extent:?}, which the log refers to, is not reserved for it"
+                )));
             }
         }
         let mut buffer = Vec::new();
@@ -172,7 +174,9 @@ impl Store {
             for ptr in pieces.extents() {
                 if logged.remove(&ptr.unit()) != Some(ptr.units()) {
                     let file = self.data.name();
-                    return Err(Error::corruption(format!("{file}: the log's {ptr:?} is not kept for it")));
+                    return Err(Error::corruption(format!(
+                        "{file}: {ptr:?}, which the log refers to, is not reserved for it"
+                    )));
                 }
             }
         }
@@ -180,7 +184,9 @@ impl Store {
         match kept.checked_sub(unpublished_units) {
             Some(orphans) => Ok(orphans),
             None => {
-                let what = format!("{unpublished_units} units of unfinished transactions, {kept} are kept");
+                let what = format!(
+                    "{unpublished_units} units belong to unfinished transactions, but {kept} are reserved"
+                );
                 Err(Error::corruption(format!("{}: {what}", self.data.name())))
             }
         }
@@ -261,7 +267,9 @@ impl Store {
                 }
                 if findings.count == before && found.saved_units != run.saved_units {
                     let (expected, found) = (run.saved_units, found.saved_units);
-                    let what = format!("{table}: expected leaves that save {expected} units, found {found}");
+                    let what = format!(
+                        "{table}: expected leaves to save {expected} units by compression, found {found}"
+                    );
                     findings.add(Error::corruption(what));
                 }
                 let report = &mut findings.report;

@@ -30,12 +30,12 @@ impl Store {
                 problem(format!("{id} has several names: {}", names.join(", ")));
             }
             if *id >= next {
-                problem(format!("{id} is {}, but the next id to be given is {next}", names[0]));
+                problem(format!("{id} is {}, but the next id to assign is {next}", names[0]));
             }
         }
         for (id, _) in tables.iter() {
             if id >= TableId::FIRST_USER && !names.contains_key(&id) {
-                problem(format!("{id} has records, but the catalog has no name for it"));
+                problem(format!("{id} has records, but no name in the catalog"));
             }
         }
     }

@@ -35,7 +35,7 @@ impl Store {
         let (snapshot, parts) = begin(self, table, &mut told)?;
         let known = snapshot.explain_find(&parts, table.id(), key, &mut told)?;
         if !known {
-            told.step("answer", |step| "nobody knows the key: it is absent".clone_into(&mut step.outcome));
+            told.step("answer", |step| "no layer has the key: it is absent".clone_into(&mut step.outcome));
         }
         snapshot.check_held()?;
         Ok(told)
@@ -170,7 +170,7 @@ impl Snapshot {
 
     fn ask(&self, step: &mut Step, memtable: &Memtable, table: TableId, key: &[u8]) -> bool {
         if memtable.newest(table).0 == 0 {
-            "has nothing of the table".clone_into(&mut step.outcome);
+            "has no entry of the table".clone_into(&mut step.outcome);
             return false;
         }
         let outline = memtable.get(table, key, self.ts()).map(|found| match found {
@@ -195,11 +195,11 @@ impl Snapshot {
                 return Ok(true);
             }
         } else {
-            "its filter says no".clone_into(&mut step.outcome);
+            "its filter excludes the key".clone_into(&mut step.outcome);
         }
         let is_covered = delta.ranges.covering(key).is_some();
         if is_covered {
-            "deleted with a range".clone_into(&mut step.outcome);
+            "deleted by a range delete".clone_into(&mut step.outcome);
         }
         Ok(is_covered)
     }
@@ -208,7 +208,7 @@ impl Snapshot {
 /// Writes down what was found; whether anything was.
 fn note(step: &mut Step, outline: Option<Outline>) -> bool {
     (step.outcome, step.bytes) = match outline {
-        None => ("does not know the key".into(), 0),
+        None => ("has no entry for the key".into(), 0),
         Some(Outline::Inline(bytes)) => (format!("a value of {bytes} bytes"), bytes),
         Some(Outline::Large(bytes)) => {
             (format!("a value of {bytes} bytes outside the pages, not read"), bytes)

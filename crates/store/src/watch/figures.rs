@@ -6,17 +6,17 @@ use crate::state::pacing::Cause;
 use crate::watch::stats::Stats;
 use base::budget::Holder;
 
-/// A number that [`Stats`] has.
+/// A number in [`Stats`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figure {
-    /// In lower case with underscores, the unit at its end if it has one.
+    /// The name: lower case with underscores, ending in its unit if it has one.
     pub name: &'static str,
-    /// Whether it only grows while the database is open.
+    /// Whether the number only grows while the database is open.
     pub is_count: bool,
-    /// A sentence.
+    /// The meaning, as a sentence.
     pub meaning: &'static str,
-    /// What it is now.
+    /// The current value.
     pub value: u64,
 }
 
@@ -29,8 +29,8 @@ fn size(name: &'static str, meaning: &'static str, value: u64) -> Figure {
 }
 
 impl Stats {
-    /// What is counted and measured of the database as a whole, in the order of the layers. What is told apart by
-    /// holder or by cause is in [`Stats::numbers`].
+    /// Returns the numbers of the database as a whole, in the order of the layers. [`Stats::numbers`] also has those
+    /// by holder and by cause.
     pub fn figures(&self) -> Vec<Figure> {
         let mut figures = self.operations();
         figures.extend(self.storage());
@@ -39,11 +39,11 @@ impl Stats {
         figures
     }
 
-    /// Everything as flat names and numbers: the [figures](Stats::figures), then `memory_{holder}_bytes`, and
-    /// `debt_{cause}_permille`, `delays_{cause}` and `delays_{cause}_ns` of writers.
+    /// Returns all numbers with flat names: the [figures](Stats::figures), then `memory_{holder}_bytes`, and for
+    /// writers `debt_{cause}_permille`, `delays_{cause}` and `delays_{cause}_ns`.
     ///
     /// ```
-    /// let numbers = store::stats::Stats::default().numbers();
+    /// let numbers = pando_store::stats::Stats::default().numbers();
     /// assert!(numbers.contains(&("memory_pool_bytes".to_owned(), 0)));
     /// ```
     pub fn numbers(&self) -> Vec<(String, u64)> {
@@ -70,7 +70,7 @@ impl Stats {
             size("last_commit", "The number of the last commit.", self.last_commit),
             size("visible_commit", "The last commit that every reader sees.", self.visible_commit),
             count("commits", "Commits that wrote something.", self.commits),
-            count("conflicts", "Transactions refused because of another's commit.", self.conflicts),
+            count("conflicts", "Transactions that failed with a conflict.", self.conflicts),
             count("gets", "Keys that were looked up.", self.gets),
             count("scans", "Cursors that were closed.", self.scans),
             count("cursor_moves", "Times that cursors moved.", self.cursor_moves),
@@ -79,7 +79,7 @@ impl Stats {
             count("spills", "Spills of transactions that did not fit memory.", self.spills),
             size("readers", "Snapshots and transactions that are open.", self.readers),
             count("expired_readers", "Readers that expired.", self.expired_readers),
-            size("views", "Views kept for readers, the current one included.", self.views),
+            size("views", "Views kept for readers, including the current one.", self.views),
             size("pinned", "States that are being copied.", self.pinned),
         ]
     }
@@ -96,14 +96,22 @@ impl Stats {
             size("log_file_bytes", "Bytes of the log's files.", self.log_file_bytes),
             size("data_file_bytes", "Bytes of the data file.", self.data_file_bytes),
             size("data_used_bytes", "Bytes of the data file in use.", self.data_used_bytes),
-            size("data_retired_bytes", "Bytes that wait for readers to end.", self.data_retired_bytes),
-            size("data_hole_bytes", "Free bytes that take no room on the disk.", self.data_hole_bytes),
+            size("data_retired_bytes", "Bytes that stay in use until readers end.", self.data_retired_bytes),
+            size(
+                "data_hole_bytes",
+                "Free bytes for which the file system keeps no blocks.",
+                self.data_hole_bytes,
+            ),
             size(
                 "data_reserve_bytes",
-                "Room that a full disk leaves to checkpoints.",
+                "Bytes reserved for checkpoints in case the disk is full.",
                 self.data_reserve_bytes,
             ),
-            size("short_of_room", "1 while writes are refused for want of disk room.", self.short_of_room()),
+            size(
+                "short_of_room",
+                "1 while writes fail because the disk is full, otherwise 0.",
+                self.short_of_room(),
+            ),
         ]
     }
 
@@ -112,10 +120,10 @@ impl Stats {
         vec![
             size("memory_limit_bytes", "The memory budget.", memory.limit_bytes),
             size("memory_used_bytes", "Memory used of the budget.", memory.used_bytes),
-            size("memory_peak_bytes", "The most that was ever used.", memory.peak_bytes),
+            size("memory_peak_bytes", "The highest memory use so far.", memory.peak_bytes),
             size("memory_databases", "Databases that share the budget.", memory.databases),
             size("pool_bytes", "Memory of the page pool.", self.pool_bytes),
-            size("memtable_bytes", "Memory of the memtables that are not merged.", self.memtable_bytes),
+            size("memtable_bytes", "Memory of memtables that are not merged yet.", self.memtable_bytes),
             count("seals", "Memtables sealed.", self.seals),
             size("sealed_memtables", "Memtables that wait for a checkpoint.", self.sealed_memtables),
             size("attached_runs", "Spilled runs that wait for a checkpoint.", self.attached_runs),
@@ -124,9 +132,17 @@ impl Stats {
             count("absorbed_records", "Records merged by checkpoints.", self.absorbed_records),
             size("absorbed_bytes_per_s", "How fast memtables are merged.", pacing.absorbed_bytes_per_s),
             size("stacked_runs", "Runs that LSM tables have.", self.stacked_runs),
-            count("compacted_bytes", "Bytes of records that their merges moved.", self.compacted_bytes),
+            count(
+                "compacted_bytes",
+                "Bytes of records that merges of LSM tables moved.",
+                self.compacted_bytes,
+            ),
             size("unabsorbed_log_bytes", "Log that a recovery would replay.", pacing.unabsorbed_log_bytes),
-            size("unabsorbed_records", "Records in it.", pacing.unabsorbed_records),
+            size(
+                "unabsorbed_records",
+                "Records in the log that a recovery would replay.",
+                pacing.unabsorbed_records,
+            ),
         ]
     }
 
@@ -135,11 +151,15 @@ impl Stats {
         vec![
             count("page_splits", "Pages split.", edits.splits),
             count("page_merges", "Pairs of pages merged.", edits.merges),
-            count("page_borrows", "Moves of entries between siblings.", edits.borrows),
+            count("page_borrows", "Moves of entries between sibling pages.", edits.borrows),
             count("page_compactions", "Pages compacted in place.", edits.compactions),
-            count("page_allocator_failures", "Inserts that met scattered room.", edits.allocator_failures),
-            count("page_key_decodes", "Comparisons that looked into a cell.", edits.key_decodes),
-            count("page_bytes_moved", "Bytes moved inside pages and between them.", edits.bytes_moved),
+            count(
+                "page_allocator_failures",
+                "Inserts that found the free bytes of a page scattered.",
+                edits.allocator_failures,
+            ),
+            count("page_key_decodes", "Key comparisons that had to read a cell.", edits.key_decodes),
+            count("page_bytes_moved", "Bytes moved within and between pages.", edits.bytes_moved),
         ]
     }
 }

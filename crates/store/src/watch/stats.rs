@@ -12,7 +12,7 @@ use base::sync::lock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Counts since the database was opened, and sizes as they are now.
+/// Counters since the database was opened, and current sizes.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -22,23 +22,24 @@ pub struct Stats {
     pub visible_commit: u64,
     /// Commits that wrote something.
     pub commits: u64,
-    /// Transactions refused because of another's commit.
+    /// Transactions that failed with a conflict.
     pub conflicts: u64,
     /// Keys that were looked up, in all tables and the catalog.
     pub gets: u64,
     /// Cursors that were closed.
     pub scans: u64,
-    /// Times that they moved: a record each, and once beyond the last.
+    /// Times that cursors moved: once for each record, and once past the last.
     pub cursor_moves: u64,
-    /// Deleted and expired entries that cursors passed over one by one, where they were eight or more in a row.
+    /// Deleted and expired entries that cursors passed over one by one, counted where there were eight or more in a
+    /// row.
     pub dead_passed: u64,
-    /// Puts, deletes and range deletes that were committed; of spilled transactions only what was still in memory.
+    /// Puts, deletes and range deletes that were committed; of spilled transactions only those still in memory.
     pub writes: u64,
-    /// How long operations waited, and for what.
+    /// How long operations waited, by cause.
     pub latencies: Waits,
-    /// Bytes of a page.
+    /// The size of a page in bytes.
     pub page_bytes: u64,
-    /// The last checkpoint's number.
+    /// The number of the last checkpoint.
     pub checkpoint: u64,
     /// Checkpoints made.
     pub checkpoints: u64,
@@ -48,29 +49,29 @@ pub struct Stats {
     pub absorbed_records: u64,
     /// Snapshots and transactions that are open.
     pub readers: u64,
-    /// Of all that were ever open, those that expired.
+    /// Snapshots and transactions that have expired.
     pub expired_readers: u64,
-    /// Views that are kept for them, the current one included.
+    /// Views that are kept for readers, including the current one.
     pub views: u64,
-    /// States that are being copied; their pages stay, as for a reader.
+    /// States that are being copied; their pages are kept, as for a reader.
     pub pinned: u64,
-    /// Memory of the memtables that are not absorbed, in bytes.
+    /// Memory of memtables that are not merged yet, in bytes.
     pub memtable_bytes: u64,
     /// Sealed memtables that wait for a checkpoint.
     pub sealed_memtables: u64,
-    /// Times that a transaction's writes went to the data file before its commit, as they did not fit memory.
+    /// Times that a transaction wrote to the data file before its commit, because it did not fit in memory.
     pub spills: u64,
     /// Runs of such transactions that wait for a checkpoint.
     pub attached_runs: u64,
-    /// Runs that LSM tables have, all together.
+    /// Runs of all LSM tables together.
     pub stacked_runs: u64,
-    /// About how many bytes of records their merges have moved.
+    /// Bytes of records that merges of LSM tables moved, approximately.
     pub compacted_bytes: u64,
     /// Memory of the page pool, in bytes.
     pub pool_bytes: u64,
     /// Pages read from disk.
     pub pool_faults: u64,
-    /// Pages that left the pool.
+    /// Pages evicted from the pool.
     pub pool_evictions: u64,
     /// Blocks appended to the log.
     pub log_appends: u64,
@@ -80,25 +81,26 @@ pub struct Stats {
     pub log_flushes: u64,
     /// Calls that waited for a flush.
     pub log_flushes_asked: u64,
-    /// Bytes of the log's files, spares included.
+    /// Bytes of the log's files, including spare segments.
     pub log_file_bytes: u64,
     /// Bytes of the data file.
     pub data_file_bytes: u64,
-    /// Of those, in use.
+    /// Bytes of the data file that are in use.
     pub data_used_bytes: u64,
-    /// Of those, waiting for readers to end.
+    /// Bytes of the data file that stay in use until readers end.
     pub data_retired_bytes: u64,
-    /// Of the rest, which is free, what takes no room on the disk, as far as is known since the database was opened.
+    /// Free bytes of the data file for which the file system keeps no blocks, as far as is known since the database
+    /// was opened.
     pub data_hole_bytes: u64,
-    /// Free bytes of the data file that a full disk cannot take away: kept for checkpoints and deletes.
+    /// Free bytes of the data file that are reserved for checkpoints and deletes, in case the disk is full.
     pub data_reserve_bytes: u64,
-    /// Whether writes are refused for want of room on the disk.
+    /// Whether writes fail because the disk is full.
     pub is_short_of_room: bool,
-    /// What checkpoints did inside pages.
+    /// Counters of what checkpoints did inside pages.
     pub edits: page::EditCounters,
-    /// Who holds what of the memory budget.
+    /// The use of the memory budget.
     pub memory: MemoryStats,
-    /// How merging keeps up, and what writers pay for it.
+    /// How well merging keeps up, and how much it delays writers.
     pub pacing: PacingStats,
 }
 
@@ -109,45 +111,46 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// The waits for `cause`.
+    /// Returns the waits for `cause`.
     pub fn of(&self, cause: Cause) -> Latency {
         self.by_cause[cause as usize]
     }
 }
 
-/// What was done with one table since the database was opened.
+/// Counters of one table since the database was opened.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TableStats {
-    /// The table's name.
+    /// The name of the table.
     pub name: String,
-    /// About how many records it has: see [`Snapshot::approximate_len`](crate::Snapshot::approximate_len).
+    /// Approximately how many records the table has; see
+    /// [`Snapshot::approximate_len`](crate::Snapshot::approximate_len).
     pub approximate_records: u64,
     /// Keys that were looked up.
     pub gets: u64,
     /// Cursors that were closed.
     pub scans: u64,
-    /// Times that they moved: a record each, and once beyond the last.
+    /// Times that cursors moved: once for each record, and once past the last.
     pub cursor_moves: u64,
-    /// Commits that wrote to it.
+    /// Commits that wrote to the table.
     pub commits: u64,
-    /// Puts, deletes and range deletes in them; of spilled transactions only what was still in memory.
+    /// Puts, deletes and range deletes in those commits; of spilled transactions only those still in memory.
     pub writes: u64,
-    /// About how many bytes of keys and values those were, in the log.
+    /// Bytes of keys and values in those commits, as logged, approximately.
     pub committed_bytes: u64,
-    /// Bytes that checkpoints wrote to the data file for it. Over [`committed_bytes`](TableStats::committed_bytes), and
-    /// 1 for the log, that is its write amplification.
+    /// Bytes that checkpoints wrote to the data file for the table. Divided by
+    /// [`committed_bytes`](TableStats::committed_bytes), plus 1 for the log, this is its write amplification.
     pub written_bytes: u64,
-    /// Runs that it has, those included that wait for a checkpoint.
+    /// Runs of the table, including those that wait for a checkpoint.
     pub runs: u64,
-    /// Pages that a get looks at, if nothing is in memtables: its read amplification.
+    /// Pages that a get reads if no memtable has the key: the read amplification.
     pub get_pages: u64,
-    /// Bytes of keys and values in pages; a key may be there several times, and deleted.
+    /// Bytes of keys and values in pages, including replaced and deleted versions.
     pub record_bytes: u64,
-    /// Bytes of the leaf pages and filters that they take. Over [`record_bytes`](TableStats::record_bytes), that is its
-    /// space amplification.
+    /// Bytes of leaf pages and filters. Divided by [`record_bytes`](TableStats::record_bytes), this is the space
+    /// amplification.
     pub stored_bytes: u64,
-    /// Bytes more that they would take if no leaf were compressed.
+    /// How many bytes more they would take without compression.
     pub saved_bytes: u64,
 }
 

@@ -195,5 +195,5 @@ impl<'a> CursorMut<'a> {
 
 #[cold]
 fn no_record() -> base::Error {
-    base::Error::invalid("the cursor is on no record; move it first")
+    base::Error::invalid("the cursor is not on a record; move it to one first")
 }

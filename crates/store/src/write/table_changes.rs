@@ -192,14 +192,14 @@ impl Transaction {
         }
         if layout != WantedLayout::Lsm {
             return Err(Error::invalid(format!(
-                "table {name:?} has layout {layout}, and only an LSM table's pages are compressed, as \
-                 merges write them; give it layout lsm"
+                "table {name:?} has layout {layout}, but only an LSM table's pages can be compressed; \
+                 give it layout lsm first"
             )));
         }
         if self.store().page_bytes() == UNIT_BYTES {
             return Err(Error::invalid(format!(
-                "table {name:?}: pages of {UNIT_BYTES} bytes cannot be stored in less, so that compression \
-                 would gain nothing; make the database with larger pages"
+                "table {name:?}: compression has no effect on pages of {UNIT_BYTES} bytes, the smallest unit \
+                 on disk; create the database with larger pages"
             )));
         }
         Ok(())
@@ -233,8 +233,8 @@ impl Transaction {
 #[cold]
 fn undated(table: &Table) -> Error {
     Error::invalid(format!(
-        "table {:?} was made without a TTL and written to, and its values do not say when they were \
-         put; make another table with a TTL, and copy",
+        "table {:?} was created without a TTL and already has entries, whose values do not have the date of \
+         their put; create another table with a TTL, and copy the entries",
         table.name()
     ))
 }

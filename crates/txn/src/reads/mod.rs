@@ -25,7 +25,7 @@ const JOINED: usize = 16;
 /// ```
 /// use base::TableId;
 /// use std::ops::Bound;
-/// let mut reads = txn::ReadSet::new();
+/// let mut reads = pando_txn::ReadSet::new();
 /// reads.key(TableId(16), b"one");
 /// // A cursor was sought to "a" and found "apple"; then it moved on to "banana".
 /// let scan = reads.range(TableId(16), b"a", Bound::Included(b"apple"));

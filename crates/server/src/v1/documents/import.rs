@@ -55,7 +55,7 @@ impl Said {
     fn of(app: &App, asked: &Asked, uri: &Uri, headers: &HeaderMap) -> Answer<Self> {
         if let Some(other) = names(uri.query()).find(|name| !PARAMETERS.contains(name)) {
             let known = PARAMETERS.join(", ");
-            return Err(Problem::bad_request(format!("{other:?} is none of {known}; nothing was stored")));
+            return Err(Problem::bad_request(format!("{other:?} is not one of {known}; nothing was stored")));
         }
         Ok(Said {
             format: format(uri, headers)?,
@@ -98,7 +98,8 @@ fn format(uri: &Uri, headers: &HeaderMap) -> Answer<RowFormat> {
 
 /// What stands between the fields of CSV.
 fn delimiter(uri: &Uri) -> Answer<u8> {
-    let wrong = || Problem::bad_request("`delimiter` is one character of ASCII, and no quote or line end");
+    let wrong =
+        || Problem::bad_request("`delimiter` must be one ASCII character other than a quote or a line end");
     let Some(text) = parameter(uri.query(), "delimiter")? else { return Ok(b',') };
     match text[..] {
         [byte] if byte.is_ascii() && !b"\"\r\n".contains(&byte) => Ok(byte),
@@ -113,7 +114,7 @@ fn definition(table: &str, uri: &Uri) -> Answer<Option<Definition>> {
         return match indexes.len() + unique.len() {
             0 => Ok(None),
             _ => Err(Problem::bad_request(
-                "`index` and `unique` are of a table that is made: say its `schema`",
+                "`index` and `unique` apply only when the table is created; give its `schema`",
             )),
         };
     };
@@ -129,7 +130,7 @@ fn definition(table: &str, uri: &Uri) -> Answer<Option<Definition>> {
 
 fn storage(uri: &Uri) -> Answer<Storage> {
     let word = |name| raw_parameter(uri.query(), name).map(text_of).transpose();
-    let wrong = |_| Problem::bad_request("`ttl_ms` is a whole number of milliseconds");
+    let wrong = |_| Problem::bad_request("`ttl_ms` must be a whole number of milliseconds");
     let ttl = word("ttl_ms")?.map(|digits| digits.parse().map(Duration::from_millis).map_err(wrong));
     Ok(Storage {
         layout: word("layout")?.as_deref().map(layout_of).transpose()?,
@@ -139,7 +140,7 @@ fn storage(uri: &Uri) -> Answer<Storage> {
 }
 
 fn chunk_rows(uri: &Uri) -> Answer<Option<u64>> {
-    let wrong = || Problem::bad_request("`chunk` is a whole number, 1 or more");
+    let wrong = || Problem::bad_request("`chunk` must be a whole number, 1 or more");
     let rows = raw_parameter(uri.query(), "chunk").map(|digits| digits.parse().map_err(|_| wrong()));
     match rows.transpose()? {
         Some(0) => Err(wrong()),

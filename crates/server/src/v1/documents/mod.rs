@@ -109,7 +109,7 @@ impl Asked {
 
 /// A part of an address as text.
 fn text_of(segment: &str) -> Answer<String> {
-    let wrong = |_| Problem::bad_request("names and values in an address are UTF-8");
+    let wrong = |_| Problem::bad_request("names and values in an address must be UTF-8");
     String::from_utf8(decode(segment)?.into_owned()).map_err(wrong)
 }
 
@@ -123,7 +123,8 @@ fn values_of(table: &DynamicTable, parts: &[Part], text: &str) -> Answer<Vec<Val
     let texts: Vec<&str> = text.split('/').collect();
     if texts.len() > parts.len() {
         let (is, most) = (texts.len(), parts.len());
-        let detail = format!("table {:?}: {is} values for {most} parts of a key", table.name());
+        let detail =
+            format!("table {:?}: the key in the address has {is} values, but {most} parts", table.name());
         return Err(Problem::bad_request(detail));
     }
     let value = |(text, part): (&str, &Part)| {
@@ -165,7 +166,7 @@ fn read(
     };
     if let Some(name) = object.keys().find(|name| table.schema().place(name).is_none()) {
         let known: Vec<_> = table.schema().columns().map(Column::name).collect();
-        return Err(wrong(name, format!("there is none; there are {}", known.join(", "))));
+        return Err(wrong(name, format!("there is no such column; there are {}", known.join(", "))));
     }
     let of_key = |column: &Column| {
         let at = table.schema().key().iter().position(|part| part.column() == column.name())?;
@@ -177,13 +178,13 @@ fn read(
         let given = given.transpose().map_err(|what| wrong(name, what))?;
         match (given, of_key(column)) {
             (Some(given), Some(key)) if given != key => {
-                Err(wrong(name, "the address says otherwise".to_owned()))
+                Err(wrong(name, "its value differs from the one in the address".to_owned()))
             }
             (Some(given), _) => Ok(given),
             (None, Some(key)) => Ok(key),
             (None, None) => {
                 let default = column.default_value().cloned().or(column.is_nullable().then_some(Value::Null));
-                default.ok_or_else(|| wrong(name, "it is missing, and has no default".to_owned()))
+                default.ok_or_else(|| wrong(name, "it is missing and has no default".to_owned()))
             }
         }
     };

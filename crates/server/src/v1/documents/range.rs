@@ -45,7 +45,7 @@ pub(super) fn format(uri: &Uri) -> Answer<Option<RowFormat>> {
         None => Ok(None),
         Some("ndjson") => Ok(Some(RowFormat::Ndjson)),
         Some("csv") => Ok(Some(RowFormat::Csv)),
-        Some(_) => Err(Problem::bad_request("`format` is ndjson or csv")),
+        Some(_) => Err(Problem::bad_request("`format` must be ndjson or csv")),
     }
 }
 
@@ -54,9 +54,10 @@ impl Which {
         let word = |name| raw_parameter(uri.query(), name).filter(|text| !text.is_empty()).map(str::to_owned);
         let (start, end, prefix) = (word("start"), word("end"), word("prefix"));
         if prefix.is_some() && (start.is_some() || end.is_some()) {
-            return Err(Problem::bad_request("`prefix` and `start` or `end` exclude each other"));
+            return Err(Problem::bad_request("`prefix` cannot be combined with `start` or `end`"));
         }
-        let no_cursor = || Problem::bad_request("no such cursor");
+        let no_cursor =
+            || Problem::bad_request("`cursor` is not valid; use the one in the last line of the page before");
         let cursor = raw_parameter(uri.query(), "cursor");
         let cursor = cursor.map(|digits| from_hex(digits).ok_or_else(no_cursor)).transpose()?;
         let index = word("index").map(|name| text_of(&name)).transpose()?;
@@ -64,7 +65,7 @@ impl Which {
         let format = format(uri)?.unwrap_or(RowFormat::Ndjson);
         // There is no line in which to say that there is more.
         if format == RowFormat::Csv && (limit.is_some() || cursor.is_some()) {
-            return Err(Problem::bad_request("CSV has no pages: `limit` and `cursor` are for NDJSON"));
+            return Err(Problem::bad_request("`limit` and `cursor` are for NDJSON only: CSV has no pages"));
         }
         Ok(Which { index, start, end, prefix, backwards, limit, cursor, format })
     }
@@ -199,7 +200,8 @@ pub(super) async fn scan(app: Arc<App>, asked: Asked, which: Which) -> Answer {
     };
     if let Some(token) = asked.transaction.clone() {
         if which.format == RowFormat::Csv {
-            let detail = "a transaction answers a page at a time, and CSV has none: ask for NDJSON";
+            let detail = "within a transaction documents are returned in pages, which CSV does not have; \
+                          ask for NDJSON";
             return Err(Problem::bad_request(detail));
         }
         let limit = which.limit.unwrap_or(USUAL_IN_TRANSACTION).min(MOST_IN_TRANSACTION);

@@ -121,7 +121,7 @@ fn format_of(uri: &Uri) -> Answer<Format> {
         None | Some("ndjson") => Ok(Format::Ndjson),
         Some("json") => Ok(Format::Json),
         Some("csv") => Ok(Format::Csv),
-        Some(_) => Err(Problem::bad_request("`format` is ndjson, json or csv")),
+        Some(_) => Err(Problem::bad_request("`format` must be ndjson, json or csv")),
     }
 }
 
@@ -130,6 +130,6 @@ fn time_of(app: &App, asked_ms: Option<u64>) -> Answer<Duration> {
     match asked_ms.map(Duration::from_millis) {
         None => Ok(usual),
         Some(time) if !time.is_zero() && time <= most => Ok(time),
-        Some(_) => Err(Problem::bad_request(format!("`timeout_ms` is 1 to {}", most.as_millis()))),
+        Some(_) => Err(Problem::bad_request(format!("`timeout_ms` must be 1 to {}", most.as_millis()))),
     }
 }

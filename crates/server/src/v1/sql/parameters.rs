@@ -40,7 +40,9 @@ impl Parameters {
                 };
                 Ok(Parameters::ByName(values.into_iter().map(read).collect::<Answer<_>>()?))
             }
-            _ => Err(Problem::bad_request("`params` is an array of values, or an object of them by name")),
+            _ => Err(Problem::bad_request(
+                "`params` must be an array of values, or an object with values by name",
+            )),
         }
     }
 
@@ -90,10 +92,10 @@ fn value_of(json: Json) -> Result<Value, String> {
         Json::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(integer), _) => Value::Integer(integer),
             (None, Some(real)) if !number.is_u64() => Value::Real(real),
-            _ => return Err(format!("{number} is no integer of 64 bits with a sign")),
+            _ => return Err(format!("{number} is not a signed 64-bit integer")),
         },
         Json::Object(fields) => return marked(&fields),
-        Json::Array(_) => return Err("an array is no value; write it as a text of JSON".to_owned()),
+        Json::Array(_) => return Err("an array is not a value; pass it as a string of JSON".to_owned()),
     })
 }
 
@@ -103,10 +105,10 @@ fn marked(fields: &Map<String, Json>) -> Result<Value, String> {
     match only.and_then(|(name, value)| Some((&name[..], value.as_str()?))) {
         Some(("bytes", digits)) => {
             let bytes = crate::form::from_hex(digits);
-            bytes.map(Value::Blob).ok_or_else(|| "`bytes` are pairs of hexadecimal digits".to_owned())
+            bytes.map(Value::Blob).ok_or_else(|| "`bytes` must be pairs of hexadecimal digits".to_owned())
         }
         Some(("float", "inf")) => Ok(Value::Real(f64::INFINITY)),
         Some(("float", "-inf")) => Ok(Value::Real(f64::NEG_INFINITY)),
-        _ => Err("an object is `{\"bytes\": \"00ff\"}` or `{\"float\": \"inf\"}`".to_owned()),
+        _ => Err("an object must be `{\"bytes\": \"00ff\"}` or `{\"float\": \"inf\"}`".to_owned()),
     }
 }

@@ -240,7 +240,7 @@ impl Results {
 /// What stopped a writer, said as a problem.
 pub fn stopped(time: std::time::Duration) -> Problem {
     let detail = format!(
-        "the statements, and who takes their rows, took longer than {} ms and were stopped; \
+        "the statements, including the transfer of their rows, took longer than {} ms and were stopped; \
          nothing was changed",
         time.as_millis()
     );

@@ -45,7 +45,8 @@ impl Script {
         let statements = statements_of(&text)?;
         let is_several = statements.len() > 1;
         if is_several && !self.parameters.suit_several() {
-            let detail = "several statements have parameters by name (`{\"id\": 7}` for `:id`), not by place";
+            let detail =
+                "several statements need parameters by name (`{\"id\": 7}` for `:id`), not by position";
             return Err(Problem::bad_request(detail));
         }
         let mut connection = sql.connect().map_err(|error| self.problem(error))?;
@@ -109,8 +110,8 @@ impl Script {
 
     fn forbidden(&self) -> Problem {
         let detail = match self.may {
-            May::ReadAsAsked => "the statement writes, and the request says `read_only`",
-            _ => "the statement writes, and the token only reads",
+            May::ReadAsAsked => "the statement writes, but the request sets `read_only`",
+            _ => "the statement writes, but the token allows only reading",
         };
         Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }
@@ -122,14 +123,14 @@ impl Script {
             _ if error.is_interrupted() => stopped(self.time),
             _ if error.is_refused() => {
                 let detail = format!(
-                    "{error}: statements of clients reach the database alone; there are no files, no \
-                     extensions, and no pragmas but those that describe tables"
+                    "{error}: statements of clients can use only the database: no files, no \
+                     extensions, and only the pragmas that describe tables"
                 );
                 with(StatusCode::FORBIDDEN, "refused", detail)
             }
             _ if error.code() & 0xff == NO_MEMORY => {
-                let detail = "the statements of all clients together take more memory than --sql-memory; \
-                              sort, group or change fewer rows, or let an index do it; nothing was changed";
+                let detail = "the statements of all clients together need more memory than --sql-memory; \
+                              sort, group or change fewer rows, or use an index; nothing was changed";
                 with(StatusCode::INSUFFICIENT_STORAGE, "full", detail.to_owned())
             }
             ErrorKind::ReadOnly => self.forbidden(),
@@ -154,8 +155,8 @@ fn statements_of(text: &str) -> Answer<Vec<&str>> {
     let mut rest = text;
     while let Some(first) = sql::split_first(rest) {
         if sql::is_transaction_control(first.statement) {
-            let detail = "BEGIN, COMMIT and ROLLBACK are not for requests: one request is one transaction; \
-                          send all of its statements together, and use SAVEPOINT within";
+            let detail = "BEGIN, COMMIT and ROLLBACK are not allowed: each request is one transaction; \
+                          send all of its statements together, and use SAVEPOINT within it";
             return Err(Problem::new(StatusCode::BAD_REQUEST, "sql", detail));
         }
         statements.push(first.statement);

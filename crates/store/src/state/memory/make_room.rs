@@ -125,8 +125,9 @@ impl Store {
         Error::new(
             ErrorKind::Full,
             format!(
-                "{what} needs {bytes} bytes of memory; the budget of {limit_bytes} has {used_bytes} in use \
-                 ({}): make the transaction smaller, end old snapshots, or raise memory_bytes (on the \
+                "{what} needs {bytes} more bytes of memory; of the budget of {limit_bytes} bytes, \
+                 {used_bytes} are in use \
+                 ({}): make the transaction smaller, drop old snapshots, or raise memory_bytes (on the \
                  command line --memory)",
                 holders.join(", ")
             ),

@@ -151,9 +151,12 @@ impl Store {
             // Which units have their blocks is known only when it was asked for.
             let firm = space.firm_up(kept_units + units, self.page_units())?;
             if firm.units < kept_units + units {
-                return Err(firm
-                    .refused
-                    .unwrap_or_else(|| Error::new(ErrorKind::Full, "no room is set aside")));
+                return Err(firm.refused.unwrap_or_else(|| {
+                    Error::new(
+                        ErrorKind::Full,
+                        "no room was reserved for a checkpoint; free space on the disk",
+                    )
+                }));
             }
             space.give_up_firm(units)?;
         }

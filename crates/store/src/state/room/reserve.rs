@@ -127,8 +127,8 @@ impl Store {
     pub(super) fn no_room(&self, want_units: u64, has_units: u64, refused: Error) -> Error {
         let bytes = |units: u64| units * UNIT_BYTES as u64;
         let message = format!(
-            "the disk of {} is full: the next checkpoint may need {} bytes of room and has {}; delete \
-             records, drop a table, or make room on the disk",
+            "the disk of {} is full: the next checkpoint may need {} bytes and has {}; delete \
+             records, drop a table, or free space on the disk",
             self.dir.describe(),
             bytes(want_units),
             bytes(has_units)

@@ -281,7 +281,11 @@ impl Spills {
     /// but for those of the present write set.
     pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
         let at = self.frozen.iter().rposition(|frozen| frozen.writes.knows(savepoint));
-        let at = at.ok_or_else(|| Error::invalid("an earlier savepoint was rolled back to"))?;
+        let at = at.ok_or_else(|| {
+            Error::invalid(
+                "the savepoint no longer exists: the transaction was rolled back to an earlier one",
+            )
+        })?;
         self.frozen.truncate(at + 1);
         let frozen = &mut self.frozen[at].writes;
         frozen.release(savepoint)?;

@@ -15,7 +15,7 @@
 //!
 //! ```
 //! use base::TableId;
-//! use store::write_set::{Own, Prior, WriteSet};
+//! use pando_store::write_set::{Own, Prior, WriteSet};
 //! let t = TableId(16);
 //! let mut writes = WriteSet::new();
 //! writes.put(t, b"a", b"1", Prior::Unread);

@@ -136,6 +136,11 @@ impl WriteSet {
 
     fn level(&self, savepoint: Savepoint) -> Result<usize> {
         let live = self.savepoints.iter().rposition(|live| live.serial == savepoint.serial);
-        live.ok_or_else(|| Error::invalid("the savepoint was released, or an earlier one was rolled back to"))
+        live.ok_or_else(|| {
+            Error::invalid(
+                "the savepoint no longer exists: it was released, or the \
+                                           transaction was rolled back to an earlier one",
+            )
+        })
     }
 }

@@ -82,7 +82,9 @@ impl Transaction {
         // Right behind the longest key there is the bound that is one byte longer.
         let longest = limits::max_key_bytes(self.store().page_bytes) + 1;
         if start.len() > longest || end.is_some_and(|end| end.len() > longest) {
-            return Err(Error::invalid(format!("a bound of a range has at most {longest} bytes")));
+            return Err(Error::invalid(format!(
+                "a bound of a range is too long: it can have at most {longest} bytes"
+            )));
         }
         if end.is_none_or(|end| start < end) {
             self.make_room(start.len() + end.map_or(0, <[u8]>::len))?;
@@ -136,8 +138,10 @@ impl Transaction {
     pub(super) fn check_key(&self, key: &[u8]) -> Result<()> {
         let most = limits::max_key_bytes(self.store().page_bytes);
         if key.len() > most {
-            let message =
-                format!("a key has {} bytes; pages of this database hold at most {most}", key.len());
+            let message = format!(
+                "a key of {} bytes is too long: with this database's pages the limit is {most} bytes",
+                key.len()
+            );
             return Err(Error::invalid(message));
         }
         Ok(())

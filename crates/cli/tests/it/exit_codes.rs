@@ -1,0 +1,94 @@
+//! Every documented exit code, as it comes about.
+
+use crate::common::{failure, pando, stdout, text};
+use pando::Database;
+use std::fs;
+use std::path::Path;
+
+/// A database with a checkpointed table of a hundred records.
+fn fill(dir: &Path) -> Database {
+    let db = Database::create(dir).unwrap();
+    let table = db.table("t").unwrap();
+    db.write(|tx| (0..100_u32).try_for_each(|n| tx.put(&table, &n.to_be_bytes(), &[7; 100]))).unwrap();
+    db.checkpoint().unwrap();
+    db
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    for line in [
+        vec![],
+        vec!["no-such-command"],
+        vec!["get", path],
+        vec!["put", path, "t", "k", "v", "--page-size", "5000"],
+        vec!["put", path, "t", "k", "v", "--memory", "many"],
+        vec!["put", path, "t", "", "v", "--memory", "1"],
+        vec!["import", path, "t", "no-name-that-tells"],
+        vec!["scan", path, "t", "--format", "yaml"],
+    ] {
+        let output = pando(&line);
+        assert_eq!(output.status.code(), Some(2), "{line:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    // An option that contradicts what is stored.
+    stdout(pando(["put", path, "t", "k", "v", "--page-size", "8K"]));
+    stdout(pando(["put", path, "t", "k", "v"]));
+    assert!(
+        failure(pando(["put", path, "t", "k", "v", "--page-size", "4K"]), 2)
+            .contains("help: leave the option out")
+    );
+    let long = "k".repeat(8192);
+    failure(pando(["put", path, "t", long.as_str(), "v"]), 2);
+}
+
+#[test]
+fn a_locked_database_is_4_and_names_its_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = fill(dir.path());
+    let path = dir.path().to_str().unwrap();
+    for line in [vec!["tables", path], vec!["put", path, "t", "k", "v"], vec!["check", path]] {
+        let said = failure(pando(&line), 4);
+        assert!(said.contains(&std::process::id().to_string()), "{said}");
+    }
+    db.close().unwrap();
+    stdout(pando(["tables", path]));
+}
+
+#[test]
+fn damage_is_3() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path()).close().unwrap();
+    let path = dir.path().to_str().unwrap();
+    stdout(pando(["check", path]));
+    let data = dir.path().join("data");
+    let sound = fs::read(&data).unwrap();
+    // Somewhere in a page: the checkpoint wrote some of the records there.
+    let at = sound.windows(100).rposition(|bytes| bytes == [7; 100]).unwrap();
+    let mut damaged = sound.clone();
+    damaged[at] ^= 1;
+    fs::write(&data, &damaged).unwrap();
+    let output = pando(["check", path, "--json"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("problem: table 16: page at unit") && said.contains("pando salvage"), "{said}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("\"problems\":1"));
+    failure(pando(["export", path, "t", dir.path().join("out.csv").to_str().unwrap()]), 3);
+    fs::write(&data, &sound).unwrap();
+    stdout(pando(["check", path]));
+}
+
+#[test]
+fn what_is_no_database_is_3() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("data"), vec![b'?'; 100_000]).unwrap();
+    failure(pando(["tables", dir.path().to_str().unwrap()]), 3);
+}
+
+#[test]
+fn help_documents_them() {
+    let help = text(pando(["--help"]));
+    for line in ["0  done", "1  failed", "2  the command", "3  the files", "4  another", "5  conflicts"] {
+        assert!(help.contains(line), "{line}");
+    }
+}

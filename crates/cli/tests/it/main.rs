@@ -1,0 +1,38 @@
+//! The integration tests of this crate, in one program: there is one to link, and they share their fixtures.
+
+mod advise;
+mod backup;
+#[cfg(feature = "sql")]
+mod browser;
+mod common;
+mod compact;
+mod compression;
+mod exit_codes;
+mod explain;
+#[path = "../../../server/tests/it/http.rs"]
+mod http;
+mod kill;
+mod layout;
+mod options;
+mod profile;
+mod read_only;
+mod records;
+mod reserved;
+mod salvage;
+mod serve_bench;
+mod serve_dashboard;
+mod serve_docs;
+mod serve_hostile;
+mod serve_operators;
+mod serve_pages;
+mod serve_remote;
+mod serve_sql;
+mod serve_typed;
+mod serve_v0;
+mod serve_v1;
+mod serve_without_sql;
+mod serving;
+mod sql;
+mod transfer;
+mod ttl;
+mod typed;

@@ -1,0 +1,80 @@
+//! `pando salvage`, as a user whose disk has rotted runs it.
+
+use crate::common::{failure, pando, text};
+use pando::Database;
+use std::fs;
+use std::path::Path;
+
+const RECORDS: u32 = 3000;
+
+/// A closed database whose table `t` has several leaves.
+fn fill(dir: &Path) {
+    let db = Database::builder().page_bytes(4096).create(dir).unwrap();
+    let table = db.table("t").unwrap();
+    db.write(|tx| (0..RECORDS).try_for_each(|n| tx.put(&table, &n.to_be_bytes(), &[7; 20]))).unwrap();
+    db.table("empty").unwrap();
+    db.checkpoint().unwrap();
+    db.put(&table, b"late", b"from the log").unwrap();
+    db.close().unwrap();
+}
+
+fn records(dir: &Path) -> usize {
+    let db = Database::open(dir).unwrap();
+    db.check().unwrap();
+    let snapshot = db.snapshot().unwrap();
+    let table = snapshot.table("t").unwrap().unwrap();
+    snapshot.range(&table, ..).unwrap().count()
+}
+
+#[test]
+fn a_whole_database_comes_out_whole() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, out) = (home.path().join("db"), home.path().join("out"));
+    fill(&dir);
+    let before = fs::read(dir.join("data")).unwrap();
+    let said = text(pando([Path::new("salvage"), &dir, &out]));
+    assert!(said.contains("table t: 3,001 records certain, 0 uncertain"), "{said}");
+    assert_eq!(records(&out), 3001);
+    assert_eq!(Database::open(&out).unwrap().tables().unwrap().len(), 2);
+    assert!(!home.path().join("out.uncertain").exists());
+    assert!(fs::read(dir.join("data")).unwrap() == before);
+    let refused = failure(pando([Path::new("salvage"), &dir, &out]), 2);
+    assert!(refused.contains("exists already"), "{refused}");
+}
+
+#[test]
+fn a_damaged_one_comes_out_with_what_is_left() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("db");
+    fill(&dir);
+    let data = dir.join("data");
+    let mut bytes = fs::read(&data).unwrap();
+    let at = bytes.windows(20).rposition(|bytes| bytes == [7; 20]).unwrap();
+    bytes[at] ^= 1;
+    fs::write(&data, &bytes).unwrap();
+    let (dir, out) = (dir.to_str().unwrap(), home.path().join("out"));
+    let output = pando(["salvage", dir, out.to_str().unwrap()]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("lost: from"), "{said}");
+    let left = records(&out);
+    assert!((RECORDS as usize / 2..RECORDS as usize).contains(&left), "{left} records, {said}");
+    let lines = home.path().join("lines");
+    let output = pando(["salvage", dir, lines.to_str().unwrap(), "--format", "ndjson", "--json"]);
+    assert_eq!(output.status.code(), Some(3));
+    let report = String::from_utf8(output.stdout).unwrap();
+    assert!(report.contains("\"complete\":false") && report.contains("\"low_hex\""), "{report}");
+    assert_eq!(fs::read_to_string(&lines).unwrap().lines().count(), left);
+}
+
+#[test]
+fn what_says_nothing_of_itself_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("db");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("data"), vec![b'?'; 100_000]).unwrap();
+    let out = home.path().join("out");
+    let said = failure(pando([Path::new("salvage"), &dir, &out]), 3);
+    assert!(said.contains("nothing says which database this was"), "{said}");
+    assert!(!out.exists());
+}

@@ -1,0 +1,6 @@
+//! The integration tests of this crate, in one program: there is one to link, and they share their fixtures.
+
+mod behaviour;
+mod crash;
+mod faults;
+mod os;

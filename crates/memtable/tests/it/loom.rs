@@ -1,0 +1,114 @@
+//! Every interleaving (up to a bound on preemptions) of a writer that splits nodes and a reader that goes
+//! down them: `RUSTFLAGS="--cfg loom" cargo test --release -p pando-db-memtable --test it`. Nodes have three
+//! slots here.
+#![cfg(loom)]
+
+use base::sync::Arc;
+use base::{CommitTs, TableId};
+use loom::thread;
+use pando_memtable::{Found, Memtable};
+
+const TABLE: TableId = TableId(16);
+
+/// Longer than a head, so that nodes between two separators skip it.
+const PREFIX: &[u8] = b"a prefix of 19 byte";
+
+fn whole(key: u8) -> Vec<u8> {
+    [PREFIX, &[key]].concat()
+}
+
+/// Lets a writer put `later` at timestamp 2 over `sooner` at timestamp 1, while a reader at 1 does `read`.
+fn race(sooner: &'static [u8], later: &'static [u8], read: fn(&Memtable)) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(4);
+    model.check(move || {
+        let (memtable, mut writer) = Memtable::new();
+        for key in sooner {
+            writer.put(TABLE, &whole(*key), b"old", CommitTs(1));
+        }
+        let reader = {
+            let memtable = Arc::clone(&memtable);
+            thread::spawn(move || read(&memtable))
+        };
+        for key in later {
+            writer.put(TABLE, &whole(*key), b"new", CommitTs(2));
+        }
+        reader.join().unwrap();
+    });
+}
+
+fn keys_forward(memtable: &Memtable) -> Vec<u8> {
+    let mut cursor = memtable.cursor(TABLE, CommitTs(1));
+    let mut keys = Vec::new();
+    cursor.seek_first();
+    while let Some((key, found)) = cursor.entry() {
+        assert_eq!(found, Found::Value(b"old"));
+        keys.push(key[PREFIX.len()]);
+        cursor.next();
+    }
+    keys
+}
+
+fn keys_backward(memtable: &Memtable) -> Vec<u8> {
+    let mut cursor = memtable.cursor(TABLE, CommitTs(1));
+    let mut keys = Vec::new();
+    cursor.seek_last();
+    while let Some((key, _)) = cursor.entry() {
+        keys.push(key[PREFIX.len()]);
+        cursor.prev();
+    }
+    keys.reverse();
+    keys
+}
+
+#[test]
+fn a_get_finds_its_key_while_the_root_leaf_splits() {
+    race(&[10, 20, 30], &[5, 20], |memtable| {
+        assert_eq!(memtable.get(TABLE, &whole(20), CommitTs(1)), Some(Found::Value(b"old")));
+    });
+}
+
+#[test]
+fn a_cursor_sees_its_keys_while_leaf_and_root_split() {
+    race(&[10, 20, 30, 40], &[25, 35, 36], |memtable| {
+        assert_eq!(keys_forward(memtable), [10, 20, 30, 40]);
+    });
+}
+
+#[test]
+fn a_cursor_goes_back_over_its_keys_while_the_tree_grows() {
+    race(&[10, 20, 30, 40], &[15, 12], |memtable| {
+        assert_eq!(keys_backward(memtable), [10, 20, 30, 40]);
+    });
+}
+
+#[test]
+fn a_get_finds_its_key_while_a_leaf_that_skips_is_split() {
+    // 40 begins a leaf of its own between 30 and 50, both of which it knows when it is made.
+    race(&[10, 20, 30, 50, 60, 40], &[42, 41, 44], |memtable| {
+        assert_eq!(memtable.get(TABLE, &whole(40), CommitTs(1)), Some(Found::Value(b"old")));
+        assert_eq!(memtable.get(TABLE, &whole(43), CommitTs(1)), None);
+    });
+}
+
+#[test]
+fn a_new_table_and_a_range_tombstone_appear_whole() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(4);
+    model.check(|| {
+        let (memtable, mut writer) = Memtable::new();
+        let reader = {
+            let memtable = Arc::clone(&memtable);
+            thread::spawn(move || {
+                assert_eq!(memtable.get(TABLE, b"a", CommitTs(0)), None);
+                for span in memtable.ranges(TABLE, CommitTs::MAX).spans(CommitTs(0)) {
+                    assert_eq!(span, (&b"a"[..], Some(&b"z"[..])));
+                }
+            })
+        };
+        for ts in 1..3 {
+            writer.delete_range(TABLE, b"a", Some(b"z"), CommitTs(ts));
+        }
+        reader.join().unwrap();
+    });
+}

@@ -1,0 +1,5 @@
+//! The integration tests of this crate, in one program: there is one to link, and they share their fixtures.
+//! `--cfg loom` leaves those that loom drives.
+
+mod loom;
+mod model;

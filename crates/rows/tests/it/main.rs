@@ -1,0 +1,13 @@
+//! The integration tests of this crate, in one program: there is one to link, and they share their fixtures.
+
+mod batch;
+mod crash;
+mod dynamic;
+mod examples;
+mod files;
+mod hostile;
+mod index_crash;
+mod model;
+mod raw_writes;
+mod support;
+mod typed;

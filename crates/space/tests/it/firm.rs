@@ -1,0 +1,90 @@
+//! Firm units: what they promise on a disk that is full, or becomes so.
+
+use base::{CheckpointNo, DatabaseId, ErrorKind, PagePtr};
+use io::File;
+use io::sim::SimDisk;
+use pando_space::Space;
+use std::sync::Arc;
+
+const UNIT: u64 = 4096;
+const PAGE_UNITS: u64 = 4;
+
+fn disk(units: u64) -> (SimDisk, Arc<dyn File>, Space) {
+    let disk = SimDisk::new();
+    disk.set_capacity(units * UNIT);
+    let file = disk.dir().create("data").unwrap();
+    let space = Space::create(file.clone(), DatabaseId(1), 2);
+    (disk, file, space)
+}
+
+/// Takes all the room that is left for another file.
+fn fill(disk: &SimDisk) {
+    let other = disk.dir().create("other").unwrap();
+    let refused = (0..).find_map(|at| other.write_at(&[1; UNIT as usize], at * UNIT).err()).unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Full);
+}
+
+#[test]
+fn what_is_firm_can_be_written_on_a_full_disk() {
+    let (disk, file, mut space) = disk(100);
+    assert_eq!(space.firm_up(30, PAGE_UNITS).unwrap().units, 32, "whole pages");
+    fill(&disk);
+    let more = space.firm_up(60, PAGE_UNITS).unwrap();
+    assert!(more.units == 32 && more.refused.is_some_and(|refused| refused.kind() == ErrorKind::Full));
+    space.set_firm_only(true);
+    for _ in 0..8 {
+        let unit = space.allocate(PAGE_UNITS).unwrap();
+        file.write_at(&[7; (PAGE_UNITS * UNIT) as usize], unit * UNIT).unwrap();
+    }
+    assert_eq!(space.allocate(1).unwrap_err().kind(), ErrorKind::Full);
+    // A checkpoint that fails gives them back, as firm as before.
+    space.revert();
+    assert_eq!(space.firm_units(PAGE_UNITS), 32);
+}
+
+#[test]
+fn units_of_an_earlier_process_are_found_to_be_firm() {
+    let (disk, file, mut space) = disk(100);
+    space.firm_up(20, PAGE_UNITS).unwrap();
+    let root = space.save(CheckpointNo(1)).unwrap();
+    fill(&disk);
+    let mut space = Space::load(file, DatabaseId(1), 2, &root).unwrap();
+    assert_eq!(space.firm_units(PAGE_UNITS), 0, "nobody has asked yet");
+    assert!(space.firm_up(16, PAGE_UNITS).unwrap().units >= 16);
+}
+
+#[test]
+fn what_the_log_refers_to_leaves_what_is_kept() {
+    let (disk, _file, mut space) = disk(100);
+    space.firm_up(40, PAGE_UNITS).unwrap();
+    space.keep_firm(40, PAGE_UNITS);
+    let unit = space.allocate_logged(8).unwrap();
+    assert_eq!(space.firm_units(PAGE_UNITS), 40, "others were made firm for those");
+    space.free_unused(unit, 8);
+    fill(&disk);
+    let given = (0..).take_while(|_| space.allocate_logged(4).is_ok()).count();
+    assert!(given <= 4 && space.firm_units(PAGE_UNITS) >= 40, "{given} extents");
+    // The checkpoint may take them.
+    space.set_firm_only(true);
+    assert!(space.allocate(PAGE_UNITS).is_ok());
+    assert_eq!(space.allocate_logged(1).unwrap_err().kind(), ErrorKind::Full);
+}
+
+#[test]
+fn a_trim_leaves_what_is_kept_and_a_log_gets_what_it_needs() {
+    let (disk, file, mut space) = disk(2000);
+    let unit = space.allocate(1500).unwrap();
+    file.write_at(&vec![1; 1500 * UNIT as usize], unit * UNIT).unwrap();
+    space.save(CheckpointNo(1)).unwrap();
+    space.retire(PagePtr::new(unit, 1500, 0), CheckpointNo(2)).unwrap();
+    space.save(CheckpointNo(2)).unwrap();
+    space.release(CheckpointNo(2), &[]);
+    space.keep_firm(600, PAGE_UNITS);
+    let mut trim = space.trim_all_but(600);
+    while space.trim_on(&mut trim).unwrap().is_some() {}
+    assert!(space.firm_units(PAGE_UNITS) >= 600, "{} units", space.firm_units(PAGE_UNITS));
+    assert!(disk.used_bytes() < 1000 * UNIT, "{} bytes", disk.used_bytes());
+    let (used, firm) = (disk.used_bytes(), space.firm_units(1));
+    space.give_up_firm(10).unwrap();
+    assert_eq!((used - disk.used_bytes(), firm - space.firm_units(1)), (10 * UNIT, 10));
+}

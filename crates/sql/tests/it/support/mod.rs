@@ -1,0 +1,59 @@
+//! Typed tables and SQLite's own, side by side.
+
+use base::seams::Random;
+use pando_sql::{Connection, Sql, Value};
+
+/// What `Both` runs everything on.
+pub struct Both {
+    pub ours: Connection,
+    pub sqlite: rusqlite::Connection,
+}
+
+/// Rows, or the code of the failure. Not the extended one: of two constraints that a row breaks, either may be named.
+pub type Outcome = Result<Vec<Vec<Value>>, i32>;
+
+impl Both {
+    pub fn new() -> Self {
+        let ours = Sql::new(pando::Database::builder().in_memory().unwrap()).connect().unwrap();
+        Both { ours, sqlite: rusqlite::Connection::open_in_memory().unwrap() }
+    }
+
+    pub fn on_sqlite(&self, sql: &str) -> Outcome {
+        let code = |error: rusqlite::Error| error.sqlite_extended_error_code().unwrap_or(1) & 0xff;
+        let mut statement = self.sqlite.prepare(sql).map_err(code)?;
+        let count = statement.column_count();
+        let mut rows = statement.query([]).map_err(code)?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next().map_err(code)? {
+            all.push((0..count).map(|column| row.get(column).unwrap()).collect());
+        }
+        Ok(all)
+    }
+
+    /// Runs several statements on both, all of which succeed.
+    pub fn run_all(&self, statements: &str) {
+        let mut rest = statements;
+        while let Some(first) = pando_sql::split_first(rest) {
+            assert!(self.run(first.statement), "{}", first.statement);
+            rest = first.rest;
+        }
+    }
+
+    /// Runs a statement on both. Answers whether it succeeded.
+    pub fn run(&self, sql: &str) -> bool {
+        let ours = self.ours.query(sql, &[]);
+        let detail = ours.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let (mut ours, mut theirs) = (ours.map_err(|error| error.code() & 0xff), self.on_sqlite(sql));
+        if !sql.contains("ORDER BY") {
+            for outcome in [&mut ours, &mut theirs].into_iter().flatten() {
+                outcome.sort_by_key(|row| format!("{row:?}"));
+            }
+        }
+        assert_eq!(ours, theirs, "{sql}\n{detail}");
+        ours.is_ok()
+    }
+}
+
+pub fn pick<'a>(random: &mut Random, from: &[&'a str]) -> &'a str {
+    from[random.below(from.len() as u64) as usize]
+}

@@ -1,0 +1,15 @@
+//! The integration tests of this crate, in one program: there is one to link, and they share their fixtures.
+
+mod dead_stretches;
+mod gaps;
+mod long_snapshot;
+mod lsm;
+mod many_tables;
+mod merge_model;
+mod ownership;
+mod recovery_budget;
+mod salvage;
+mod spill;
+mod sync_commits;
+mod ttl;
+mod write_set_model;

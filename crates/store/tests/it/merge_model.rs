@@ -1,0 +1,383 @@
+//! The merged cursor over random layers, against one `BTreeMap`, under random seeks and turns.
+
+use base::seams::Random;
+use base::{CommitTs, Error, Result, TableId};
+use memtable::Memtable;
+use std::collections::BTreeMap;
+
+use pando_store::merge::{Item, Layer, MemtableLayer, Merged, Upper};
+use pando_store::write_set::{Prior, WriteSet};
+
+const T: TableId = TableId(16);
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A sorted list as the lower layer, which fails on demand and counts its moves.
+#[derive(Default)]
+struct List {
+    records: Vec<(Vec<u8>, Vec<u8>)>,
+    at: Option<usize>,
+    fail_after: Option<u32>,
+    moves: std::rc::Rc<std::cell::Cell<u32>>,
+}
+
+impl List {
+    fn of(map: &Map) -> List {
+        List { records: map.clone().into_iter().collect(), ..List::default() }
+    }
+    fn go(&mut self, at: Option<usize>) -> Result<bool> {
+        self.moves.set(self.moves.get() + 1);
+        if let Some(left) = &mut self.fail_after {
+            if *left == 0 {
+                self.fail_after = None;
+                self.at = None;
+                return Err(Error::corruption("page 7"));
+            }
+            *left -= 1;
+        }
+        self.at = at.filter(|&at| at < self.records.len());
+        Ok(self.at.is_some())
+    }
+    fn place_of(&self, key: &[u8]) -> usize {
+        self.records.partition_point(|record| &record.0[..] < key)
+    }
+    fn here(&self) -> usize {
+        self.at.expect("a layer that is off is not stepped")
+    }
+}
+
+impl Layer for List {
+    fn seek_first(&mut self) -> Result<bool> {
+        self.go(Some(0))
+    }
+    fn seek_last(&mut self) -> Result<bool> {
+        self.go(self.records.len().checked_sub(1))
+    }
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        self.go(Some(self.place_of(key)))
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
+        self.go(self.place_of(key).checked_sub(1))
+    }
+    fn next(&mut self) -> Result<bool> {
+        self.go(Some(self.here() + 1))
+    }
+    fn prev(&mut self) -> Result<bool> {
+        self.go(self.here().checked_sub(1))
+    }
+    /// Answers for the next five records, as a leaf would.
+    fn steps_before(&self, key: &[u8], forward: bool) -> u32 {
+        let (here, place) = (self.here(), self.place_of(key));
+        let steps = if forward {
+            place.saturating_sub(here + 1)
+        } else {
+            here.saturating_sub(self.records.partition_point(|record| &record.0[..] <= key))
+        };
+        steps.min(5) as u32
+    }
+    /// Not onto every seventh record, as if its value lay elsewhere.
+    fn glide(&mut self, forward: bool) -> bool {
+        let here = self.here();
+        let next = if forward { Some(here + 1) } else { here.checked_sub(1) };
+        let next = next.filter(|next| *next < self.records.len() && next % 7 != 0);
+        self.at = next.or(self.at);
+        next.is_some()
+    }
+    fn run_on(&mut self, most: u32, mut each: impl FnMut(&[u8], &[u8], &[u8])) -> u32 {
+        let first = self.here() + 1;
+        let end = self.records.len().min(first + most.min(4) as usize);
+        for (key, value) in &self.records[first..end] {
+            let (front, rest) = key.split_at(key.len() / 2);
+            each(front, rest, value);
+        }
+        self.at = Some(end - 1);
+        (end - first) as u32
+    }
+    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+        let (key, value) = &self.records[self.at?];
+        Some((key, Item::Value(value)))
+    }
+}
+
+/// Keys that share their first eight bytes, short ones, and some whose first eight are the least or the greatest.
+fn random_key(random: &mut Random) -> Vec<u8> {
+    let n = random.below(210);
+    if n >= 200 {
+        let byte = if n.is_multiple_of(2) { 0 } else { u8::MAX };
+        vec![byte; 7 + (n as usize - 200) / 3]
+    } else if n.is_multiple_of(3) {
+        format!("common prefix {n:03}").into_bytes()
+    } else {
+        n.to_string().into_bytes()
+    }
+}
+
+enum Change {
+    Put(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    DeleteRange(Vec<u8>, Option<Vec<u8>>),
+}
+
+/// A change, already made to `map`.
+fn random_change(random: &mut Random, map: &mut Map) -> Change {
+    let key = random_key(random);
+    match random.below(20) {
+        0 => {
+            let end = random.chance(9, 10).then(|| random_key(random).max(key.clone()));
+            map.retain(|k, _| *k < key || end.as_ref().is_some_and(|end| k >= end));
+            Change::DeleteRange(key, end)
+        }
+        1..9 => {
+            map.remove(&key);
+            Change::Delete(key)
+        }
+        _ => {
+            let value = random.next_u64().to_le_bytes().to_vec();
+            map.insert(key.clone(), value.clone());
+            Change::Put(key, value)
+        }
+    }
+}
+
+/// Two memtables, the newer one with commits that the cursor must not see, and own writes; each may be empty.
+struct Stack {
+    writes: WriteSet,
+    memtables: Vec<std::sync::Arc<Memtable>>,
+    base: Map,
+    map: Map,
+    seen: CommitTs,
+}
+
+impl Stack {
+    fn random(random: &mut Random) -> Stack {
+        let mut map: Map =
+            (0..random.below(150)).map(|n| (random_key(random), n.to_le_bytes().to_vec())).collect();
+        let base = map.clone();
+        let mut ts = 0;
+        let mut memtables = Vec::new();
+        for _ in 0..2 {
+            let (memtable, mut writer) = Memtable::new();
+            let changes = if random.chance(1, 4) { 0 } else { random.below(80) };
+            for _ in 0..changes {
+                ts += 1;
+                apply(&mut writer, random_change(random, &mut map), CommitTs(ts));
+            }
+            memtables.insert(0, memtable);
+            if memtables.len() == 2 {
+                for later in 1..random.below(40) {
+                    apply(&mut writer, random_change(random, &mut map.clone()), CommitTs(ts + later));
+                }
+            }
+        }
+        let mut writes = WriteSet::new();
+        for _ in 0..random.below(60) * random.below(2) {
+            match random_change(random, &mut map) {
+                Change::Put(key, value) => writes.put(T, &key, &value, Prior::Unread),
+                Change::Delete(key) => writes.delete(T, &key, Prior::Unread),
+                Change::DeleteRange(start, end) => writes.delete_range(T, &start, end.as_deref()),
+            }
+        }
+        writes.sort_all();
+        Stack { writes, memtables, base, map, seen: CommitTs(ts) }
+    }
+
+    fn cursor(&self) -> Merged<Upper<'_>, List> {
+        let own = self.writes.cursor(T).map(Upper::from);
+        let memtables = self.memtables.iter().filter(|memtable| !memtable.is_empty());
+        let memtables = memtables.map(|memtable| MemtableLayer::new(memtable, T, self.seen).into());
+        Merged::new(own.into_iter().chain(memtables).collect(), 0, List::of(&self.base), ())
+    }
+}
+
+fn apply(writer: &mut memtable::Writer, change: Change, ts: CommitTs) {
+    match change {
+        Change::Put(key, value) => writer.put(T, &key, &value, ts),
+        Change::Delete(key) => writer.delete(T, &key, ts),
+        Change::DeleteRange(start, end) => {
+            if end.as_ref().is_none_or(|end| start < *end) {
+                writer.delete_range(T, &start, end.as_deref(), ts);
+            }
+        }
+    }
+}
+
+/// Where the caller of a cursor will stop on his way forward, and on his way back.
+#[derive(Clone, Copy, Default)]
+struct Stops<'k> {
+    end: Option<&'k [u8]>,
+    start: Option<&'k [u8]>,
+}
+
+/// One random move on both. `at` runs from 0, before the first, to `n + 1`, behind the last.
+fn random_move(
+    random: &mut Random,
+    cursor: &mut Merged<Upper<'_>, List>,
+    keys: &[(&Vec<u8>, &Vec<u8>)],
+    at: &mut usize,
+    stops: Stops<'_>,
+) -> Result<bool> {
+    let key = random_key(random);
+    let before = keys.partition_point(|(other, _)| **other < key);
+    match random.below(14) {
+        0 => (*at = before + 1, cursor.seek(&key, None)).1,
+        1 => (*at = before, cursor.seek_before(&key, None)).1,
+        2 => (*at = 1, cursor.seek_first(None)).1,
+        3 => (*at = keys.len(), cursor.seek_last(None)).1,
+        4..7 => (*at = (*at + 1).min(keys.len() + 1), cursor.next(stops.end)).1,
+        7..10 => (*at = at.saturating_sub(1), cursor.prev(stops.start)).1,
+        10 => walk::<true>(random, cursor, keys, at, stops),
+        11 => walk::<false>(random, cursor, keys, at, stops),
+        _ => run_on(random, cursor, keys, at, stops.end),
+    }
+}
+
+/// Up to twenty steps in one direction, glided where that goes.
+fn walk<const FORWARD: bool>(
+    random: &mut Random,
+    cursor: &mut Merged<Upper<'_>, List>,
+    keys: &[(&Vec<u8>, &Vec<u8>)],
+    at: &mut usize,
+    Stops { end, start }: Stops<'_>,
+) -> Result<bool> {
+    for _ in 0..random.below(20) {
+        *at = if FORWARD { (*at + 1).min(keys.len() + 1) } else { at.saturating_sub(1) };
+        if cursor.glide::<FORWARD>() {
+            let (key, _) = cursor.entry().expect("a glide ends on an entry");
+            assert_eq!(key, keys[*at - 1].0);
+            assert!(if FORWARD {
+                end.is_none_or(|end| key < end)
+            } else {
+                start.is_none_or(|start| key > start)
+            });
+        } else if FORWARD {
+            cursor.next(end)?;
+        } else {
+            cursor.prev(start)?;
+        }
+    }
+    Ok(cursor.entry().is_some())
+}
+
+/// Runs on, and compares what is shown.
+fn run_on(
+    random: &mut Random,
+    cursor: &mut Merged<Upper<'_>, List>,
+    keys: &[(&Vec<u8>, &Vec<u8>)],
+    at: &mut usize,
+    end: Option<&[u8]>,
+) -> Result<bool> {
+    let mut shown = Vec::new();
+    let count = cursor.run_on(random.below(9) as u32, |front, rest, value| {
+        shown.push(([front, rest].concat(), value.to_vec()));
+    });
+    assert_eq!(count as usize, shown.len());
+    let wanted =
+        keys.iter().skip(*at).take(shown.len()).map(|(key, value)| ((*key).clone(), (*value).clone()));
+    assert!(wanted.eq(shown.iter().cloned()), "{shown:?}");
+    assert!(shown.iter().all(|(key, _)| end.is_none_or(|end| &key[..] < end)));
+    *at += shown.len();
+    Ok(cursor.entry().is_some())
+}
+
+#[test]
+fn agrees_with_one_map_wherever_it_turns() {
+    for seed in 0..400 {
+        let mut random = Random::seeded(seed);
+        let stack = Stack::random(&mut random);
+        let keys: Vec<_> = stack.map.iter().collect();
+        let (start, end) = (random_key(&mut random), random_key(&mut random));
+        let (limit_end, limit_start) = (random.chance(1, 2), random.chance(1, 2));
+        let stops = Stops { end: limit_end.then_some(&end), start: limit_start.then_some(&start) };
+        let mut cursor = stack.cursor();
+        let mut at = 1;
+        cursor.seek_first(None).unwrap();
+        for _ in 0..200 {
+            let on = random_move(&mut random, &mut cursor, &keys, &mut at, stops).unwrap();
+            let expected = at.checked_sub(1).and_then(|at| keys.get(at));
+            let entry = cursor.entry();
+            assert_eq!(on, expected.is_some(), "seed {seed}");
+            assert_eq!(
+                entry,
+                expected.map(|(key, value)| (&key[..], Item::Value(&value[..]))),
+                "seed {seed}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_whole_scan_either_way_shows_each_key_once() {
+    for seed in 0..200 {
+        let stack = Stack::random(&mut Random::seeded(seed));
+        let mut cursor = stack.cursor();
+        let mut forward = Vec::new();
+        while cursor.next(None).unwrap() {
+            forward.push(cursor.entry().unwrap().0.to_vec());
+        }
+        let mut backward = Vec::new();
+        while cursor.prev(None).unwrap() {
+            backward.push(cursor.entry().unwrap().0.to_vec());
+        }
+        backward.reverse();
+        assert!(forward.iter().eq(stack.map.keys()), "seed {seed}");
+        assert_eq!(forward, backward, "seed {seed}");
+    }
+}
+
+#[test]
+fn after_a_failed_move_there_is_no_entry_and_a_seek_begins_anew() {
+    for seed in 0..100 {
+        let mut random = Random::seeded(seed);
+        let stack = Stack::random(&mut random);
+        let over =
+            |list| Merged::new(stack.writes.cursor(T).map(Upper::from).into_iter().collect(), 0, list, ());
+        let mut shown = Map::new();
+        let mut whole = over(List::of(&stack.base));
+        while whole.next(None).unwrap() {
+            let Some((key, Item::Value(value))) = whole.entry() else { panic!("seed {seed}: no value") };
+            shown.insert(key.to_vec(), value.to_vec());
+        }
+        let keys: Vec<_> = shown.iter().collect();
+        let mut list = List::of(&stack.base);
+        list.fail_after = Some(random.below(30) as u32);
+        let mut cursor = over(list);
+        let (mut at, mut moved) = (1, cursor.seek_first(None));
+        for _ in 0..60 {
+            if moved.is_err() {
+                assert_eq!(cursor.entry(), None);
+                break;
+            }
+            moved = random_move(&mut random, &mut cursor, &keys, &mut at, Stops::default());
+        }
+        let mut count = 0;
+        let mut on = cursor.seek_first(None).unwrap_or_else(|_| cursor.seek_first(None).unwrap());
+        while on {
+            count += 1;
+            on = match cursor.next(None) {
+                Ok(on) => on,
+                // The failure was still to come: begin anew once.
+                Err(_) => (count = 0, cursor.seek_first(None).unwrap()).1,
+            };
+        }
+        assert_eq!(count, keys.len(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_deleted_range_is_not_walked_through() {
+    let base: Map = (0..10_000u32).map(|n| (n.to_be_bytes().to_vec(), vec![])).collect();
+    let mut writes = WriteSet::new();
+    writes.delete_range(T, &10u32.to_be_bytes(), Some(&9_990u32.to_be_bytes()));
+    writes.sort_all();
+    let list = List::of(&base);
+    let moves = list.moves.clone();
+    let mut cursor = Merged::new(vec![Upper::from(writes.cursor(T).unwrap())], 0, list, ());
+    for step in [Merged::next, Merged::prev] {
+        moves.set(0);
+        let mut shown = 0;
+        while step(&mut cursor, None).unwrap() {
+            shown += 1;
+        }
+        assert_eq!(shown, 20);
+        assert!(moves.get() < 60, "{} moves", moves.get());
+    }
+}

@@ -1,0 +1,6 @@
+//! The integration tests of this crate, in one program: there is one to link, and they share their fixtures.
+//! `--cfg loom` leaves those that loom drives.
+
+#[cfg(not(loom))]
+mod hermitage;
+mod loom_clocks;
