@@ -90,11 +90,12 @@ pub(crate) fn known_durable(data: &dyn File, superblock: &Superblock) -> Result<
 
 impl Store {
     /// Syncs the log, writes its closing block and the closing note, and unlocks the directory. Every later call fails
-    /// with [`ErrorKind::Closed`]; snapshots that still live go on reading. The caller has stopped its workers.
+    /// with [`base::ErrorKind::Closed`]; snapshots that still live go on reading. The caller has stopped its workers.
     /// Closing twice does nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::Latched`], with the cause, if writing had stopped: the next opening finds out what is on the disk.
+    /// [`base::ErrorKind::Latched`], with the cause, if writing had stopped: the next opening finds out what is on the
+    /// disk.
     pub fn close(self: &Arc<Self>) -> Result<()> {
         self.check_process()?;
         if self.closed.swap(true, Ordering::SeqCst) {

@@ -15,7 +15,7 @@
 //! by their own views. A reader that is in a call, a cursor that is open, and a user's code inside a `get_with` keep
 //! what they look at; it is freed when they have ended.
 //!
-//! The store has no clock. Whoever drives it says what time it is ([`Store::tick`]); ages are as exact as that.
+//! The store has no clock. Whoever drives it says what time it is ([`crate::Store::tick`]); ages are as exact as that.
 
 mod readers;
 
@@ -66,7 +66,7 @@ struct Noticed {
     notices: Vec<OpenReader>,
 }
 
-/// An open snapshot or transaction, as [`Store::readers`] shows it.
+/// An open snapshot or transaction, as [`crate::Store::readers`] shows it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpenReader {

@@ -6,7 +6,8 @@
 //! 2. Memtables are sealed early, of all databases that share the budget, and their [`Attendant`]s are told to have
 //!    them merged now ([`base::budget::Budget::relieve`]).
 //! 3. Whoever needs the memory waits for that, in short slices, if an attendant lets it.
-//! 4. If nothing is left that could be given back, the transaction gets [`ErrorKind::Full`], which says what to raise.
+//! 4. If nothing is left that could be given back, the transaction gets [`base::ErrorKind::Full`], which says what to
+//!    raise.
 //!
 //! A checkpoint never waits for memory: what it cannot do without is in the account's reserve, from the opening on.
 
