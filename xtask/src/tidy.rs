@@ -7,6 +7,7 @@
 //! What is allowed to break a rule is listed beside the rule, with the reason. There is no comment that switches a
 //! check off in place: an exception is argued for here, where exceptions can be counted.
 
+mod circles;
 mod docs;
 mod layers;
 mod names;
@@ -136,6 +137,7 @@ pub fn check(root: &Path) -> io::Result<Vec<Finding>> {
     let checks = [
         size::check,
         layers::check,
+        circles::check,
         sound::check,
         words::check,
         docs::check,

@@ -12,24 +12,26 @@
 //! view; `pending` left out, `Relaxed`, or not heeded by `reclaim`; a publication weaker than `SeqCst`.
 #![cfg(loom)]
 
-/// Runs lie on the disk, which is beyond loom: here no table has one.
-mod tables {
-    #[derive(Debug, Default)]
-    pub struct Tables;
-}
-/// Nor are any attached.
-#[allow(dead_code)]
-mod attach {
-    #[derive(Debug)]
-    pub struct Attached;
+mod state {
+    /// Runs lie on the disk, which is beyond loom: here no table has one.
+    pub mod tables {
+        #[derive(Debug, Default)]
+        pub struct Tables;
+    }
+    /// Nor are any attached.
+    #[allow(dead_code)]
+    pub mod attach {
+        #[derive(Debug)]
+        pub struct Attached;
 
-    impl Attached {
-        pub fn of(&self, _: base::TableId) -> &[run::Delta] {
-            &[]
+        impl Attached {
+            pub fn of(&self, _: base::TableId) -> &[run::Delta] {
+                &[]
+            }
         }
     }
 }
-#[path = "../src/view.rs"]
+#[path = "../src/state/view.rs"]
 #[allow(dead_code, missing_docs)]
 mod view;
 
@@ -39,7 +41,7 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use base::{CheckpointNo, CommitTs, Lsn};
 use loom::thread;
 use memtable::Memtable;
-use tables::Tables;
+use state::tables::Tables;
 use view::{OpenMemtable, Purpose, View, Views};
 
 /// As much of a store as a reader's beginning meets: the views, the slots, and one clock.

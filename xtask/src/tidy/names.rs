@@ -47,7 +47,7 @@ fn in_backticks(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Whether `name` is the path of a Rust file: `store/src/commit.rs`, not `commit.rs`.
+/// Whether `name` is the path of a Rust file: `store/src/commit/steps.rs`, not `steps.rs`.
 fn is_file_name(name: &str) -> bool {
     let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
     name.ends_with(".rs") && name.contains("src/") && name.chars().all(is_path)

@@ -1,12 +1,12 @@
 //! A table's share of the sealed memtables becomes part of its runs, as its layout says.
 
 use super::{Checkpoint, PROGRESS_RECORDS};
-use crate::attach::{Absorb, attached_since};
-use crate::catalog::WantedLayout;
-use crate::pacing::Merging;
-use crate::tables::Layout;
-use crate::ttl::Reading;
-use crate::view::SealedMemtable;
+use crate::state::attach::{Absorb, attached_since};
+use crate::state::catalog::WantedLayout;
+use crate::state::pacing::Merging;
+use crate::state::tables::Layout;
+use crate::state::ttl::Reading;
+use crate::state::view::SealedMemtable;
 use base::sync::lock;
 use base::{CommitTs, Result, TableId};
 use memtable::{Found, Memtable};

@@ -1,20 +1,21 @@
 //! What a checkpoint begins with: which memtables it absorbs, and from where on the log is needed after it.
 
 use super::{Checkpoint, Step};
-use crate::lsm::Quota;
-use crate::memory::dirty_pages_charge;
-use crate::options::MAX_SEALED;
-use crate::relocate::Moves;
-use crate::room::Care;
-use crate::store::Store;
-use crate::superblock::Superblock;
-use crate::sweep::Sweeps;
-use crate::tables::Tables;
-use crate::view::SealedMemtable;
+use crate::checkpoint::besides::Moves;
+use crate::checkpoint::besides::Sweeps;
+use crate::checkpoint::lsm::Quota;
+use crate::state::memory::dirty_pages_charge;
+use crate::state::options::MAX_SEALED;
+use crate::state::room::Care;
+use crate::state::store::Store;
+use crate::state::superblock::Superblock;
+use crate::state::tables::Tables;
+use crate::state::view::SealedMemtable;
 use base::sync::lock;
 use base::{CheckpointNo, CommitTs, ErrorKind, Result};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 impl Store {
@@ -70,6 +71,18 @@ impl Store {
         checkpoint.quota = Quota { bytes: self.usual_slice_bytes(), wholly };
         checkpoint.expect_compaction()?;
         Ok(Some(checkpoint))
+    }
+
+    /// Begins a checkpoint that merges a slice of an LSM table, due or not, if writes are refused for want of room:
+    /// what was deleted takes its room until then. `None`: they are not, or each is one run.
+    ///
+    /// # Errors
+    /// As [`Store::begin_compaction`].
+    pub fn begin_merging_for_room(&self) -> Result<Option<Checkpoint<'_>>> {
+        if !self.rooms.is_short.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
+        self.begin_merging(true)
     }
 
     fn checkpoint_of_sealed<'s>(

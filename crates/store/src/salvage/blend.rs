@@ -1,6 +1,6 @@
 //! A tree's records under what the log says of them, in key order.
 
-use super::Lost;
+use super::report::Lost;
 use super::walk::Values;
 use base::{CommitTs, Result, TableId};
 use memtable::{Cursor, Found, Memtable};

@@ -1,11 +1,11 @@
 //! The log's commits, as far as they can be read in order.
 
-use super::{Report, number};
-use crate::apply::apply_record;
-use crate::attach::Attached;
-use crate::closing::known_durable;
-use crate::recovery::DATA;
-use crate::superblock::Superblock;
+use super::report::{Report, number};
+use crate::commit::apply::apply_record;
+use crate::open::recovery::DATA;
+use crate::state::attach::Attached;
+use crate::state::closing::known_durable;
+use crate::state::superblock::Superblock;
 use base::budget::Account;
 use base::op::{Decoder, Op};
 use base::slots::{Reader, Slots};

@@ -3,7 +3,7 @@
 //! Of each key the newest delta's record counts, unless a newer one's range delete hides it. Where part of a newer
 //! delta cannot be read, what older ones have there is not certain, and is left out: the scan shows it.
 
-use super::Lost;
+use super::report::Lost;
 use super::start::Start;
 use super::walk::{Steps, Visit};
 use base::{Result, TableId};

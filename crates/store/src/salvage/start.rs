@@ -1,7 +1,7 @@
 //! Where to begin, and whose pages to believe.
 
-use super::Report;
-use crate::superblock::Superblock;
+use super::report::Report;
+use crate::state::superblock::Superblock;
 use base::{DatabaseId, Error, ErrorKind, Result};
 use io::{Dir, File};
 use log::Log;

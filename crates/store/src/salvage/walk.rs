@@ -1,6 +1,6 @@
 //! A tree from its root, past whatever is damaged.
 
-use super::Lost;
+use super::report::Lost;
 use super::start::Start;
 use base::{CheckpointNo, DatabaseId, Error, ErrorKind, LargeRef, PagePtr, Result, TableId, checksum};
 use io::File;

@@ -1,0 +1,165 @@
+//! What a checkpoint puts on a stack: the memtable's part of the table, as one more delta on top.
+//!
+//! Sealed memtables are taken oldest first, and below each the runs that were attached with it, merged into one delta:
+//! their pages could not become the table's (see [`crate::attach`]).
+//!
+//! * Over an empty stack deletes say nothing, and are left out.
+//! * A range delete of everything empties the stack first: pages are given up unread.
+//! * Range deletes are kept in memory as long as their delta is, and reads ask them: so there may be few. Where there
+//!   are many, they are carried out in the deltas below, as in a B+tree, and none is kept.
+
+use crate::checkpoint::{Checkpoint, PROGRESS_RECORDS};
+use crate::state::stack::{MOST_STACKED, Stacked};
+use base::{CommitTs, Result, TableId};
+use memtable::{Found, Memtable};
+use page::Value;
+use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Ranges, Run, Site};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+/// Filters of what is merged soon are exact: a key that none has passes all of them in one case of a hundred or so.
+pub(super) const UPPER_BITS: BitsPerKey = BitsPerKey(14);
+/// What range deletes of one delta may take in memory, in bytes.
+pub(super) const MOST_RANGES_BYTES: usize = 64 << 10;
+/// Builds a table's delta.
+pub(super) type Build<'a> = DeltaBuilder<'a, &'a Mutex<space::Space>>;
+
+impl Checkpoint<'_> {
+    /// Puts on `entries`, newest first, what the checkpoint absorbs of `table`.
+    pub(super) fn stack_up(&self, table: TableId, entries: &mut Vec<Stacked>) -> Result<()> {
+        for sealed in self.sealed() {
+            if let Some(attached) = &sealed.attached {
+                self.stack_attached(table, attached.of(table), entries)?;
+            }
+            self.stack_memtable(table, &sealed.memtable, entries)?;
+        }
+        Ok(())
+    }
+
+    fn stack_memtable(&self, table: TableId, memtable: &Memtable, entries: &mut Vec<Stacked>) -> Result<()> {
+        if memtable.newest(table).0 == 0 {
+            return Ok(());
+        }
+        let (site, reading) = (self.site(), self.reading(table)?);
+        let spans = memtable.ranges(table, CommitTs::MAX).spans(CommitTs(0));
+        let (ranges, ranges_run) = self.keep_ranges(table, Ranges::joined(spans), entries)?;
+        let mut builder = self.builder(table)?;
+        let has_below = !entries.is_empty();
+        // Large values are named by their first unit.
+        let mut kept = HashSet::new();
+        let mut cursor = memtable.cursor(table, CommitTs::MAX);
+        cursor.seek_first();
+        let mut read = 0;
+        while let Some((key, found)) = cursor.entry() {
+            let has_expired = match found {
+                Found::Value(value) => reading.has_expired(Value::Inline(value))?,
+                Found::Large(large) => !reading.is_alive(large),
+                Found::Deleted => false,
+            };
+            match if has_expired { Found::Deleted } else { found } {
+                Found::Value(value) => builder.add(key, Value::Inline(value))?,
+                Found::Large(large) => {
+                    kept.insert(large.ptr.unit());
+                    site.adopt_large(large)?;
+                    builder.add(key, Value::Large(large))?;
+                }
+                Found::Deleted if has_below => builder.add(key, Value::Deleted)?,
+                Found::Deleted => {}
+            }
+            cursor.next();
+            read += 1;
+            if read % PROGRESS_RECORDS == 0 {
+                self.store.merging.advance(PROGRESS_RECORDS);
+            }
+        }
+        // Replaced, deleted or expired before any checkpoint came.
+        for large in memtable.large_refs(table) {
+            if !kept.contains(&large.ptr.unit()) {
+                site.retire_large(large)?;
+            }
+        }
+        put_on(builder.finish(ranges, ranges_run)?, entries);
+        Ok(())
+    }
+
+    fn stack_attached(&self, table: TableId, deltas: &[Delta], entries: &mut Vec<Stacked>) -> Result<()> {
+        if deltas.is_empty() {
+            return Ok(());
+        }
+        let (site, reading) = (self.site(), self.reading(table)?);
+        let spans = deltas.iter().flat_map(|delta| delta.ranges.iter());
+        let (ranges, ranges_run) = self.keep_ranges(table, Ranges::joined(spans), entries)?;
+        let mut builder = self.builder(table)?;
+        let has_below = !entries.is_empty();
+        let mut merge = Merge::open(deltas, site.pool, site.reader)?;
+        while merge.next(&mut |value| site.retire_value(value))? {
+            let (key, value) = merge.entry().expect("the merge is on a record");
+            let value = reading.unless_expired(value, &site)?;
+            if has_below || value != Value::Deleted {
+                builder.add(key, value)?;
+            }
+        }
+        drop(merge);
+        put_on(builder.finish(ranges, ranges_run)?, entries);
+        deltas.iter().try_for_each(|delta| site.retire_pages(delta))
+    }
+
+    fn builder(&self, table: TableId) -> Result<Build<'_>> {
+        let Site { pool, space, birth, .. } = self.site();
+        let builder = DeltaBuilder::new(pool, space, birth, self.buffer_bytes(), UPPER_BITS);
+        self.for_table(builder, table)
+    }
+
+    /// Has `builder` write as the table's row says.
+    pub(super) fn for_table<'b>(&self, builder: Build<'b>, table: TableId) -> Result<Build<'b>> {
+        let builder = builder.of_table(table);
+        Ok(if self.compresses_leaves(table)? { builder.compressing_leaves() } else { builder })
+    }
+
+    /// The range deletes that a delta over `below` keeps, and their run. What the others said is done by then.
+    pub(super) fn keep_ranges(
+        &self,
+        table: TableId,
+        ranges: Ranges,
+        below: &mut Vec<Stacked>,
+    ) -> Result<(Arc<Ranges>, Run)> {
+        let site = self.site();
+        if ranges.covers_all() {
+            for entry in below.drain(..) {
+                site.retire_delta(&entry.delta)?;
+            }
+        } else if ranges.bytes() > MOST_RANGES_BYTES {
+            self.carry_out(table, &ranges, below)?;
+        } else if !below.is_empty() && !ranges.is_empty() {
+            let run = ranges.write(site.pool, site.space, site.birth)?;
+            return Ok((Arc::new(ranges), run));
+        }
+        Ok((Arc::default(), Run::EMPTY))
+    }
+
+    /// Removes what `ranges` cover from each of `below`. Filters go on knowing it, but of records that are all gone.
+    fn carry_out(&self, table: TableId, ranges: &Ranges, below: &mut [Stacked]) -> Result<()> {
+        for entry in below.iter_mut() {
+            entry.delta.records = self.edit(entry.delta.records, table, |editor| {
+                ranges.iter().try_for_each(|(start, end)| editor.remove_range(start, end))
+            })?;
+            if entry.delta.records.root.is_none() {
+                self.site().retire_run(entry.delta.filter, false)?;
+                entry.delta.filter = Run::EMPTY;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a table has as many deltas as it may have.
+    pub(super) fn is_tall(entries: &[Stacked]) -> bool {
+        entries.len() >= MOST_STACKED
+    }
+}
+
+fn put_on(delta: Delta, entries: &mut Vec<Stacked>) {
+    let entry = Stacked::rests(delta);
+    if !entry.is_empty() {
+        entries.insert(0, entry);
+    }
+}

@@ -1,0 +1,207 @@
+//! LSM tables: what a checkpoint makes of a memtable's part that is not merged into one run at once.
+//!
+//! ```text
+//!   memtable ──► delta 0, newest   (rests)
+//!                delta 1           (rests)
+//!                delta 2           (moves) ─┐ keys from k on
+//!                delta 3           (moves) ─┤
+//!                delta 4           (fills) ◄┘ keys before k
+//!                delta 5, lowest   (rests): no deletes, nothing is below it
+//! ```
+//!
+//! A table of this layout is a *stack* of deltas, newest first: the same runs with filters that large transactions
+//! spill and attach, read by the same code. Each says of some keys what they hold, or that they are deleted; what it
+//! says hides all that lies below.
+//!
+//! * [`stack`]: the stack, how it is read, and its rows on the disk.
+//! * `absorb`: a checkpoint puts the memtable's part on top, as one more delta.
+//! * [`plan`]: which deltas are merged into one, and when.
+//! * `compact`: merging them, a slice of keys with each checkpoint.
+//!
+//! Why so: docs/decisions/0023-lsm-slices.md.
+
+mod absorb;
+mod compact;
+pub mod plan;
+
+pub use crate::state::stack::{self, Role, Stack, Stacked};
+pub(crate) use plan::Quota;
+
+use crate::checkpoint::Checkpoint;
+use crate::read::handle::Table;
+use crate::state::attach::Attached;
+use crate::state::catalog::{Compression, TableRow, WantedLayout};
+use crate::state::store::Store;
+use crate::state::tables::{Layout, Tables};
+use crate::state::ttl::Reading;
+use base::limits::UNIT_BYTES;
+use base::sync::lock;
+use base::{Error, ErrorKind, Result, TableId};
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering;
+
+/// A checkpoint merges so many times what it absorbs, if there is as much to merge: more than a record is written in
+/// the end, so that merging catches up.
+const PACE: u64 = 8;
+
+/// What is merged stays until the checkpoint ends, beside what it is merged to: so it is no more than this share of
+/// what the file holds,
+const MOST_MERGED_SHARE: u64 = 4;
+/// but so many times what is absorbed: less would never be done.
+const LEAST_PACE: u64 = 2;
+/// Nor is it worth while to merge less than this between checkpoints that nobody waits for, in bytes.
+const LEAST_SLICE_BYTES: u64 = 1 << 20;
+
+impl Store {
+    /// What one checkpoint may merge so that the file is not too large meanwhile, in bytes.
+    fn most_merged_bytes(&self) -> u64 {
+        lock(&self.space).stats().used_units * UNIT_BYTES as u64 / MOST_MERGED_SHARE
+    }
+
+    /// What is merged by a checkpoint that absorbs nothing, in bytes.
+    pub(crate) fn usual_slice_bytes(&self) -> u64 {
+        self.slice_bytes.min(self.most_merged_bytes().max(LEAST_SLICE_BYTES))
+    }
+
+    /// Whether some table's runs are to be merged, or its layout changed. The caller holds the lock on the checkpoint.
+    pub(crate) fn is_compaction_due(&self, tables: &Tables, wholly: bool) -> Result<bool> {
+        let full = || Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
+        let reader = self.slots.claim().ok_or_else(full)?;
+        let wanted = self.wanted.of(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
+        let is_due = |(table, layout): (TableId, &Layout)| {
+            let wanted = wanted.get(&table).map_or_else(WantedLayout::default, |row| row.layout);
+            is_due(self, layout, wanted, wholly)
+        };
+        Ok(tables.iter().filter(|(table, _)| *table >= TableId::FIRST_USER).any(is_due))
+    }
+}
+
+impl Store {
+    /// Runs that LSM tables have.
+    pub(crate) fn stacked_runs(&self) -> u64 {
+        let runs = |(_, layout): (TableId, &Layout)| match layout {
+            Layout::BTree(_) => 0,
+            Layout::Lsm(stack) => stack.entries().len() as u64,
+        };
+        self.views.with_current(|view| view.tables.iter().map(runs).sum())
+    }
+
+    /// How a table is laid out now, with its runs; `None`: it has none.
+    pub fn layout_of(&self, table: &Table) -> Option<Layout> {
+        self.views.with_current(|view| view.tables.get(table.id()).cloned())
+    }
+}
+
+fn is_due(store: &Store, layout: &Layout, wanted: WantedLayout, wholly: bool) -> bool {
+    match layout {
+        Layout::BTree(_) => wanted != WantedLayout::BTree,
+        Layout::Lsm(stack) => {
+            let sizes = compact::sizes(stack.entries(), store.page_bytes);
+            plan::plan(&sizes, wanted, wholly, store.fan) != plan::Plan::Rest
+        }
+    }
+}
+
+impl Checkpoint<'_> {
+    /// How much it merges of LSM tables besides what it absorbs.
+    pub(crate) fn usual_quota(&self) -> u64 {
+        let attached = |attached: &Attached| {
+            attached
+                .tables()
+                .flat_map(|table| attached.of(table))
+                .map(|delta| delta.records.bytes)
+                .sum::<u64>()
+        };
+        let attached: u64 =
+            self.sealed().iter().filter_map(|s| s.attached.as_ref()).map(|a| attached(a)).sum();
+        let absorbed = self.merging_bytes() + attached;
+        (PACE * absorbed).min(self.store.most_merged_bytes().max(LEAST_PACE * absorbed))
+    }
+
+    /// Says how many records are to be merged of LSM tables, about: what moves already, and what is merged next, within
+    /// the quota. Of tables that are still to be absorbed it is taken that each gets a delta.
+    pub(crate) fn expect_compaction(&self) -> Result<()> {
+        let mut left = self.quota.bytes;
+        let mut records = 0;
+        for (table, layout) in self.tables.iter() {
+            let Layout::Lsm(stack) = layout else { continue };
+            let mut sizes = compact::sizes(stack.entries(), self.store.page_bytes);
+            if self.to_absorb.contains(&table) {
+                let bytes = self.merging_bytes() / self.to_absorb.len() as u64;
+                sizes.insert(0, plan::Size { bytes, records: 0, role: Role::Rests, filtered: true });
+            }
+            let begun = match plan::plan(&sizes, self.wanted(table)?, self.quota.wholly, self.store.fan) {
+                plan::Plan::Begin(range) => range,
+                _ => RangeInclusive::new(1, 0),
+            };
+            let moves =
+                sizes.iter().enumerate().filter(|(at, size)| size.role == Role::Moves || begun.contains(at));
+            let (bytes, all) = moves
+                .fold((0, 0), |(bytes, records), (_, size)| (bytes + size.bytes, records + size.records));
+            let taken = left.min(bytes);
+            records += (u128::from(all) * u128::from(taken) / u128::from(bytes.max(1))) as u64;
+            left -= taken;
+        }
+        self.store.merging.expect(records);
+        Ok(())
+    }
+
+    /// The tables that are due, those first that come after the one that was compacted last.
+    pub(crate) fn due_for_compaction(&self) -> Result<VecDeque<TableId>> {
+        if self.quota.bytes == 0 {
+            return Ok(VecDeque::new());
+        }
+        let mut due = VecDeque::new();
+        for (table, layout) in self.tables.iter() {
+            if is_due(self.store, layout, self.wanted(table)?, self.quota.wholly) {
+                due.push_back(table);
+            }
+        }
+        // Relaxed: whose turn it is orders nothing.
+        let last = self.store.compacted.load(Ordering::Relaxed);
+        let behind = due.partition_point(|table| table.0 <= last);
+        due.rotate_left(behind);
+        Ok(due)
+    }
+
+    /// One slice of one table. Answers whether another may follow.
+    pub(crate) fn compact_next(&mut self) -> Result<bool> {
+        let Some(&table) = self.to_compact.front().filter(|_| self.quota.bytes > 0) else { return Ok(false) };
+        // Relaxed: as where it is loaded.
+        self.store.compacted.store(table.0, Ordering::Relaxed);
+        if !self.work_on(table, |checkpoint| checkpoint.compact(table))? {
+            self.to_compact.pop_front();
+        }
+        Ok(true)
+    }
+
+    /// The layout that is wanted for `table`, once the catalog itself is absorbed: it comes first. What is not in it
+    /// (itself, and what was dropped) has one run.
+    pub(crate) fn wanted(&self, table: TableId) -> Result<WantedLayout> {
+        Ok(self.wanted_row(table)?.map_or_else(WantedLayout::default, |row| row.layout))
+    }
+
+    fn wanted_row(&self, table: TableId) -> Result<Option<TableRow>> {
+        if table < TableId::FIRST_USER {
+            return Ok(None);
+        }
+        let (_, catalog) = self.tables.layers(TableId::CATALOG);
+        let wanted = self.store.wanted.of(catalog, &self.store.pool, self.site().reader)?;
+        Ok(wanted.get(&table).copied())
+    }
+
+    /// Whether the leaves that this checkpoint writes for `table` are compressed.
+    pub(crate) fn compresses_leaves(&self, table: TableId) -> Result<bool> {
+        let compresses =
+            |row: TableRow| row.layout == WantedLayout::Lsm && row.compression == Compression::Lz4;
+        Ok(self.wanted_row(table)?.is_some_and(compresses))
+    }
+
+    /// How this checkpoint reads the values of `table`: what has expired by its time it drops.
+    pub(crate) fn reading(&self, table: TableId) -> Result<Reading> {
+        let dropping_at_ms = || self.store.dropping_time_ms(self.absorbed());
+        let ttl = self.wanted_row(table)?.and_then(|row| row.ttl);
+        Ok(Reading::at(ttl, || *self.dropping_at_ms.get_or_init(dropping_at_ms)))
+    }
+}

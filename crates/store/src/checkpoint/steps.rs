@@ -1,0 +1,419 @@
+//! Checkpoint: sealed memtables become part of the runs, in steps that leave the database whole in between.
+//!
+//! 1. *Seal* the open memtable, so that everything committed so far is in sealed ones.
+//! 2. Check that the files are still ours (`ownership`), and *sync the log* through the seal: a memtable is merged
+//!    only when all of it is visible and durable (invariant 5).
+//! 3. *Absorb*, a table a step: the layout says how. New pages go to free places only (invariant 3).
+//! 4. *Compact*, a slice of an LSM table a step, as long as the quota lasts (see [`crate::lsm`]); then *sweep* tables
+//!    with a TTL for what has expired (see `crate::checkpoint::sweep`).
+//! 5. *Relocate*, a table a step, if much of the file is free: some of what lies at its end moves (`relocate`).
+//! 6. *Physical rows* of the changed tables, in their own tree.
+//! 7. Check the superblock once more, then the *space map*: its changed chunks, copy-on-write like the pages.
+//! 8. *Sync the data file*: a superblock names only what is on the disk (invariant 2).
+//! 9. *Superblock* into the slot that the previous one does not lie in. 10. *Sync it.*
+//! 11. *Switch* to a view with the new runs and without the absorbed memtables.
+//! 12. *Note* the checkpoint's number in the log, durably. From here on the previous superblock is never needed.
+//! 13. *Free* the retired pages that no view reads. What is free by then, and more than the next checkpoint will need,
+//!     goes back to the file system.
+//! 14. *Drop* the log before the seal.
+//!
+//! A failure before 8 leaves nothing behind but unreachable pages: the space map is turned back and the next
+//! checkpoint starts over. A failed sync latches, as always; and from 9 on it is unknown which superblock the disk
+//! holds, so that any failure does.
+
+use crate::checkpoint::besides::Moves;
+use crate::checkpoint::besides::Sweeps;
+use crate::checkpoint::lsm::Quota;
+use crate::state::committer::Committer;
+use crate::state::room::{Care, Credit};
+use crate::state::store::Store;
+use crate::state::superblock::Superblock;
+use crate::state::tables::{Layout, Tables};
+use crate::state::view::SealedMemtable;
+use base::budget::Charge;
+use base::phases::{self, Phase};
+use base::slots::Reader;
+use base::sync::lock;
+use base::{CheckpointNo, CommitTs, ErrorKind, Result, TableId};
+use run::{Editor, Run, Site};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+
+/// How often a merge says how far it is, in records.
+pub(crate) const PROGRESS_RECORDS: u64 = 64;
+
+/// Where a checkpoint stands: the step that comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // The head of this file says what each is.
+pub enum Step {
+    SyncLog,
+    Absorb,
+    Compact,
+    Relocate,
+    PhysicalRows,
+    SpaceMap,
+    SyncData,
+    Superblock,
+    SyncSuperblock,
+    Switch,
+    Note,
+    Free,
+    DropLog,
+    Done,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Step {
+    /// What it does, in a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
+            Step::SyncLog => "sync log",
+            Step::Absorb => "absorb",
+            Step::Compact => "compact",
+            Step::Relocate => "relocate",
+            Step::PhysicalRows => "physical rows",
+            Step::SpaceMap => "space map",
+            Step::SyncData => "sync data",
+            Step::Superblock => "superblock",
+            Step::SyncSuperblock => "sync superblock",
+            Step::Switch => "switch",
+            Step::Note => "note in log",
+            Step::Free => "free",
+            Step::DropLog => "drop log",
+            Step::Done => "done",
+        }
+    }
+
+    fn next(self) -> Step {
+        use Step::*;
+        match self {
+            SyncLog => Absorb,
+            Absorb => Compact,
+            Compact => Relocate,
+            Relocate => PhysicalRows,
+            PhysicalRows => SpaceMap,
+            SpaceMap => SyncData,
+            SyncData => Superblock,
+            Superblock => SyncSuperblock,
+            SyncSuperblock => Switch,
+            Switch => Note,
+            Note => Free,
+            Free => DropLog,
+            DropLog | Done => Done,
+        }
+    }
+}
+
+/// A checkpoint under way. Dropped before the space map is written it leaves the database as it was; dropped after that
+/// and before the switch it latches the database, as a failure there does.
+#[derive(Debug)]
+pub struct Checkpoint<'s> {
+    pub(crate) store: &'s Store,
+    /// The last superblock; there is one checkpoint at a time because this is held.
+    pub(super) last: MutexGuard<'s, Superblock>,
+    pub(super) next: Superblock,
+    /// What is absorbed, oldest first.
+    pub(super) sealed: Vec<SealedMemtable>,
+    pub(crate) tables: Tables,
+    pub(crate) to_absorb: VecDeque<TableId>,
+    pub(crate) to_compact: VecDeque<TableId>,
+    pub(crate) quota: Quota,
+    pub(crate) sweeps: Sweeps,
+    /// The time by which it drops what has expired, once it met a table with a TTL.
+    pub(crate) dropping_at_ms: OnceCell<u64>,
+    /// The changed tables, each with the keys of the rows that it had.
+    pub(super) changed: BTreeMap<TableId, Vec<Vec<u8>>>,
+    pub(crate) moves: Option<Moves>,
+    pub(super) step: Step,
+    /// How careful it is with room on the disk.
+    pub(crate) care: Care,
+    /// Through it the editors look at pages.
+    pub(super) reader: Reader,
+    /// What its dirty pages may take beyond the account's reserve.
+    pub(super) memory: Charge,
+}
+
+impl Checkpoint<'_> {
+    /// The step that [`Checkpoint::step`] takes next.
+    pub fn next_step(&self) -> Step {
+        self.step
+    }
+
+    /// The checkpoint's number.
+    pub fn number(&self) -> CheckpointNo {
+        self.next.checkpoint
+    }
+
+    /// Bytes of the memtables that it merges.
+    pub fn merging_bytes(&self) -> u64 {
+        self.sealed.iter().map(|sealed| sealed.memtable.bytes() as u64).sum()
+    }
+
+    /// All steps that are left.
+    pub fn finish(mut self) -> Result<()> {
+        while self.step != Step::Done {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Takes one step and answers what comes next.
+    ///
+    /// # Errors
+    /// Up to [`Step::SpaceMap`] the failure costs this checkpoint only; later ones latch the database.
+    pub fn step(&mut self) -> Result<Step> {
+        let phase = Phase::Checkpoint { number: self.number().0, step: self.step.name() };
+        let taken = phases::within(phase, || self.take_step());
+        if let Err(error) = &taken
+            && error.kind() == ErrorKind::Full
+            && self.step <= Step::SpaceMap
+        {
+            self.store.rooms.note_failure(self.care);
+        }
+        taken
+    }
+
+    fn take_step(&mut self) -> Result<Step> {
+        let store = self.store;
+        let latching = |cause| store.latch.set(cause);
+        match self.step {
+            Step::SyncLog => {
+                store.check_ownership(&self.last)?;
+                self.sync_log()?;
+                self.adopt();
+            }
+            Step::Absorb => {
+                if let Some(table) = self.to_absorb.pop_front() {
+                    self.work_on(table, |checkpoint| checkpoint.absorb(table))?;
+                    return Ok(self.step);
+                }
+                self.quota.bytes = self.careful_quota();
+                self.to_compact = self.due_for_compaction()?;
+                self.expect_compaction()?;
+                if self.care == Care::None {
+                    self.plan_sweeps()?;
+                }
+            }
+            Step::Compact => {
+                if self.compact_next()? || self.sweep_next()? {
+                    return Ok(self.step);
+                }
+            }
+            Step::Relocate => {
+                if self.relocate()? {
+                    return Ok(self.step);
+                }
+            }
+            Step::PhysicalRows => self.write_physical_rows()?,
+            Step::SpaceMap => {
+                store.check_superblock(&self.last)?;
+                let mut space = lock(&store.space);
+                if let Some(moves) = &self.moves {
+                    space.move_map(moves.border_unit());
+                }
+                self.next.space = space.save(self.next.checkpoint)?;
+                space.set_firm_only(false);
+            }
+            Step::SyncData => store.sync_data()?,
+            Step::Superblock => {
+                self.next.log_synced = store.log.synced();
+                self.next.times = store.time.times();
+                self.next.time_ms = self.next.times.time_ms;
+                self.next.next_table = TableId(store.next_table.load(Ordering::SeqCst));
+                self.next.write(&*store.data).map_err(latching)?;
+            }
+            Step::SyncSuperblock => store.sync_data()?,
+            Step::Switch => {
+                self.switch();
+                // Their memory is what writers may be waiting for: the note's flush can take as long as the data's.
+                self.sealed.clear();
+                store.free_memtables();
+            }
+            Step::Note => self.note()?,
+            Step::Free => {
+                store.free_unneeded();
+                self.give_back()?;
+                store.limit_log();
+            }
+            Step::DropLog => store.log.drop_before(self.next.replay_from)?,
+            Step::Done => {}
+        }
+        self.step = self.step.next();
+        Ok(self.step)
+    }
+
+    /// What it may merge of LSM tables: no more than there is certain room for, where it is careful.
+    fn careful_quota(&self) -> u64 {
+        match self.care {
+            Care::None => self.quota.bytes,
+            Care::Firm => self.quota.bytes.min(self.store.reserve_room_bytes() / 4),
+            Care::Bare => 0,
+        }
+    }
+
+    fn sync_log(&self) -> Result<()> {
+        self.store.sync_log(self.next.replay_from.lsn)?;
+        assert!(
+            self.store.clocks.visible() >= self.next.absorbed,
+            "a memtable to merge holds an invisible commit"
+        );
+        Ok(())
+    }
+
+    /// What the log refers to and this checkpoint absorbs is the checkpoint's from now on: saved as used, or retired.
+    fn adopt(&self) {
+        let mut space = lock(&self.store.space);
+        for attached in self.sealed.iter().filter_map(|sealed| sealed.attached.as_ref()) {
+            attached.extents.iter().for_each(|extent| space.adopt(extent.unit));
+        }
+    }
+
+    /// The table is a B+tree of `run` from now on.
+    pub(crate) fn set_run(&mut self, table: TableId, run: Run) {
+        self.set_layout(table, run.root.map(|_| Layout::BTree(run)));
+    }
+
+    /// The table's layout and runs from now on; `None`: it has none.
+    pub(crate) fn set_layout(&mut self, table: TableId, layout: Option<Layout>) {
+        let before = self.tables.get(table);
+        if before != layout.as_ref() {
+            let keys = || before.into_iter().flat_map(|layout| layout.rows(table)).map(|row| row.0).collect();
+            self.changed.entry(table).or_insert_with(keys);
+            self.tables.set(table, layout);
+        }
+    }
+
+    /// The last commit that is in the runs when it is done.
+    pub(crate) fn absorbed(&self) -> CommitTs {
+        self.next.absorbed
+    }
+
+    /// What is absorbed, oldest first.
+    pub(crate) fn sealed(&self) -> &[SealedMemtable] {
+        &self.sealed
+    }
+
+    /// Where it works.
+    pub(crate) fn site(&self) -> Site<'_> {
+        let Store { pool, space, .. } = self.store;
+        Site { pool, reader: &self.reader, space, birth: self.next.checkpoint }
+    }
+
+    /// What dirty pages, or a builder's buffers, may take.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        Editor::least_bytes(self.store.page_bytes) + self.memory.bytes()
+    }
+
+    /// An editor of `run`, whose pages do not say whose they are.
+    pub(crate) fn editor(&self, run: Run) -> Editor<'_> {
+        let Site { pool, reader, space, birth } = self.site();
+        Editor::open(run, pool, reader, space, birth, self.buffer_bytes())
+    }
+
+    /// An editor of a run of `table`'s records.
+    pub(crate) fn editor_of(&self, run: Run, table: TableId) -> Result<Editor<'_>> {
+        let editor = self.editor(run).of_table(table);
+        Ok(if self.compresses_leaves(table)? { editor.compressing_leaves() } else { editor })
+    }
+
+    /// Opens an editor on `run`, lets `edit` work, and writes what changed.
+    pub(crate) fn edit(
+        &self,
+        run: Run,
+        table: TableId,
+        edit: impl FnOnce(&mut Editor<'_>) -> Result<()>,
+    ) -> Result<Run> {
+        self.edit_with(self.editor_of(run, table)?, edit)
+    }
+
+    /// Lets `edit` work on what `editor` was opened on, and writes what changed.
+    pub(crate) fn edit_with(
+        &self,
+        mut editor: Editor<'_>,
+        edit: impl FnOnce(&mut Editor<'_>) -> Result<()>,
+    ) -> Result<Run> {
+        edit(&mut editor)?;
+        let (run, counters) = editor.finish()?;
+        *lock(&self.store.tallies.edits) += counters;
+        Ok(run)
+    }
+
+    fn write_physical_rows(&mut self) -> Result<()> {
+        self.next.physical = self.edit(self.last.physical, TableId::PHYSICAL, |editor| {
+            for (&table, before) in &self.changed {
+                let rows = self.tables.get(table).map_or(Vec::new(), |layout| layout.rows(table));
+                for key in before.iter().filter(|&key| rows.iter().all(|row| row.0 != *key)) {
+                    editor.remove(key)?;
+                }
+                rows.iter().try_for_each(|(key, value)| editor.put(key, value).map(drop))?;
+            }
+            match &self.moves {
+                Some(moves) => editor.relocate(&[], &mut moves.of_catalog()).map(drop),
+                None => Ok(()),
+            }
+        })?;
+        Ok(())
+    }
+
+    fn switch(&mut self) {
+        let store = self.store;
+        let mut committer: MutexGuard<'_, Committer> = lock(&store.committer);
+        // Its bound was that of the old runs.
+        committer.room = Credit::default();
+        store.rooms.note_tables(&self.tables, &self.next.physical, store.page_bytes);
+        let tables = Arc::new(std::mem::take(&mut self.tables));
+        store.pins.switch(self.next, Arc::clone(&tables));
+        store.views.switch(self.next.absorbed, tables, self.next.checkpoint);
+        *self.last = self.next;
+        store.replay_from.store(self.next.replay_from.lsn.0, Ordering::SeqCst);
+        store.merging.end();
+        store.log.set_checkpoint(self.next.checkpoint);
+        store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
+        let attached = |sealed: &SealedMemtable| sealed.attached.as_ref().map_or(0, |a| a.records());
+        let records: u64 =
+            self.sealed.iter().map(|sealed| sealed.memtable.records() + attached(sealed)).sum();
+        store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // Relaxed: a tally likewise.
+    }
+
+    /// An empty block, which names the checkpoint as every block does, and its flush.
+    fn note(&self) -> Result<()> {
+        let store = self.store;
+        let end = {
+            // Not under the lock: where the disk is full, room is made of the data file's.
+            store.reserve_log(&[])?;
+            let _committer = lock(&store.committer);
+            store.log.reserve(0)?;
+            store.log.append_to_sync(&[]).map_err(|cause| store.latch.set(cause))?
+        };
+        store.sync_log(end)?;
+        store.noted.store(self.next.checkpoint.0, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl Drop for Checkpoint<'_> {
+    fn drop(&mut self) {
+        self.store.merging.end();
+        match self.step {
+            step if step <= Step::SpaceMap => {
+                let mut space = lock(&self.store.space);
+                space.set_firm_only(false);
+                space.revert();
+            }
+            // What is not noted is not freed; the next checkpoint's note will do.
+            Step::Note | Step::Free | Step::DropLog | Step::Done => {}
+            _ => {
+                let message = "a checkpoint was given up after it had changed the space map";
+                self.store.latch.set(base::Error::new(ErrorKind::Latched, message));
+            }
+        }
+    }
+}

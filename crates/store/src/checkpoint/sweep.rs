@@ -1,0 +1,194 @@
+//! Finding what has expired in runs that nothing merges, a stretch of keys at a time.
+//!
+//! An LSM table drops what has expired as it merges. A B+tree's checkpoint meets only the keys that were written, and
+//! an entry that expires is one that nobody writes any more: in a time series, the other end of the table. So:
+//!
+//! * A checkpoint that absorbs into a dated B+tree also looks at [`PACE`] times as many of its records, from where the
+//!   one before stopped, round and round; and removes what has expired by its time. While a table of *n* live records
+//!   takes in *n* more, four rounds are made: so no more than a quarter of what lives lies there expired, for reading
+//!   four records where one is written, in order. Runs of neighbours are removed as ranges, their leaves unread.
+//! * A [`Compaction`](crate::relocate::Compaction) looks at every record of every dated table, those of an LSM table's
+//!   one run included, a bounded number with each of its checkpoints.
+//!
+//! A table that nobody writes to keeps what has expired until somebody does, or compacts. Where the last sweep stopped
+//! is kept in memory alone: after a restart the next one begins at the first key.
+
+use crate::checkpoint::Checkpoint;
+use crate::state::catalog::WantedLayout;
+use crate::state::stack::Role;
+use crate::state::store::Store;
+use crate::state::tables::Layout;
+use crate::state::ttl::Reading;
+use crate::state::view::SealedMemtable;
+use base::sync::lock;
+use base::{CommitTs, Result, TableId};
+use run::{Cursor, Run};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// So many records are looked at for each that is absorbed.
+const PACE: u64 = 4;
+/// At least so many: a small table is swept with each checkpoint.
+const LEAST_RECORDS: u64 = 256;
+/// So many in one step of a checkpoint.
+const STEP_RECORDS: u64 = 16 << 10;
+/// Bytes of keys that a step remembers, at most.
+const STEP_KEY_BYTES: usize = 1 << 20;
+/// So many in one round of a compaction: between rounds come the checkpoints that writers wait for.
+const ROUND_RECORDS: u64 = 1 << 20;
+
+/// What a step found.
+struct Found {
+    looked_at: u64,
+    /// Ranges of keys that have expired, all of them, each with how many.
+    expired: Vec<(Vec<u8>, Vec<u8>, u64)>,
+    /// `None`: the end was reached.
+    next: Option<Vec<u8>>,
+}
+
+impl Store {
+    /// Has the next round of a compaction sweep from the first table on; not if there is nothing to sweep.
+    pub(crate) fn begin_sweeping(&self) -> Result<()> {
+        let tables = self.views.with_current(|view| Arc::clone(&view.tables));
+        let Some(reader) = self.slots.claim() else { return Ok(()) };
+        let rows = self.wanted.of(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
+        let is_dated = rows.values().any(|row| row.ttl.is_some());
+        lock(&self.swept).compacting = is_dated.then(|| (TableId::FIRST_USER, Vec::new()));
+        Ok(())
+    }
+
+    /// Whether a compaction is to sweep further.
+    pub(crate) fn is_sweeping(&self) -> bool {
+        lock(&self.swept).compacting.is_some()
+    }
+}
+
+impl Checkpoint<'_> {
+    /// Has it sweep for a compaction.
+    pub(crate) fn sweep_on(&mut self) {
+        self.sweeps.compacting = ROUND_RECORDS;
+    }
+
+    /// Finds out what to sweep of the tables that were written.
+    pub(crate) fn plan_sweeps(&mut self) -> Result<()> {
+        let of = |sealed: &SealedMemtable| -> Vec<TableId> {
+            let attached = sealed.attached.iter().flat_map(|attached| attached.tables());
+            sealed.memtable.tables().into_iter().chain(attached).collect()
+        };
+        let written: BTreeSet<TableId> = self.sealed().iter().flat_map(of).collect();
+        for table in written {
+            let is_tree = matches!(self.tables.get(table), Some(Layout::BTree(_)));
+            if !is_tree || self.wanted(table)? != WantedLayout::BTree || !self.reading(table)?.is_dated() {
+                continue;
+            }
+            let records = |sealed: &SealedMemtable| {
+                let attached = sealed.attached_for(table, CommitTs::MAX);
+                let attached: u64 = attached.iter().map(|delta| delta.records.records).sum();
+                sealed.memtable.records_of(table) + attached
+            };
+            let records: u64 = self.sealed().iter().map(records).sum();
+            self.sweeps.due.push_back((table, (PACE * records).max(LEAST_RECORDS)));
+        }
+        let mut swept = lock(&self.store.swept);
+        swept.next.retain(|table, _| self.tables.get(*table).is_some());
+        Ok(())
+    }
+
+    /// One step. Answers whether another may follow.
+    pub(crate) fn sweep_next(&mut self) -> Result<bool> {
+        if let Some((table, left)) = self.sweeps.due.pop_front() {
+            let from = lock(&self.store.swept).next.remove(&table).unwrap_or_default();
+            let (looked_at, next) = self.work_on(table, |checkpoint| checkpoint.sweep(table, &from, left))?;
+            if let Some(next) = next {
+                lock(&self.store.swept).next.insert(table, next);
+                if looked_at < left {
+                    self.sweeps.due.push_front((table, left - looked_at));
+                }
+            }
+            return Ok(true);
+        }
+        if self.sweeps.compacting == 0 {
+            return Ok(false);
+        }
+        let Some((from, key)) = lock(&self.store.swept).compacting.take() else { return Ok(false) };
+        let Some((table, _)) = self.tables.iter().find(|(table, _)| *table >= from) else { return Ok(false) };
+        let key = if table == from { key } else { Vec::new() };
+        let most = self.sweeps.compacting;
+        let (looked_at, next) = self.work_on(table, |checkpoint| checkpoint.sweep(table, &key, most))?;
+        self.sweeps.compacting = self.sweeps.compacting.saturating_sub(looked_at.max(1));
+        let next = next.map_or((TableId(table.0 + 1), Vec::new()), |key| (table, key));
+        lock(&self.store.swept).compacting = Some(next);
+        Ok(true)
+    }
+
+    /// Looks at no more than `most` records of a dated table from `from` on, if it is one run, and removes what has
+    /// expired. Answers how many it looked at, and where to go on.
+    fn sweep(&mut self, table: TableId, from: &[u8], most: u64) -> Result<(u64, Option<Vec<u8>>)> {
+        let reading = self.reading(table)?;
+        let layout = match self.tables.get(table) {
+            Some(layout @ Layout::BTree(_)) if reading.is_dated() => layout.clone(),
+            Some(layout @ Layout::Lsm(stack)) if reading.is_dated() => match stack.entries() {
+                // In one that others lie over, or will, a record cannot simply go: but merging drops it.
+                [only] if only.role == Role::Rests => layout.clone(),
+                _ => return Ok((0, None)),
+            },
+            _ => return Ok((0, None)),
+        };
+        let (_, run) = layout.layers();
+        let Found { looked_at, expired, next } =
+            self.find_expired(run, from, most.min(STEP_RECORDS), reading)?;
+        if expired.is_empty() {
+            return Ok((looked_at, next));
+        }
+        // What was looked at are the pages of `run`: all was found before any of them is given up.
+        let swept = self.edit(run, table, |editor| {
+            expired.iter().try_for_each(|(start, end, count)| match count {
+                1 => editor.remove(start).map(drop),
+                _ => editor.remove_range(start, Some(end)),
+            })
+        })?;
+        match (&layout, swept.root) {
+            (Layout::Lsm(stack), None) => {
+                self.site().retire_run(stack.entries()[0].delta.filter, false)?;
+                self.set_layout(table, None);
+            }
+            (Layout::BTree(_), None) => self.set_layout(table, None),
+            (_, Some(_)) => self.set_layout(table, Some(layout.with_run(0, swept))),
+        }
+        Ok((looked_at, next))
+    }
+
+    fn find_expired(&self, run: Run, from: &[u8], most: u64, reading: Reading) -> Result<Found> {
+        let (pool, reader) = (&self.store.pool, self.site().reader);
+        let mut found = Found { looked_at: 0, expired: Vec::new(), next: None };
+        // The first of those that have expired, as far as it came, and how many.
+        let mut open: Option<(Vec<u8>, u64)> = None;
+        let (mut key_bytes, mut last) = (0, Vec::new());
+        let mut cursor = Cursor::new(run);
+        cursor.seek(pool, reader, from)?;
+        while let Some((key, value)) = cursor.entry() {
+            if found.looked_at == most || key_bytes > STEP_KEY_BYTES {
+                found.next = Some(key.to_vec());
+                break;
+            }
+            found.looked_at += 1;
+            match (reading.has_expired(value)?, &mut open) {
+                (true, Some((_, count))) => *count += 1,
+                (true, None) => {
+                    key_bytes += 2 * key.len();
+                    open = Some((key.to_vec(), 1));
+                }
+                (false, _) => {
+                    found.expired.extend(open.take().map(|(start, count)| (start, key.to_vec(), count)));
+                }
+            }
+            last.clear();
+            last.extend_from_slice(key);
+            cursor.next(pool, reader)?;
+        }
+        // The least key behind the last one.
+        last.push(0);
+        found.expired.extend(open.map(|(start, count)| (start, last, count)));
+        Ok(found)
+    }
+}

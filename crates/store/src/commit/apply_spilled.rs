@@ -1,0 +1,158 @@
+//! The commit of a transaction that spilled: its runs are made durable first, and attached.
+//!
+//! As [`crate::commit`], with these differences. Nothing under the commit lock is proportional to the transaction.
+//! 1. Deltas are merged until few are left; validated against the commits up to now; named by the record, in front of
+//!    what is still in memory.
+//! 2. The data file is *synced*, whatever the durability: the log may survive a power loss without having been synced,
+//!    and what it names must then be there. A failure latches, as a checkpoint's does.
+//! 3. Validated again, against what came meanwhile; and once more under the lock.
+//! 4. The open memtable is sealed below the commit's timestamp. The record is appended; what was in memory goes into
+//!    the new memtable, which is sealed at once with the runs below it: see [`crate::view`] for who sees them.
+//!
+//! Abandoned before the append, the runs' extents are free again. From the append on they are the log's.
+
+use crate::commit::apply::apply_record;
+use crate::commit::{Applied, Request, encode};
+use crate::read::merge::cursor::MOST_LAYERS;
+use crate::state::attach::Attached;
+use crate::state::committer::Committer;
+use crate::state::options::MAX_SEALED;
+use crate::state::stack::MOST_STACKED;
+use crate::state::store::Store;
+use crate::uncommitted::spill::{MERGED, Spills};
+use base::{CommitTs, Error, ErrorKind, Result};
+use log::Position;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Attached runs that may wait for a checkpoint: a scan merges them all, with memtables and a transaction's own above,
+/// and an LSM table's deltas below.
+const MOST_WAITING: usize = MOST_LAYERS / 4;
+const _: () =
+    assert!(MOST_WAITING + MOST_STACKED + MAX_SEALED + 5 * MERGED <= MOST_LAYERS, "a scan has room for all");
+
+impl Store {
+    /// Steps 1 to 6 of a commit with `spills`.
+    pub(crate) fn apply_spilled(&self, request: &mut Request<'_>, spills: Spills) -> Result<Applied> {
+        let since = self.validate_ahead(request, Some(&spills), request.begin)?;
+        let mut prepared = spills.prepare(request.reader)?;
+        encode(request.writes, Some(&prepared.attached), request.record);
+        self.reserve_log(request.record)?;
+        request.spilled = (prepared.attached.records(), prepared.attached.bytes());
+        self.sync_data()?;
+        let since = self.validate_ahead(request, Some(&prepared.spills), since)?;
+        let (mut applied, dropped) = {
+            let mut committer = self.lock_with_memory_for(request)?;
+            let committer = &mut *committer;
+            self.check_open()?;
+            self.check_waiting(prepared.attached.count())?;
+            self.validate(&committer.recent(self, request.reader), request, Some(&prepared.spills), since)?;
+            self.seal(committer);
+            let ts = CommitTs(committer.last.0 + 1);
+            let end = self.append(request, ts)?;
+            let dropped = prepared.publish(self);
+            committer.last = ts;
+            apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
+            self.attach_at(committer, ts, self.log.end(), Arc::clone(&prepared.attached));
+            (self.publish(committer, request, ts, end), dropped)
+        };
+        self.free_unpublished(&dropped);
+        applied.sealed = true;
+        Ok(applied)
+    }
+
+    /// Each commit that brings runs seals twice, however many memtables wait already.
+    fn check_waiting(&self, runs: usize) -> Result<()> {
+        let waiting = self.attached_runs();
+        let memtables = self
+            .views
+            .with_current(|view| view.sealed.iter().filter(|sealed| !sealed.memtable.is_empty()).count() + 2);
+        if waiting > 0
+            && (waiting + runs > MOST_WAITING || waiting + runs + memtables > MOST_WAITING + MAX_SEALED)
+        {
+            let message = format!(
+                "{waiting} runs of large transactions wait for a checkpoint; run the transaction again \
+                 after it"
+            );
+            return Err(Error::new(ErrorKind::Full, message));
+        }
+        Ok(())
+    }
+
+    /// How many attached runs no checkpoint has absorbed yet.
+    pub(crate) fn attached_runs(&self) -> usize {
+        self.views.with_current(|view| {
+            view.sealed.iter().filter_map(|sealed| sealed.attached.as_ref()).map(|a| a.count()).sum()
+        })
+    }
+
+    /// Step 4, behind the append and once what was in memory is in the open memtable, which has nothing else: seals
+    /// that with the runs below it. Commit `ts`, which brought them, ends at `log_end`.
+    pub(crate) fn attach_at(
+        &self,
+        committer: &mut Committer,
+        ts: CommitTs,
+        log_end: Position,
+        attached: Arc<Attached>,
+    ) {
+        let (open, writer) = self.new_memtable(committer.writer.take_credit());
+        let sealed = self.views.attach(ts, log_end, attached, Arc::clone(&open));
+        self.note_sealed(committer, sealed, open, writer);
+        self.attached.store(ts.0, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::catalog::WantedLayout;
+    use crate::{Options, Span, Transaction, TransactionOptions};
+    use base::ErrorKind;
+
+    #[test]
+    fn a_scan_has_room_for_all_that_waits_at_once() {
+        let options = Options { page_bytes: Some(4096), memory_bytes: 4 << 20, ..Options::default() };
+        let store = crate::open_or_create(Arc::new(io::MemDir::new()), &options).unwrap();
+        let begin = || Transaction::begin(&store, TransactionOptions::default()).unwrap();
+        let commit = |tx: Transaction| store.acknowledge(tx.apply()?).map(drop);
+        let mut tx = begin();
+        let table = tx.create_table("t", WantedLayout::Lsm).unwrap();
+        commit(tx).unwrap();
+        let mut written = 0_u32;
+        let mut put = |tx: &mut Transaction| {
+            tx.put(&table, &written.to_be_bytes(), b"").unwrap();
+            written += 1;
+        };
+        // A stack as tall as it may be, as other tables take all that is merged.
+        for _ in 1..MOST_STACKED {
+            let mut tx = begin();
+            put(&mut tx);
+            commit(tx).unwrap();
+            let mut checkpoint = store.begin_checkpoint().unwrap().unwrap();
+            checkpoint.quota.bytes = 0;
+            checkpoint.finish().unwrap();
+        }
+        let refused = loop {
+            let mut small = begin();
+            put(&mut small);
+            commit(small).unwrap();
+            let mut large = begin();
+            put(&mut large);
+            large.spill().unwrap();
+            put(&mut large);
+            if let Err(refused) = commit(large) {
+                break refused;
+            }
+        };
+        assert_eq!(refused.kind(), ErrorKind::Full);
+        let count = || {
+            let snapshot = store.snapshot().unwrap();
+            let mut cursor = snapshot.cursor(&table, Span::all()).unwrap();
+            std::iter::from_fn(|| cursor.advance().unwrap().then_some(())).count()
+        };
+        let all = count();
+        assert!(all > 46 + 3 * 10, "{all}");
+        while store.checkpoint().unwrap() {}
+        assert_eq!(count(), all);
+    }
+}

@@ -1,0 +1,211 @@
+//! What only ended or expired readers needed is freed: old views with their memtables, conflict history, retired pages.
+
+use crate::state::committer::Committer;
+use crate::state::store::Store;
+use crate::state::view::{SealedMemtable, oldest_writing_view};
+use base::CheckpointNo;
+use base::budget::Need;
+use base::sync::lock;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Store {
+    /// Whether readers, or what is pinned for a copy, keep something that [`Store::reclaim`] would free after them.
+    pub fn waits_for_readers(&self) -> bool {
+        self.views.count() > 1 || lock(&self.space).stats().retired_units > 0
+    }
+
+    /// Frees what only ended or expired readers needed: old views with their memtables, conflict history, retired
+    /// pages. A checkpoint does it as its last step; after a long reader has ended it is worth doing in between.
+    pub fn reclaim(&self) {
+        let _checkpoint = self.claim_checkpoint();
+        self.free_unneeded();
+        // What fails here is tried again by the next checkpoint, and costs nothing but room.
+        let _ = self.latch.check().and_then(|()| self.give_back(false));
+    }
+
+    pub(crate) fn free_unneeded(&self) {
+        // First what nobody needs, so that what is left is what readers keep, and they are judged by it.
+        self.free_unread();
+        if self.expire_readers() {
+            self.free_unread();
+        }
+    }
+
+    fn free_unread(&self) {
+        let mut read = self.free_memtables();
+        read.extend(self.pins.all());
+        read.sort_unstable();
+        read.dedup();
+        let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
+        let mut freed = lock(&self.space).release(noted, &read);
+        freed.sort_unstable();
+        // What somebody has written there since the lock was let go is forgotten, too: it is read again.
+        self.pool.forget_all(&freed.iter().map(|extent| extent.unit..extent.end()).collect::<Vec<_>>());
+    }
+
+    /// Gives the memory of a closed database back, but for what snapshots still read that were begun before: threads
+    /// that once read it keep a slot and the store for as long as they live.
+    pub(crate) fn give_memory_back(&self) {
+        if !self.is_closed() || self.origin.is_forked() {
+            return;
+        }
+        let dropped = {
+            let mut committer = lock(&self.committer);
+            let (open, writer) = self.new_memtable(None);
+            self.views.close(Arc::clone(&open));
+            let open = std::mem::replace(&mut committer.open, open);
+            let writer = std::mem::replace(&mut committer.writer, writer);
+            (open, writer, std::mem::take(&mut committer.history))
+        };
+        drop(dropped);
+        self.views.reclaim(&self.slots);
+        // What a reader looks at this moment comes with its end.
+        self.pool.give(usize::MAX, Need::Must);
+        self.log.unmap();
+        lock(&self.log_charge).shrink_to(0);
+    }
+
+    /// The part of it that is memory: old views and conflict history. Answers which checkpoints are still read.
+    pub(crate) fn free_memtables(&self) -> Vec<CheckpointNo> {
+        let forgotten = self.prune_history(&mut lock(&self.committer));
+        drop(forgotten);
+        self.views.reclaim(&self.slots)
+    }
+
+    /// Forgets the sealed memtables that every read-write transaction began after, but for expired ones, which get
+    /// [`ErrorKind::SnapshotTooOld`]. They are freed once no view holds them either, by the caller and outside the
+    /// lock.
+    pub(crate) fn prune_history(&self, committer: &mut Committer) -> Vec<SealedMemtable> {
+        let oldest = oldest_writing_view(&self.slots);
+        let forgotten: Vec<_> =
+            committer.history.extract_if(.., |sealed| sealed.first_view <= oldest).collect();
+        for sealed in &forgotten {
+            committer.history_floor = committer.history_floor.max(sealed.sealed_at);
+        }
+        forgotten
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Table, Transaction, TransactionOptions, WantedLayout};
+    use base::Result;
+    use base::limits::UNIT_BYTES;
+    use io::MemDir;
+
+    const PAGE_BYTES: usize = 16 << 10;
+
+    fn store() -> Result<Arc<Store>> {
+        let options = Options { page_bytes: Some(PAGE_BYTES), memory_bytes: 64 << 20, ..Options::default() };
+        crate::open_or_create(Arc::new(MemDir::new()), &options)
+    }
+
+    fn write<T>(store: &Arc<Store>, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        let mut tx = Transaction::begin(store, TransactionOptions::default())?;
+        let done = work(&mut tx)?;
+        store.acknowledge(tx.apply()?)?;
+        store.checkpoint()?;
+        Ok(done)
+    }
+
+    fn put_all(store: &Arc<Store>, table: &Table, round: u32) -> Result<()> {
+        let put = |tx: &mut Transaction, key: u32| tx.put(table, &key.to_be_bytes(), &[round as u8; 500]);
+        write(store, |tx| (0..3000).try_for_each(|key| put(tx, key)))
+    }
+
+    /// Pages in memory, and the most that a superblock names: the catalog's only leaf takes less than a page on the
+    /// disk.
+    fn pages(store: &Store) -> (u64, u64) {
+        let used = lock(&store.space).stats().used_units * UNIT_BYTES as u64;
+        (store.pool.stats().pages as u64, used / PAGE_BYTES as u64 + 1)
+    }
+
+    #[test]
+    fn a_closed_database_has_no_memory_although_threads_that_read_it_live() -> Result<()> {
+        let store = store()?;
+        let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+        put_all(&store, &table, 0)?;
+        let (read, has_read) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let reader = std::thread::spawn({
+            let (store, table) = (Arc::clone(&store), table.clone());
+            move || {
+                let snapshot = store.snapshot().unwrap();
+                (0..3000_u32).for_each(|key| drop(snapshot.get(&table, &key.to_be_bytes()).unwrap()));
+                drop((snapshot, store));
+                read.send(()).unwrap();
+                let _ = ended.recv();
+            }
+        });
+        has_read.recv().unwrap();
+        // In a memtable as well.
+        let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
+        (0..3000_u32).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[9; 500]))?;
+        store.acknowledge(tx.apply()?)?;
+        // Somebody still reads: what he sees stays, and goes with him.
+        let snapshot = store.snapshot()?;
+        let held = || store.account.held().total() - store.account.reserve_bytes();
+        let before = held();
+        store.close()?;
+        assert_eq!(snapshot.get(&table, &7_u32.to_be_bytes())?.as_deref(), Some(&[9; 500][..]));
+        assert!(store.snapshot().is_err());
+        drop(snapshot);
+        let after = held();
+        assert!(before > 3 << 20 && after < before / 10, "{before} bytes, {after} after closing");
+        drop(end);
+        reader.join().unwrap();
+        Ok(())
+    }
+
+    #[test]
+    fn a_copy_pins_its_checkpoint_and_nothing_after_it() -> Result<()> {
+        for layout in [WantedLayout::BTree, WantedLayout::Lsm] {
+            let store = store()?;
+            let table = write(&store, |tx| tx.create_table("t", layout))?;
+            put_all(&store, &table, 0)?;
+            let retired = || lock(&store.space).stats().retired_units * UNIT_BYTES as u64;
+            let mut pinned = store.pin(None)?;
+            for round in 1..20 {
+                put_all(&store, &table, round)?;
+                // The 1.5 MB that the copy reaches, and what the newest checkpoint has just replaced.
+                assert!(retired() < 6 << 20, "{layout:?}, round {round}: {} bytes wait", retired());
+            }
+            while pinned.advance()? {}
+            drop(pinned);
+            store.reclaim();
+            assert!(retired() < 3 << 20, "{layout:?}: {} bytes wait for nobody", retired());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn pages_that_nobody_can_ask_for_are_in_no_frame() -> Result<()> {
+        for layout in [WantedLayout::BTree, WantedLayout::Lsm] {
+            let store = store()?;
+            let table = write(&store, |tx| tx.create_table("t", layout))?;
+            put_all(&store, &table, 0)?;
+            for round in 1..6 {
+                put_all(&store, &table, round)?;
+                let (kept, used) = pages(&store);
+                assert!(kept <= used && kept > used / 2, "{layout:?}: {kept} pages of {used}");
+            }
+            // What a snapshot sees stays until it has ended.
+            let snapshot = store.snapshot()?;
+            put_all(&store, &table, 6)?;
+            let (kept, used) = pages(&store);
+            assert!(kept > used * 3 / 2, "{layout:?}: {kept} pages of {used}");
+            assert_eq!(snapshot.get(&table, &7_u32.to_be_bytes())?.as_deref(), Some(&[5; 500][..]));
+            drop(snapshot);
+            store.reclaim();
+            let (kept, used) = pages(&store);
+            assert!(kept <= used, "{layout:?}: {kept} pages of {used}");
+
+            write(&store, |tx| tx.drop_table(&table))?;
+            let (kept, used) = pages(&store);
+            assert!(kept <= used && used < 10, "{layout:?}: {kept} pages of {used}");
+        }
+        Ok(())
+    }
+}

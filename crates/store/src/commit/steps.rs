@@ -1,0 +1,433 @@
+//! Commit: the one path by which anything enters the database.
+//!
+//! In order, under the commit lock but for 1, 7 and 8:
+//! 1. *Encode* the writes in key order and *reserve* room in the log. A failure here aborts this transaction and
+//!    nothing else. If it refers to values in the data file, *sync* that: once for all of them, whatever the
+//!    durability, because any later flush may make the record durable. (A failed flush latches, as always; nothing
+//!    was committed.)
+//! 2. *Validate* what was read (or, under snapshot isolation, written) against the commits since its snapshot.
+//! 3. *Stamp*: the next timestamp is its place in the order of commits.
+//! 4. *Append* to the log: from here on the commit survives a killed process.
+//! 5. *Apply* to the open memtable, through the function that recovery uses.
+//! 6. *Publish* to writers: `applied` moves on. If no `Sync` commit at or before it waits for the disk, `visible`
+//!    moves on too.
+//! 7. *Sync*, where the durability asks for it: one flush for all who wait (the log's group commit).
+//! 8. *Acknowledge* once `visible` has reached it.
+//!
+//! A failure from 4 on latches the database and leaves the commit [`ErrorKind::Indeterminate`], but for one: where 4
+//! finds that another commit took the room, and there is no more, nothing was written and 1 failed after all.
+
+use crate::commit::apply::apply_record;
+use crate::commit::recent::Recent;
+use crate::read::handle::Admitted;
+use crate::read::handle::Table;
+use crate::state::attach::Attached;
+use crate::state::committer::Committer;
+use crate::state::memory::Patience;
+use crate::state::options::MAX_SEALED;
+use crate::state::store::Store;
+use crate::state::ttl::{Ttl, stamp_floors};
+use crate::state::view::SealedMemtable;
+use crate::uncommitted::spill::Spills;
+use crate::uncommitted::write_set::WriteSet;
+use base::budget::Holder;
+use base::latency::Cause;
+use base::op::{Encoder, stamp};
+use base::phases::{self, Phase};
+use base::slots::Reader;
+use base::sync::{lock, lock_timed};
+use base::{CommitTs, Error, ErrorKind, Lsn, Result, TableId};
+use log::{Log, Position};
+use memtable::{Memtable, Writer};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+use txn::{Conflict, Durability, History, Isolation, ReadSet, WrittenKey};
+
+/// A transaction as the commit path needs it.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    /// The timestamp of its snapshot.
+    pub begin: CommitTs,
+    /// What it read.
+    pub reads: &'a ReadSet,
+    /// What it wrote.
+    pub writes: &'a mut WriteSet,
+    /// An empty buffer for the commit record.
+    pub record: &'a mut Vec<u8>,
+    /// The tables it used, whose catalog rows must be unchanged if it wrote anything.
+    pub tables: &'a [(Table, Admitted)],
+    /// How it is isolated.
+    pub isolation: Isolation,
+    /// How durable it asks to be.
+    pub durability: Durability,
+    /// Through it pages are looked at.
+    pub reader: &'a Reader,
+    /// What it spilled.
+    pub spills: Option<Box<Spills>>,
+    /// The records and bytes of those, once they are known: a checkpoint has to find room for them, too.
+    pub spilled: (u64, u64),
+    /// The tables to which it gives a TTL, with what they had when it began.
+    pub ttls_before: &'a [(TableId, Ttl)],
+}
+
+/// A commit that is in the log and the memtable, and not acknowledged yet.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a commit is acknowledged by Store::acknowledge"]
+pub struct Applied {
+    ts: CommitTs,
+    durable_at: Lsn,
+    durability: Durability,
+    pub(crate) sealed: bool,
+    wants_segment: bool,
+}
+
+/// How often the log's next segment is looked after, in bytes appended.
+const SEGMENT_CARE_BYTES: u64 = 64 << 10;
+
+impl Applied {
+    /// Whether this is a good moment to call [`Store::prepare_log`], in the background.
+    pub fn wants_segment(&self) -> bool {
+        self.wants_segment
+    }
+
+    /// Whether it found the memtable full, so that there is something to checkpoint.
+    pub fn sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// Its place in the order of commits.
+    pub fn ts(&self) -> CommitTs {
+        self.ts
+    }
+}
+
+impl Store {
+    /// Steps 1 to 6. The first of the two resumable halves of a commit.
+    pub(crate) fn apply(&self, request: &mut Request<'_>) -> Result<Applied> {
+        self.check_open()?;
+        self.latch.check()?;
+        let begin = request.begin;
+        // Declared before the lock is taken, and so dropped after it: what was rolled back frees its extents.
+        let mut spills = request.spills.take();
+        if let Some(spills) = spills.take_if(|spills| !spills.is_empty()) {
+            return self.apply_spilled(request, *spills);
+        }
+        if request.writes.is_empty() {
+            let durable_at = self.durable_point_of(begin);
+            let durability = Durability::Buffered;
+            return Ok(Applied { ts: begin, durable_at, durability, sealed: false, wants_segment: false });
+        }
+        encode(request.writes, None, request.record);
+        self.reserve_log(request.record)?;
+        if request.writes.has_large() {
+            self.sync_data()?;
+        }
+        // Attached runs are on the disk: looking into them is no work for the critical section.
+        let since = match self.attached.load(Ordering::SeqCst) > begin.0 {
+            true => self.validate_ahead(request, spills.as_deref(), begin)?,
+            false => begin,
+        };
+        let mut committer = self.lock_with_memory_for(request)?;
+        let committer = &mut *committer;
+        // Closing takes the lock that we hold: checked again, so that nothing is appended behind a closing block.
+        self.check_open()?;
+        let recent = committer.recent(self, request.reader);
+        self.validate(&recent, request, spills.as_deref(), since)?;
+        let ts = CommitTs(committer.last.0 + 1);
+        let end = self.append(request, ts)?;
+        committer.last = ts;
+        apply_record(request.record, &mut committer.writer).expect("the record was encoded a moment ago");
+        Ok(self.publish(committer, request, ts, end))
+    }
+
+    /// Room in the log, which is ready nearly always; making it is work of the disk.
+    pub(crate) fn reserve_log(&self, record: &[u8]) -> Result<()> {
+        if self.log.has_room(record.len() as u64)? {
+            return Ok(());
+        }
+        self.slots.latencies.time(Cause::LogRoom, || self.make_log_room(record))
+    }
+
+    /// The commit lock.
+    #[inline]
+    fn lock_committer(&self) -> MutexGuard<'_, Committer> {
+        lock_timed(&self.committer, |ns| self.slots.latencies.record(Cause::CommitQueue, ns))
+    }
+
+    /// Step 6.
+    pub(crate) fn publish(
+        &self,
+        committer: &mut Committer,
+        request: &Request<'_>,
+        ts: CommitTs,
+        end: Lsn,
+    ) -> Applied {
+        let durability = request.durability;
+        let (bytes, all) = (request.record.len() as u64, request.writes.operations());
+        if request.writes.tables().next() == Some(TableId::CATALOG) {
+            self.catalog_changed.store(ts.0, Ordering::SeqCst);
+        }
+        self.clocks.advance_applied(ts);
+        if durability == Durability::Sync {
+            committer.unsynced.push_back((ts, end));
+        } else if committer.unsynced.is_empty() {
+            self.clocks.publish(ts);
+        }
+        self.tallies.commits.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
+        for (table, operations) in request.writes.operations_by_table() {
+            let written = committer.written.entry(table).or_default();
+            written.commits += 1;
+            written.operations += operations;
+            written.bytes += if operations == all { bytes } else { bytes * operations / all };
+        }
+        let begin = end.0.saturating_sub(request.record.len() as u64);
+        let wants_segment = begin / SEGMENT_CARE_BYTES != end.0 / SEGMENT_CARE_BYTES;
+        let sealed = self.seal_if_full(committer, end);
+        Applied { ts, durable_at: end, durability, sealed, wants_segment }
+    }
+
+    /// The commit lock, with memory reserved for what is about to be applied, and room on the disk for the checkpoint
+    /// that absorbs it: behind the append there is no way back. Comparisons, unless what was given before is used up.
+    #[inline]
+    pub(crate) fn lock_with_memory_for(&self, request: &Request<'_>) -> Result<MutexGuard<'_, Committer>> {
+        let (bytes, operations) = (request.record.len(), request.writes.operations());
+        let mut committer = self.lock_committer();
+        let (spilled_records, spilled_bytes) = request.spilled;
+        let (records, all_bytes) = (operations + spilled_records, bytes as u64 + spilled_bytes);
+        if !committer.room.take(records, all_bytes) {
+            drop(committer);
+            committer = self.lock_with_room(request.record, records, all_bytes)?;
+        }
+        if committer.writer.reserve(bytes, operations) {
+            return Ok(committer);
+        }
+        let mut patience = Patience::default();
+        loop {
+            let missing = committer.writer.missing(bytes, operations);
+            drop(committer);
+            let charge = self.account.charge_making_room(Holder::Memtables, missing);
+            if charge.is_none() && !self.wait_for_memory(&mut patience) {
+                return Err(self.no_memory("the transaction's commit", missing));
+            }
+            committer = lock(&self.committer);
+            charge.into_iter().for_each(|charge| committer.writer.add_credit(charge));
+            // Not for sure: the memtable may have been sealed, or others may have taken what was added.
+            if committer.writer.reserve(bytes, operations) {
+                return Ok(committer);
+            }
+        }
+    }
+
+    /// Steps 7 and 8: returns when the commit is as durable as it asked to be and every reader sees it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Indeterminate`] if the flush failed: the commit may or may not survive.
+    pub fn acknowledge(&self, applied: Applied) -> Result<CommitTs> {
+        if self.clocks.visible() >= applied.ts && applied.durability != Durability::Sync {
+            return Ok(applied.ts);
+        }
+        let through = match applied.durability {
+            Durability::Sync => applied.durable_at,
+            Durability::Buffered | Durability::Lazy => self.durable_point_of(applied.ts),
+        };
+        self.sync_log(through).map_err(|cause| indeterminate(&cause))?;
+        debug_assert!(self.clocks.visible() >= applied.ts);
+        Ok(applied.ts)
+    }
+
+    /// Puts `request`'s record into the log, stamped with `ts`: what it names in the data file is the log's then. After
+    /// a failed append too, if the record may be in the log: behind the latch of such a failure nothing is freed.
+    pub(crate) fn append(&self, request: &mut Request<'_>, ts: CommitTs) -> Result<Lsn> {
+        stamp(request.record, ts);
+        if !request.ttls_before.is_empty() {
+            stamp_floors(request.record, request.ttls_before, self.time.now_ms());
+        }
+        let append = if request.durability == Durability::Sync { Log::append_to_sync } else { Log::append };
+        let end = append(&self.log, request.record).map_err(|cause| self.append_failed(cause))?;
+        request.writes.committed_large().for_each(|value| value.publish());
+        Ok(end)
+    }
+
+    /// Another commit may have taken the room that this one reserved. If making more fails nothing was written, and
+    /// that costs this commit alone; a failed write latches.
+    #[cold]
+    fn append_failed(&self, cause: Error) -> Error {
+        match cause.kind() {
+            ErrorKind::Latched => self.latch.set(cause),
+            _ if self.log.is_latched() => indeterminate(&self.latch.set(cause)),
+            _ => cause,
+        }
+    }
+
+    /// Where the log must be durable for everything through `ts` to be visible: behind the last `Sync` commit at
+    /// or before it.
+    fn durable_point_of(&self, ts: CommitTs) -> Lsn {
+        if self.clocks.visible() >= ts {
+            return Lsn(0);
+        }
+        let committer = lock(&self.committer);
+        committer.unsynced.iter().rev().find(|(at, _)| *at <= ts).map_or(Lsn(0), |(_, lsn)| *lsn)
+    }
+
+    /// Moves `visible` as far as the log's synced point allows.
+    pub(crate) fn publish_synced(&self) {
+        let synced = self.log.synced();
+        let mut committer = lock(&self.committer);
+        while committer.unsynced.front().is_some_and(|(_, lsn)| *lsn <= synced) {
+            committer.unsynced.pop_front();
+        }
+        let visible = committer.unsynced.front().map_or(committer.last, |(ts, _)| CommitTs(ts.0 - 1));
+        self.clocks.publish(visible);
+    }
+
+    /// Step 2, but for the commits that come while it is done: against those up to now, without the commit lock.
+    /// Answers up to which commit the rest need not look again.
+    pub(crate) fn validate_ahead(
+        &self,
+        request: &Request<'_>,
+        spills: Option<&Spills>,
+        since: CommitTs,
+    ) -> Result<CommitTs> {
+        let (open, history, floor, last) = {
+            let committer = lock(&self.committer);
+            (Arc::clone(&committer.open), committer.history.clone(), committer.history_floor, committer.last)
+        };
+        let recent = Recent::new(&open, &history, floor, last, self, request.reader);
+        self.validate(&recent, request, spills, since)?;
+        Ok(last)
+    }
+
+    /// Step 2: against the commits after `since`, up to which it was validated before.
+    pub(crate) fn validate(
+        &self,
+        recent: &Recent<'_>,
+        request: &Request<'_>,
+        spills: Option<&Spills>,
+        since: CommitTs,
+    ) -> Result<()> {
+        let Request { reads, writes, isolation, .. } = request;
+        if recent.last == since {
+            return Ok(());
+        }
+        if since < recent.floor && (spills.is_some() || self.needs_history(request)) {
+            let message = "the transaction began too long ago to be checked against what was committed \
+                           since; run it again, or make it shorter";
+            return Err(Error::new(ErrorKind::SnapshotTooOld, message));
+        }
+        self.validate_tables(recent, request, since)?;
+        let is_concerned = |table| recent.table_newest(table) > since && !recent.spares(writes, table, since);
+        let mut written = writes.written(is_concerned);
+        let mut validated = txn::validate(reads, &mut written, *isolation, since, recent);
+        if validated.is_ok()
+            && let Some(spills) = spills
+        {
+            validated = recent.validate_spills(spills, *isolation, since);
+        }
+        // A page that could not be read was taken for a conflict: it is the failure that counts.
+        recent.failure.take().map_or(Ok(()), Err)?;
+        validated.map_err(|conflict| {
+            let of_table = |(table, _): &&(Table, Admitted)| table.id() == conflict.table_id();
+            let name = request.tables.iter().find(of_table).map(|(table, _)| table.name());
+            self.tallies.conflicts.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
+            conflict.in_table(name).into()
+        })
+    }
+
+    /// Whether anything must be unchanged since the transaction began: all but blind writes under serializable, to
+    /// tables that nobody can have dropped.
+    fn needs_history(&self, request: &Request<'_>) -> bool {
+        let is_blind =
+            |written| matches!(written, WrittenKey::Key { read: false, .. } | WrittenKey::Range { .. });
+        request.isolation == Isolation::Snapshot
+            || !request.reads.is_empty()
+            || self.catalog_changed.load(Ordering::SeqCst) > request.begin.0
+            || !request.writes.written(|_| true).all(|(_, written)| is_blind(written))
+    }
+
+    /// A dropped table conflicts with every transaction that writes while it used it, whatever its isolation.
+    fn validate_tables(&self, recent: &Recent<'_>, request: &Request<'_>, since: CommitTs) -> Result<()> {
+        if self.catalog_changed.load(Ordering::SeqCst) <= since.0 {
+            return Ok(());
+        }
+        let changed =
+            |table: &&Table| recent.newest_in(TableId::CATALOG, table.name().as_bytes(), since).is_some();
+        match request.tables.iter().map(|(table, _)| table).find(changed) {
+            None => Ok(()),
+            Some(table) => Err(Conflict::about_table(table.id(), table.name()).into()),
+        }
+    }
+
+    /// Answers whether the open memtable was full: for itself, or because others with whom the memory is shared need
+    /// some. With [`MAX_SEALED`] waiting it stays open and grows, which [`crate::store::Pressure`] bounds.
+    fn seal_if_full(&self, committer: &mut Committer, end: Lsn) -> bool {
+        let (used, shares) = (committer.writer.used_bytes(), &self.shares);
+        // Its own memtables are sealed when they are full, so that it is never short of them alone: sealed early they
+        // would be small runs of LSM tables, and many.
+        let is_scarce = || {
+            let (all, own) =
+                (self.account.budget().held_as(Holder::Memtables), self.account.held().of(Holder::Memtables));
+            all > shares.memtables_bytes / 3 * 2 && all.saturating_sub(own) > all / 8
+        };
+        let full = used >= shares.full_bytes()
+            || committer.open.records() >= self.seal_records.min(self.max_log_records / 4).max(1)
+            || end.0.saturating_sub(committer.opened_at.0) >= self.max_log_bytes / 4
+            || (used >= shares.memtables_bytes / 16 && is_scarce());
+        if full && self.pressure().sealed < MAX_SEALED {
+            self.seal(committer);
+        }
+        full
+    }
+
+    /// Closes the open memtable and opens a new one. Does nothing if it is empty.
+    pub(crate) fn seal(&self, committer: &mut Committer) {
+        self.seal_at(committer, self.log.end());
+    }
+
+    /// Likewise; the last commit that was applied ends at `log_end`.
+    pub(crate) fn seal_at(&self, committer: &mut Committer, log_end: Position) {
+        if committer.open.is_empty() {
+            return;
+        }
+        phases::within(Phase::Seal, || {
+            let (open, writer) = self.new_memtable(committer.writer.take_credit());
+            let sealed = self.views.seal(committer.last, log_end, Arc::clone(&open));
+            self.note_sealed(committer, sealed, open, writer);
+        });
+    }
+
+    /// `sealed` was sealed, and `open` takes the commits that follow.
+    pub(crate) fn note_sealed(
+        &self,
+        committer: &mut Committer,
+        sealed: SealedMemtable,
+        open: Arc<Memtable>,
+        writer: Writer,
+    ) {
+        committer.opened_at = sealed.log_end.lsn;
+        committer.history.insert(0, sealed);
+        committer.open = open;
+        committer.writer = writer;
+        self.tallies.seals.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
+    }
+}
+
+#[cold]
+fn indeterminate(cause: &Error) -> Error {
+    let message = "the disk failed while the commit was being written; open the database again and read \
+                   back whether the commit is there";
+    Error::new(ErrorKind::Indeterminate, message).caused_by(cause.to_string())
+}
+
+/// Step 1: the commit record, its timestamp still open. What is attached comes first.
+pub(crate) fn encode(writes: &mut WriteSet, attached: Option<&Attached>, record: &mut Vec<u8>) {
+    writes.sort_for_commit();
+    let runs = attached.map_or(0, Attached::count) as u64;
+    let mut encoder = Encoder::begin(record, CommitTs(0), runs + writes.operations());
+    for (table, op) in attached.into_iter().flat_map(Attached::ops) {
+        encoder.push(table, op.as_op());
+    }
+    for table in writes.tables() {
+        // Not a loop of ours: the parts that it is chained of have tighter ones.
+        writes.ops(table).for_each(|op| encoder.push(table, op));
+    }
+}

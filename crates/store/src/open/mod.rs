@@ -1,0 +1,8 @@
+//! Opening: a database is created, recovered from its files, opened for reading only, or made of a copy of another.
+
+pub mod recovery;
+pub(crate) mod replay;
+pub(crate) mod claims;
+pub(crate) mod read_only;
+pub mod pinned;
+pub mod rebuild;

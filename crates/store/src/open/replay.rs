@@ -1,0 +1,229 @@
+//! Replay: the log's commits become memtables again, and checkpoints where memtables find no room.
+//!
+//! The log is read twice. [`Survey`] is the scan's companion in the read-only half of recovery:
+//! 1. Every record is decoded to its end; its timestamp follows the one before; ids of tables are noted.
+//! 2. What it refers to in the data file is claimed at once. So when the scan has proved where the log ends, every
+//!    extent that any of its commits needs is out of what can be allocated, whichever part of the log is replayed
+//!    first.
+//!
+//! [`Store::replay`] is the mutating half, on a log that can be appended to and behind which nothing else is lost:
+//! 3. Records are applied in order, through the function that commit used, and memtables sealed at the thresholds that
+//!    commits use; runs are attached as their commit attached them.
+//! 4. When the memtables' share of the memory is full, or one more would be sealed than may be, a checkpoint absorbs
+//!    them. It is a checkpoint like any other: its superblock says from where the rest of the log is to be
+//!    replayed, and the log before that may go. So recovery needs no more than the budget, however large the log
+//!    is, and what a crash in the middle of it leaves is recovered in the same way, from there on.
+//!
+//! One record can be larger than the share: then it alone is in memory, charged by force. (A transaction's writes
+//! are spilled beyond a sixteenth of the memory that it was given, at most a block of the log.)
+//!
+//! Nobody else has the store yet: no reader, no worker, no commit. A read-only store makes no checkpoint, and has a
+//! ceiling instead ([`crate::open::read_only`]).
+
+use crate::commit::apply::apply_record;
+use crate::open::claims::{claim, references};
+use crate::open::read_only::Ceiling;
+use crate::state::attach::Attached;
+use crate::state::catalog::TableRow;
+use crate::state::memory::least_budget_bytes;
+use crate::state::options::MAX_SEALED;
+use crate::state::store::Store;
+use base::budget::Holder;
+use base::op::{Decoder, Op};
+use base::slots::Reader;
+use base::sync::lock;
+use base::{CommitTs, Error, ErrorKind, Result, TableId};
+use log::{Block, Position};
+use pool::Pool;
+use space::Space;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What the scan of the log finds out on its way: steps 1 and 2.
+pub(crate) struct Survey<'a> {
+    pub pool: &'a Pool,
+    pub space: &'a mut Space,
+    pub reader: Reader,
+    /// The last commit.
+    pub last: CommitTs,
+    /// Behind all ids that were ever given.
+    pub next_table: TableId,
+    /// How far the time had come at least: a table's TTL was changed then.
+    pub time_ms: u64,
+}
+
+impl Survey<'_> {
+    pub fn block(&mut self, block: &Block<'_>) -> Result<()> {
+        if block.payload.is_empty() {
+            return Ok(());
+        }
+        self.record(block.payload).map_err(|error| error.within(format!("log block at LSN {}", block.lsn)))
+    }
+
+    fn record(&mut self, record: &[u8]) -> Result<()> {
+        let mut decoder = Decoder::begin(record).ok_or_else(no_record)?;
+        let (ts, last) = (decoder.ts(), self.last);
+        if ts.0 != last.0 + 1 {
+            return Err(Error::corruption(format!("commit {} follows commit {}", ts.0, last.0)));
+        }
+        self.last = ts;
+        for (table, op) in &mut decoder {
+            if let (TableId::CATALOG, Op::Put { key, value }) = (table, op) {
+                let row = TableRow::decode(key, value)?;
+                self.next_table = self.next_table.max(TableId(row.id.0.saturating_add(1)));
+                self.time_ms = self.time_ms.max(row.ttl.map_or(0, |ttl| ttl.floor_ms));
+            }
+        }
+        decoder.finish().filter(|rest| rest.is_empty()).ok_or_else(no_record)?;
+        // What cannot be attached is found out before anything is written.
+        Attached::recover(record, self.pool, &self.reader)?;
+        references(record).try_for_each(|reference| claim(&reference, self.pool, self.space))
+    }
+}
+
+#[cold]
+fn no_record() -> Error {
+    Error::corruption("its checksum is correct, but it is not a commit record")
+}
+
+impl Store {
+    /// Steps 3 and 4: all of the log behind `from`, which [`Survey`] has seen, becomes part of the store.
+    ///
+    /// # Errors
+    /// Those of a checkpoint. What was done by then is whole: open the database again.
+    pub(crate) fn replay(&self, from: Position, ceiling: Option<Ceiling>) -> Result<()> {
+        let mut follow = self.log.follow(from)?;
+        let _buffer = self.account.charge_making_room(Holder::Recovery, log::Follow::LEAST_BYTES);
+        let reader = self.slots.claim().expect("nobody else has taken slots yet");
+        let mut replay = Replay { store: self, reader, at: from, ceiling };
+        while follow.advance()? {
+            let lsn = replay.at.lsn;
+            replay.record(follow.payload(), follow.end()).map_err(|error| {
+                with_need(self, error).within(format!("replaying the log from LSN {lsn}"))
+            })?;
+        }
+        if replay.is_overfull() {
+            // Later work would find no memory for a checkpoint.
+            replay.checkpoint().map_err(|error| with_need(self, error))?;
+        }
+        lock(&self.committer).may_drop = true;
+        Ok(())
+    }
+}
+
+/// Pages that a checkpoint of the replay may have beyond the budget where commits took all of it: as many as the least
+/// budget has for it (see [`least_budget_bytes`]).
+const LENT_PAGES: usize = 64;
+
+/// An error that says how much memory would do, if it is memory that there was too little of.
+#[cold]
+fn with_need(store: &Store, error: Error) -> Error {
+    let (budget, pressure) = (store.account.budget(), store.pressure());
+    if error.kind() != ErrorKind::Full || pressure.memtables_bytes <= pressure.limit_bytes {
+        return error;
+    }
+    let (limit, needed) =
+        (budget.limit_bytes(), budget.peak_bytes() + 2 * least_budget_bytes(store.page_bytes));
+    error.within(format!(
+        "the log holds a commit that does not fit within the memory limit of {limit} bytes; open the \
+         database \
+         once with memory_bytes of {needed} or more"
+    ))
+}
+
+struct Replay<'s> {
+    store: &'s Store,
+    reader: Reader,
+    /// Behind the last record that was applied.
+    at: Position,
+    ceiling: Option<Ceiling>,
+}
+
+impl Replay<'_> {
+    /// Applies `record`, which ends at `end`.
+    fn record(&mut self, record: &[u8], end: Position) -> Result<()> {
+        let store = self.store;
+        if let Some(ceiling) = &mut self.ceiling {
+            ceiling.admit(record.len(), store.pressure().memtables_bytes)?;
+        }
+        let attached = Attached::recover(record, &store.pool, &self.reader)?;
+        if attached.is_some() {
+            if store.pressure().sealed >= MAX_SEALED {
+                self.checkpoint()?;
+            }
+            store.seal_at(&mut lock(&store.committer), self.at);
+        }
+        self.make_room_for(record)?;
+        let mut guard = lock(&store.committer);
+        let committer = &mut *guard;
+        let ts = apply_record(record, &mut committer.writer)?;
+        committer.last = ts;
+        if let Some(attached) = attached {
+            store.attach_at(committer, ts, end, Arc::new(attached));
+        }
+        drop(guard);
+        store.clocks.advance_applied(ts);
+        // All of it is durable: the tail was written again and synced.
+        store.clocks.publish(ts);
+        store.catalog_changed.store(ts.0, Ordering::SeqCst);
+        self.at = end;
+        let full = {
+            let committer = lock(&store.committer);
+            let records = committer.open.records();
+            committer.writer.used_bytes() >= store.shares.seal_bytes || records >= store.seal_records
+        };
+        match full {
+            true if store.pressure().sealed >= MAX_SEALED => self.checkpoint()?,
+            true => store.seal_at(&mut lock(&store.committer), end),
+            false => {}
+        }
+        Ok(())
+    }
+
+    /// Sees to it that `record` finds its memory charged, if it can be had: step 4.
+    fn make_room_for(&self, record: &[u8]) -> Result<()> {
+        let (bytes, operations) = (record.len(), Decoder::begin(record).map_or(0, |decoder| decoder.left()));
+        if self.is_overfull() {
+            self.checkpoint()?;
+        }
+        if self.is_charged(bytes, operations) {
+            return Ok(());
+        }
+        // Others who share the budget may have taken it.
+        self.checkpoint()?;
+        let _ = self.is_charged(bytes, operations);
+        Ok(())
+    }
+
+    fn is_charged(&self, bytes: usize, operations: u64) -> bool {
+        let store = self.store;
+        let mut committer = lock(&store.committer);
+        if committer.writer.reserve(bytes, operations) {
+            return true;
+        }
+        let missing = committer.writer.missing(bytes, operations);
+        // No lock of ours may be held while pools give way.
+        drop(committer);
+        let Some(charge) = store.account.charge_making_room(Holder::Memtables, missing) else { return false };
+        let mut committer = lock(&store.committer);
+        committer.writer.add_credit(charge);
+        committer.writer.reserve(bytes, operations)
+    }
+
+    /// Whether memtables take more than their share, as after a commit that is longer than that.
+    fn is_overfull(&self) -> bool {
+        let pressure = self.store.pressure();
+        pressure.memtables_bytes > pressure.limit_bytes
+    }
+
+    /// Absorbs all that was replayed, unless nothing may be written.
+    fn checkpoint(&self) -> Result<()> {
+        let store = self.store;
+        if store.is_read_only() {
+            return Ok(());
+        }
+        store.seal_at(&mut lock(&store.committer), self.at);
+        let _loan = store.pool.lend(LENT_PAGES);
+        store.with_care(|| store.begin_pending_checkpoint()).map(drop)
+    }
+}

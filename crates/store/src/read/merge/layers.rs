@@ -1,0 +1,156 @@
+//! What stands behind [`Layer`]: own writes, memtables and deltas above. An enum, so that a step is a jump and not a
+//! virtual call.
+
+use super::{DeltaLayer, Item, Layer, Span};
+use crate::uncommitted::write_set::{self, Own};
+use base::{CommitTs, Result, TableId};
+use memtable::{Found, Fragment, Memtable, Ranges};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// A layer above the run.
+// A cursor has few of these, in one vector: a box each would cost more than the room.
+#[allow(clippy::large_enum_variant)]
+#[derive(Debug)]
+pub enum Upper<'a> {
+    /// The transaction's own writes.
+    Own(write_set::Cursor<'a>),
+    /// A memtable as of one timestamp.
+    Memtable(MemtableLayer<'a>),
+    /// A run of the transaction's own, or one that was attached.
+    Delta(DeltaLayer<'a>),
+}
+
+/// A memtable's cursor, and its range deletes as of the same timestamp.
+#[derive(Debug)]
+pub struct MemtableLayer<'a> {
+    cursor: memtable::Cursor<'a>,
+    ranges: Ranges<'a>,
+    /// The stretch of keys that was asked for last: the next key mostly lies in it, too.
+    around: Cell<Fragment<'a>>,
+}
+
+impl<'a> MemtableLayer<'a> {
+    /// `table` in `memtable` as of `at`. Allocates nothing; O(log n) in its range deletes.
+    pub fn new(memtable: &'a Memtable, table: TableId, at: CommitTs) -> Self {
+        let ranges = memtable.ranges(table, at);
+        MemtableLayer { cursor: memtable.cursor(table, at), ranges, around: Cell::new(ranges.covering(&[])) }
+    }
+
+    /// What lies outside of `span` may be missing, `None` being all: see [`memtable::Cursor::within`].
+    #[must_use]
+    pub fn within(self, span: Option<Arc<base::Span>>) -> Self {
+        MemtableLayer { cursor: self.cursor.within(span), ..self }
+    }
+
+    fn covering(&self, key: &[u8]) -> Option<Span<'a>> {
+        if self.ranges.is_empty() {
+            return None;
+        }
+        if !self.around.get().holds(key) {
+            self.around.set(self.ranges.covering(key));
+        }
+        let around = self.around.get();
+        (around.covered > CommitTs(0)).then_some((around.start, around.end))
+    }
+}
+
+impl<'a> From<write_set::Cursor<'a>> for Upper<'a> {
+    fn from(cursor: write_set::Cursor<'a>) -> Self {
+        Upper::Own(cursor)
+    }
+}
+
+impl<'a> From<MemtableLayer<'a>> for Upper<'a> {
+    fn from(layer: MemtableLayer<'a>) -> Self {
+        Upper::Memtable(layer)
+    }
+}
+
+impl<'a> From<DeltaLayer<'a>> for Upper<'a> {
+    fn from(layer: DeltaLayer<'a>) -> Self {
+        Upper::Delta(layer)
+    }
+}
+
+/// One move on whichever layer it is. Moves in memory cannot fail.
+macro_rules! moved {
+    ($upper:expr, $move:ident $(, $key:expr)?) => {
+        match $upper {
+            Upper::Own(cursor) => {
+                cursor.$move($($key)?);
+                Ok(cursor.entry().is_some())
+            }
+            Upper::Memtable(layer) => {
+                layer.cursor.$move($($key)?);
+                Ok(layer.cursor.entry().is_some())
+            }
+            Upper::Delta(layer) => layer.$move($($key)?),
+        }
+    };
+}
+
+impl Layer for Upper<'_> {
+    fn seek_first(&mut self) -> Result<bool> {
+        moved!(self, seek_first)
+    }
+    fn seek_last(&mut self) -> Result<bool> {
+        moved!(self, seek_last)
+    }
+    fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        moved!(self, seek, key)
+    }
+    fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
+        moved!(self, seek_before, key)
+    }
+    #[inline]
+    fn next(&mut self) -> Result<bool> {
+        moved!(self, next)
+    }
+    #[inline]
+    fn prev(&mut self) -> Result<bool> {
+        moved!(self, prev)
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+        match self {
+            Upper::Own(cursor) => cursor.entry().map(|(key, own)| match own {
+                Own::Value(value) => (key, Item::Value(value)),
+                Own::Large(large) => (key, Item::Large(large)),
+                Own::Deleted => (key, Item::Deleted),
+            }),
+            Upper::Memtable(layer) => layer.cursor.entry().map(|(key, found)| match found {
+                Found::Value(value) => (key, Item::Value(value)),
+                Found::Large(large) => (key, Item::Large(large)),
+                Found::Deleted => (key, Item::Deleted),
+            }),
+            Upper::Delta(layer) => layer.entry(),
+        }
+    }
+
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        match self {
+            Upper::Own(cursor) => cursor.entry().map(|(key, _)| key),
+            Upper::Memtable(layer) => layer.cursor.entry().map(|(key, _)| key),
+            Upper::Delta(layer) => layer.key(),
+        }
+    }
+
+    fn has_ranges(&self) -> bool {
+        match self {
+            Upper::Own(cursor) => cursor.has_ranges(),
+            Upper::Memtable(layer) => !layer.ranges.is_empty(),
+            Upper::Delta(layer) => layer.has_ranges(),
+        }
+    }
+
+    fn covering(&self, key: &[u8]) -> Option<Span<'_>> {
+        match self {
+            Upper::Own(cursor) => cursor.covering(key),
+            Upper::Delta(layer) => layer.covering(key),
+            Upper::Memtable(layer) => layer.covering(key),
+        }
+    }
+}

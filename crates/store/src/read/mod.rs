@@ -1,0 +1,13 @@
+//! Reads: a snapshot, one record of it, many records in order, and the bytes of a large value.
+//!
+//! `merge` puts layers of records into one order and knows no database; the others give it the layers of a view.
+
+pub mod merge;
+pub mod snapshot;
+pub(crate) mod handle;
+pub mod scan;
+pub(crate) mod located;
+pub(crate) mod value_reader;
+pub(crate) mod resident;
+pub(crate) mod shortcut;
+pub(crate) mod track;

@@ -1,0 +1,478 @@
+//! Records in order: a cursor over a span of keys.
+
+use crate::read::handle::{Admitted, Table};
+use crate::read::located::Located;
+use crate::read::merge::layers::MemtableLayer;
+use crate::read::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
+use crate::read::shortcut::Shortcut;
+use crate::read::snapshot::Snapshot;
+use crate::read::track::Track;
+use crate::read::value_reader::ValueReader;
+use crate::state::catalog::TableRow;
+use crate::state::paid_reads::PaidReads;
+use crate::state::stretches;
+use crate::state::ttl::Reading;
+use crate::uncommitted::spill::Spills;
+use crate::uncommitted::write_set::WriteSet;
+use base::slots::{Aside, Reader};
+use base::{CommitTs, Error, PagePtr, Result, Span, TableId};
+use memtable::Memtable;
+use std::cell::LazyCell;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Where a cursor is in its span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Not moved yet: `next` goes to the first record, `prev` to the last.
+    Fresh,
+    On,
+    BeforeFirst,
+    AfterLast,
+}
+
+/// How often a cursor moved, counted when it is closed.
+struct Steps<'a> {
+    reader: &'a Reader,
+    table: TableId,
+    taken: u64,
+}
+
+impl Drop for Steps<'_> {
+    fn drop(&mut self) {
+        self.reader.count_scan(self.table, self.taken);
+    }
+}
+
+/// A cursor over the records of a [`Span`], in either direction. What it shows is lent until it moves: no copies.
+///
+/// Between the records it can stand before the first and behind the last; a step off an end returns `None`, and a
+/// step back the record at that end again.
+///
+/// While a cursor lives, what its snapshot sees is not freed; but it moves no further once that was revoked.
+pub struct Cursor<'a> {
+    merged: Merged<Upper<'a>, RunLayer<'a>, Shortcut<'a>>,
+    snapshot: &'a Snapshot,
+    /// How values are read. `merged` passes over what has expired.
+    reading: Reading,
+    /// Own writes, and of which table.
+    own: Option<(&'a WriteSet, TableId)>,
+    span: Span,
+    place: Place,
+    track: Option<Track<'a>>,
+    /// Neither tracked nor dated: a step that is certain needs nothing but itself.
+    glides: bool,
+    /// The current value, if it lies outside the pages and was read.
+    large: Option<Vec<u8>>,
+    steps: Steps<'a>,
+    /// Keeps the view that `merged` looks at. The last field: dropped after all others.
+    _call: Aside<'a>,
+}
+
+impl fmt::Debug for Cursor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor").field("span", &self.span).field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// Where a span begins, unless that is with the table.
+fn start_of(span: &Span) -> Option<&[u8]> {
+    Some(span.start()).filter(|start| !start.is_empty())
+}
+
+/// A record, lent.
+type Lent<'c> = Option<(&'c [u8], &'c [u8])>;
+
+impl Snapshot {
+    /// A cursor over the keys in `span`.
+    pub fn cursor(&self, table: &Table, span: Span) -> Result<Cursor<'_>> {
+        let reading = table.check(self)?;
+        Cursor::over_snapshot(self, table.id(), reading, span)
+    }
+
+    /// All tables, by name.
+    pub fn tables(&self) -> Result<Vec<Table>> {
+        let mut tables = Vec::new();
+        let mut cursor = Cursor::over_snapshot(self, TableId::CATALOG, Reading::Plain, Span::all())?;
+        while let Some((name, row)) = cursor.next()? {
+            let row = TableRow::decode(name, row)?;
+            let name =
+                std::str::from_utf8(name).map_err(|_| Error::corruption("a table's name is not UTF-8"))?;
+            tables.push(Table::committed(self, name, row));
+        }
+        Ok(tables)
+    }
+
+    /// A key that no record of the table is behind: the last that there is, one that came since, or one that was
+    /// deleted and that no merge has dropped yet. However many these are, that is one look into each layer, O(log n).
+    pub fn last_key_bound(&self, table: &Table) -> Result<Option<Vec<u8>>> {
+        let reading = table.check(self)?;
+        Cursor::last_key_bound(self, table.id(), reading)
+    }
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn over_snapshot(
+        snapshot: &'a Snapshot,
+        table: TableId,
+        reading: Reading,
+        span: Span,
+    ) -> Result<Self> {
+        Self::new(snapshot, snapshot.ts(), Vec::new(), (None, &snapshot.known), table, reading, span)
+    }
+
+    /// For bounds alone: of each memtable every key, whenever it came. A cursor as of a time passes over those that
+    /// came later, and there may be any number of them.
+    fn over_keys(snapshot: &'a Snapshot, table: TableId, reading: Reading) -> Result<Self> {
+        let of = (None, &snapshot.known);
+        Self::new(snapshot, CommitTs::MAX, Vec::new(), of, table, reading, Span::all())
+    }
+
+    pub(crate) fn over_transaction(
+        snapshot: &'a Snapshot,
+        writes: &'a WriteSet,
+        spills: Option<&Spills>,
+        reads: Option<&'a PaidReads>,
+        Admitted { id: table, reading, .. }: Admitted,
+        span: Span,
+    ) -> Result<Self> {
+        writes.sort(table);
+        let store = snapshot.store();
+        let track = reads.map(|reads| Track::new(reads, store, table));
+        let mut own: Vec<Upper<'a>> = writes.cursor(table).map(Upper::from).into_iter().collect();
+        let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
+        let spilled = spills.into_iter().flat_map(|spills| spills.of(table));
+        own.extend(spilled.map(|spilled| DeltaLayer::new(&spilled.delta, pool, reader).into()));
+        let mut cursor =
+            Self::new(snapshot, snapshot.ts(), own, (track, writes.known()), table, reading, span)?;
+        cursor.own = Some((writes, table));
+        Ok(cursor)
+    }
+
+    /// Layers that have nothing of the table are left out: a table that rests in its run costs what the run costs. Of
+    /// memtables what was committed until `at`, the snapshot's time or later.
+    fn new(
+        snapshot: &'a Snapshot,
+        at: CommitTs,
+        mut uppers: Vec<Upper<'a>>,
+        (track, known): (Option<Track<'a>>, &'a stretches::Own),
+        table: TableId,
+        reading: Reading,
+        span: Span,
+    ) -> Result<Self> {
+        // SAFETY: the view is lent to `merged` alone, whose records are lent for the length of a borrow of this
+        // cursor, and the cursor keeps the call longer than anything else.
+        let (view, call) = unsafe { snapshot.keep_view()? };
+        let (pool, reader, ts) = (&snapshot.store().pool, snapshot.reader(), snapshot.ts());
+        // One that memtables share, where it says something: each record is held against the cursor's own.
+        let shared = LazyCell::new(|| (span != Span::all()).then(|| Arc::new(span.clone())));
+        let layer = |memtable: &'a Memtable| {
+            (memtable.newest(table).0 > 0)
+                .then(|| MemtableLayer::new(memtable, table, at).within(shared.clone()).into())
+        };
+        let own = uppers.len();
+        uppers.extend(layer(&view.open.memtable));
+        for sealed in &view.sealed {
+            uppers.extend(layer(&sealed.memtable));
+            let attached = sealed.attached_for(table, ts).iter();
+            uppers.extend(attached.map(|delta| Upper::from(DeltaLayer::new(delta, pool, reader))));
+        }
+        let (above, lowest) = view.tables.layers(table);
+        uppers.extend(above.iter().map(|entry| Upper::from(DeltaLayer::new(&entry.delta, pool, reader))));
+        let lower = RunLayer::new(lowest, pool, reader);
+        let shortcut = Shortcut::new(snapshot, view, (table, reading), known, own > 0);
+        let merged = Merged::new(uppers, own, lower, shortcut);
+        let (place, large, own) = (Place::Fresh, None, None);
+        let glides = track.is_none() && !reading.is_dated();
+        let steps = Steps { reader, table, taken: 0 };
+        Ok(Cursor { merged, snapshot, reading, own, span, place, track, glides, large, steps, _call: call })
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<(&[u8], Item<'_>)> {
+        if self.place == Place::On { self.merged.entry() } else { None }
+    }
+
+    /// The current record; `None` before the first, behind the last, and before the first move; and where a move that
+    /// reads no values came to a large one, until [`Cursor::value`] has read it.
+    pub fn current(&self) -> Lent<'_> {
+        let (key, item) = self.entry()?;
+        match item {
+            Item::Value(stored) => Some((key, self.reading.value(stored).ok()??)),
+            Item::Large(_) | Item::Deleted => Some((key, self.large.as_deref()?)),
+        }
+    }
+
+    /// The key of the current record.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.entry().map(|(key, _)| key)
+    }
+
+    /// The length of the current value, in bytes, without reading it.
+    pub fn value_len(&self) -> Option<u64> {
+        match self.entry()?.1 {
+            Item::Value(stored) => Some((stored.len() - self.reading.front_bytes().min(stored.len())) as u64),
+            Item::Large(large) => Some(large.len_bytes.saturating_sub(self.reading.front_bytes() as u64)),
+            Item::Deleted => None,
+        }
+    }
+
+    /// The current value, read whole if it lies outside the pages and was not read yet.
+    pub fn value(&mut self) -> Result<Option<&[u8]>> {
+        if let (None, Some((_, Item::Large(large)))) = (&self.large, self.entry()) {
+            self.snapshot.check_held()?;
+            self.large = Some(self.reading.whole(self.snapshot.store().read_large(large)?));
+        }
+        Ok(self.current().map(|(_, value)| value))
+    }
+
+    /// A reader of the current value, for values that are not to be held in memory whole.
+    pub fn value_reader(&self) -> Result<Option<ValueReader>> {
+        let Some((key, item)) = self.entry() else { return Ok(None) };
+        let (located, own) = match item {
+            Item::Value(stored) => match self.reading.value(stored)? {
+                Some(value) => (Located::Bytes(value.to_vec()), None),
+                None => return Ok(None),
+            },
+            Item::Large(large) => {
+                match self.own.map(|(writes, table)| writes.large(table, key)) {
+                    // It may be the transaction's own, of a run that goes with it; and is not long then.
+                    Some(None) if large.ptr.flags() & PagePtr::IN_PIECES == 0 => {
+                        (Located::Bytes(self.reading.whole(self.snapshot.store().read_large(large)?)), None)
+                    }
+                    guard => (Located::Large(large, self.reading.front_bytes()), guard.flatten().cloned()),
+                }
+            }
+            Item::Deleted => return Ok(None),
+        };
+        ValueReader::new(located, self.snapshot, own).map(Some)
+    }
+
+    /// To the next record, whose value is read only when asked for. Answers whether there is one.
+    pub fn advance(&mut self) -> Result<bool> {
+        if !self.glide::<true>()? {
+            self.forward()?;
+        }
+        Ok(self.place == Place::On)
+    }
+
+    /// To the record before, whose value is read only when asked for. Answers whether there is one.
+    pub fn retreat(&mut self) -> Result<bool> {
+        if !self.glide::<false>()? {
+            self.backward()?;
+        }
+        Ok(self.place == Place::On)
+    }
+
+    /// Most steps of a long scan: one that is certain to end on a record in the same leaf, within the span.
+    #[inline]
+    fn glide<const FORWARD: bool>(&mut self) -> Result<bool> {
+        // Where a large value could not be read, `merged` stands on it though the cursor is fresh.
+        if !self.glides || self.place != Place::On {
+            return Ok(false);
+        }
+        self.snapshot.check_held()?;
+        let glided = self.merged.glide::<FORWARD>();
+        if glided {
+            self.steps.taken += 1;
+            self.large = None;
+        }
+        Ok(glided)
+    }
+
+    /// To the next record.
+    #[inline]
+    #[allow(clippy::should_implement_trait)] // It lends, which `Iterator` cannot.
+    pub fn next(&mut self) -> Result<Lent<'_>> {
+        if self.glide::<true>()? {
+            return Ok(self.merged.glided());
+        }
+        self.forward()?;
+        self.lend()
+    }
+
+    #[inline]
+    fn forward(&mut self) -> Result<()> {
+        self.snapshot.check_held()?;
+        let fresh = self.place != Place::On;
+        let on = match self.place {
+            Place::On => self.merged.next(self.span.end()),
+            Place::Fresh | Place::BeforeFirst => self.merged.seek(self.span.start(), self.span.end()),
+            Place::AfterLast => return Ok(()),
+        };
+        self.arrive_forward(on, fresh)
+    }
+
+    /// Goes on over records behind the current one that are at hand, `most` or fewer, and shows them to `each`: the
+    /// beginning of the key, the rest of it, the value. Ends on the last one shown, and answers how many there were:
+    /// often none, and then [`Cursor::next`] is to be asked. In a page that no layer above has anything in, a record
+    /// shown so costs a fraction of a step.
+    ///
+    /// # Errors
+    /// `SnapshotTooOld`; nothing was shown then.
+    #[inline]
+    pub fn run_on(&mut self, most: usize, each: impl FnMut(&[u8], &[u8], &[u8])) -> Result<usize> {
+        if self.place != Place::On || self.reading.is_dated() {
+            return Ok(0);
+        }
+        self.snapshot.check_held()?;
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        let shown = self.merged.run_on(most, each);
+        if shown > 0 {
+            self.steps.taken += u64::from(shown);
+            self.large = None;
+            self.track_forward(false);
+        }
+        Ok(shown as usize)
+    }
+
+    /// To the record before.
+    #[inline]
+    pub fn prev(&mut self) -> Result<Lent<'_>> {
+        if self.glide::<false>()? {
+            return Ok(self.merged.glided());
+        }
+        self.backward()?;
+        self.lend()
+    }
+
+    #[inline]
+    fn backward(&mut self) -> Result<()> {
+        self.snapshot.check_held()?;
+        let fresh = self.place != Place::On;
+        let on = match (self.place, self.span.end()) {
+            (Place::On, _) => self.merged.prev(start_of(&self.span)),
+            (Place::Fresh | Place::AfterLast, Some(end)) => {
+                self.merged.seek_before(end, start_of(&self.span))
+            }
+            (Place::Fresh | Place::AfterLast, None) => self.merged.seek_last(start_of(&self.span)),
+            (Place::BeforeFirst, _) => return Ok(()),
+        };
+        self.arrive_backward(on, fresh)
+    }
+
+    /// A key that no record of the table is behind, in the snapshot or later. One seek in each layer.
+    pub(crate) fn last_key_bound(
+        snapshot: &'a Snapshot,
+        table: TableId,
+        reading: Reading,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut cursor = Self::over_keys(snapshot, table, reading)?;
+        cursor.steps.taken += 1;
+        Ok(cursor.merged.last_key_of_any()?.map(<[u8]>::to_vec))
+    }
+
+    /// A key before which, from `from` on, no record of the table is, likewise; `None`: there is none.
+    pub(crate) fn next_key_bound(
+        snapshot: &'a Snapshot,
+        table: TableId,
+        reading: Reading,
+        from: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        let mut cursor = Self::over_keys(snapshot, table, reading)?;
+        cursor.steps.taken += 1;
+        Ok(cursor.merged.first_key_of_any(from)?.map(<[u8]>::to_vec))
+    }
+
+    /// To the first record at or after `key`, within the span.
+    pub fn seek(&mut self, key: &[u8]) -> Result<Lent<'_>> {
+        self.snapshot.check_held()?;
+        let from = if key < self.span.start() { self.span.start() } else { key };
+        let on = self.merged.seek(from, self.span.end());
+        if let Some(track) = &mut self.track {
+            // What lies between the old place and the new one was not read.
+            track.begin(from, Bound::Excluded(from));
+        }
+        self.arrive_forward(on, false)?;
+        self.lend()
+    }
+
+    #[inline]
+    fn arrive_forward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
+        let is_on = self.settle(moved)? && self.is_before_end();
+        self.place = if is_on { Place::On } else { Place::AfterLast };
+        if self.track.is_some() {
+            self.track_forward(fresh);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn arrive_backward(&mut self, moved: Result<bool>, fresh: bool) -> Result<()> {
+        let is_on = self.settle(moved)? && self.is_behind_start();
+        self.place = if is_on { Place::On } else { Place::BeforeFirst };
+        if self.track.is_some() {
+            self.track_backward(fresh);
+        }
+        Ok(())
+    }
+
+    /// An open end needs no look at the key.
+    #[inline]
+    fn is_before_end(&self) -> bool {
+        let before = |end| self.merged.entry().is_some_and(|(key, _)| key < end);
+        self.span.end().is_none_or(before)
+    }
+
+    #[inline]
+    fn is_behind_start(&self) -> bool {
+        let behind = |start| self.merged.entry().is_some_and(|(key, _)| key >= start);
+        start_of(&self.span).is_none_or(behind)
+    }
+
+    /// A failed move leaves the cursor fresh.
+    #[inline]
+    fn settle(&mut self, moved: Result<bool>) -> Result<bool> {
+        self.steps.taken += 1;
+        self.large = None;
+        if moved.is_err() {
+            self.place = Place::Fresh;
+        }
+        moved
+    }
+
+    /// The current record, its value read if it lies elsewhere. The entry is looked at once: this is most of a step.
+    #[inline]
+    fn lend(&mut self) -> Result<Lent<'_>> {
+        if self.place != Place::On {
+            return Ok(None);
+        }
+        let Cursor { merged, snapshot, reading, place, large, .. } = self;
+        let Some((key, item)) = merged.entry() else { return Ok(None) };
+        let value = match item {
+            Item::Value(stored) => match reading.value(stored)? {
+                Some(value) => value,
+                None => return Ok(None),
+            },
+            Item::Large(reference) => {
+                let read = snapshot.store().read_large(reference);
+                if read.is_err() {
+                    *place = Place::Fresh;
+                }
+                large.insert(reading.whole(read?))
+            }
+            Item::Deleted => return Ok(None),
+        };
+        Ok(Some((key, value)))
+    }
+
+    /// What was read: from where the cursor set out through the record it came to, or to the end of the span.
+    fn track_forward(&mut self, fresh: bool) {
+        let Some(track) = &mut self.track else { return };
+        let high = match self.merged.entry() {
+            Some((key, _)) if self.place == Place::On => Bound::Included(key),
+            _ => self.span.end().map_or(Bound::Unbounded, Bound::Excluded),
+        };
+        track.passed_forward(&self.span, high, fresh);
+    }
+
+    fn track_backward(&mut self, fresh: bool) {
+        let Some(track) = &mut self.track else { return };
+        let low = match self.merged.entry() {
+            Some((key, _)) if self.place == Place::On => key,
+            _ => self.span.start(),
+        };
+        track.passed_backward(&self.span, low, fresh);
+    }
+}

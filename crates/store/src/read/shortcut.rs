@@ -1,0 +1,139 @@
+//! The way around what is dead, as a cursor takes it: by the stretches that its reader knows.
+
+use crate::read::merge::{Ahead, Item, Shortcuts};
+use crate::read::snapshot::Snapshot;
+use crate::state::stretches::{End, MOST_OWN, Own, Stretch, Stretches, after, is_before};
+use crate::state::ttl::Reading;
+use crate::state::view::View;
+use base::{CommitTs, Result, TableId};
+use memtable::Memtable;
+use page::Value;
+use std::sync::atomic::Ordering;
+
+/// What the cursor of a snapshot or of a transaction knows of one table.
+#[derive(Debug)]
+pub(crate) struct Shortcut<'a> {
+    snapshot: &'a Snapshot,
+    view: &'a View,
+    table: TableId,
+    reading: Reading,
+    own: &'a Own,
+    /// The transaction may have written to the table: what it sees is not what was committed.
+    has_written: bool,
+    /// The first key that the walk under way has asked at.
+    origin: Vec<u8>,
+}
+
+impl<'a> Shortcut<'a> {
+    pub fn new(
+        snapshot: &'a Snapshot,
+        view: &'a View,
+        (table, reading): (TableId, Reading),
+        own: &'a Own,
+        has_written: bool,
+    ) -> Self {
+        Shortcut { snapshot, view, table, reading, own, has_written, origin: Vec::new() }
+    }
+
+    fn oldest_ms(&self) -> u64 {
+        match self.reading {
+            Reading::Plain => 0,
+            Reading::Dated { oldest_ms } => oldest_ms,
+        }
+    }
+
+    /// See 3.
+    fn own(&self, key: &[u8], forward: bool) -> Option<End> {
+        let known = self.own.borrow();
+        let (start, stretch) = known.as_ref()?.get(&self.table)?.around(key)?;
+        Some(if forward { stretch.end.clone() } else { Some(start.into()) })
+    }
+
+    /// See 2.
+    fn committed(&self, key: &[u8], forward: bool) -> Option<Option<Vec<u8>>> {
+        let (view, table) = (self.view, self.table);
+        let may_use = |stretch: &Stretch| {
+            view.absorbed <= stretch.ts
+                && stretch.ts <= self.snapshot.ts()
+                && stretch.oldest_ms <= self.oldest_ms()
+        };
+        let known = &self.snapshot.store().known;
+        let (start, Stretch { end, ts, .. }) = known.around(table, key, may_use)?;
+        let sealed = || view.sealed.iter().take_while(|sealed| sealed.sealed_at > ts);
+        if sealed().any(|sealed| !sealed.attached_for(table, CommitTs::MAX).is_empty()) {
+            return None;
+        }
+        let memtables = std::iter::once(&view.open.memtable).chain(sealed().map(|sealed| &sealed.memtable));
+        let memtables = memtables.map(|memtable| -> &Memtable { memtable });
+        if forward {
+            let changed = memtables.filter_map(|memtable| memtable.key_changed_since(table, key, ts)).min();
+            let changed = changed.filter(|changed| is_before(changed, end.as_deref()));
+            return Some(changed.or(end.as_deref()).map(<[u8]>::to_vec));
+        }
+        let behind = after(key);
+        let changed = memtables.filter_map(|memtable| memtable.key_changed_before(table, &behind, ts)).max();
+        let bound = changed.filter(|changed| *changed >= &*start).map_or(start, after);
+        Some(Some(bound.into()))
+    }
+}
+
+impl Shortcuts for Shortcut<'_> {
+    fn may_expire(&self) -> bool {
+        self.reading.is_dated()
+    }
+
+    fn has_expired(&self, item: Item<'_>) -> Result<bool> {
+        match item {
+            Item::Value(stored) => self.reading.has_expired(Value::Inline(stored)),
+            Item::Large(large) => self.reading.has_expired(Value::Large(large)),
+            Item::Deleted => Ok(false),
+        }
+    }
+
+    fn set_out(&mut self, key: &[u8]) {
+        self.origin.clear();
+        self.origin.extend_from_slice(key);
+    }
+
+    fn ahead(&mut self, key: &[u8], forward: bool, stop: Option<&[u8]>) -> Ahead {
+        let is_over = stop.is_some_and(|stop| if forward { key >= stop } else { key < stop });
+        if is_over {
+            return Ahead::Beyond { bound: None, but_own: false };
+        }
+        if let Some(bound) = self.own(key, forward) {
+            return Ahead::Beyond { bound: bound.map(Vec::from), but_own: false };
+        }
+        match self.committed(key, forward) {
+            Some(bound) => Ahead::Beyond { bound, but_own: self.has_written },
+            None => Ahead::Here,
+        }
+    }
+
+    fn walked(&mut self, entries: u32) {
+        // Relaxed: a tally, which orders nothing.
+        self.snapshot.store().tallies.dead_passed.fetch_add(entries.into(), Ordering::Relaxed);
+    }
+
+    fn arrived(&mut self, key: Option<&[u8]>, forward: bool, stop: Option<&[u8]>) {
+        let (start, end) = if forward {
+            let end = [key, stop].into_iter().flatten().min();
+            (Box::from(&self.origin[..]), end.map(Box::from))
+        } else {
+            let start = key.map(after).max(stop.map(Box::from)).unwrap_or_default();
+            (start, Some(after(&self.origin)))
+        };
+        if !is_before(&start, end.as_deref()) {
+            return;
+        }
+        let stretch = Stretch { end, ts: self.snapshot.ts(), oldest_ms: self.oldest_ms() };
+        let mut own = self.own.borrow_mut();
+        let known = own.get_or_insert_default().entry(self.table).or_default();
+        if known.by_start.len() >= MOST_OWN {
+            *known = Stretches::default();
+        }
+        known.note(start.clone(), stretch.clone());
+        if !self.has_written {
+            self.snapshot.store().known.note(self.table, start, stretch);
+        }
+    }
+}

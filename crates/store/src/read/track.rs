@@ -1,0 +1,61 @@
+//! What a transaction's cursor has passed, for its read set.
+
+use crate::state::paid_reads::PaidReads;
+use crate::state::store::Store;
+use base::{Span, TableId};
+use std::ops::Bound;
+use txn::RangeToken;
+
+/// Notes what a cursor passes as one range of its transaction's read set, which grows with its moves.
+pub(crate) struct Track<'a> {
+    reads: &'a PaidReads,
+    store: &'a Store,
+    table: TableId,
+    token: Option<RangeToken>,
+}
+
+impl<'a> Track<'a> {
+    /// Nothing of `table` was passed yet.
+    pub fn new(reads: &'a PaidReads, store: &'a Store, table: TableId) -> Self {
+        Track { reads, store, table, token: None }
+    }
+
+    /// What was passed so far is one range; what comes is another.
+    pub fn begin(&mut self, low: &[u8], high: Bound<&[u8]>) {
+        self.end();
+        self.token = Some(self.reads.range(self.store, self.table, low, high));
+    }
+
+    fn end(&mut self) {
+        self.token.take().into_iter().for_each(|token| self.reads.close(token));
+    }
+
+    /// The cursor came forward as far as `high`; `fresh`: from the beginning of its span.
+    pub fn passed_forward(&mut self, span: &Span, high: Bound<&[u8]>, fresh: bool) {
+        match self.token {
+            Some(token) => self.reads.extend_high(self.store, token, high),
+            None => self.begin(span.start(), high),
+        }
+        if let (true, Some(token)) = (fresh, self.token) {
+            self.reads.extend_low(self.store, token, span.start());
+        }
+    }
+
+    /// The cursor came back as far as `low`; `fresh`: from the end of its span.
+    pub fn passed_backward(&mut self, span: &Span, low: &[u8], fresh: bool) {
+        let end = span.end().map_or(Bound::Unbounded, Bound::Excluded);
+        match self.token {
+            Some(token) => self.reads.extend_low(self.store, token, low),
+            None => self.begin(low, end),
+        }
+        if let (true, Some(token)) = (fresh, self.token) {
+            self.reads.extend_high(self.store, token, end);
+        }
+    }
+}
+
+impl Drop for Track<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

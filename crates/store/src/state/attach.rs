@@ -1,0 +1,202 @@
+//! Attached runs: what a transaction had written to the data file before it committed, as its commit left them.
+//!
+//! The log's record names them (`base::op::Op::Attach`); from then on they lie in views as part of a sealed memtable
+//! (see [`crate::view::SealedMemtable`]), below what the commit still had in memory and above everything older. A
+//! snapshot that began before the commit passes over them, as they know one timestamp: their commit's.
+//!
+//! The next checkpoint makes them part of their tables (`absorb`):
+//! 1. Their range deletes are taken from the table's run.
+//! 2. Their records, merged, go into it in key order; if it is empty now, into a new run in one pass. Large values stay
+//!    where they are and change their owner; those that newer runs of the same commit hide are retired.
+//! 3. Their pages are retired. They could not become the table's: a page of a table says so, and is not older than the
+//!    checkpoint that first reaches it, which salvage and incremental backups rely on.
+//!
+//! Extents are allocated as the log's ([`space::Space::allocate_logged`]) from the first page on, so that no superblock
+//! counts them before they are absorbed: what a crash leaves of an uncommitted transaction is free. Recovery claims
+//! what it finds in the log.
+
+use crate::state::ttl::Reading;
+use base::op::{self, Op};
+use base::slots::Reader;
+use base::{CheckpointNo, Error, Result, TableId};
+use page::Value;
+use pool::Pool;
+use run::{Builder, Delta, Editor, Merge, Run, Site};
+use space::{Extent, Space};
+use std::ops::Range;
+
+/// The runs of one commit.
+#[derive(Debug, Default)]
+pub struct Attached {
+    /// By table, in the order of their ids; each table's newest first.
+    tables: Vec<(TableId, Vec<Delta>)>,
+    /// All pages and large values.
+    pub(crate) extents: Vec<Extent>,
+}
+
+impl Attached {
+    pub(crate) fn new(tables: Vec<(TableId, Vec<Delta>)>, extents: Vec<Extent>) -> Attached {
+        debug_assert!(tables.is_sorted_by_key(|row| row.0));
+        Attached { tables, extents }
+    }
+
+    /// What the commit wrote to `table` this way, newest first.
+    #[inline]
+    pub fn of(&self, table: TableId) -> &[Delta] {
+        match self.tables.binary_search_by_key(&table, |row| row.0) {
+            Ok(at) => &self.tables[at].1,
+            Err(_) => &[],
+        }
+    }
+
+    /// The tables that have any.
+    pub fn tables(&self) -> impl Iterator<Item = TableId> {
+        self.tables.iter().map(|row| row.0)
+    }
+
+    /// How many runs there are.
+    pub fn count(&self) -> usize {
+        self.tables.iter().map(|row| row.1.len()).sum()
+    }
+
+    /// How many records.
+    pub fn records(&self) -> u64 {
+        self.tables.iter().flat_map(|row| &row.1).map(|delta| delta.records.records).sum()
+    }
+
+    /// How many bytes of keys and values.
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().flat_map(|row| &row.1).map(|delta| delta.records.bytes).sum()
+    }
+
+    /// The operations that name them, oldest first in each table, as the log has them.
+    pub(crate) fn ops(&self) -> impl Iterator<Item = (TableId, AttachOp)> {
+        let deltas =
+            self.tables.iter().flat_map(|(table, deltas)| deltas.iter().rev().map(|delta| (*table, delta)));
+        deltas.enumerate().map(|(at, (table, delta))| {
+            // All extents go with the first: who owns which does not matter.
+            let extents = if at == 0 {
+                op::encode_extents(self.extents.iter().map(|e| (e.unit, e.units)))
+            } else {
+                Vec::new()
+            };
+            (table, AttachOp { delta: delta.encode(), extents })
+        })
+    }
+
+    /// What the `Attach` operations at the front of a commit record name; `None` if there are none. Nothing is claimed:
+    /// see [`crate::open::claims`].
+    ///
+    /// # Errors
+    /// [`base::ErrorKind::Corruption`] where they name what cannot be, or what is damaged: it was synced before the
+    /// record was written.
+    pub(crate) fn recover(record: &[u8], pool: &Pool, reader: &Reader) -> Result<Option<Attached>> {
+        let mut attached: Option<Attached> = None;
+        for (table, op) in op::Decoder::begin(record).into_iter().flatten() {
+            let Op::Attach { delta, extents } = op else { break };
+            let attached = attached.get_or_insert_default();
+            let extents = op::decode_extents(extents).unwrap_or_default();
+            attached.extents.extend(extents.into_iter().map(|(unit, units)| Extent { unit, units }));
+            let delta = Delta::decode(delta, pool, reader)?;
+            if let Some(root) = delta.records.root {
+                drop(pool.pin(reader, root)?);
+            }
+            attached.push(table, delta)?;
+        }
+        Ok(attached)
+    }
+
+    fn push(&mut self, table: TableId, delta: Delta) -> Result<()> {
+        match self.tables.last_mut() {
+            Some((last, deltas)) if *last == table => deltas.insert(0, delta),
+            Some((last, _)) if *last > table => {
+                return Err(Error::corruption(format!("an attached run of {table} follows one of {last}")));
+            }
+            _ => self.tables.push((table, vec![delta])),
+        }
+        Ok(())
+    }
+}
+
+/// One `Attach` operation, owned.
+pub(crate) struct AttachOp {
+    delta: [u8; Delta::BYTES],
+    extents: Vec<u8>,
+}
+
+impl AttachOp {
+    pub fn as_op(&self) -> Op<'_> {
+        Op::Attach { delta: &self.delta, extents: &self.extents }
+    }
+}
+
+/// Where a checkpoint absorbs a table's attached runs, and with what.
+pub(crate) struct Absorb<'a> {
+    pub pool: &'a Pool,
+    pub reader: &'a Reader,
+    pub space: &'a std::sync::Mutex<Space>,
+    pub birth: CheckpointNo,
+    /// The first checkpoint in whose view the deltas may lie.
+    pub since: CheckpointNo,
+    /// What has expired is taken for deleted.
+    pub reading: Reading,
+    pub buffer_bytes: usize,
+}
+
+/// The first checkpoint in whose view runs lie that checkpoint `birth` absorbs. What the one before was to absorb it
+/// has absorbed: so they were attached after that had begun, and then, before its switch, the one before it was still
+/// the newest.
+pub(crate) fn attached_since(birth: CheckpointNo) -> CheckpointNo {
+    CheckpointNo(birth.0.saturating_sub(2))
+}
+
+impl Absorb<'_> {
+    /// Steps 1 to 3: what becomes of `run`, a table's, with what `attached` says over it.
+    pub fn absorb(&self, run: Run, table: TableId, attached: &Attached) -> Result<(Run, page::EditCounters)> {
+        let deltas = attached.of(table);
+        let mut editor = self.editor(run, table);
+        for (start, end) in deltas.iter().flat_map(|delta| delta.ranges.iter()) {
+            editor.remove_range(start, end)?;
+        }
+        let (run, mut counters) = editor.finish()?;
+        let run = if run.root.is_some() {
+            let mut editor = self.editor(run, table);
+            self.merged(deltas, &mut |key, value| editor.take(key, value))?;
+            let (run, edits) = editor.finish()?;
+            counters += edits;
+            run
+        } else {
+            let mut builder =
+                Builder::new(self.pool, self.space, self.birth, self.buffer_bytes).of_table(table);
+            self.merged(deltas, &mut |key, value| match value {
+                Value::Deleted => Ok(()),
+                value => builder.add(key, value),
+            })?;
+            builder.finish()?
+        };
+        for delta in deltas {
+            delta.retire_pages(self.pool, self.reader, self.space, self.lived())?;
+        }
+        Ok((run, counters))
+    }
+
+    fn lived(&self) -> Range<CheckpointNo> {
+        self.since..self.birth
+    }
+
+    fn editor(&self, run: Run, table: TableId) -> Editor<'_> {
+        Editor::open(run, self.pool, self.reader, self.space, self.birth, self.buffer_bytes).of_table(table)
+    }
+
+    /// Shows what `deltas` say of each key, in key order, and retires the large values that none of them says.
+    fn merged(&self, deltas: &[Delta], take: &mut dyn FnMut(&[u8], Value<'_>) -> Result<()>) -> Result<()> {
+        let mut merge = Merge::open(deltas, self.pool, self.reader)?;
+        let (pool, reader, space, birth) = (self.pool, self.reader, self.space, self.birth);
+        let site = Site { pool, reader, space, birth };
+        while merge.next(&mut |value| site.retire_value(value))? {
+            let (key, value) = merge.entry().expect("the merge is on a record");
+            take(key, self.reading.unless_expired(value, &site)?)?;
+        }
+        Ok(())
+    }
+}

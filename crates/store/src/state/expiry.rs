@@ -1,0 +1,217 @@
+//! Long readers: what each keeps, and when it is taken from them.
+//!
+//! A snapshot keeps its view: the memtables that were not absorbed then, and the pages that were replaced since. A
+//! read-write transaction keeps the sealed memtables of its time besides, as the history that its commit is checked
+//! against. Each is cheap, and nobody notices one that was forgotten, until memory or disk are full of what only it
+//! can see. So there are bounds:
+//!
+//! * on *memory*: the memtables that are kept for readers alone, by about their share ([`crate::options::Shares`]);
+//! * on *space*: the units that are kept for readers alone, by an option;
+//! * on *age*, by an option that is off by default: age harms nobody by itself.
+//!
+//! Past a bound the oldest readers lose their views (`base::slots` says how, and why that is safe), and no more of
+//! them than brings the rest inside the bound. They learn it from their next call, as
+//! [`ErrorKind::SnapshotTooOld`](base::ErrorKind::SnapshotTooOld). Nobody else does: what younger readers see is kept
+//! by their own views. A reader that is in a call, a cursor that is open, and a user's code inside a `get_with` keep
+//! what they look at; it is freed when they have ended.
+//!
+//! The store has no clock. Whoever drives it says what time it is ([`crate::Store::tick`]); ages are as exact as that.
+
+mod readers;
+
+use crate::state::view::{SealedMemtable, View};
+use base::CheckpointNo;
+use base::limits::UNIT_BYTES;
+use base::slots::Holding;
+use memtable::Memtable;
+use space::Space;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::Location;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A reader this old is told of, whatever it keeps.
+const NOTICED_AGE_MS: u64 = 60_000;
+/// Notices that wait to be taken; further ones are dropped.
+const MAX_NOTICES: usize = 64;
+
+/// The bounds, and who was told of.
+#[derive(Debug)]
+pub(crate) struct Expiry {
+    /// The time, in milliseconds since some moment.
+    clock_ms: AtomicU64,
+    max_age_ms: Option<u64>,
+    memory_bytes: usize,
+    /// `None`: [`default_space_bytes`].
+    space_bytes: Option<u64>,
+    noticed: Mutex<Noticed>,
+    expired: AtomicU64,
+}
+
+/// Space that readers may always keep, in bytes: below this nobody looks at the size of a file.
+const MIN_SPACE_BYTES: u64 = 1 << 30;
+
+/// What readers may keep of a data file of which so much is in use, where no option says it, in bytes.
+///
+/// Twice that: a merge of everything, which a compaction, a change of layout or the lowest level of an LSM table is,
+/// retires all that there was, with what it leaves out; whoever began to read just before is to live through it.
+pub fn default_space_bytes(used_bytes: u64) -> u64 {
+    used_bytes.saturating_mul(2).max(MIN_SPACE_BYTES)
+}
+
+#[derive(Debug, Default)]
+struct Noticed {
+    readers: BTreeSet<(usize, u64)>,
+    notices: Vec<OpenReader>,
+}
+
+/// An open snapshot or transaction, as [`crate::Store::readers`] shows it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OpenReader {
+    /// Whether it is a read-write transaction.
+    pub is_transaction: bool,
+    /// How long it has been open, to about a second.
+    pub age: Duration,
+    /// The last commit that it sees.
+    pub commit: u64,
+    /// The number of its view. Views are numbered since the database was opened.
+    pub view: u64,
+    /// Where in the program it was begun.
+    pub opened_at: Option<&'static Location<'static>>,
+    /// Memory of memtables that the newest view can do without, and this reader cannot, in bytes. What several
+    /// readers keep counts for each.
+    pub memory_bytes: u64,
+    /// Space in the data file that waits for this reader, in bytes. What waits for several counts for each.
+    pub space_bytes: u64,
+    /// Whether it is being used this moment, or a cursor of it is open: what it keeps stays until that ends.
+    pub in_call: bool,
+    /// Whether it expired: its next call fails.
+    pub expired: bool,
+}
+
+impl Expiry {
+    pub fn new(options: &crate::Options) -> Self {
+        let shares = options.shares();
+        Expiry {
+            clock_ms: AtomicU64::new(0),
+            max_age_ms: options.max_snapshot_age.map(|age| age.as_millis() as u64),
+            // One view may hold a whole share, and what was filling when writers were held back: that much a reader
+            // may keep however quickly others write. Half of the memory stays for those.
+            memory_bytes: (shares.memtables_bytes + 2 * shares.seal_bytes).min(options.ceiling_bytes() / 2),
+            space_bytes: options.max_pinned_space_bytes,
+            noticed: Mutex::new(Noticed::default()),
+            expired: AtomicU64::new(0),
+        }
+    }
+
+    /// What a reader may keep of memtables that the newest view can do without, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    /// The time as it was told last, in milliseconds.
+    #[inline]
+    pub fn now_ms(&self) -> u64 {
+        // Relaxed: it orders nothing.
+        self.clock_ms.load(Ordering::Relaxed)
+    }
+
+    /// How many readers lost their views.
+    pub fn count(&self) -> u64 {
+        // Relaxed: a tally.
+        self.expired.load(Ordering::Relaxed)
+    }
+}
+
+/// What one view holds, and the newest does not.
+#[derive(Debug)]
+struct Kept {
+    checkpoint: CheckpointNo,
+    memtables: Vec<(usize, u64)>,
+}
+
+/// What is kept, for whom: gathered under locks, looked at without.
+#[derive(Debug)]
+struct Census {
+    views: HashMap<u64, Kept>,
+    /// Sealed memtables that only conflicts are looked for in: the first view without each, its address, its bytes.
+    history: Vec<(u64, usize, u64)>,
+    /// Units retired, by the first checkpoint that may reach them and the one that retired them.
+    retired: BTreeMap<(CheckpointNo, CheckpointNo), u64>,
+}
+
+fn address_and_bytes(memtable: &Memtable) -> (usize, u64) {
+    (std::ptr::from_ref(memtable).addr(), memtable.bytes() as u64)
+}
+
+impl Census {
+    fn take(views: &[Box<View>], history: &[SealedMemtable], space: &Space) -> Self {
+        let newest = views.last().expect("there is always a current view");
+        let needed: BTreeSet<_> = newest.memtables().map(|memtable| address_and_bytes(memtable).0).collect();
+        let others = |view: &View| {
+            let memtables = view.memtables().map(address_and_bytes);
+            memtables.filter(|(address, _)| !needed.contains(address)).collect()
+        };
+        let kept = |view: &View| Kept { checkpoint: view.checkpoint, memtables: others(view) };
+        let past = |sealed: &SealedMemtable| {
+            let (address, bytes) = address_and_bytes(&sealed.memtable);
+            (!needed.contains(&address)).then_some((sealed.first_view, address, bytes))
+        };
+        Census {
+            views: views.iter().map(|view| (view.number, kept(view))).collect(),
+            history: history.iter().filter_map(past).collect(),
+            retired: space.retired_by_checkpoint(),
+        }
+    }
+
+    /// The memtables that `holding` keeps, by address.
+    fn memtables(&self, holding: &Holding) -> impl Iterator<Item = (usize, u64)> {
+        let own = self.views.get(&holding.view).into_iter().flat_map(|kept| kept.memtables.iter().copied());
+        let oldest = if holding.writes { holding.view } else { u64::MAX };
+        let history = self.history.iter().filter(move |(first_view, ..)| *first_view > oldest);
+        own.chain(history.map(|&(_, address, bytes)| (address, bytes)))
+    }
+
+    fn memory_bytes(&self, holding: &Holding) -> u64 {
+        self.memtables(holding).collect::<BTreeSet<_>>().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    fn space_bytes(&self, holding: &Holding) -> u64 {
+        let Some(kept) = self.views.get(&holding.view) else { return 0 };
+        let seen = self.retired.iter().filter(|((born, at), _)| (*born..*at).contains(&kept.checkpoint));
+        seen.map(|(_, units)| units * UNIT_BYTES as u64).sum()
+    }
+
+    /// The newest view whose holders, together with all younger ones, keep more than the bounds allow. 0: none.
+    fn cut(&self, held: &[Holding], memory_bytes: u64, space_bytes: u64) -> u64 {
+        let mut newest_first: Vec<_> = held.iter().collect();
+        newest_first.sort_unstable_by_key(|holding| std::cmp::Reverse(holding.view));
+        let (mut counted, mut total) = (BTreeSet::new(), 0);
+        for holding in newest_first {
+            for (address, bytes) in self.memtables(holding) {
+                total += if counted.insert(address) { bytes } else { 0 };
+            }
+            if total > memory_bytes || self.space_bytes(holding) > space_bytes {
+                return holding.view;
+            }
+        }
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_lives_through_a_merge_of_everything() {
+        const GIB: u64 = 1 << 30;
+        // The reader keeps all of the old file; what is in use then is what the merge has left of it.
+        for (old, left) in [(GIB, 0), (3 * GIB, 2 * GIB), (40 * GIB, 20 * GIB)] {
+            assert!(default_space_bytes(left) >= old, "{old} bytes, {left} of them live");
+        }
+        assert!(default_space_bytes(GIB) < 3 * GIB, "a bound it is");
+    }
+}

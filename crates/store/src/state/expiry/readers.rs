@@ -1,0 +1,117 @@
+//! Looking after readers: who is open, and who has kept too much for too long.
+
+use super::{Census, MAX_NOTICES, NOTICED_AGE_MS, OpenReader, default_space_bytes};
+use crate::state::store::Store;
+use crate::state::view::holdings;
+use base::limits::UNIT_BYTES;
+use base::slots::{Announced, Holding, Particulars};
+use base::sync::lock;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+impl Store {
+    /// Says what time it is, as the time since some moment that stays the same. Ages of readers are measured by this.
+    pub fn tick(&self, now: Duration) {
+        // Relaxed: it orders nothing.
+        self.expiry.clock_ms.fetch_max(now.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.expiry.now_ms()
+    }
+
+    /// Frees what ended and expired readers kept, unless a checkpoint is under way, which does it at its end.
+    pub fn look_after_readers(&self) {
+        // Whoever holds the lock looks after them itself.
+        if let Ok(_checkpoint) = self.checkpoint.try_lock()
+            && !self.is_closed()
+        {
+            self.free_unneeded();
+        }
+    }
+
+    /// The open snapshots and transactions, the oldest first. What expired and rests is not among them: it keeps
+    /// nothing. Waits for a checkpoint's current step at most.
+    pub fn readers(&self) -> base::Result<Vec<OpenReader>> {
+        self.check_open()?;
+        let census = self.census();
+        let held = self.slots.announced().filter_map(|announced| match announced {
+            Announced::Held(holding) => Some(holding),
+            // It is beginning this moment.
+            Announced::Pending => None,
+        });
+        let known = |holding: Holding| Some((self.slots.particulars(&holding)?, holding));
+        let mut readers: Vec<_> = held
+            .filter_map(known)
+            .map(|(particulars, holding)| self.describe_reader(&census, &holding, &particulars))
+            .collect();
+        readers.sort_by(|a, b| b.age.cmp(&a.age).then(a.view.cmp(&b.view)));
+        Ok(readers)
+    }
+
+    /// The readers that expired, or keep much, or are old, each told of once and, if it expires later, once more.
+    pub fn take_notices(&self) -> Vec<OpenReader> {
+        std::mem::take(&mut lock(&self.expiry.noticed).notices)
+    }
+
+    fn census(&self) -> Census {
+        let space = lock(&self.space);
+        let committer = lock(&self.committer);
+        self.views.with_kept(|views| Census::take(views, &committer.history, &space))
+    }
+
+    fn describe_reader(&self, census: &Census, holding: &Holding, known: &Particulars) -> OpenReader {
+        OpenReader {
+            is_transaction: holding.writes,
+            age: Duration::from_millis(self.now_ms().saturating_sub(known.since_ms)),
+            commit: known.ts,
+            view: holding.view,
+            opened_at: known.opened_at,
+            memory_bytes: census.memory_bytes(holding),
+            space_bytes: census.space_bytes(holding),
+            in_call: known.in_call,
+            expired: holding.is_revoked,
+        }
+    }
+
+    /// Takes their views from the readers that are past a bound. While one is just beginning nobody expires: the
+    /// next time will do.
+    pub(crate) fn expire_readers(&self) -> bool {
+        let Some(held) = holdings(&self.slots) else { return false };
+        if held.is_empty() {
+            lock(&self.expiry.noticed).readers.clear();
+            return false;
+        }
+        let census = self.census();
+        let expiry = &self.expiry;
+        let in_use = || lock(&self.space).stats().used_units * UNIT_BYTES as u64;
+        let space_bytes = expiry.space_bytes.unwrap_or_else(|| default_space_bytes(in_use()));
+        let memory_bytes = expiry.memory_bytes as u64;
+        let cut = census.cut(&held, memory_bytes, space_bytes);
+        let mut has_expired = false;
+        let mut noticed = lock(&expiry.noticed);
+        let living: BTreeSet<_> = held.iter().map(Holding::id).collect();
+        noticed.readers.retain(|id| living.contains(id));
+        for holding in held.iter().filter(|holding| !holding.is_revoked) {
+            let Some(known) = self.slots.particulars(holding) else { continue };
+            let mut reader = self.describe_reader(&census, holding, &known);
+            let age_ms = reader.age.as_millis() as u64;
+            let is_past = holding.view <= cut || expiry.max_age_ms.is_some_and(|most| age_ms > most);
+            reader.expired = is_past && self.slots.revoke(holding);
+            has_expired |= reader.expired;
+            if reader.expired {
+                expiry.expired.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally.
+            }
+            let is_notable = age_ms > expiry.max_age_ms.map_or(NOTICED_AGE_MS, |most| most / 2)
+                || reader.memory_bytes > memory_bytes / 2
+                || reader.space_bytes > space_bytes / 2;
+            let is_news = reader.expired || (is_notable && noticed.readers.insert(holding.id()));
+            if is_news && noticed.notices.len() < MAX_NOTICES {
+                noticed.notices.push(reader);
+            }
+        }
+        has_expired
+    }
+}

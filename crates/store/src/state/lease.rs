@@ -1,0 +1,155 @@
+//! Reader slots at hand: each thread keeps a few, so that beginning a read takes no lock and touches no counter.
+//!
+//! A lease is a slot and a reference to its store, moved in and out of a thread-local list. The reference is
+//! counted once, when the lease is made, not once a read.
+
+use crate::state::store::Store;
+use base::slots::Reader;
+use base::{Error, ErrorKind, Result};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Leases that a thread keeps, over all databases. More live readers than this work as well; they pay a lock.
+const KEPT_PER_THREAD: usize = 16;
+
+thread_local! {
+    #[allow(clippy::vec_box)] // They go in and out as the boxes that snapshots hold.
+    static LEASES: RefCell<Vec<Box<Lease>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A slot of one store, with what keeps the store. Boxed, so that a snapshot is moved in three words.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    store: Arc<Store>,
+    reader: Reader,
+}
+
+impl Lease {
+    /// A slot of `store`: this thread's last one if there is one.
+    #[inline]
+    pub fn take(store: &Arc<Store>) -> Result<Box<Self>> {
+        let kept = LEASES.try_with(|leases| {
+            let mut leases = leases.try_borrow_mut().ok()?;
+            match leases.last() {
+                Some(last) if Arc::ptr_eq(&last.store, store) => leases.pop(),
+                _ => Self::search(&mut leases, store),
+            }
+        });
+        match kept {
+            Ok(Some(lease)) => Ok(lease),
+            _ => Self::claim(store),
+        }
+    }
+
+    #[cold]
+    #[allow(clippy::vec_box)] // As above.
+    fn search(leases: &mut Vec<Box<Self>>, store: &Arc<Store>) -> Option<Box<Self>> {
+        let at = leases.iter().rposition(|lease| Arc::ptr_eq(&lease.store, store))?;
+        Some(leases.swap_remove(at))
+    }
+
+    #[cold]
+    fn claim(store: &Arc<Store>) -> Result<Box<Self>> {
+        Self::forget(|kept| kept.is_closed());
+        let full = || {
+            Error::new(
+                ErrorKind::Full,
+                "65,536 snapshots and transactions are open, which is the limit; drop some",
+            )
+        };
+        let reader = store.slots.claim().ok_or_else(full)?;
+        Ok(Box::new(Lease { store: Arc::clone(store), reader }))
+    }
+
+    /// The store.
+    #[inline]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The slot's owner.
+    #[inline]
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Keeps the idle slot for this thread's next reader.
+    #[inline]
+    pub fn keep(self: Box<Self>) {
+        if self.store.is_closed() {
+            return self.end_closed();
+        }
+        let mut lease = Some(self);
+        let _ = LEASES.try_with(|leases| {
+            if let Ok(mut leases) = leases.try_borrow_mut()
+                && leases.len() < KEPT_PER_THREAD
+            {
+                leases.extend(lease.take());
+            }
+        });
+        if let Some(lease) = lease {
+            lease.keep_beside_many();
+        }
+    }
+
+    /// The last reader of a closed database gives its memory back.
+    #[cold]
+    fn end_closed(self: Box<Self>) {
+        let store = Arc::clone(&self.store);
+        drop(self);
+        store.give_memory_back();
+    }
+
+    /// Makes room among the kept: those of closed databases go, or else the oldest one. Without this, a thread that
+    /// has seen many databases would keep leases of those alone.
+    #[cold]
+    fn keep_beside_many(self: Box<Self>) {
+        let mut dropped = Vec::new();
+        let _ = LEASES.try_with(|leases| {
+            if let Ok(mut leases) = leases.try_borrow_mut() {
+                dropped.extend(leases.extract_if(.., |lease| lease.store.is_closed()));
+                if leases.len() >= KEPT_PER_THREAD {
+                    dropped.push(leases.remove(0));
+                }
+                leases.push(self);
+            }
+        });
+        // What was dropped may be the last of its store: it goes here, outside the borrow.
+    }
+
+    /// Gives back every slot that this thread keeps of `store`.
+    pub fn forget_all(store: &Arc<Store>) {
+        Self::forget(|kept| Arc::ptr_eq(kept, store));
+    }
+
+    /// Gives back the slots that this thread keeps of some stores. The last reference to a closed store, with all its
+    /// memory, may be among them.
+    fn forget(which: impl Fn(&Arc<Store>) -> bool) {
+        let mut dropped = Vec::new();
+        let _ = LEASES.try_with(|leases| {
+            if let Ok(mut leases) = leases.try_borrow_mut() {
+                dropped.extend(leases.extract_if(.., |lease| which(&lease.store)));
+            }
+        });
+        // Dropped here, outside the borrow.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, open_or_create};
+    use io::MemDir;
+
+    #[test]
+    fn a_closed_store_goes_when_its_last_reader_turns_to_another() {
+        let open = || open_or_create(Arc::new(MemDir::new()), &Options::default()).unwrap();
+        let first = open();
+        drop(first.snapshot().unwrap());
+        let gone = Arc::downgrade(&first);
+        std::thread::spawn(move || first.close().unwrap()).join().unwrap();
+        assert!(gone.upgrade().is_some(), "this thread keeps a slot of it");
+        drop(open().snapshot().unwrap());
+        assert!(gone.upgrade().is_none());
+    }
+}

@@ -1,0 +1,136 @@
+//! How a store makes room for what needs memory: the steps of the module.
+
+use super::{Attendant, FRUITLESS_MOMENTS, MOST_MOMENTS, MemoryStats, Patience, charged_memtable};
+use crate::state::store::Store;
+use base::budget::{Account, Charge, Given, Holder, Member, Need};
+use base::sync::lock;
+use base::{Error, ErrorKind};
+use memtable::{Memtable, Writer};
+use std::sync::Arc;
+
+impl Member for Store {
+    fn give_pages(&self, bytes: usize, need: Need) -> Given {
+        self.pool.give(bytes, need)
+    }
+
+    fn relieve(&self) -> bool {
+        let Some(attendant) = self.attended.0.get() else { return false };
+        // Latched or open to read only, nothing is merged any more.
+        let has_work = self.latch.check().is_ok() && self.seal_early();
+        if has_work {
+            attendant.merge_soon();
+        }
+        has_work
+    }
+}
+
+impl Store {
+    /// Who does the background work. Once.
+    pub fn set_attendant(&self, attendant: Box<dyn Attendant>) {
+        assert!(self.attended.0.set(attendant).is_ok(), "a store has one attendant");
+    }
+
+    /// Step 3 of the module's: answers whether it is worth trying again. The caller holds no lock.
+    #[cold]
+    pub(crate) fn wait_for_memory(&self, patience: &mut Patience) -> bool {
+        let Some(attendant) = self.attended.0.get() else { return false };
+        patience.moments += 1;
+        if !self.account.budget().relieve() {
+            patience.fruitless += 1;
+        }
+        let is_over = patience.fruitless > FRUITLESS_MOMENTS || patience.moments > MOST_MOMENTS;
+        !is_over && self.latch.check().is_ok() && !self.is_closed() && attendant.wait_a_moment()
+    }
+
+    /// Whether anybody makes checkpoints.
+    pub(crate) fn attended(&self) -> bool {
+        self.attended.0.get().is_some()
+    }
+
+    /// Says to whoever makes checkpoints that there may be something to do.
+    pub(crate) fn merge_soon(&self) {
+        if let Some(attendant) = self.attended.0.get() {
+            attendant.merge_soon();
+        }
+    }
+
+    /// Has sealed memtables merged, and waits for a moment. False: nobody merges, or merging has failed. The caller
+    /// holds no lock.
+    pub(crate) fn merge_a_moment(&self) -> bool {
+        let Some(attendant) = self.attended.0.get() else { return false };
+        if self.latch.check().is_err() || self.is_closed() {
+            return false;
+        }
+        if self.seal_early() {
+            attendant.merge_soon();
+        }
+        attendant.wait_a_moment()
+    }
+
+    /// Makes `charge` at least `bytes`, whatever has to give way or be waited for; false if that was in vain.
+    pub(crate) fn raise_charge(&self, charge: &mut Charge, bytes: usize) -> bool {
+        let mut patience = Patience::default();
+        loop {
+            // An eighth more, if it is to be had, so that what grows is raised seldom.
+            if charge.resize(bytes + bytes / 8) || charge.resize(bytes) {
+                return true;
+            }
+            if !self.wait_for_memory(&mut patience) {
+                return false;
+            }
+        }
+    }
+
+    /// The account of this database in its budget.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// Who holds what of the budget.
+    pub fn memory(&self) -> MemoryStats {
+        let budget = self.account.budget();
+        MemoryStats {
+            limit_bytes: budget.limit_bytes() as u64,
+            used_bytes: budget.used_bytes() as u64,
+            peak_bytes: budget.peak_bytes() as u64,
+            databases: budget.members() as u64,
+            held: self.account.held(),
+            held_by_all: budget.held(),
+        }
+    }
+
+    /// A memtable whose memory is charged, and first to `credit`.
+    pub(crate) fn new_memtable(&self, credit: Option<Charge>) -> (Arc<Memtable>, Writer) {
+        charged_memtable(&self.account, credit, self.shares.memtable_chunk_bytes)
+    }
+
+    /// Seals the open memtable, unless others are sealed already, although it is not full: so that its memory can be
+    /// given back after a checkpoint. Answers whether anything is sealed now.
+    pub fn seal_early(&self) -> bool {
+        if self.pressure().sealed == 0 && !self.is_closed() {
+            self.seal(&mut lock(&self.committer));
+        }
+        self.pressure().sealed > 0
+    }
+
+    /// What a transaction is told that finds no memory, and none that could be given back: `bytes` is what it needs. If
+    /// that is because nothing is merged any more, it is told why.
+    #[cold]
+    pub(crate) fn no_memory(&self, what: &str, bytes: usize) -> Error {
+        if let Err(stopped) = self.check_open().and_then(|()| self.latch.check()) {
+            return stopped;
+        }
+        let MemoryStats { limit_bytes, used_bytes, held_by_all, .. } = self.memory();
+        let holders = Holder::ALL.map(|holder| format!("{} {}", holder.name(), held_by_all.of(holder)));
+        Error::new(
+            ErrorKind::Full,
+            format!(
+                "{what} needs {bytes} more bytes of memory; of the budget of {limit_bytes} bytes, \
+                 {used_bytes} are in use \
+                 ({}): make the transaction smaller, drop old snapshots, or raise memory_bytes (on the \
+                 command line --memory)",
+                holders.join(", ")
+            ),
+        )
+    }
+}

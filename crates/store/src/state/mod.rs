@@ -1,0 +1,32 @@
+//! What an open database is made of: what lies in its files, what readers see of it, and what it may use.
+//!
+//! The first files here describe data and know no store. `store` joins them, and the files after it are the parts of
+//! a store that every other wing uses.
+
+// On the disk.
+pub mod catalog;
+pub mod superblock;
+pub mod tables;
+pub mod stack;
+pub mod attach;
+pub mod ttl;
+// In memory.
+pub mod options;
+pub mod latch;
+pub mod view;
+pub mod pacing;
+pub(crate) mod stretches;
+pub(crate) mod wanted;
+pub(crate) mod committer;
+pub(crate) mod pins;
+pub(crate) mod rounds;
+pub mod store;
+// Of a store.
+pub(crate) mod closing;
+pub mod expiry;
+pub(crate) mod lease;
+pub mod memory;
+pub(crate) mod ownership;
+pub(crate) mod paid_reads;
+pub(crate) mod room;
+pub mod time;

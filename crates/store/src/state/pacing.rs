@@ -1,0 +1,488 @@
+//! Pacing: how fast writers may go, so that merging keeps up and nobody ever waits for a whole merge.
+//!
+//! *Debt* is what was committed and is not merged yet, against what there may be of it: memtables against their share
+//! of the memory, the log that a recovery would replay against its cap in bytes and records, the memtables of all who
+//! share a budget against the same share. What the checkpoint under way has merged already counts as paid, although
+//! its memory comes back only at its end: so debt falls while a merge runs. Behind the last record a checkpoint writes
+//! and flushes, and nobody can say how far that is: the part of its time that this takes counts at its end alone.
+//!
+//! Let *x* be the greatest of these fractions and *R* the rate at which memtables were merged lately. Writers get
+//! *R (1 - x) / x*: at half the ceiling exactly what is merged, so that debt settles there; three times as much at a
+//! quarter, below which nobody is slowed; less and less towards the ceiling, and nothing at it. Beside that, what is
+//! free must last until the checkpoint under way gives its memory back: *room / time left* (spring and gear, as in
+//! bLSM), with a fifth to spare; and where that was thought too short, the last of the room goes ever more slowly. The
+//! smaller rate counts.
+//!
+//! *R* is an average, and no two checkpoints need be alike: one that merges runs of an LSM table besides takes ten
+//! times as long as one that does not. So the time left is told from the records that are left, all of them, and from
+//! what a record and a flush took lately.
+//!
+//! Well below the debt at which anybody is slowed a checkpoint has time, and pauses between its pieces: see
+//! [`Pressure::leisure_permille`].
+//!
+//! All of this is a function of [`Pressure`] and *R*. Clocks and sleeping are the business of whoever drives the store.
+
+use crate::state::options::MAX_SEALED;
+use base::leisure;
+use base::sync::atomic::{AtomicU64, Ordering};
+
+/// Why writers are slowed down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The memtables of this database fill their share of the memory.
+    Memtables,
+    /// The log that a recovery must replay approaches its limit.
+    Log,
+    /// The memtables of all databases that share the budget fill their share.
+    Budget,
+}
+
+impl Cause {
+    /// The number of causes.
+    pub const COUNT: usize = 3;
+    /// All causes, in the order of their numbers.
+    pub const ALL: [Cause; Cause::COUNT] = [Cause::Memtables, Cause::Log, Cause::Budget];
+
+    /// Returns the name: `memtables`, `log` or `budget`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Memtables => "memtables",
+            Cause::Log => "log",
+            Cause::Budget => "budget",
+        }
+    }
+}
+
+/// Below this debt nobody is slowed, in thousandths.
+const FREE_PERMILLE: u64 = 250;
+/// Below this debt a checkpoint has as much time as it ever gets, in thousandths.
+const LEISURE_PERMILLE: u64 = FREE_PERMILLE / 2;
+/// A checkpoint with time pauses at most so many thousandths of the time it works.
+const MOST_LEISURE_PERMILLE: u64 = 3000;
+/// Debt at and above the ceiling: writers get a hundredth of what is merged. Whether they may begin at all is for
+/// [`Pressure::is_full`] to say.
+const MOST_PERMILLE: u64 = 990;
+
+/// What is free is to last so many times longer than the checkpoint under way is thought to.
+const SPARE: (u128, u128) = (5, 4);
+/// With less room than this part of the ceiling the checkpoint has taken longer than it was thought to, and nobody
+/// knows how long it will: writers are slowed by so much more as the room is less.
+const LITTLE_ROOM: u64 = 8;
+/// Less room than this part of the ceiling counts as much.
+const LEAST_ROOM: u64 = 1000;
+
+/// How fast writers may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// What a byte written costs in time, in picoseconds.
+    pub ps_per_byte: u64,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// The delays of one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// How many commits were delayed, or transactions had to wait before they began.
+    pub count: u64,
+    /// How long they were delayed in total, in nanoseconds.
+    pub total_ns: u64,
+}
+
+/// How well merging keeps up with writing, and how much it delays writers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PacingStats {
+    /// The debt of each [`Cause`], in thousandths of its limit.
+    pub debt_permille: [u64; Cause::COUNT],
+    /// Bytes of the log that a recovery would replay.
+    pub unabsorbed_log_bytes: u64,
+    /// Records of the log that a recovery would replay.
+    pub unabsorbed_records: u64,
+    /// The recent rate at which memtables were merged, in bytes a second; 0 if none were.
+    pub absorbed_bytes_per_s: u64,
+    /// The delays of each [`Cause`].
+    pub delays: [Delays; Cause::COUNT],
+}
+
+/// How far the checkpoint under way has come. Written by it, read by whoever asks for [`Pressure`]: all `Relaxed`, as
+/// these are estimates that order nothing.
+#[derive(Debug)]
+pub(crate) struct Merging {
+    bytes: AtomicU64,
+    /// Of the memtables.
+    absorbed_records: AtomicU64,
+    /// Of LSM tables' runs, besides.
+    compacted_records: AtomicU64,
+    /// Of both, merged.
+    done: AtomicU64,
+    /// What a record took lately, in picoseconds.
+    ps_per_record: AtomicU64,
+    /// What a checkpoint took lately from its last record to the switch, in nanoseconds.
+    tail_ns: AtomicU64,
+}
+
+impl Default for Merging {
+    fn default() -> Self {
+        let number = AtomicU64::new;
+        Merging {
+            bytes: number(0),
+            absorbed_records: number(0),
+            compacted_records: number(0),
+            done: number(0),
+            ps_per_record: number(PS_PER_RECORD),
+            tail_ns: number(TAIL_NS),
+        }
+    }
+}
+
+/// What a record is taken to need, before there was a checkpoint: 1 microsecond.
+const PS_PER_RECORD: u64 = 1_000_000;
+/// What a checkpoint's end is taken to need, before there was one: 5 milliseconds.
+const TAIL_NS: u64 = 5_000_000;
+/// A checkpoint of fewer records says nothing about what one takes.
+const LEAST_TIMED_RECORDS: u64 = 256;
+
+impl Merging {
+    pub fn begin(&self, bytes: u64, records: u64) {
+        self.done.store(0, Ordering::Relaxed); // Relaxed: see `Merging`.
+        self.compacted_records.store(0, Ordering::Relaxed); // Relaxed: likewise.
+        self.absorbed_records.store(records, Ordering::Relaxed); // Relaxed: likewise.
+        self.bytes.store(bytes, Ordering::Relaxed); // Relaxed: likewise.
+    }
+
+    /// There are about so many records to merge besides, of LSM tables: the memory of the memtables comes back only
+    /// when these are merged, too, so that they count as part of the way.
+    pub fn expect(&self, records: u64) {
+        self.compacted_records.store(records, Ordering::Relaxed); // Relaxed: see `Merging`.
+    }
+
+    /// So many records more were merged. Pauses, if there is time.
+    pub fn advance(&self, records: u64) {
+        self.done.fetch_add(records, Ordering::Relaxed); // Relaxed: see `Merging`.
+        leisure::pause();
+    }
+
+    pub fn end(&self) {
+        self.bytes.store(0, Ordering::Relaxed); // Relaxed: see `Merging`.
+        self.absorbed_records.store(0, Ordering::Relaxed); // Relaxed: likewise.
+        self.compacted_records.store(0, Ordering::Relaxed); // Relaxed: likewise.
+    }
+
+    /// Notes what the checkpoint that ended took: its records, and what follows them.
+    pub fn note(&self, records_ns: u64, tail_ns: u64) {
+        // Relaxed, in two steps: see `Merging`; one thread makes checkpoints. What took longer than it was thought to
+        // counts at once by half, as it may have been the first of many; what took less by an eighth.
+        let mean = |of: &AtomicU64, ns: u64| {
+            let before = of.load(Ordering::Relaxed); // Relaxed: likewise.
+            let mean = if ns > before { before / 2 + ns / 2 } else { before - (before - ns) / 8 };
+            of.store(mean, Ordering::Relaxed); // Relaxed: likewise.
+        };
+        let records = self.done.load(Ordering::Relaxed); // Relaxed: likewise.
+        if records >= LEAST_TIMED_RECORDS {
+            mean(&self.ps_per_record, records_ns.saturating_mul(1000) / records);
+        }
+        mean(&self.tail_ns, tail_ns);
+    }
+
+    /// How far the checkpoint under way is.
+    pub fn progress(&self) -> Progress {
+        let load = |of: &AtomicU64| of.load(Ordering::Relaxed); // Relaxed: see `Merging`.
+        let records = load(&self.absorbed_records) + load(&self.compacted_records);
+        if records == 0 {
+            return Progress::default();
+        }
+        let done = load(&self.done).min(records);
+        let ns = |records: u64| (u128::from(records) * u128::from(load(&self.ps_per_record)) / 1000) as u64;
+        let all_ns = ns(records) + load(&self.tail_ns);
+        let merged = u128::from(load(&self.bytes)) * u128::from(ns(done)) / u128::from(all_ns.max(1));
+        Progress { merged_bytes: merged as u64, left_ns: all_ns - ns(done) }
+    }
+}
+
+/// How far a checkpoint is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// About how many bytes of the memtables that it merges it has merged.
+    pub merged_bytes: u64,
+    /// How long it will take until it gives their memory back, about, in nanoseconds.
+    pub left_ns: u64,
+}
+
+fn permille(part: u64, whole: u64) -> u64 {
+    (u128::from(part) * 1000 / u128::from(whole.max(1))).min(1_000_000) as u64
+}
+
+impl Pressure {
+    /// The debt of each [`Cause`], in thousandths of its ceiling.
+    pub fn debt_permille(&self) -> [u64; Cause::COUNT] {
+        let (own, limit) = (self.memtables_bytes as u64, self.limit_bytes as u64);
+        let unmerged = own.saturating_sub(self.merged_bytes);
+        let log =
+            permille(self.log_bytes, self.max_log_bytes).max(permille(self.records, self.max_log_records));
+        // Alone, the database has one account of its debt, not two.
+        let shared = if self.others_bytes == 0 { 0 } else { self.shared_bytes as u64 };
+        let shared = shared.saturating_sub(self.merged_bytes);
+        // Of the log, too, what is merged is as good as gone.
+        let log = (u128::from(log) * u128::from(unmerged) / u128::from(own.max(1))) as u64;
+        [permille(unmerged, limit), log, permille(shared, limit)]
+    }
+
+    /// For how long a checkpoint may pause after a piece of work, in thousandths of the time that the piece took. At
+    /// half the debt at which writers are slowed it takes a quarter of a processor; from there on more and more, as
+    /// writers are faster than it is, and all of one before anybody is slowed.
+    pub fn leisure_permille(&self) -> u64 {
+        let debt = self.debt_permille().into_iter().max().unwrap_or(0);
+        let left = FREE_PERMILLE.saturating_sub(debt);
+        (left * MOST_LEISURE_PERMILLE / (FREE_PERMILLE - LEISURE_PERMILLE)).min(MOST_LEISURE_PERMILLE)
+    }
+
+    /// How fast writers may go when memtables are merged at `absorbed_bytes_per_s` (0: nobody knows yet); `None`: as
+    /// fast as they can.
+    pub fn pace(&self, absorbed_bytes_per_s: u64) -> Option<Pace> {
+        let debts = self.debt_permille();
+        let (cause, debt) = Cause::ALL.into_iter().zip(debts).max_by_key(|(_, debt)| *debt)?;
+        if debt < FREE_PERMILLE {
+            return None;
+        }
+        let merged_ps = 1_000_000_000_000_u64.checked_div(absorbed_bytes_per_s).unwrap_or(0);
+        let debt = debt.min(MOST_PERMILLE);
+        let by_debt = merged_ps * debt / (1000 - debt);
+        let held = self.memtables_bytes.max(self.shared_bytes) as u64;
+        let limit = self.limit_bytes as u64;
+        let room = limit.saturating_sub(held).max(limit / LEAST_ROOM).max(1);
+        let by_room = u128::from(self.left_ns) * 1000 * SPARE.0 / SPARE.1 / u128::from(room);
+        let by_room = by_room * u128::from(room.max(limit / LITTLE_ROOM)) / u128::from(room);
+        let ps_per_byte = by_debt.max(u64::try_from(by_room).unwrap_or(u64::MAX));
+        (ps_per_byte > 0).then_some(Pace { ps_per_byte, cause })
+    }
+}
+
+/// What [`crate::Store::pressure`] says.
+#[derive(Clone, Copy, Debug)]
+pub struct Pressure {
+    /// Bytes of all memtables that are not absorbed yet.
+    pub memtables_bytes: usize,
+    /// Bytes of all memtables of all databases that share the budget, those included that wait to be freed; without
+    /// what this one's open readers alone keep, up to one memtable.
+    pub shared_bytes: usize,
+    /// What other databases hold of them.
+    pub others_bytes: usize,
+    /// Their share of the memory.
+    pub limit_bytes: usize,
+    /// How many are sealed and wait for a checkpoint.
+    pub sealed: usize,
+    /// About how many bytes of the memtables that a checkpoint under way merges it has merged.
+    pub merged_bytes: u64,
+    /// How long that checkpoint will take until their memory is free, about, in nanoseconds.
+    pub left_ns: u64,
+    /// Bytes of the log that a recovery would replay, with what segments left unused.
+    pub log_bytes: u64,
+    /// Their ceiling.
+    pub max_log_bytes: u64,
+    /// Records of all memtables that are not absorbed yet.
+    pub records: u64,
+    /// Their ceiling.
+    pub max_log_records: u64,
+}
+
+impl Pressure {
+    /// Whether a writer should wait for the checkpoint before it adds more.
+    pub fn is_full(&self) -> bool {
+        let bytes = self.memtables_bytes.max(self.shared_bytes);
+        let log = self.log_bytes >= self.max_log_bytes || self.records >= self.max_log_records;
+        ((bytes > self.limit_bytes || log) && self.sealed > 0) || self.sealed >= MAX_SEALED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::seams::Random;
+
+    const LIMIT: u64 = 24 << 20;
+    const SEAL: u64 = LIMIT / 3;
+
+    fn pressure(held: u64, merged: u64, left_ns: u64) -> Pressure {
+        Pressure {
+            memtables_bytes: held as usize,
+            shared_bytes: held as usize,
+            others_bytes: 0,
+            limit_bytes: LIMIT as usize,
+            sealed: 1,
+            merged_bytes: merged,
+            left_ns,
+            log_bytes: 0,
+            max_log_bytes: u64::MAX,
+            records: 0,
+            max_log_records: u64::MAX,
+        }
+    }
+
+    #[test]
+    fn the_more_debt_the_slower() {
+        let mut last = 0;
+        for held in (0..=LIMIT + LIMIT / 2).step_by(LIMIT as usize / 200) {
+            let pace = pressure(held, 0, 0).pace(1 << 20).map_or(0, |pace| pace.ps_per_byte);
+            assert!(pace >= last, "at {held}");
+            last = pace;
+        }
+        assert_eq!(pressure(LIMIT / 5, 0, 0).pace(1 << 20), None);
+        let half = pressure(LIMIT / 2, 0, 0).pace(1_000_000).expect("half full");
+        assert_eq!(half.ps_per_byte, 1_000_000, "at half the ceiling what is merged comes in");
+        assert!(last >= 90 * half.ps_per_byte, "at the ceiling next to nothing does");
+        assert_eq!(pressure(LIMIT, 0, 0).pace(0), None, "before the first merge nothing is known");
+        let merged = pressure(LIMIT / 2, SEAL, 0).pace(1 << 20);
+        assert_eq!(merged, None, "what is merged is paid");
+        let long = pressure(LIMIT / 2, 0, 2_000_000_000).pace(1 << 40).expect("half full");
+        let room_ps = 2_000_000_000_000 / (LIMIT / 2);
+        assert!(long.ps_per_byte > room_ps, "what is free lasts until a long merge ends");
+        assert!(long.ps_per_byte < 2 * room_ps, "and not much longer");
+    }
+
+    #[test]
+    fn leisure_ends_before_anybody_is_slowed() {
+        assert_eq!(pressure(0, 0, 0).leisure_permille(), 3000);
+        assert_eq!(pressure(LIMIT / 8, 0, 0).leisure_permille(), 3000);
+        assert_eq!(pressure(LIMIT * 3 / 16, 0, 0).leisure_permille(), 1512);
+        assert_eq!(pressure(LIMIT / 2, LIMIT * 3 / 8, 0).leisure_permille(), 3000, "what is merged is paid");
+        for held in (0..=LIMIT).step_by(LIMIT as usize / 200) {
+            let pressure = pressure(held, 0, 0);
+            let (leisure, pace) = (pressure.leisure_permille(), pressure.pace(1 << 20));
+            assert!(leisure == 0 || pace.is_none(), "at {held}: {leisure} and {pace:?}");
+        }
+    }
+
+    #[test]
+    fn the_time_left_is_told_from_all_records() {
+        let merging = Merging::default();
+        assert_eq!(merging.progress(), Progress::default());
+        merging.begin(1_000_000, 10_000);
+        merging.advance(10_000);
+        merging.end();
+        (0..20).for_each(|_| merging.note(10_000_000, 4_000_000));
+        merging.begin(1_000_000, 10_000);
+        let near = |ns: u64, ms: u64| ns.abs_diff(ms * 1_000_000) < 500_000;
+        assert!(near(merging.progress().left_ns, 14), "{:?}", merging.progress());
+        merging.expect(90_000);
+        assert!(near(merging.progress().left_ns, 104), "{:?}", merging.progress());
+        merging.advance(50_000);
+        let Progress { merged_bytes, left_ns } = merging.progress();
+        assert!(near(left_ns, 54) && merged_bytes.abs_diff(480_000) < 10_000, "{merged_bytes}, {left_ns}");
+        merging.note(50_000_000, 30_000_000);
+        assert!(merging.progress().left_ns > 60_000_000, "a slow flush is taken for the first of many");
+        merging.end();
+        assert_eq!(merging.progress(), Progress::default());
+    }
+
+    #[test]
+    fn log_and_records_count_as_well() {
+        let log = Pressure { log_bytes: 800, max_log_bytes: 1000, ..pressure(1000, 0, 0) };
+        assert_eq!(log.debt_permille()[Cause::Log as usize], 800);
+        assert_eq!(log.pace(1000).map(|pace| pace.cause), Some(Cause::Log));
+        let records = Pressure { records: 90, max_log_records: 100, ..pressure(1000, 0, 0) };
+        assert_eq!(records.debt_permille()[Cause::Log as usize], 900);
+        assert!(Pressure { records: 100, ..records }.is_full() && !records.is_full());
+        let full = Pressure { log_bytes: 1000, ..log };
+        assert!(full.is_full() && !log.is_full());
+        let others_bytes = LIMIT as usize / 2;
+        let shared = Pressure { shared_bytes: others_bytes + 1000, others_bytes, ..pressure(1000, 0, 0) };
+        assert_eq!(shared.pace(1000).map(|pace| pace.cause), Some(Cause::Budget));
+    }
+
+    const RECORD_BYTES: u64 = 100;
+
+    /// A checkpoint, and what makes them, in a time of its own.
+    #[derive(Default)]
+    struct Made {
+        told: Merging,
+        /// Bytes of the memtables that are merged; 0: none.
+        merging: u64,
+        records: u64,
+        done: u64,
+        /// What is written and flushed behind the records, as bytes that take as long.
+        tail: u64,
+        records_ms: u64,
+        tail_ms: u64,
+        /// Bytes and milliseconds, each counting three quarters of the next.
+        sum: (u64, u64),
+        count: u64,
+    }
+
+    impl Made {
+        fn begin(&mut self, merging: u64, besides: u64, tail_permille: u64) {
+            let records = merging / RECORD_BYTES;
+            self.told.begin(merging, records);
+            self.told.expect(records * besides);
+            (self.merging, self.records, self.done) = (merging, records * (1 + besides), 0);
+            (self.tail, self.records_ms, self.tail_ms) = (merging * tail_permille / 1000, 0, 0);
+        }
+
+        /// A millisecond in which `bytes` are merged. Answers what was, at the end.
+        fn go_on(&mut self, bytes: u64) -> Option<u64> {
+            if self.done < self.records {
+                let done = (bytes / RECORD_BYTES).min(self.records - self.done);
+                self.told.advance(done);
+                (self.done, self.records_ms) = (self.done + done, self.records_ms + 1);
+                return None;
+            }
+            (self.tail, self.tail_ms) = (self.tail.saturating_sub(bytes), self.tail_ms + 1);
+            if self.tail > 0 {
+                return None;
+            }
+            self.told.note(self.records_ms * 1_000_000, self.tail_ms * 1_000_000);
+            self.told.end();
+            let took_ms = self.records_ms + self.tail_ms;
+            self.sum = (self.sum.0 / 4 * 3 + self.merging, self.sum.1 * 3 / 4 + took_ms);
+            self.count += 1;
+            Some(std::mem::take(&mut self.merging))
+        }
+    }
+
+    /// Rates change, and so does what a checkpoint merges besides. The ceiling is not passed, hardly anybody is stopped
+    /// once there were a few checkpoints, and what comes in is what is merged.
+    #[test]
+    fn a_paced_writer_never_meets_the_ceiling() {
+        for seed in 0..60 {
+            let mut random = Random::seeded(seed);
+            // Bytes a millisecond.
+            let write = 20_000 + random.below(400_000);
+            let mut merge = 4_000 + random.below(100_000);
+            let (most_besides, tail_permille) = (random.below(9), random.below(700));
+            let (mut open, mut sealed, mut made) = (0u64, Vec::<u64>::new(), Made::default());
+            let (mut written, mut absorbed, mut stopped_ms) = (0u64, 0u64, 0);
+            for ms in 0..60_000u64 {
+                if ms % 3_000 == 2_999 {
+                    merge = (merge * (60 + random.below(80)) / 100).clamp(4_000, 200_000);
+                }
+                let Progress { merged_bytes, left_ns } = made.told.progress();
+                let now = pressure(open + sealed.iter().sum::<u64>(), merged_bytes, left_ns);
+                assert!(now.memtables_bytes as u64 <= LIMIT + LIMIT / 50, "seed {seed}, {ms} ms: {now:?}");
+                let rate = made.sum.0 * 1000 / made.sum.1.max(1);
+                let allowed = now.pace(rate).map_or(u64::MAX, |p| 1_000_000_000 / p.ps_per_byte.max(1));
+                let bytes = if now.is_full() { 0 } else { write.min(allowed) };
+                stopped_ms += u64::from(now.is_full() && made.count > 5);
+                (open, written) = (open + bytes, written + bytes);
+                if open >= SEAL {
+                    sealed.push(std::mem::take(&mut open));
+                }
+                if made.merging == 0 && !sealed.is_empty() {
+                    let besides = if random.chance(1, 2) { random.below(most_besides + 1) } else { 0 };
+                    made.begin(sealed.iter().sum(), besides, tail_permille);
+                } else if made.merging > 0
+                    && let Some(merged) = made.go_on(merge)
+                {
+                    absorbed += merged;
+                    let mut gone = 0;
+                    sealed.retain(|bytes| {
+                        gone += bytes;
+                        gone > merged
+                    });
+                }
+            }
+            assert!(stopped_ms <= 20, "seed {seed}: stopped for {stopped_ms} ms of 60,000");
+            let least = absorbed + SEAL;
+            assert!(written >= absorbed && written <= least + LIMIT, "seed {seed}: {written} of {absorbed}");
+        }
+    }
+}

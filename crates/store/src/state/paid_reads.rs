@@ -1,0 +1,93 @@
+//! A transaction's read set, and the memory that it is paid with.
+//!
+//! A read never fails for want of memory: where the budget, or the transaction's share of it, has no more, neighbours
+//! that were read become intervals, and the transaction may meet conflicts that were none. What cannot be joined, an
+//! interval a table and what cursors have open, is paid by force.
+
+use crate::state::store::Store;
+use base::TableId;
+use base::budget::{Charge, Holder};
+use std::cell::{Cell, RefCell};
+use std::ops::Bound;
+use txn::{RangeToken, ReadSet};
+
+/// See the module. In cells: reading notes what was read, and needs no exclusive borrow of the transaction.
+#[derive(Default)]
+pub(crate) struct PaidReads {
+    set: RefCell<ReadSet>,
+    charge: Cell<Option<Charge>>,
+}
+
+impl std::fmt::Debug for PaidReads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.set.fmt(f)
+    }
+}
+
+impl PaidReads {
+    /// What was read.
+    pub fn set(&mut self) -> &mut ReadSet {
+        self.set.get_mut()
+    }
+
+    /// Forgets it all.
+    pub fn clear(&mut self) {
+        self.set.get_mut().clear();
+        self.charge.set(None);
+    }
+
+    /// [`ReadSet::key`].
+    #[inline]
+    pub fn key(&self, store: &Store, table: TableId, key: &[u8]) {
+        self.note(store, |set| set.key(table, key));
+    }
+
+    /// [`ReadSet::range`].
+    pub fn range(&self, store: &Store, table: TableId, low: &[u8], high: Bound<&[u8]>) -> RangeToken {
+        self.note(store, |set| set.range(table, low, high))
+    }
+
+    /// [`ReadSet::extend_high`].
+    #[inline]
+    pub fn extend_high(&self, store: &Store, token: RangeToken, high: Bound<&[u8]>) {
+        self.note(store, |set| set.extend_high(token, high));
+    }
+
+    /// [`ReadSet::extend_low`].
+    #[inline]
+    pub fn extend_low(&self, store: &Store, token: RangeToken, low: &[u8]) {
+        self.note(store, |set| set.extend_low(token, low));
+    }
+
+    /// [`ReadSet::close`].
+    pub fn close(&self, token: RangeToken) {
+        self.set.borrow_mut().close(token);
+    }
+
+    #[inline]
+    fn note<T>(&self, store: &Store, what: impl FnOnce(&mut ReadSet) -> T) -> T {
+        let mut set = self.set.borrow_mut();
+        let noted = what(&mut set);
+        if set.is_full() {
+            self.make_room(store, &mut set);
+        }
+        noted
+    }
+
+    /// Pays for twice as much, or else joins what is there, and pays by force for what joining could not make room
+    /// for. Waits for nobody: the reader may be in the midst of a page.
+    #[cold]
+    fn make_room(&self, store: &Store, set: &mut ReadSet) {
+        let (limit, wanted) = (set.limit_bytes(), set.limit_bytes() * 2);
+        let charge = self.charge.take();
+        let mut charge = charge.unwrap_or_else(|| Charge::none(store.account(), Holder::WriteSets));
+        let may_have_more = set.is_short_of_bytes() && wanted <= store.shares.read_set_bytes();
+        if may_have_more && charge.resize(wanted) {
+            set.set_limit_bytes(wanted);
+        } else {
+            set.join();
+            charge.join(store.account().charge_by_force(Holder::WriteSets, set.limit_bytes() - limit));
+        }
+        self.charge.set(Some(charge));
+    }
+}

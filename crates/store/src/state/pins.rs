@@ -1,0 +1,55 @@
+//! Which checkpoints are being copied, so that nothing of them is freed.
+
+use crate::state::superblock::Superblock;
+use crate::state::tables::Tables;
+use base::CheckpointNo;
+use base::sync::lock;
+use std::sync::{Arc, Mutex};
+
+/// The newest checkpoint, and those that are being copied.
+#[derive(Debug)]
+pub(crate) struct Pins {
+    state: Mutex<PinState>,
+}
+
+#[derive(Debug)]
+struct PinState {
+    newest: Superblock,
+    tables: Arc<Tables>,
+    pinned: Vec<CheckpointNo>,
+}
+
+impl Pins {
+    pub fn new(newest: Superblock, tables: Arc<Tables>) -> Self {
+        Pins { state: Mutex::new(PinState { newest, tables, pinned: Vec::new() }) }
+    }
+
+    /// The checkpoint of `newest` is switched to. Nothing that only its predecessor needs is free yet.
+    pub fn switch(&self, newest: Superblock, tables: Arc<Tables>) {
+        let mut state = lock(&self.state);
+        (state.newest, state.tables) = (newest, tables);
+    }
+
+    /// The checkpoints that are pinned.
+    pub fn all(&self) -> Vec<CheckpointNo> {
+        lock(&self.state).pinned.clone()
+    }
+
+    /// How many are pinned.
+    pub fn count(&self) -> usize {
+        lock(&self.state).pinned.len()
+    }
+
+    pub fn pin(&self) -> (Superblock, Arc<Tables>) {
+        let mut state = lock(&self.state);
+        let newest = state.newest;
+        state.pinned.push(newest.checkpoint);
+        (newest, Arc::clone(&state.tables))
+    }
+
+    pub fn unpin(&self, checkpoint: CheckpointNo) {
+        let mut state = lock(&self.state);
+        let at = state.pinned.iter().position(|&pinned| pinned == checkpoint);
+        state.pinned.swap_remove(at.expect("only what is pinned is unpinned"));
+    }
+}

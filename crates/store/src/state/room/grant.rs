@@ -1,0 +1,269 @@
+//! Commits that ask for room, and what is done where there is none.
+
+use super::{
+    CREDIT_BYTES, CREDIT_RECORDS, Care, Credit, LEAST_CREDIT, LOG_SPARE_UNITS, LOG_UNITS, MOST_ASKED, Purpose,
+};
+use crate::state::committer::Committer;
+use crate::state::store::Store;
+use base::limits::UNIT_BYTES;
+use base::sync::lock;
+use base::{Error, ErrorKind, Result};
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+
+/// A commit waits for so many checkpoints at most, and for each so many moments.
+const MOST_WAITS: u32 = 2;
+const MOST_MOMENTS: u32 = 5_000;
+
+impl Store {
+    /// Rule 2: the commit lock, with room seen to for `record`, of `records` records and `bytes` bytes, and taken.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`], and those of the file.
+    #[cold]
+    pub(crate) fn lock_with_room(
+        &self,
+        record: &[u8],
+        records: u64,
+        bytes: u64,
+    ) -> Result<MutexGuard<'_, Committer>> {
+        let mut waits = 0;
+        loop {
+            let refused = match self.grant(record, Credit { records, bytes }) {
+                Err(refused) if refused.kind() == ErrorKind::Full => refused,
+                done => return done,
+            };
+            waits += 1;
+            if waits > MOST_WAITS || !self.wait_for_checkpoint() {
+                return Err(self.refuse(refused, Credit { records, bytes }));
+            }
+        }
+    }
+
+    fn grant(&self, record: &[u8], least: Credit) -> Result<MutexGuard<'_, Committer>> {
+        let _granting = lock(&self.rooms.granting);
+        // What others commit meanwhile they ask for as well, and wait: so nothing is committed that is not counted.
+        lock(&self.committer).room = Credit::default();
+        let mut credit = self.room_for(least, record)?;
+        let mut committer = lock(&self.committer);
+        let covers = credit.take(least.records, least.bytes);
+        debug_assert!(covers, "a credit covers what it was given for");
+        committer.room = credit;
+        Ok(committer)
+    }
+
+    fn room_for(&self, least: Credit, record: &[u8]) -> Result<Credit> {
+        let endless = Credit { records: u64::MAX, bytes: u64::MAX };
+        if !self.rooms.is_supported() {
+            return Ok(endless);
+        }
+        let owed = self.owed();
+        let more = Credit {
+            records: least.records + owed.records.clamp(CREDIT_RECORDS.0, CREDIT_RECORDS.1),
+            bytes: least.bytes + owed.bytes.clamp(CREDIT_BYTES.0, CREDIT_BYTES.1),
+        };
+        let fewer =
+            Credit { records: least.records + LEAST_CREDIT.records, bytes: least.bytes + LEAST_CREDIT.bytes };
+        let mut refused = None;
+        for credit in [more, fewer] {
+            let then = owed.with(credit);
+            if self.is_tiny(then) {
+                self.rooms.is_kept.store(false, Ordering::SeqCst);
+                return Ok(credit);
+            }
+            match self.set_all_aside(then) {
+                Ok(()) if self.rooms.is_supported() => return Ok(credit),
+                Ok(()) => return Ok(endless),
+                Err(error) if error.kind() != ErrorKind::Full => return Err(error),
+                Err(full) => refused = Some(full),
+            }
+        }
+        match (Purpose::of(record), refused) {
+            (Purpose::Adds, Some(refused)) => return Err(refused),
+            // What is kept for the log is theirs.
+            _ => self.set_aside(self.want_units(owed.with(least)).saturating_sub(LOG_UNITS))?,
+        }
+        Ok(least)
+    }
+
+    /// Room in the log for `record`, or for what else makes room if it is empty.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`], and those of making a file.
+    #[cold]
+    pub(crate) fn make_log_room(&self, record: &[u8]) -> Result<()> {
+        let bytes = record.len() as u64;
+        let mut waits = 0;
+        loop {
+            let refused = match self.log.reserve(bytes) {
+                Err(refused) if refused.kind() == ErrorKind::Full => refused,
+                done => return done,
+            };
+            let kept = match Purpose::of(record) {
+                // Whoever closes the database, or ends a checkpoint, has no other way.
+                _ if record.is_empty() => 0,
+                // What is kept for the log is part of what is wanted.
+                Purpose::Frees => self.want_units(self.owed_at_most()).saturating_sub(LOG_UNITS),
+                Purpose::Adds => self.want_units(self.owed_at_most()) + self.deletes_units(),
+            };
+            if self.give_room_to_log(bytes, kept).is_ok() {
+                return Ok(());
+            }
+            if record.is_empty() {
+                // Whoever closes the database, or ends a checkpoint, waits for none.
+                return Err(refused);
+            }
+            waits += 1;
+            if waits > MOST_WAITS || !self.wait_for_checkpoint() {
+                return Err(self.refuse(refused, Credit { records: 1, bytes }));
+            }
+        }
+    }
+
+    /// Units that only the log will refer to. Where there are none a checkpoint may free some: of what was deleted, or
+    /// replaced. What this transaction's snapshot keeps comes later, with its end.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`], and those of the file.
+    pub(crate) fn allocate_logged(&self, units: u64) -> Result<u64> {
+        let allocate = || -> Result<u64> {
+            let mut space = lock(&self.space);
+            let unit = space.allocate_logged(units)?;
+            // With the lock held, so that a check sees both or neither.
+            self.unpublished_units.fetch_add(units, Ordering::SeqCst);
+            Ok(unit)
+        };
+        match allocate() {
+            Err(full) if full.kind() == ErrorKind::Full && self.wait_for_checkpoint() => allocate(),
+            done => done,
+        }
+    }
+
+    /// Gives firm units beyond `kept_units` back to the file system, as many as a short segment for a block of `bytes`
+    /// takes, and makes that.
+    fn give_room_to_log(&self, bytes: u64, kept_units: u64) -> Result<()> {
+        if self.log.reserve_least(bytes).is_ok() {
+            return Ok(());
+        }
+        let units = self.log.least_segment_bytes(bytes).div_ceil(UNIT_BYTES as u64) + LOG_SPARE_UNITS;
+        {
+            let mut space = lock(&self.space);
+            // Which units have their blocks is known only when it was asked for.
+            let firm = space.firm_up(kept_units + units, self.page_units())?;
+            if firm.units < kept_units + units {
+                return Err(firm.refused.unwrap_or_else(|| {
+                    Error::new(
+                        ErrorKind::Full,
+                        "no room was reserved for a checkpoint; free space on the disk",
+                    )
+                }));
+            }
+            space.give_up_firm(units)?;
+        }
+        self.log.reserve_least(bytes)
+    }
+
+    /// Waits until a checkpoint has absorbed what there is. False: there is nothing, nobody makes checkpoints, or the
+    /// last one failed. The caller holds no lock.
+    fn wait_for_checkpoint(&self) -> bool {
+        if self.owed().records == 0 {
+            return false;
+        }
+        let done = || {
+            // Relaxed: tallies, which order nothing.
+            (self.tallies.checkpoints.load(Ordering::Relaxed), self.rooms.failures.load(Ordering::SeqCst))
+        };
+        let (made, failed) = done();
+        for _ in 0..MOST_MOMENTS {
+            if !self.merge_a_moment() {
+                return false;
+            }
+            let (now_made, now_failed) = done();
+            if now_made != made || now_failed != failed {
+                return now_made != made;
+            }
+        }
+        false
+    }
+
+    /// A commit is refused with `refused`: says so to whoever asks, unless a small one would be taken.
+    #[cold]
+    fn refuse(&self, refused: Error, asked: Credit) -> Error {
+        // What is very large may never fit; the others are not refused for it.
+        let asked = Credit {
+            records: asked.records.min(MOST_ASKED.records),
+            bytes: asked.bytes.min(MOST_ASKED.bytes),
+        };
+        self.rooms.set_short(Some((refused.duplicate(), asked)));
+        self.look_after_room();
+        self.merge_soon();
+        refused
+    }
+
+    /// Finds out whether there is room again, where there was none; to be called now and then.
+    pub fn look_after_room(&self) {
+        let is_careful = self.rooms.care() != Care::None;
+        if (!self.rooms.is_short.load(Ordering::SeqCst) && !is_careful)
+            || self.is_closed()
+            || self.latch.check().is_err()
+        {
+            return;
+        }
+        let asked = lock(&self.rooms.why).as_ref().map_or(Credit::default(), |(_, asked)| *asked);
+        let asked =
+            Credit { records: asked.records + LEAST_CREDIT.records, bytes: asked.bytes + LEAST_CREDIT.bytes };
+        let owed = self.owed_at_most().with(asked);
+        let want_units = self.want_units(owed) + self.deletes_units();
+        if is_careful
+            && self
+                .data
+                .room_bytes()
+                .is_ok_and(|room| room.is_none_or(|bytes| bytes / UNIT_BYTES as u64 > want_units))
+        {
+            self.rooms.care.store(Care::None as u8, Ordering::SeqCst);
+        }
+        let has_room = !self.rooms.is_supported()
+            || self.is_tiny(owed)
+            || self.set_aside(want_units).is_ok()
+            || (self.log.drop_spares().is_ok() && self.set_aside(want_units).is_ok());
+        let has_log = || {
+            self.log.has_room(asked.bytes).unwrap_or(false)
+                || self.log.reserve(asked.bytes).is_ok()
+                || self.give_room_to_log(asked.bytes, want_units).is_ok()
+        };
+        if has_room && has_log() {
+            self.rooms.set_short(None);
+        } else if self.attended() && self.seal_early() {
+            // What is committed needs less room once it is absorbed, and the log may go.
+            self.merge_soon();
+        }
+    }
+
+    /// Sets aside what the next checkpoint needs, what may still be committed included, and lets go of what is beyond;
+    /// best effort.
+    pub(crate) fn renew_reserve(&self) {
+        let owed = self.owed();
+        if self.is_tiny(owed) {
+            lock(&self.space).keep_firm(0, 1);
+        } else if self.rooms.is_supported() {
+            let _ = self.set_all_aside(self.owed_at_most());
+        }
+        self.look_after_room();
+    }
+
+    /// How many free units stay in the data file when the rest goes back to the file system.
+    pub(crate) fn reserve_units(&self) -> u64 {
+        lock(&self.space).kept_units()
+    }
+
+    /// Makes known which units a careful checkpoint may take, and has it take no others.
+    pub(crate) fn take_care(&self) {
+        let want = self.want_units(self.owed());
+        let mut space = lock(&self.space);
+        if let Ok(firm) = space.firm_up(want, self.page_units())
+            && firm.is_supported
+        {
+            space.set_firm_only(true);
+        }
+    }
+}

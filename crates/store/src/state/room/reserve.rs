@@ -1,0 +1,138 @@
+//! What the reserve must be, and how it is set aside: rules 1 to 3 of the module.
+
+use super::{
+    DELETES_PAGES, DELETES_SHARE, FIXED_PAGES, LOG_UNITS, Owed, REFERENCES_PER_UNIT, SURE_UNITS, TINY_BYTES,
+};
+use crate::state::store::Store;
+use base::limits::{UNIT_BYTES, max_inline_bytes};
+use base::sync::lock;
+use base::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+impl Store {
+    /// Why writes are refused for want of room on the disk; `None`: they are not.
+    pub fn short_of_room(&self) -> Option<Error> {
+        if !self.rooms.is_short.load(Ordering::SeqCst) {
+            return None;
+        }
+        lock(&self.rooms.why).as_ref().map(|(why, _)| why.duplicate())
+    }
+
+    /// What the reserve has, in bytes: free room of the data file that a full disk cannot take away.
+    pub(crate) fn reserve_room_bytes(&self) -> u64 {
+        lock(&self.space).firm_units(self.page_units()) * UNIT_BYTES as u64
+    }
+
+    pub(super) fn page_units(&self) -> u64 {
+        (self.page_bytes / UNIT_BYTES) as u64
+    }
+
+    pub(super) fn owed(&self) -> Owed {
+        let gap = self.rooms.gap_after(self.replay_from.load(Ordering::SeqCst));
+        let log_bytes = self.pressure().log_bytes.saturating_sub(gap);
+        self.views.with_current(|view| {
+            let (mut records, mut held_bytes, mut attached_bytes) = (0, 0, 0);
+            let (mut tables, mut passes) = (BTreeSet::new(), 1);
+            for memtable in view.memtables() {
+                records += memtable.records();
+                held_bytes += memtable.bytes() as u64;
+                tables.extend(memtable.tables());
+            }
+            for attached in view.sealed.iter().filter_map(|sealed| sealed.attached.as_ref()) {
+                records += attached.records();
+                attached_bytes += attached.bytes();
+                tables.extend(attached.tables());
+                // Its range deletes, its records, and what was committed behind it.
+                passes += 3;
+            }
+            if records == 0 {
+                return Owed::default();
+            }
+            let bytes = log_bytes.min(held_bytes) + attached_bytes;
+            Owed { records, bytes, tables: tables.len() as u64, passes }
+        })
+    }
+
+    /// The same with all that may still be committed.
+    pub(super) fn owed_at_most(&self) -> Owed {
+        // First the credit: what is committed between counts twice rather than not at all.
+        let credit = lock(&self.committer).room;
+        self.owed().with(credit)
+    }
+
+    /// Rule 1, in units.
+    pub(super) fn want_units(&self, owed: Owed) -> u64 {
+        let leaves = self.rooms.leaves.load(Ordering::SeqCst);
+        let copies = owed.records.saturating_mul(2).min(leaves * owed.passes.max(1)) + 2 * owed.tables;
+        let pages = copies + copies / 8 + FIXED_PAGES;
+        let chunks = lock(&self.space).stats().total_units / 32_768 + 2;
+        // Of a byte most is made in leaves that are half full, or of a value that is just too long for a leaf and takes
+        // a unit.
+        let fullest = (UNIT_BYTES / 2).min(max_inline_bytes(self.page_bytes)) as u64;
+        let new = owed.bytes.div_ceil(fullest) + owed.records.div_ceil(REFERENCES_PER_UNIT);
+        let due = self.rooms.due_units.load(Ordering::SeqCst);
+        pages * self.page_units() + new + due + 2 * chunks + LOG_UNITS
+    }
+
+    /// Rule 3, in units.
+    pub(super) fn deletes_units(&self) -> u64 {
+        let (least, most) = DELETES_PAGES;
+        (self.rooms.all_leaves.load(Ordering::SeqCst) / DELETES_SHARE).clamp(least, most) * self.page_units()
+    }
+
+    pub(super) fn is_tiny(&self, owed: Owed) -> bool {
+        let used_bytes = lock(&self.space).stats().used_units * UNIT_BYTES as u64;
+        used_bytes + owed.bytes <= TINY_BYTES
+    }
+
+    /// Makes `want_units` firm, or as many as are set aside always, and sees that there is room for the rest. An error
+    /// says why there is not.
+    pub(super) fn set_aside(&self, want_units: u64) -> Result<()> {
+        let mut space = lock(&self.space);
+        let sure_units = want_units.min(SURE_UNITS.max(space.usual_need() / 2 * 3));
+        let mut firm = space.firm_up(sure_units, self.page_units())?;
+        if firm.is_supported && firm.units < want_units {
+            let room_units = self.data.room_bytes()?.map_or(u64::MAX, |bytes| bytes / UNIT_BYTES as u64);
+            if firm.units < sure_units || room_units / 2 < want_units - firm.units {
+                firm = space.firm_up(want_units, self.page_units())?;
+            }
+        }
+        if !firm.is_supported {
+            self.rooms.is_supported.store(false, Ordering::SeqCst);
+            space.keep_firm(0, 1);
+            return Ok(());
+        }
+        space.keep_firm(sure_units.min(firm.units), self.page_units());
+        match firm.refused {
+            Some(refused) if firm.units < want_units => Err(self.no_room(want_units, firm.units, refused)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes firm what `owed` may take, and what is kept for deletes. An error says why it cannot be.
+    pub(super) fn set_all_aside(&self, owed: Owed) -> Result<()> {
+        self.set_aside(self.want_units(owed) + self.deletes_units())?;
+        self.rooms.is_kept.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Whether there is a reserve, so that deletes are accepted however full the disk is: a database that is not tiny
+    /// has one, where the file system sets room aside.
+    pub fn keeps_reserve(&self) -> bool {
+        self.rooms.is_supported() && self.rooms.is_kept.load(Ordering::SeqCst)
+    }
+
+    #[cold]
+    pub(super) fn no_room(&self, want_units: u64, has_units: u64, refused: Error) -> Error {
+        let bytes = |units: u64| units * UNIT_BYTES as u64;
+        let message = format!(
+            "the disk of {} is full: the next checkpoint may need {} bytes and has {}; delete \
+             records, drop a table, or free space on the disk",
+            self.dir.describe(),
+            bytes(want_units),
+            bytes(has_units)
+        );
+        Error::new(ErrorKind::Full, message).caused_by(refused.to_string())
+    }
+}

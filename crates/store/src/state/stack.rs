@@ -1,0 +1,158 @@
+//! The runs of an LSM table: deltas, newest first, of which the lowest holds no deletes.
+//!
+//! # Roles
+//! Most deltas *rest*. While some are merged into one, they *move*, and the delta right below them *fills*: with each
+//! round a slice of keys goes from these to that one, in ascending order, so that what fills lies before what still
+//! moves, and no key is in both. A round ends with a checkpoint: a crash finds it done or not begun.
+//!
+//! # Rows
+//! Of the physical catalog, one for each delta. Key: the table id, 4 bytes big-endian, and the position, 1 byte: 0 is
+//! the newest. Value:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0 | tag 2 |
+//! | 1 | role: 0 rests, 1 moves, 2 fills |
+//! | 2-145 | the delta: see [`run::delta`] |
+
+use base::slots::EpochGuard;
+use base::{Error, Result, TableId};
+use pool::Pool;
+use run::{Delta, Probe, Run, Said, Spot};
+use std::sync::Arc;
+
+/// So many neighbours of a class are merged; simulations merge sooner.
+pub const FAN: usize = 10;
+/// The most deltas that a table may have: a read asks each one's filter, and a scan merges them all.
+pub const MOST_STACKED: usize = 48;
+
+/// What becomes of a delta.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Nothing at present.
+    Rests,
+    /// Its records move down, from the first key on.
+    Moves,
+    /// It takes what those right above it give.
+    Fills,
+}
+
+impl Role {
+    fn byte(self) -> u8 {
+        match self {
+            Role::Rests => 0,
+            Role::Moves => 1,
+            Role::Fills => 2,
+        }
+    }
+
+    fn of_byte(byte: u8) -> Option<Role> {
+        [Role::Rests, Role::Moves, Role::Fills].into_iter().find(|role| role.byte() == byte)
+    }
+}
+
+/// One delta of a stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stacked {
+    /// The delta.
+    pub delta: Delta,
+    /// What becomes of it.
+    pub role: Role,
+}
+
+impl Stacked {
+    /// Bytes of a row's value.
+    pub const BYTES: usize = 1 + Delta::BYTES;
+
+    /// A delta at rest.
+    pub fn rests(delta: Delta) -> Self {
+        Stacked { delta, role: Role::Rests }
+    }
+
+    /// Whether it says nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.delta.records.root.is_none() && self.delta.ranges.is_empty()
+    }
+
+    /// A row's value behind its tag.
+    pub fn encode(&self) -> Vec<u8> {
+        [&[self.role.byte()][..], &self.delta.encode()].concat()
+    }
+
+    /// The role and the delta's on-disk form that a row's value holds behind its tag.
+    pub fn parts(table: TableId, bytes: &[u8]) -> Result<(Role, &[u8; Delta::BYTES])> {
+        let parts = || {
+            let (&role, delta) = bytes.split_first()?;
+            Some((Role::of_byte(role)?, delta.try_into().ok()?))
+        };
+        parts().ok_or_else(|| {
+            let length = bytes.len();
+            Error::corruption(format!(
+                "physical row of {table}: {length} bytes are not a valid delta of a stack"
+            ))
+        })
+    }
+}
+
+/// The deltas of a table, newest first; at least one. Cheap to clone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stack {
+    entries: Arc<[Stacked]>,
+}
+
+impl Stack {
+    /// The stack of `entries`; `None` if there are none.
+    pub fn new(entries: Vec<Stacked>) -> Option<Stack> {
+        (!entries.is_empty()).then(|| Stack { entries: entries.into() })
+    }
+
+    /// The stack of `entries` as they were read.
+    ///
+    /// Errors: [`Corruption`](base::ErrorKind::Corruption) where they are none that a checkpoint leaves.
+    pub fn check(table: TableId, entries: Vec<Stacked>) -> Result<Stack> {
+        let wrong = |what: &str| Error::corruption(format!("physical rows of {table}: {what}"));
+        let Some(last) = entries.last() else { return Err(wrong("the stack has no delta")) };
+        if last.delta.records.deletes || last.delta.ranges_run.root.is_some() {
+            return Err(wrong("the lowest delta contains deletes, but no run is below it"));
+        }
+        let follows = |pair: &[Stacked]| match (pair[0].role, pair[1].role) {
+            (Role::Moves, next) => next != Role::Rests,
+            (_, next) => next != Role::Fills,
+        };
+        if !entries.windows(2).all(follows) || last.role == Role::Moves || entries[0].role == Role::Fills {
+            return Err(wrong("the roles of the deltas contradict each other"));
+        }
+        let filling = entries.iter().filter(|entry| entry.role == Role::Fills);
+        if filling.map(|entry| &entry.delta).any(|d| d.records.root.is_some() && d.filter.root.is_none()) {
+            return Err(wrong("a delta that fills has no filter"));
+        }
+        Ok(Stack { entries: entries.into() })
+    }
+
+    /// The deltas, newest first.
+    #[inline]
+    pub fn entries(&self) -> &[Stacked] {
+        &self.entries
+    }
+
+    /// Those above the lowest one's records, and these.
+    #[inline]
+    pub fn layers(&self) -> (&[Stacked], Run) {
+        let (lowest, above) = self.entries.split_last().expect("a stack has at least one delta");
+        (above, lowest.delta.records)
+    }
+
+    /// Where the record of `key` is that counts, which may be a delete.
+    #[inline]
+    pub fn find(&self, pool: &Pool, guard: &mut EpochGuard<'_>, key: &[u8]) -> Result<Option<Spot>> {
+        let probe = Probe::new(key);
+        for entry in &*self.entries {
+            match entry.delta.find(pool, guard, probe)? {
+                Some(Said::Record(spot)) => return Ok(Some(spot)),
+                Some(Said::Covered) => return Ok(None),
+                None => {}
+            }
+        }
+        Ok(None)
+    }
+}

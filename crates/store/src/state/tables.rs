@@ -1,0 +1,270 @@
+//! The physical catalog in memory: which runs each table has.
+//!
+//! The rows lie in a tree of their own ([`TableId::PHYSICAL`]), whose run the superblock names, and are written by
+//! checkpoints alone. A table with no records has none.
+//!
+//! | layout | key | value |
+//! |---|---|---|
+//! | B+tree | table id, 4 bytes big-endian | tag 1, then one run, 48 bytes |
+//! | LSM | table id, position (1 byte) | tag 2, then one delta: see [`crate::lsm::stack`] |
+
+use crate::state::stack::{Role, Stack, Stacked};
+use base::slots::{EpochGuard, Reader};
+use base::{Error, Result, TableId, keys};
+use page::Value;
+use pool::Pool;
+use run::{Delta, Leaf, Run};
+
+/// How a table is laid out, with its runs. The one place in the engine that knows there is more than one layout:
+/// matched exhaustively by whoever reads a run or absorbs a memtable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Layout {
+    /// One run, edited in place by each checkpoint.
+    BTree(Run),
+    /// Several, one over the other, merged a slice at a time.
+    Lsm(Stack),
+}
+
+const BTREE_TAG: u8 = 1;
+const LSM_TAG: u8 = 2;
+
+impl Layout {
+    /// The rows, as (key, value), in ascending order of key.
+    pub fn rows(&self, table: TableId) -> Vec<(Vec<u8>, Vec<u8>)> {
+        match self {
+            Layout::BTree(run) => {
+                vec![(row_key(table).to_vec(), [&[BTREE_TAG][..], &run.encode()].concat())]
+            }
+            Layout::Lsm(stack) => {
+                let row = |(at, entry): (usize, &Stacked)| {
+                    let at = u8::try_from(at).expect("a stack has few deltas");
+                    ([&row_key(table)[..], &[at]].concat(), [&[LSM_TAG][..], &entry.encode()].concat())
+                };
+                stack.entries().iter().enumerate().map(row).collect()
+            }
+        }
+    }
+
+    /// Its runs, also those of filters and range deletes.
+    pub fn runs(&self) -> Vec<Run> {
+        match self {
+            Layout::BTree(run) => vec![*run],
+            Layout::Lsm(stack) => stack.entries().iter().flat_map(|entry| entry.delta.all()).collect(),
+        }
+    }
+
+    /// Whether run number `at` of [`Layout::runs`] is a filter.
+    pub fn is_filter(&self, at: usize) -> bool {
+        match self {
+            Layout::BTree(_) => false,
+            Layout::Lsm(_) => at % 3 == 2,
+        }
+    }
+
+    /// Whether the pages of run number `at` say whose they are: those of records do.
+    pub fn says_whose(&self, at: usize) -> bool {
+        match self {
+            Layout::BTree(_) => true,
+            Layout::Lsm(_) => at.is_multiple_of(3),
+        }
+    }
+
+    /// The same with another run number `at`, of the same records.
+    #[must_use]
+    pub fn with_run(&self, at: usize, run: Run) -> Layout {
+        match self {
+            Layout::BTree(_) => Layout::BTree(run),
+            Layout::Lsm(stack) => {
+                let mut entries = stack.entries().to_vec();
+                let Delta { records, ranges_run, filter, .. } = &mut entries[at / 3].delta;
+                *[records, ranges_run, filter][at % 3] = run;
+                Layout::Lsm(Stack::new(entries).expect("as many as before"))
+            }
+        }
+    }
+
+    /// The deltas above the lowest run, newest first, and that run.
+    #[inline]
+    pub fn layers(&self) -> (&[Stacked], Run) {
+        match self {
+            Layout::BTree(run) => (&[], *run),
+            Layout::Lsm(stack) => stack.layers(),
+        }
+    }
+}
+
+/// One row of the physical catalog, its runs not looked at.
+#[derive(Clone, Debug)]
+pub enum Row {
+    /// All of a table.
+    BTree(Run),
+    /// One delta of a table's stack.
+    Stacked(Role, Box<[u8; Delta::BYTES]>),
+}
+
+impl Row {
+    /// Reads a row that follows `before` rows of the same table.
+    pub fn decode(key: &[u8], value: &[u8], before: usize) -> Result<(TableId, Row)> {
+        let table = table_of_key(key)?;
+        let wrong = || {
+            Error::corruption(format!(
+                "physical row of {table}: {} bytes with tag {:?} under a key of {} bytes, after {before} \
+                 others, are not a layout that this version of Pando knows",
+                value.len(),
+                value.first(),
+                key.len()
+            ))
+        };
+        match (value.split_first(), &key[row_key(table).len()..]) {
+            (Some((&BTREE_TAG, run)), []) if before == 0 => {
+                let run = Run::decode(run.try_into().map_err(|_| wrong())?)?;
+                if run.deletes {
+                    return Err(Error::corruption(format!(
+                        "physical row of {table}: a run contains deletes, but no run is below it"
+                    )));
+                }
+                Ok((table, Row::BTree(run)))
+            }
+            (Some((&LSM_TAG, entry)), &[at]) if usize::from(at) == before => {
+                let (role, delta) = Stacked::parts(table, entry)?;
+                Ok((table, Row::Stacked(role, Box::new(*delta))))
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// Gathers rows that come in ascending order of key.
+#[derive(Debug, Default)]
+pub struct Rows {
+    tables: Vec<(TableId, Vec<Row>)>,
+}
+
+impl Rows {
+    /// Takes the next row.
+    ///
+    /// Errors: [`Corruption`](base::ErrorKind::Corruption) where it is none, or does not follow the one before.
+    pub fn push(&mut self, key: &[u8], value: Value<'_>) -> Result<()> {
+        let table = table_of_key(key)?;
+        let Value::Inline(value) = value else {
+            return Err(Error::corruption(format!("physical row of {table} is a large value")));
+        };
+        let before = self.tables.last().filter(|(last, _)| *last == table).map_or(&[][..], |(_, rows)| rows);
+        let (_, row) = Row::decode(key, value, before.len())?;
+        match (self.tables.last_mut(), &row) {
+            (Some((last, rows)), Row::Stacked(..)) if *last == table && !matches!(rows[0], Row::BTree(_)) => {
+                rows.push(row);
+            }
+            (Some((last, _)), _) if *last == table => {
+                return Err(Error::corruption(format!(
+                    "physical rows of {table}: they describe two layouts at once"
+                )));
+            }
+            _ => self.tables.push((table, vec![row])),
+        }
+        Ok(())
+    }
+
+    /// The tables, their range deletes read.
+    ///
+    /// Errors: [`Corruption`](base::ErrorKind::Corruption) where rows do not fit each other; those of reading pages.
+    pub fn tables(self, pool: &Pool, reader: &Reader) -> Result<Tables> {
+        let layout = |(table, rows): (TableId, Vec<Row>)| {
+            let mut entries = Vec::new();
+            for row in rows {
+                match row {
+                    Row::BTree(run) => return Ok((table, Layout::BTree(run))),
+                    Row::Stacked(role, delta) => {
+                        entries.push(Stacked { delta: Delta::decode(&delta, pool, reader)?, role });
+                    }
+                }
+            }
+            Ok((table, Layout::Lsm(Stack::check(table, entries)?)))
+        };
+        Ok(Tables::from_rows(self.tables.into_iter().map(layout).collect::<Result<_>>()?))
+    }
+
+    /// The tables with their rows, as they are.
+    pub fn by_table(self) -> Vec<(TableId, Vec<Row>)> {
+        self.tables
+    }
+}
+
+/// Every table that has runs, by id. Immutable: a checkpoint makes a new one.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    by_id: Vec<(TableId, Layout)>,
+}
+
+impl Tables {
+    /// From rows in ascending order of id.
+    pub fn from_rows(rows: Vec<(TableId, Layout)>) -> Self {
+        debug_assert!(rows.is_sorted_by_key(|row| row.0));
+        Tables { by_id: rows }
+    }
+
+    /// The table's layout and runs. Logarithmic in the number of tables.
+    #[inline]
+    pub fn get(&self, table: TableId) -> Option<&Layout> {
+        let at = self.by_id.binary_search_by_key(&table, |row| row.0).ok()?;
+        Some(&self.by_id[at].1)
+    }
+
+    /// [`Layout::layers`] of the table; nothing if nothing was absorbed into it yet.
+    #[inline]
+    pub fn layers(&self, table: TableId) -> (&[Stacked], Run) {
+        self.get(table).map_or((&[], Run::EMPTY), Layout::layers)
+    }
+
+    /// The record under `key`. Reads a page for each level of a B+tree; of a stack, for each delta, of its filter, and
+    /// those of the one that has the key.
+    ///
+    /// Errors: those of reading pages.
+    #[inline]
+    pub fn find<'g>(
+        &self,
+        table: TableId,
+        pool: &'g Pool,
+        guard: &'g mut EpochGuard<'_>,
+        key: &[u8],
+    ) -> Result<Option<Leaf<'g>>> {
+        match self.get(table) {
+            None => Ok(None),
+            Some(Layout::BTree(run)) => run.get(pool, guard, key),
+            Some(Layout::Lsm(stack)) => {
+                let Some(spot) = stack.find(pool, guard, key)? else { return Ok(None) };
+                let leaf = spot.leaf(pool, guard)?;
+                Ok((leaf.value() != Value::Deleted).then_some(leaf))
+            }
+        }
+    }
+
+    /// Sets or, with `None`, removes a row.
+    pub fn set(&mut self, table: TableId, layout: Option<Layout>) {
+        match (self.by_id.binary_search_by_key(&table, |row| row.0), layout) {
+            (Ok(at), Some(layout)) => self.by_id[at].1 = layout,
+            (Ok(at), None) => drop(self.by_id.remove(at)),
+            (Err(at), Some(layout)) => self.by_id.insert(at, (table, layout)),
+            (Err(_), None) => {}
+        }
+    }
+
+    /// All rows, by id.
+    pub fn iter(&self) -> impl Iterator<Item = (TableId, &Layout)> {
+        self.by_id.iter().map(|(table, layout)| (*table, layout))
+    }
+}
+
+/// A row's key.
+pub fn row_key(table: TableId) -> [u8; 4] {
+    keys::u32_key(table.0)
+}
+
+/// The table that a row's key names.
+pub fn table_of_key(key: &[u8]) -> Result<TableId> {
+    let bytes = key
+        .first_chunk()
+        .filter(|_| key.len() <= size_of::<TableId>() + 1)
+        .ok_or_else(|| Error::corruption("physical catalog: a key has a length other than 4 or 5 bytes"))?;
+    Ok(TableId(u32::from_be_bytes(*bytes)))
+}

@@ -1,0 +1,254 @@
+//! Entries that live for a time: tables with a TTL.
+//!
+//! 1. *A date in front of each value.* A table that was made with a TTL is *dated*: every value in it, wherever it
+//!    lies, begins with the time at which it was put, 8 bytes. Whether a table is dated never changes while it holds
+//!    anything; how long its entries live may. All that lies below transactions and snapshots knows nothing of it: to
+//!    log, memtables, runs and backups it is a value. Of a value outside the pages the reference has the date too
+//!    ([`LargeRef::head`]).
+//! 2. *One time for each snapshot.* It is read from the clock when the snapshot first meets a dated table, and stays:
+//!    so what it sees does not change while it lives. An entry that has expired by then is absent to every read
+//!    (`Reading`), and so to `insert`, `compare_and_swap` and `remove`. A newer version that has expired hides the
+//!    older ones, as a delete does.
+//! 3. *Time never goes back, and does not jump* (`crate::time`): it passes as the process's monotonic clock does,
+//!    whatever becomes of the wall's, and goes on across a reopening from where it was. So what was absent once stays
+//!    absent.
+//! 4. *What has expired for good is dropped on the way*: where a checkpoint or a merge takes an entry anyway, it takes
+//!    an expired one for a delete (never for nothing: an older version may lie below), and where one lies in a B+tree a
+//!    sweep finds it (`crate::checkpoint::sweep`). The limit by which a checkpoint drops is that of the rows that it
+//!    has absorbed.
+//! 5. *Giving a table another TTL* brings nothing back: the row notes what had expired by the old one
+//!    ([`Ttl::floor_ms`]), as of its commit (`stamp_floors`). So that a checkpoint drops nothing which a new TTL keeps,
+//!    it fixes its time under the commit lock, and only if it absorbs the newest rows; else it drops by the time of
+//!    the one before (`Store::dropping_time_ms`). During a recovery, when newer rows may follow, nothing is dropped.
+//!
+//! Why so: docs/decisions/0024-ttl.md and 0031-time-of-a-database.md.
+
+use crate::state::catalog::TableRow;
+use base::op::{Decoder, Op};
+use base::{Error, LargeRef, Result, TableId};
+use page::Value;
+use run::Site;
+use std::time::Duration;
+
+/// Bytes of the date in front of each value of a dated table: milliseconds since 1970, little-endian.
+pub(crate) const DATE_BYTES: usize = 8;
+
+/// What the catalog says of a dated table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ttl {
+    /// How long an entry lives, in milliseconds; [`Ttl::FOR_EVER`]: until it is deleted.
+    pub ms: u64,
+    /// What was put before this time has expired, whatever [`Ttl::ms`] says.
+    pub floor_ms: u64,
+}
+
+impl Ttl {
+    /// Entries do not expire.
+    pub const FOR_EVER: u64 = u64::MAX;
+
+    /// Nothing has expired or will.
+    pub(crate) const NONE: Ttl = Ttl { ms: Self::FOR_EVER, floor_ms: 0 };
+
+    /// Entries live so long: 1 ms at least, and less than [`Ttl::FOR_EVER`].
+    ///
+    /// # Errors
+    /// [`Invalid`](base::ErrorKind::Invalid) for less or more.
+    pub fn new(ttl: Duration) -> Result<Ttl> {
+        match u64::try_from(ttl.as_millis()) {
+            Ok(0) => Err(Error::invalid("a table's TTL must be at least 1 ms")),
+            Ok(Self::FOR_EVER) | Err(_) => Err(Error::invalid(
+                "a table's TTL must be less than 2^64-1 ms; omit the TTL to keep entries for ever",
+            )),
+            Ok(ms) => Ok(Ttl { ms, floor_ms: 0 }),
+        }
+    }
+
+    /// How long an entry lives; `None`: it does not expire.
+    pub fn duration(self) -> Option<Duration> {
+        (self.ms != Self::FOR_EVER).then(|| Duration::from_millis(self.ms))
+    }
+
+    /// From `now_ms` on entries live for `ms`; what has expired by then stays so.
+    fn changed(self, ms: u64, now_ms: u64) -> Ttl {
+        Ttl { ms, floor_ms: self.oldest_ms(now_ms) }
+    }
+
+    /// Likewise; `None`: for ever.
+    pub(crate) fn change_to(self, ttl: Option<Duration>, now_ms: u64) -> Result<Ttl> {
+        let ms = ttl.map(Ttl::new).transpose()?.map_or(Ttl::FOR_EVER, |ttl| ttl.ms);
+        Ok(self.changed(ms, now_ms))
+    }
+
+    /// The oldest date that has not expired: an entry lives as long as its age is less than the TTL.
+    fn oldest_ms(self, now_ms: u64) -> u64 {
+        now_ms.saturating_add(1).saturating_sub(self.ms).max(self.floor_ms)
+    }
+}
+
+/// How the values of a table are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// As they are.
+    #[default]
+    Plain,
+    /// Behind a date. What was put before `oldest_ms` has expired.
+    Dated { oldest_ms: u64 },
+}
+
+impl Reading {
+    /// How the values of a table are read at a time; `ttl`: what its row says.
+    pub fn at(ttl: Option<Ttl>, now_ms: impl FnOnce() -> u64) -> Reading {
+        match ttl {
+            None => Reading::Plain,
+            Some(ttl) => Reading::Dated { oldest_ms: ttl.oldest_ms(now_ms()) },
+        }
+    }
+
+    /// Whether values have a date.
+    #[inline]
+    pub fn is_dated(self) -> bool {
+        matches!(self, Reading::Dated { .. })
+    }
+
+    /// Bytes in front of each value.
+    #[inline]
+    pub fn front_bytes(self) -> usize {
+        if self.is_dated() { DATE_BYTES } else { 0 }
+    }
+
+    /// The value that `stored` holds; `None`: it has expired.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) where it should have a date, and is too short for one.
+    #[inline]
+    pub fn value(self, stored: &[u8]) -> Result<Option<&[u8]>> {
+        match self {
+            Reading::Plain => Ok(Some(stored)),
+            Reading::Dated { oldest_ms } => dated(stored, oldest_ms),
+        }
+    }
+
+    /// A copy of the value that `stored` holds. Errors as [`Reading::value`].
+    #[inline(always)]
+    pub fn copy(self, stored: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self {
+            Reading::Plain => Ok(Some(stored.to_vec())),
+            Reading::Dated { oldest_ms } => copy_dated(stored, oldest_ms),
+        }
+    }
+
+    /// Whether a value that lies outside the pages has not expired.
+    #[inline]
+    pub fn is_alive(self, large: LargeRef) -> bool {
+        match self {
+            Reading::Plain => true,
+            Reading::Dated { oldest_ms } => u64::from_le_bytes(large.head) >= oldest_ms,
+        }
+    }
+
+    /// Whether what a record holds has expired. A delete has not.
+    ///
+    /// # Errors
+    /// As [`Reading::value`].
+    #[inline]
+    pub fn has_expired(self, value: Value<'_>) -> Result<bool> {
+        match value {
+            _ if self == Reading::Plain => Ok(false),
+            Value::Inline(stored) => self.value(stored).map(|value| value.is_none()),
+            Value::Large(large) => Ok(!self.is_alive(large)),
+            Value::Deleted => Ok(false),
+        }
+    }
+
+    /// What a checkpoint makes of a record's value: of an expired one a delete, and `site` has its extents back.
+    ///
+    /// # Errors
+    /// As [`Reading::value`]; those of giving extents up.
+    #[inline]
+    pub fn unless_expired<'v>(self, value: Value<'v>, site: &Site<'_>) -> Result<Value<'v>> {
+        if !self.has_expired(value)? {
+            return Ok(value);
+        }
+        site.retire_value(value)?;
+        Ok(Value::Deleted)
+    }
+
+    /// A large value, read whole as it is stored, without its date.
+    pub fn whole(self, mut stored: Vec<u8>) -> Vec<u8> {
+        // A forged reference may be to less than a date.
+        stored.drain(..self.front_bytes().min(stored.len()));
+        stored
+    }
+}
+
+/// Out of line: tables without a TTL, which are most, pay one comparison.
+fn dated(stored: &[u8], oldest_ms: u64) -> Result<Option<&[u8]>> {
+    let Some((date, value)) = stored.split_first_chunk() else {
+        let length = stored.len();
+        return Err(Error::corruption(format!(
+            "a value of a table with a TTL has {length} bytes, too few for its date of {DATE_BYTES} bytes"
+        )));
+    };
+    Ok((u64::from_le_bytes(*date) >= oldest_ms).then_some(value))
+}
+
+#[cold]
+fn copy_dated(stored: &[u8], oldest_ms: u64) -> Result<Option<Vec<u8>>> {
+    Ok(dated(stored, oldest_ms)?.map(<[u8]>::to_vec))
+}
+
+/// Has the rows of a commit that gives tables another TTL say what has expired by the old one at its commit: in its
+/// record, encoded and not applied yet. The caller holds the commit lock.
+pub(crate) fn stamp_floors(record: &mut [u8], changed: &[(TableId, Ttl)], now_ms: u64) {
+    let begins_at = record.as_ptr().addr();
+    let mut rows = Vec::new();
+    for (table, op) in Decoder::begin(record).into_iter().flatten() {
+        match op {
+            Op::Attach { .. } => {}
+            Op::Put { key, value } if table == TableId::CATALOG => {
+                let row = TableRow::decode(key, value).expect("it was encoded a moment ago");
+                let before = changed.iter().find(|(id, _)| *id == row.id).map(|(_, before)| *before);
+                let ttl = row.ttl.zip(before).map(|(ttl, before)| before.changed(ttl.ms, now_ms));
+                if ttl.is_some() {
+                    rows.push((value.as_ptr().addr() - begins_at, TableRow { ttl, ..row }.encode()));
+                }
+            }
+            _ if table == TableId::CATALOG => {}
+            _ => break,
+        }
+    }
+    for (at, row) in rows {
+        record[at..][..row.len()].copy_from_slice(&row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_lives_for_its_ttl_and_no_change_brings_it_back() {
+        let ttl = Ttl::new(Duration::from_millis(50)).unwrap();
+        let lives = |ttl: Ttl, date: u64, now: u64| {
+            let stored = [&date.to_le_bytes()[..], b"v"].concat();
+            let reading = Reading::at(Some(ttl), || now);
+            let large = LargeRef { ptr: base::PagePtr::new(2, 1, 0), len_bytes: 9, head: date.to_le_bytes() };
+            assert_eq!(reading.value(&stored).unwrap().is_some(), reading.is_alive(large));
+            reading.value(&stored).unwrap() == Some(b"v")
+        };
+        assert!(lives(ttl, 100, 100) && lives(ttl, 100, 149) && !lives(ttl, 100, 150));
+        assert!(lives(ttl, 100, 0), "a date ahead of the time has not expired");
+        let longer = ttl.changed(1_000, 160);
+        assert!(!lives(longer, 110, 160) && lives(longer, 111, 160) && lives(longer, 111, 1_110));
+        assert!(!lives(longer.changed(Ttl::FOR_EVER, 1_111), 111, 1_111));
+        assert!(lives(Ttl { ms: Ttl::FOR_EVER, floor_ms: 0 }, 0, u64::MAX));
+        assert!(Ttl::new(Duration::from_micros(999)).is_err());
+        assert!(Ttl::new(Duration::from_millis(u64::MAX)).is_err() && Ttl::new(Duration::MAX).is_err());
+        let longest = Duration::from_millis(u64::MAX - 1);
+        assert_eq!(Ttl::new(longest).unwrap().duration(), Some(longest), "and none is taken for another");
+        assert_eq!(
+            Reading::at(Some(ttl), || 7).value(&[1; 7]).unwrap_err().kind(),
+            base::ErrorKind::Corruption
+        );
+    }
+}

@@ -1,0 +1,233 @@
+//! Values that are in the data file before the commit that refers to them is in the log.
+//!
+//! 1. *Write.* A value that turns out to be longer than `Store::large_bytes` is cut into pieces. Each gets an extent
+//!    from the space map, under the map's lock, and is written to it without: no merge that goes on meanwhile holds
+//!    it up. The map saves such extents as free, so a crash frees them by itself.
+//! 2. *Finish.* The index of the pieces is written likewise; the write set holds the reference and an [`Unpublished`],
+//!    which frees the extents when the last who holds it goes: the transaction, or a reader that it gave out.
+//! 3. *Commit* syncs the data file once for all values of the transaction, whatever the durability it asks for: a
+//!    record that names what is not on the disk could be made durable by anyone's flush. Then it appends the record,
+//!    and `Unpublished::publish` leaves the extents to the log.
+//! 4. A *checkpoint* that puts the reference into a page adopts the extents; one that finds the value replaced while
+//!    it was in memory alone retires them. `crate::open::claims` takes them back from the log after a crash.
+
+use crate::state::store::Store;
+use base::limits::{MAX_PIECES, UNIT_BYTES};
+use base::sync::lock;
+use base::{Error, ErrorKind, LargeRef, PagePtr, Result};
+use run::large::{encode_index, write_extent};
+use space::Extent;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+
+/// A value in the data file that the log does not refer to yet. Its extents are freed when it is dropped, unless a
+/// commit published it.
+#[derive(Debug)]
+pub struct Unpublished {
+    large: LargeRef,
+    extents: Extents,
+}
+
+impl Unpublished {
+    /// Where the value lies.
+    pub fn large(&self) -> LargeRef {
+        self.large
+    }
+
+    /// The log refers to the extents now. The caller holds the commit lock.
+    pub(crate) fn publish(&self) {
+        let was_published = self.extents.published.swap(true, Ordering::SeqCst);
+        assert!(!was_published, "a value is committed once");
+        self.extents.store.unpublished_units.fetch_sub(self.extents.units(), Ordering::SeqCst);
+    }
+}
+
+/// Extents that nobody but their owner knows.
+#[derive(Debug)]
+struct Extents {
+    store: Arc<Store>,
+    extents: Vec<Extent>,
+    published: AtomicBool,
+}
+
+impl Extents {
+    fn units(&self) -> u64 {
+        self.extents.iter().map(|extent| extent.units).sum()
+    }
+
+    /// Writes `bytes` to an extent of their own.
+    fn write(&mut self, bytes: &[u8]) -> Result<PagePtr> {
+        let store = &*self.store;
+        // Closing waits for whoever is in here, and from then on the files may be another's.
+        let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
+        store.check_open()?;
+        store.latch.check()?;
+        let units = bytes.len().div_ceil(UNIT_BYTES) as u64;
+        let unit = store.allocate_logged(units)?;
+        self.extents.push(Extent { unit, units });
+        write_extent(&store.pool, unit, bytes)
+    }
+}
+
+impl Drop for Extents {
+    fn drop(&mut self) {
+        if !self.published.load(Ordering::SeqCst) {
+            self.store.free_unpublished(&self.extents);
+        }
+    }
+}
+
+/// A value that is being written. Dropped unfinished it leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    extents: Extents,
+    pieces: Vec<PagePtr>,
+    /// What no piece holds yet: all of the value while it may still fit the log, less than a piece after that.
+    pending: Vec<u8>,
+    len_bytes: u64,
+    /// The first bytes, as the reference holds them.
+    head: [u8; 8],
+    failed: bool,
+}
+
+/// What a stream has become.
+#[derive(Debug)]
+pub(crate) enum Streamed {
+    /// Short enough for the log: the bytes.
+    Logged(Vec<u8>),
+    /// In the data file.
+    Large(Arc<Unpublished>),
+}
+
+impl Stream {
+    /// An empty value.
+    pub fn new(store: &Arc<Store>) -> Self {
+        let published = AtomicBool::new(false);
+        let extents = Extents { store: Arc::clone(store), extents: Vec::new(), published };
+        Stream { extents, pieces: Vec::new(), pending: Vec::new(), len_bytes: 0, head: [0; 8], failed: false }
+    }
+
+    fn store(&self) -> &Store {
+        &self.extents.store
+    }
+
+    /// How much of the value was given so far.
+    pub fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    /// Appends `bytes` to the value. After an error nothing more is taken, and nothing can be finished.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.check()?;
+        let most = self.store().max_value_bytes();
+        let longer = self.len_bytes.saturating_add(bytes.len() as u64);
+        if longer > most {
+            self.failed = true;
+            return Err(Error::invalid(format!("the value is too long: a value has at most {most} bytes")));
+        }
+        if let Some(head) = self.head.get_mut(self.len_bytes as usize..) {
+            let len = head.len().min(bytes.len());
+            head[..len].copy_from_slice(&bytes[..len]);
+        }
+        self.len_bytes = longer;
+        if longer <= self.store().large_bytes as u64 {
+            self.pending.extend_from_slice(bytes);
+            return Ok(());
+        }
+        self.failed = true;
+        self.write_pieces(bytes)?;
+        self.failed = false;
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.failed {
+            return Err(Error::invalid(
+                "writing this value failed before; write it again from its beginning",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Writes every whole piece that `pending` and `bytes` make; what is left is pending.
+    fn write_pieces(&mut self, bytes: &[u8]) -> Result<()> {
+        let piece_bytes = self.store().piece_bytes;
+        let mut pending = std::mem::take(&mut self.pending);
+        let whole = pending.len() / piece_bytes * piece_bytes;
+        for piece in pending[..whole].chunks_exact(piece_bytes) {
+            self.write_piece(piece)?;
+        }
+        pending.drain(..whole);
+        // Of the buffer that might have held all of a logged value no more is needed than a piece.
+        pending.shrink_to(piece_bytes);
+        let (first, rest) = bytes.split_at(bytes.len().min(piece_bytes - pending.len()));
+        pending.extend_from_slice(first);
+        let mut pieces = rest.chunks_exact(piece_bytes);
+        if pending.len() == piece_bytes {
+            self.write_piece(&pending)?;
+            pending.clear();
+            for piece in &mut pieces {
+                self.write_piece(piece)?;
+            }
+            pending.extend_from_slice(pieces.remainder());
+        }
+        self.pending = pending;
+        Ok(())
+    }
+
+    fn write_piece(&mut self, piece: &[u8]) -> Result<()> {
+        let ptr = self.extents.write(piece)?;
+        self.pieces.push(ptr);
+        Ok(())
+    }
+
+    /// The value is complete.
+    pub fn finish(mut self) -> Result<Streamed> {
+        self.check()?;
+        if self.len_bytes <= self.store().large_bytes as u64 {
+            return Ok(Streamed::Logged(self.pending));
+        }
+        if !self.pending.is_empty() {
+            let last = std::mem::take(&mut self.pending);
+            self.write_piece(&last)?;
+        }
+        let Stream { mut extents, pieces, len_bytes, head, .. } = self;
+        let ptr = match &pieces[..] {
+            [only] => *only,
+            pieces => {
+                let index = encode_index(len_bytes, extents.store.piece_bytes, pieces);
+                extents.write(&index)?.with_flags(PagePtr::IN_PIECES)
+            }
+        };
+        Ok(Streamed::Large(Arc::new(Unpublished { large: LargeRef { ptr, len_bytes, head }, extents })))
+    }
+}
+
+impl Store {
+    /// The longest value: what an index of pieces can name.
+    pub(crate) fn max_value_bytes(&self) -> u64 {
+        (self.piece_bytes * MAX_PIECES) as u64
+    }
+
+    /// Makes what was written to the data file durable. One at a time: a sync that fails may be one's own bytes' or
+    /// another's, and the next may succeed although they are lost, so a failure latches before anybody syncs again.
+    pub(crate) fn sync_data(&self) -> Result<()> {
+        let _turn = lock(&self.data_sync);
+        self.latch.check()?;
+        self.data.sync().map_err(|cause| self.latch.set(cause))
+    }
+
+    /// A large value, whole.
+    pub(crate) fn read_large(&self, large: LargeRef) -> Result<Vec<u8>> {
+        run::read_large(&self.pool, large)
+    }
+}
+
+/// A value could not be given because it is longer than any.
+pub(crate) fn check_value_len(store: &Store, len: usize) -> Result<()> {
+    let most = store.max_value_bytes();
+    if len as u64 <= most {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Invalid, format!("the value has {len} bytes; a value has at most {most}")))
+}

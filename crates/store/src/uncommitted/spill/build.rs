@@ -1,0 +1,113 @@
+//! Deltas are built: of a write set, of what is loaded, or of deltas that were.
+
+use super::Spilled;
+use super::extents::{Extents, Room};
+use crate::state::store::Store;
+use crate::uncommitted::write_set::{Own, WriteSet};
+use base::slots::Reader;
+use base::{CheckpointNo, Result, TableId};
+use page::Value;
+use run::{BitsPerKey, Delta, DeltaBuilder, Merge, Ranges, Run};
+use space::Extent;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// An `insert` asks all of a table's deltas, and most have nothing: one in some five hundred looks in vain into a page.
+const FILTER_BITS: BitsPerKey = BitsPerKey(14);
+
+/// Takes a draft's records.
+type DraftBuilder<'a> = DeltaBuilder<'a, &'a RefCell<Room<'a>>>;
+
+/// What is being built.
+struct Draft {
+    pages: Extents,
+    values: Extents,
+    birth: CheckpointNo,
+}
+
+impl Draft {
+    fn new(store: &Arc<Store>, birth: CheckpointNo) -> Draft {
+        Draft { pages: Extents::new(store), values: Extents::new(store), birth }
+    }
+
+    /// Builds the delta of `ranges` and of what `fill` adds.
+    fn build(
+        &mut self,
+        store: &Store,
+        ranges: Ranges,
+        fill: &mut dyn FnMut(&mut DraftBuilder<'_>) -> Result<()>,
+    ) -> Result<Delta> {
+        let room = RefCell::new(Room { pages: &mut self.pages, values: &mut self.values });
+        let ranges_run = match ranges.is_empty() {
+            true => Run::EMPTY,
+            false => ranges.write(&store.pool, &room, self.birth)?,
+        };
+        let buffer_bytes = store.shares.spill_buffer_bytes();
+        let mut builder = DeltaBuilder::new(&store.pool, &room, self.birth, buffer_bytes, FILTER_BITS);
+        fill(&mut builder)?;
+        builder.finish(Arc::new(ranges), ranges_run)
+    }
+}
+
+/// What `writes` says of one table, as a delta.
+pub(super) fn write(
+    store: &Arc<Store>,
+    writes: &WriteSet,
+    table: TableId,
+    birth: CheckpointNo,
+) -> Result<Spilled> {
+    let mut draft = Draft::new(store, birth);
+    let ranges = Ranges::union(writes.ranges(table))?;
+    let delta = draft.build(store, ranges, &mut |builder| {
+        writes.records(table).try_for_each(|(key, own)| match own {
+            Own::Value(value) => builder.add(key, Value::Inline(value)),
+            Own::Deleted => builder.add(key, Value::Deleted),
+            // Stays in memory: nothing but a reference.
+            Own::Large(_) => Ok(()),
+        })
+    })?;
+    let read = writes.has_read(table);
+    let Draft { pages, values, .. } = draft;
+    Ok(Spilled { delta, read, level: 0, pages, values: vec![Arc::new(values)], garbage: Vec::new() })
+}
+
+/// Adds a record behind all others.
+type Add<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
+
+/// A delta of what `fill` adds, all of it puts.
+pub(crate) fn build(store: &Arc<Store>, fill: &mut dyn FnMut(Add<'_>) -> Result<()>) -> Result<Spilled> {
+    let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
+    let mut draft = Draft::new(store, birth);
+    let delta = draft.build(store, Ranges::default(), &mut |builder| {
+        fill(&mut |key, value| builder.add(key, Value::Inline(value)))
+    })?;
+    let Draft { pages, values, .. } = draft;
+    Ok(Spilled { delta, read: false, level: 0, pages, values: vec![Arc::new(values)], garbage: Vec::new() })
+}
+
+/// One delta that says what `list`, newest first, says.
+pub(super) fn merge(store: &Arc<Store>, reader: &Reader, list: &[Arc<Spilled>]) -> Result<Spilled> {
+    let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
+    let mut draft = Draft::new(store, birth);
+    let ranges = Ranges::union(list.iter().flat_map(|spilled| spilled.delta.ranges.iter()))?;
+    let mut garbage: Vec<Extent> = list.iter().flat_map(|spilled| &spilled.garbage).copied().collect();
+    let delta = draft.build(store, ranges, &mut |builder| {
+        let mut merge = Merge::open(list.iter().map(|spilled| &spilled.delta), &store.pool, reader)?;
+        let mut drop_value = |value: Value<'_>| {
+            if let Value::Large(large) = value {
+                garbage.push(Extent::from(large.ptr));
+            }
+            Ok(())
+        };
+        while merge.next(&mut drop_value)? {
+            let (key, value) = merge.entry().expect("the merge is on a record");
+            builder.add(key, value)?;
+        }
+        Ok(())
+    })?;
+    let level = list.iter().map(|spilled| spilled.level).max().unwrap_or(0) + 1;
+    let values = list.iter().flat_map(|spilled| &spilled.values).filter(|values| !values.list.is_empty());
+    let values = values.cloned().collect();
+    let read = list.iter().any(|spilled| spilled.read);
+    Ok(Spilled { delta, read, level, pages: draft.pages, values, garbage })
+}

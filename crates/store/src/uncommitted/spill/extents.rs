@@ -1,0 +1,75 @@
+//! The room of what is not committed yet: given back with its owner, unless the log came to name it.
+
+use crate::state::store::Store;
+use base::Result;
+use base::sync::lock;
+use run::Allocate;
+use space::Extent;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Extents that belong to a transaction: freed when this goes, unless it was committed.
+pub(crate) struct Extents {
+    store: Arc<Store>,
+    pub(super) list: Vec<Extent>,
+}
+
+impl fmt::Debug for Extents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list.fmt(f)
+    }
+}
+
+impl Extents {
+    pub fn new(store: &Arc<Store>) -> Extents {
+        Extents { store: Arc::clone(store), list: Vec::new() }
+    }
+
+    fn allocate(&mut self, units: u64) -> Result<u64> {
+        self.store.check_open()?;
+        let unit = self.store.allocate_logged(units)?;
+        self.list.push(Extent { unit, units });
+        Ok(unit)
+    }
+
+    /// Hands the extents on: to the log, which names them now.
+    pub fn take(&mut self) -> Vec<Extent> {
+        std::mem::take(&mut self.list)
+    }
+}
+
+impl Drop for Extents {
+    fn drop(&mut self) {
+        self.store.free_unpublished(&self.list);
+    }
+}
+
+impl Store {
+    pub(crate) fn free_unpublished(&self, extents: &[Extent]) {
+        // After a latch nothing is handed out any more, and the log may name them. In a forked child nothing is ours.
+        if extents.is_empty() || self.latched().is_some() || self.origin.is_forked() {
+            return;
+        }
+        let mut space = lock(&self.space);
+        for extent in extents {
+            space.free_unused(extent.unit, extent.units);
+            self.unpublished_units.fetch_sub(extent.units, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Where a delta's pages and values go, each to their owner.
+pub(super) struct Room<'a> {
+    pub pages: &'a mut Extents,
+    pub values: &'a mut Extents,
+}
+
+impl Allocate for Room<'_> {
+    fn for_pages(&mut self, units: u64) -> Result<u64> {
+        self.pages.allocate(units)
+    }
+    fn for_value(&mut self, units: u64) -> Result<u64> {
+        self.values.allocate(units)
+    }
+}

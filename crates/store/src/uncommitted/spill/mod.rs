@@ -1,0 +1,394 @@
+//! A transaction's writes that did not fit its share of memory: sorted runs of its own in the data file.
+//!
+//! ```text
+//!   write set (memory, newest)  ──►  run, run, run ... of each table (newest first)  ──►  snapshot
+//! ```
+//!
+//! 1. When the write set passes its bound it is written, table by table, as a [`Delta`], and begins anew. What a
+//!    table's deltas say is newer than the snapshot and older than the write set; a newer delta's range deletes hide
+//!    what older ones hold. The catalog's rows are few, and stay in memory; so do references to values in the data
+//!    file.
+//! 2. Eight deltas of a size are merged into one of the next size, so that a look-up meets few and each record is
+//!    written a logarithmic number of times. All in bounded memory.
+//! 3. Deltas are immutable and shared by count. A savepoint that lives when the write set is spilled keeps the lists as
+//!    they were before, with the write set as it was at the savepoint (*frozen*): rolling back puts both in place
+//!    again. A savepoint that is made while there is much in memory has that spilled first, so that what is frozen
+//!    stays small: a quarter of the bound, all of it together.
+//! 4. A delta owns its extents until its transaction commits: with its last reference they are free again. The room of
+//!    large values is shared with the deltas that a merge makes of it.
+//!
+//! What an insert has read, as it answers duplicates, is noted for all keys of a spilled write set together: if any was
+//! read, all count as read. Like the joined intervals of a long read set that can add conflicts, and never lose one.
+
+mod build;
+mod extents;
+
+pub(crate) use build::build;
+
+use crate::state::attach::Attached;
+use crate::state::paid_reads::PaidReads;
+use crate::state::store::Store;
+use crate::state::ttl::Reading;
+use crate::uncommitted::large::Unpublished;
+use crate::uncommitted::write_set::{Own, Prior, Savepoint, WriteSet};
+use base::slots::Reader;
+use base::{CheckpointNo, Error, Result, TableId};
+use build::{merge, write};
+use extents::Extents;
+use page::Value;
+use pool::Pool;
+use run::{Delta, PinnedRecord, Probe, Said};
+use space::Extent;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// So many deltas of a size are merged into one.
+pub(crate) const MERGED: usize = 8;
+/// More deltas of one table than this are merged further when they are attached: every read of the table looks into
+/// each until a checkpoint has absorbed them.
+const MOST_ATTACHED: usize = 4;
+
+/// A delta that was not committed yet.
+#[derive(Debug)]
+pub(crate) struct Spilled {
+    pub delta: Delta,
+    /// Whether keys of it were read before they were written.
+    pub read: bool,
+    /// Its size, as the number of merges that led to it.
+    level: u32,
+    pages: Extents,
+    /// Owners of the large values that it may name.
+    values: Vec<Arc<Extents>>,
+    /// Large values among these that merges have dropped.
+    garbage: Vec<Extent>,
+}
+
+/// What stays in memory when the rest of a write set is spilled.
+struct Kept {
+    table: TableId,
+    key: Vec<u8>,
+    what: KeptValue,
+}
+
+enum KeptValue {
+    /// A row of the catalog; `None`: deleted.
+    Row(Option<Vec<u8>>),
+    /// A value that lies in the data file already.
+    Large(Arc<Unpublished>, Prior),
+}
+
+type Lists = BTreeMap<TableId, Vec<Arc<Spilled>>>;
+
+/// A write set as it was at its last savepoint, and what was spilled before.
+#[derive(Debug)]
+struct Frozen {
+    writes: WriteSet,
+    lists: Lists,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Spills {
+    store: Arc<Store>,
+    lists: Lists,
+    frozen: Vec<Frozen>,
+    /// Deltas whose writes were rolled back, but whose keys were read.
+    read_only: Vec<(TableId, Arc<Spilled>)>,
+}
+
+impl Spills {
+    /// Nothing yet.
+    pub fn new(store: &Arc<Store>) -> Spills {
+        Spills { store: Arc::clone(store), lists: Lists::new(), frozen: Vec::new(), read_only: Vec::new() }
+    }
+
+    /// The deltas of `table`, newest first.
+    #[inline]
+    pub fn of(&self, table: TableId) -> &[Arc<Spilled>] {
+        self.lists.get(&table).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether nothing is to be committed from here.
+    pub fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// Bytes of memory that frozen write sets take.
+    pub fn frozen_bytes(&self) -> usize {
+        self.frozen.iter().map(|frozen| frozen.writes.bytes()).sum()
+    }
+
+    /// Every delta of `table` whose keys matter to validation, with whether they were read, written, or both.
+    pub fn to_validate(&self) -> impl Iterator<Item = (TableId, &Spilled, bool)> {
+        let written =
+            self.lists.iter().flat_map(|(table, list)| list.iter().map(|spilled| (*table, &**spilled, true)));
+        written.chain(self.read_only.iter().map(|(table, spilled)| (*table, &**spilled, false)))
+    }
+
+    /// What the deltas say of `key`: see [`find`].
+    pub fn find(
+        &self,
+        store: &Store,
+        reader: &Reader,
+        table: TableId,
+        key: &[u8],
+    ) -> Result<Option<Option<PinnedRecord>>> {
+        find(self.of(table), |spilled| &spilled.delta, &store.pool, reader, key)
+    }
+
+    /// Writes what `writes` holds of user tables to deltas, and empties it of that, and of what was rolled back. See
+    /// the module.
+    ///
+    /// Nothing has changed after an error.
+    pub fn spill(&mut self, reader: &Reader, writes: &mut WriteSet, reads: &PaidReads) -> Result<()> {
+        let store = &Arc::clone(&self.store);
+        // Closing waits for whoever is in here, and from then on the files may be another's.
+        let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
+        let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
+        writes.sort_for_commit();
+        let tables: Vec<TableId> = writes.tables().filter(|table| *table != TableId::CATALOG).collect();
+        let mut spilled = Vec::new();
+        for table in tables {
+            let written = write(store, writes, table, birth)?;
+            if written.delta.records.root.is_some() || !written.delta.ranges.is_empty() {
+                spilled.push((table, written));
+            }
+        }
+        if spilled.is_empty() && !writes.is_mostly_gone() {
+            return Ok(());
+        }
+        self.freeze(writes, reads, &BTreeSet::new());
+        if spilled.is_empty() {
+            return Ok(());
+        }
+        for (table, spilled) in spilled {
+            self.lists.entry(table).or_default().insert(0, Arc::new(spilled));
+            self.merge_level(store, reader, table)?;
+        }
+        store.tallies.spills.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
+        Ok(())
+    }
+
+    /// Empties the write set but for the catalog's rows and what lies in the data file already; keeps it as it was at
+    /// its last savepoint, if it has any. Keys whose writes are gone stay read. Large values that were `replaced`
+    /// are left out.
+    fn freeze(&mut self, writes: &mut WriteSet, reads: &PaidReads, replaced: &BTreeSet<(TableId, Vec<u8>)>) {
+        let store = Arc::clone(&self.store);
+        writes.read_keys(true).for_each(|(table, key)| reads.key(&store, table, key));
+        writes.sort_for_commit();
+        let mut kept: Vec<Kept> = Vec::new();
+        for (name, row) in writes.records(TableId::CATALOG) {
+            let row = if let Own::Value(row) = row { Some(row.to_vec()) } else { None };
+            kept.push(Kept { table: TableId::CATALOG, key: name.to_vec(), what: KeptValue::Row(row) });
+        }
+        for (table, key, value, prior) in writes.large_entries() {
+            let at = (table, key.to_vec());
+            match (replaced.contains(&at), prior) {
+                (true, Prior::Read) => reads.key(&store, table, key),
+                (true, Prior::Unread) => {}
+                (false, _) => {
+                    let what = KeptValue::Large(Arc::clone(value), prior);
+                    kept.push(Kept { table, key: at.1, what });
+                }
+            }
+        }
+        match writes.freeze() {
+            None => writes.clear(),
+            Some(successor) => {
+                let writes = std::mem::replace(writes, successor);
+                self.frozen.push(Frozen { writes, lists: self.lists.clone() });
+            }
+        }
+        for Kept { table, key, what } in kept {
+            match what {
+                KeptValue::Row(Some(row)) => writes.put(table, &key, &row, Prior::Unread),
+                KeptValue::Row(None) => writes.delete(table, &key, Prior::Unread),
+                KeptValue::Large(value, prior) => writes.put_large(table, &key, value, prior),
+            }
+        }
+    }
+
+    /// Adds a delta that was built beside the write set, newer than all others of its table. The write set holds
+    /// nothing of a user's table but large values, and those of the delta's keys no more; its savepoints stay.
+    pub fn push(
+        &mut self,
+        reader: &Reader,
+        writes: &mut WriteSet,
+        reads: &PaidReads,
+        table: TableId,
+        spilled: Spilled,
+    ) -> Result<()> {
+        writes.sort_for_commit();
+        let mut replaced = BTreeSet::new();
+        for (of, key, _, _) in writes.large_entries().filter(|entry| entry.0 == table) {
+            if spilled.delta.knows(&self.store.pool, reader, key)? {
+                replaced.insert((of, key.to_vec()));
+            }
+        }
+        self.freeze(writes, reads, &replaced);
+        self.lists.entry(table).or_default().insert(0, Arc::new(spilled));
+        let store = Arc::clone(&self.store);
+        self.merge_level(&store, reader, table)
+    }
+
+    /// Step 2 for one table.
+    fn merge_level(&mut self, store: &Arc<Store>, reader: &Reader, table: TableId) -> Result<()> {
+        loop {
+            let list = &self.lists[&table];
+            let level = list[0].level;
+            if list.len() < MERGED || list[MERGED - 1].level != level {
+                return Ok(());
+            }
+            self.merge_newest(store, reader, table, MERGED)?;
+        }
+    }
+
+    fn merge_newest(
+        &mut self,
+        store: &Arc<Store>,
+        reader: &Reader,
+        table: TableId,
+        count: usize,
+    ) -> Result<()> {
+        let list = self.lists.get_mut(&table).expect("a table with deltas");
+        let merged = merge(store, reader, &list[..count])?;
+        list.splice(..count, [Arc::new(merged)]);
+        Ok(())
+    }
+
+    /// Goes back to the savepoint numbered `serial`, which the present write set does not know.
+    pub fn thaw(&mut self, writes: &mut WriteSet, reads: &PaidReads, savepoint: Savepoint) -> Result<()> {
+        let at = self.frozen.iter().rposition(|frozen| frozen.writes.knows(savepoint));
+        let Some(at) = at else { return writes.rollback_to(savepoint) };
+        self.frozen.truncate(at + 1);
+        let frozen = self.frozen.pop().expect("it was found");
+        writes.read_keys(false).for_each(|(table, key)| reads.key(&self.store, table, key));
+        writes.thaw(frozen.writes);
+        let given_up = std::mem::replace(&mut self.lists, frozen.lists);
+        for (table, list) in given_up {
+            let kept = self.lists.get(&table);
+            let is_kept = |spilled: &Arc<Spilled>| {
+                kept.is_some_and(|kept| kept.iter().any(|k| Arc::ptr_eq(k, spilled)))
+            };
+            let read = list.into_iter().filter(|spilled| spilled.read && !is_kept(spilled));
+            self.read_only.extend(read.map(|spilled| (table, spilled)));
+        }
+        writes.rollback_to(savepoint)
+    }
+
+    /// Gives up the savepoint numbered `serial`, which the present write set does not know, and those made after it,
+    /// but for those of the present write set.
+    pub fn release(&mut self, savepoint: Savepoint) -> Result<()> {
+        let at = self.frozen.iter().rposition(|frozen| frozen.writes.knows(savepoint));
+        let at = at.ok_or_else(|| {
+            Error::invalid(
+                "the savepoint no longer exists: the transaction was rolled back to an earlier one",
+            )
+        })?;
+        self.frozen.truncate(at + 1);
+        let frozen = &mut self.frozen[at].writes;
+        frozen.release(savepoint)?;
+        if !frozen.has_savepoints() {
+            self.frozen.pop();
+        }
+        Ok(())
+    }
+
+    /// The deltas as they are attached, their extents handed over; what merges have dropped is free again.
+    pub fn prepare(mut self, reader: &Reader) -> Result<PreparedAttach> {
+        self.frozen.clear();
+        let store = Arc::clone(&self.store);
+        let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
+        for table in self.lists.keys().copied().collect::<Vec<_>>() {
+            let count = self.lists[&table].len();
+            if count > MOST_ATTACHED {
+                self.merge_newest(&store, reader, table, count - MOST_ATTACHED + 1)?;
+            }
+        }
+        Ok(PreparedAttach::new(self))
+    }
+}
+
+/// A transaction's deltas, ready to be attached; abandoned, they are free again.
+#[derive(Debug)]
+pub(crate) struct PreparedAttach {
+    pub spills: Spills,
+    pub attached: Arc<Attached>,
+}
+
+impl PreparedAttach {
+    fn new(spills: Spills) -> PreparedAttach {
+        let all = || spills.lists.values().flatten();
+        let garbage: HashSet<u64> = all().flat_map(|s| &s.garbage).map(|extent| extent.unit).collect();
+        let mut owners: Vec<&Arc<Extents>> = all().flat_map(|s| &s.values).collect();
+        owners.sort_unstable_by_key(|owner| Arc::as_ptr(owner));
+        owners.dedup_by_key(|owner| Arc::as_ptr(owner));
+        let values = owners.into_iter().flat_map(|owner| &owner.list);
+        let values = values.filter(|extent| !garbage.contains(&extent.unit));
+        let extents = all().flat_map(|s| &s.pages.list).chain(values).copied().collect();
+        let tables =
+            spills.lists.iter().map(|(table, list)| (*table, list.iter().map(|s| s.delta.clone()).collect()));
+        let attached = Arc::new(Attached::new(tables.collect(), extents));
+        PreparedAttach { spills, attached }
+    }
+
+    /// The log names them now: they are the transaction's no more. Answers what merges had dropped, to be freed.
+    pub fn publish(&mut self, store: &Store) -> Vec<Extent> {
+        let published: HashSet<u64> = self.attached.extents.iter().map(|extent| extent.unit).collect();
+        let mut owned = Vec::new();
+        let read_only = std::mem::take(&mut self.spills.read_only).into_iter().map(|(_, spilled)| spilled);
+        let lists = std::mem::take(&mut self.spills.lists).into_values().flatten();
+        for spilled in lists.chain(read_only) {
+            let Spilled { mut pages, values, .. } = Arc::into_inner(spilled).expect("no savepoint is left");
+            owned.append(&mut pages.take());
+            for mut values in values.into_iter().filter_map(Arc::into_inner) {
+                owned.append(&mut values.take());
+            }
+        }
+        let (named, dropped): (Vec<_>, Vec<_>) =
+            owned.into_iter().partition(|extent| published.contains(&extent.unit));
+        let named_units: u64 = named.iter().map(|extent| extent.units).sum();
+        store.unpublished_units.fetch_sub(named_units, Ordering::SeqCst);
+        dropped
+    }
+}
+
+/// What the deltas of `items`, newest first, say of `key`: `None` inside says that it is deleted. Most often there is
+/// none.
+#[inline]
+pub(crate) fn find<T>(
+    items: &[T],
+    delta: impl Fn(&T) -> &Delta,
+    pool: &Pool,
+    reader: &Reader,
+    key: &[u8],
+) -> Result<Option<Option<PinnedRecord>>> {
+    if items.is_empty() {
+        return Ok(None);
+    }
+    let mut guard = reader.enter();
+    Ok(match Delta::find_newest(items, delta, pool, &mut guard, Probe::new(key))? {
+        Some(Said::Record(spot)) => {
+            let leaf = spot.leaf(pool, &mut guard)?;
+            let deleted = leaf.value() == Value::Deleted;
+            Some((!deleted).then(|| leaf.pin()))
+        }
+        Some(Said::Covered) => Some(None),
+        None => None,
+    })
+}
+
+/// Runs `with` on the value of a record that [`find`] found.
+pub(crate) fn value_of<T>(
+    record: Option<PinnedRecord>,
+    reading: Reading,
+    pool: &Pool,
+    with: impl FnOnce(&[u8]) -> T,
+) -> Result<Option<T>> {
+    match record.as_ref().map(PinnedRecord::value) {
+        Some(Value::Inline(stored)) => Ok(reading.value(stored)?.map(with)),
+        Some(Value::Large(large)) => Ok(Some(with(&reading.whole(run::read_large(pool, large)?)))),
+        Some(Value::Deleted) | None => Ok(None),
+    }
+}

@@ -1,0 +1,346 @@
+//! What a transaction has written and not committed: private, in memory, gone when the transaction is.
+//!
+//! 1. A write set says one of three things about a key: a value, deleted, or nothing (then the snapshot decides).
+//!    The last write to the key decides; a range delete counts as a write to every key in it.
+//! 2. What is committed is the *final* state: per table the union of the range deletes, then one put or delete per
+//!    key in key order. That is the same state, as puts that a later range delete covered are not among them.
+//! 3. Bytes are appended to one arena and never move while the set lives. A value that fits where the key's last
+//!    value lies is written over it, unless a savepoint may want the old one back.
+//! 4. Savepoints nest. While one is live every change is logged with what it replaced; rolling back undoes from the
+//!    end. That a key was *read* before it was written is remembered through a rollback: the transaction has seen it.
+//! 5. A large value is held by its [`Unpublished`]: dropped when the write is replaced or rolled back for good, so that
+//!    its extents are freed then and not only with the transaction.
+//! 6. An empty set owns no memory, and [`WriteSet::clear`] keeps small buffers: a transaction of a few writes
+//!    allocates nothing once its set has been used before.
+//!
+//! ```
+//! use base::TableId;
+//! use pando_store::write_set::{Own, Prior, WriteSet};
+//! let t = TableId(16);
+//! let mut writes = WriteSet::new();
+//! writes.put(t, b"a", b"1", Prior::Unread);
+//! let savepoint = writes.savepoint();
+//! writes.delete_range(t, b"a", None);
+//! assert_eq!(writes.get(t, b"a"), Some(Own::Deleted));
+//! writes.rollback_to(savepoint).unwrap();
+//! assert_eq!(writes.get(t, b"a"), Some(Own::Value(b"1")));
+//! assert_eq!(writes.get(t, b"b"), None);
+//! ```
+//!
+//! Reading order: `table` (entries), `index` and `order` (two ways to find them), `ranges`, `arena`, `savepoints`,
+//! `contents` (what a commit, a scan or a spill asks for), `cursor`.
+
+mod arena;
+mod contents;
+mod cursor;
+mod index;
+mod order;
+mod ranges;
+mod savepoints;
+mod table;
+
+pub use cursor::Cursor;
+pub use savepoints::Savepoint;
+
+use crate::state::stretches;
+use crate::uncommitted::large::Unpublished;
+use arena::Arena;
+use base::{LargeRef, TableId};
+use savepoints::{LiveSavepoint, Undo};
+use std::sync::Arc;
+use table::{Content, ENTRY_BYTES, State, TableSet};
+
+/// Tables whose buffers an emptied set keeps.
+const KEPT_TABLES: usize = 4;
+
+/// What a write takes in memory at most beside its key and value, in bytes: its entry, with the room that the list of
+/// entries grows by (64), its part of the index likewise (32), its place in the order (16), and one change to undo.
+pub const WRITE_COST: usize = 112 + size_of::<Undo>();
+
+/// What a write set takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes of memory in use.
+    pub used_bytes: usize,
+    /// An upper bound of the bytes that the commit takes in the log.
+    pub logged_bytes: usize,
+    /// An upper bound of the memory that is held, free room in buffers included.
+    pub held_bytes: usize,
+}
+
+/// What a transaction's own writes say about a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own<'a> {
+    /// It has this value.
+    Value(&'a [u8]),
+    /// It has a value that lies in the data file.
+    Large(LargeRef),
+    /// It is deleted, whatever the snapshot says.
+    Deleted,
+}
+
+/// The large values of a transaction, by number; none where one was replaced or rolled back.
+#[derive(Debug, Default)]
+struct LargeValues(Vec<Option<Arc<Unpublished>>>);
+
+impl LargeValues {
+    fn add(&mut self, value: Arc<Unpublished>) -> usize {
+        self.0.push(Some(value));
+        self.0.len() - 1
+    }
+
+    fn get(&self, index: usize) -> &Arc<Unpublished> {
+        self.0[index].as_ref().expect("an entry's large value is held")
+    }
+
+    /// Nothing refers to what `content` held any more.
+    #[inline]
+    fn let_go(&mut self, content: Content) {
+        if let Some(index) = content.large() {
+            self.0[index] = None;
+        }
+    }
+}
+
+/// Whether the transaction looked a key up in its snapshot before it writes it. An insert that answers duplicates
+/// has, and needs no entry in the read set then: the flag is validated instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prior {
+    /// A blind write.
+    Unread,
+    /// Found, or found absent.
+    Read,
+}
+
+/// See the module. Not shared between threads; may be sent.
+#[derive(Debug, Default)]
+pub struct WriteSet {
+    /// The first `used` are this transaction's, in the order of their ids; the rest are buffers kept for more.
+    tables: Vec<TableSet>,
+    used: usize,
+    /// The table written or looked up last.
+    last: usize,
+    arena: Arena,
+    large: LargeValues,
+    undo: Vec<Undo>,
+    savepoints: Vec<LiveSavepoint>,
+    next_serial: u64,
+    /// Stretches of keys that were found empty, own writes included.
+    known: stretches::Own,
+}
+
+impl WriteSet {
+    /// An empty set. Allocates nothing.
+    pub fn new() -> Self {
+        WriteSet::default()
+    }
+
+    /// What this transaction wrote to `key`, if anything. O(1), and O(log n) in the table's range deletes.
+    #[inline]
+    pub fn get(&self, table: TableId, key: &[u8]) -> Option<Own<'_>> {
+        let set = self.table(table)?;
+        if let Some(number) = set.find(key, &self.arena) {
+            let entry = set.entry(number);
+            if entry.state() != State::Gone {
+                return Some(entry.own(&self.arena, &self.large));
+            }
+        }
+        set.ranges.covering(key).map(|_| Own::Deleted)
+    }
+
+    /// Sets `key` to `value`. Both are copied. O(1) amortised; O(log n) more once an order was asked for.
+    #[inline]
+    pub fn put(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) {
+        let at = self.table_index(table);
+        let set = &mut self.tables[at];
+        let (number, place) = match set.find(key, &self.arena) {
+            None => {
+                let number = set.add(key, value, &mut self.arena);
+                (number, set.added_place(number))
+            }
+            Some(number) => {
+                let old_place = set.value_place(number, value.len()).filter(|_| self.savepoints.is_empty());
+                let place = match old_place {
+                    Some(place) => {
+                        self.arena.overwrite(place, value);
+                        place
+                    }
+                    None => self.arena.append(value, &[]),
+                };
+                (number, place)
+            }
+        };
+        self.change(at, number, TableSet::put_content(place, value), prior);
+    }
+
+    /// Sets `key` to a value that lies in the data file. Costs what [`WriteSet::put`] of an empty value does.
+    pub fn put_large(&mut self, table: TableId, key: &[u8], value: Arc<Unpublished>, prior: Prior) {
+        let at = self.table_index(table);
+        let set = &mut self.tables[at];
+        let number = match set.find(key, &self.arena) {
+            Some(number) => number,
+            None => set.add(key, &[], &mut self.arena),
+        };
+        let index = self.large.add(value);
+        self.change(at, number, TableSet::large_content(index), prior);
+    }
+
+    /// The guard of the large value that this transaction put under `key`.
+    pub fn large(&self, table: TableId, key: &[u8]) -> Option<&Arc<Unpublished>> {
+        let set = self.table(table)?;
+        let entry = set.entry(set.find(key, &self.arena)?);
+        entry.large().map(|index| self.large.get(index))
+    }
+
+    /// Whether a large value was ever put: the data file is to be synced before the commit.
+    pub fn has_large(&self) -> bool {
+        !self.large.0.is_empty()
+    }
+
+    /// Deletes `key`, present or not. Costs what [`WriteSet::put`] does.
+    #[inline]
+    pub fn delete(&mut self, table: TableId, key: &[u8], prior: Prior) {
+        let at = self.table_index(table);
+        let set = &mut self.tables[at];
+        let number = match set.find(key, &self.arena) {
+            Some(number) => number,
+            None => set.add(key, &[], &mut self.arena),
+        };
+        self.change(at, number, self.tables[at].content_as(number, State::Deleted), prior);
+    }
+
+    /// Deletes every key in `[start, end)`; no `end` means to the end of the table. O(own writes inside), and the
+    /// table's order is made if it has own writes.
+    pub fn delete_range(&mut self, table: TableId, start: &[u8], end: Option<&[u8]>) {
+        if end.is_some_and(|end| end <= start) {
+            return;
+        }
+        let at = self.table_index(table);
+        for number in self.tables[at].live_in(start, end, &self.arena) {
+            self.change(at, number, self.tables[at].content_as(number, State::Gone), Prior::Unread);
+        }
+        let change = self.tables[at].ranges.insert(start, end);
+        if !self.savepoints.is_empty() {
+            self.undo.push(Undo::Range { table, change });
+        }
+    }
+
+    /// Changes an entry, and logs what was there while a savepoint is live.
+    #[inline]
+    fn change(&mut self, at: usize, number: u32, content: Content, prior: Prior) {
+        let set = &mut self.tables[at];
+        if content.is_put() {
+            stretches::cut(&mut self.known, set.table, set.entry(number).key(&self.arena));
+        }
+        let old = set.set(number, content, &self.arena);
+        if prior == Prior::Read {
+            set.mark_read(number);
+        }
+        if self.savepoints.is_empty() {
+            self.large.let_go(old);
+        } else {
+            self.undo.push(Undo::Entry { table: set.table, number, old });
+        }
+    }
+
+    /// Stretches of keys that were found empty, own writes included. Each put takes its key out.
+    pub(crate) fn known(&self) -> &stretches::Own {
+        &self.known
+    }
+
+    /// Forgets them: the transaction got records in another way than by puts.
+    pub(crate) fn forget_known(&mut self) {
+        self.known.take();
+    }
+
+    /// Whether there is nothing to commit.
+    pub fn is_empty(&self) -> bool {
+        self.sets().iter().all(|set| set.operations() == 0)
+    }
+
+    /// Whether it holds nothing at all, not even what was rolled back: that takes memory too.
+    pub fn is_blank(&self) -> bool {
+        self.sets().iter().all(|set| set.entries() == 0 && set.operations() == 0)
+    }
+
+    /// Whether most of its memory is taken by what was rolled back or written over. O(writes).
+    pub fn is_mostly_gone(&self) -> bool {
+        let live_bytes: usize = self.sets().iter().map(TableSet::live_bytes).sum();
+        self.bytes() > 2 * live_bytes
+    }
+
+    /// What it takes, for the memory budget and the log. O(tables), which are few.
+    #[inline]
+    pub fn footprint(&self) -> Footprint {
+        /// In the log: a kind, two lengths, and with the first of a table its id.
+        const PER_OPERATION_BYTES: usize = 16;
+        let (mut entries, mut range_bytes) = (0, 0);
+        for set in self.sets() {
+            entries += set.entries();
+            range_bytes += set.range_bytes();
+        }
+        let own_bytes = self.arena.used_bytes() + range_bytes;
+        Footprint {
+            used_bytes: own_bytes + entries * ENTRY_BYTES + self.undo.len() * size_of::<Undo>(),
+            logged_bytes: own_bytes + entries * PER_OPERATION_BYTES,
+            held_bytes: self.arena.held_bytes()
+                + WRITE_COST * entries
+                + size_of::<Undo>() * self.undo.capacity(),
+        }
+    }
+
+    /// Bytes of memory in use.
+    pub fn bytes(&self) -> usize {
+        self.footprint().used_bytes
+    }
+
+    /// Forgets everything, savepoints included. Keeps small buffers for the next transaction.
+    pub fn clear(&mut self) {
+        self.tables.truncate(KEPT_TABLES);
+        let used = self.used.min(KEPT_TABLES);
+        self.tables[..used].iter_mut().for_each(TableSet::clear);
+        self.used = 0;
+        self.arena.clear();
+        self.large.0 = Vec::new();
+        self.undo = Vec::new();
+        self.savepoints.clear();
+        self.known.take();
+    }
+
+    fn sets(&self) -> &[TableSet] {
+        &self.tables[..self.used]
+    }
+
+    #[inline]
+    fn position(&self, table: TableId) -> Option<usize> {
+        match self.sets().get(self.last) {
+            Some(set) if set.table == table => Some(self.last),
+            _ => self.sets().binary_search_by_key(&table, |set| set.table).ok(),
+        }
+    }
+
+    #[inline]
+    fn table(&self, table: TableId) -> Option<&TableSet> {
+        self.position(table).map(|at| &self.tables[at])
+    }
+
+    #[inline]
+    fn table_index(&mut self, table: TableId) -> usize {
+        self.last = match self.position(table) {
+            Some(at) => at,
+            None => self.add_table(table),
+        };
+        self.last
+    }
+
+    fn add_table(&mut self, table: TableId) -> usize {
+        match self.tables.get_mut(self.used) {
+            Some(kept) => kept.table = table,
+            None => self.tables.push(TableSet::new(table)),
+        }
+        let at = self.sets().partition_point(|set| set.table < table);
+        self.tables[at..=self.used].rotate_right(1);
+        self.used += 1;
+        at
+    }
+}

@@ -1,0 +1,286 @@
+//! Whether everything on disk is as it should be.
+
+use crate::state::attach::Attached;
+use crate::state::store::Store;
+use crate::state::tables::Layout;
+use base::limits::UNIT_BYTES;
+use base::sync::lock;
+use base::{CheckpointNo, Error, Result, TableId};
+use run::check::Expected;
+use run::{Delta, Pieces, Run};
+use space::Extent;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a check found, all of it in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Tables with pages.
+    pub tables: u64,
+    /// Of these, such as have the layout of LSM tables now: one that was switched has its new one once it was merged.
+    pub lsm_tables: u64,
+    /// Runs of records; a B+tree is one.
+    pub runs: u64,
+    /// Records in pages; what only the memtables hold is not counted.
+    pub records: u64,
+    /// Bytes of their keys and values.
+    pub record_bytes: u64,
+    /// Pages of records.
+    pub leaves: u64,
+    /// Pages of pointers.
+    pub inner_pages: u64,
+    /// Values in extents of their own.
+    pub large_values: u64,
+    /// Bytes in pages that hold nothing.
+    pub free_in_pages_bytes: u64,
+    /// Bytes that compressed leaves take less than others would.
+    pub saved_bytes: u64,
+    /// Units of the data file that are used though nothing reaches them: lost room, no lost data.
+    pub orphan_units: u64,
+}
+
+/// What a check found, good and bad.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Everything that was counted, whatever was wrong beside it.
+    pub report: Report,
+    /// What is wrong: the first [`Findings::MOST`], each naming its place.
+    pub wrong: Vec<Error>,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl Findings {
+    /// So many are kept.
+    pub const MOST: usize = 1000;
+
+    pub(crate) fn add(&mut self, error: Error) {
+        self.count += 1;
+        if self.wrong.len() < Self::MOST {
+            self.wrong.push(error);
+        }
+    }
+}
+
+impl Store {
+    /// Reads everything that the newest checkpoint reaches, and the large values that only the memtables know, past the
+    /// pool, and checks each checksum and structural rule, and that the space map agrees. No checkpoint runs meanwhile;
+    /// commits and reads go on.
+    ///
+    /// # Errors
+    /// [`base::ErrorKind::Corruption`] with the first thing found wrong.
+    pub fn check(&self) -> Result<Report> {
+        let Findings { report, mut wrong, .. } = self.check_all(&mut |_| {})?;
+        if wrong.is_empty() { Ok(report) } else { Err(wrong.swap_remove(0)) }
+    }
+
+    /// As [`Store::check`], but goes on after the first problem. `progress` is shown the counts after each table.
+    ///
+    /// # Errors
+    /// [`base::ErrorKind::Closed`]. What is wrong is no error here.
+    pub fn check_all(&self, progress: &mut dyn FnMut(&Report)) -> Result<Findings> {
+        self.check_open()?;
+        let superblock = self.claim_checkpoint();
+        let mut findings = Findings::default();
+        let mut extents = Vec::new();
+        let newest = superblock.checkpoint;
+        let of = |table| Expected { table: Some(table), newest: Some(newest) };
+        let physical = TableId::PHYSICAL;
+        self.check_run(&superblock.physical, physical, of(physical), &mut findings, &mut extents);
+        findings.report.records = 0;
+        findings.report.record_bytes = 0;
+        let tables = self.views.with_current(|view| std::sync::Arc::clone(&view.tables));
+        for (table, layout) in tables.iter() {
+            findings.report.tables += 1;
+            match layout {
+                Layout::BTree(run) => {
+                    findings.report.runs += 1;
+                    self.check_run(run, table, of(table), &mut findings, &mut extents);
+                }
+                Layout::Lsm(stack) => {
+                    findings.report.lsm_tables += 1;
+                    findings.report.runs += stack.entries().len() as u64;
+                    stack.entries().iter().for_each(|entry| {
+                        self.check_delta(&entry.delta, table, of(table), &mut findings, &mut extents);
+                    });
+                }
+            }
+            progress(&findings.report);
+        }
+        self.check_catalog(&tables, superblock.next_table, &mut findings);
+        for attached in &self.attached_to_view() {
+            self.check_attached(attached, newest, &mut findings, &mut extents);
+        }
+        if self.latched().is_some() {
+            // The map may be that of a checkpoint that failed half-way. Nothing is handed out from it any more.
+            return Ok(findings);
+        }
+        self.check_space(extents, &mut findings);
+        match self.check_logged() {
+            Ok(orphan_units) => findings.report.orphan_units += orphan_units,
+            Err(error) => findings.add(error),
+        }
+        Ok(findings)
+    }
+
+    fn check_space(&self, extents: Vec<Extent>, findings: &mut Findings) {
+        let found = lock(&self.space).check(extents);
+        let lists = [
+            ("lies outside the file", &found.outside),
+            ("is used twice", &found.overlapping),
+            ("is free in the map", &found.unprotected),
+        ];
+        for (what, list) in lists {
+            for Extent { unit, units } in list {
+                let file = self.data.name();
+                findings.add(Error::corruption(format!("{file}: space map: unit {unit}+{units} {what}")));
+            }
+        }
+        findings.report.orphan_units = found.unreachable.iter().map(|extent| extent.units).sum();
+    }
+
+    /// Reads the large values that the memtables refer to, and answers how many units the space map has as the log's
+    /// that are neither theirs nor an unfinished transaction's.
+    fn check_logged(&self) -> Result<u64> {
+        let (mut logged, unpublished_units, references, attached) = {
+            // With both held no value is begun, given up or committed: what is read is of one moment.
+            let space = lock(&self.space);
+            let _committer = lock(&self.committer);
+            let references = self.views.with_current(|view| {
+                let of = |memtable: &memtable::Memtable| {
+                    let tables = memtable.tables().into_iter();
+                    tables.flat_map(|table| memtable.large_refs(table)).collect::<Vec<_>>()
+                };
+                view.memtables().flat_map(of).collect::<Vec<_>>()
+            });
+            let logged: BTreeMap<u64, u64> =
+                space.logged().map(|extent| (extent.unit, extent.units)).collect();
+            let attached = self.attached_to_view();
+            (logged, self.unpublished_units.load(Ordering::SeqCst), references, attached)
+        };
+        for extent in attached.iter().flat_map(|attached| &attached.extents) {
+            if logged.remove(&extent.unit) != Some(extent.units) {
+                let file = self.data.name();
+                return Err(Error::corruption(format!(
+                    "{file}: {extent:?}, which the log refers to, is not reserved for it"
+                )));
+            }
+        }
+        let mut buffer = Vec::new();
+        for large in references {
+            let pieces = Pieces::open(&self.pool, large)?;
+            (0..pieces.count()).try_for_each(|at| pieces.read(&self.pool, at, &mut buffer))?;
+            for ptr in pieces.extents() {
+                if logged.remove(&ptr.unit()) != Some(ptr.units()) {
+                    let file = self.data.name();
+                    return Err(Error::corruption(format!(
+                        "{file}: {ptr:?}, which the log refers to, is not reserved for it"
+                    )));
+                }
+            }
+        }
+        let kept: u64 = logged.values().sum();
+        match kept.checked_sub(unpublished_units) {
+            Some(orphans) => Ok(orphans),
+            None => {
+                let what = format!(
+                    "{unpublished_units} units belong to unfinished transactions, but {kept} are reserved"
+                );
+                Err(Error::corruption(format!("{}: {what}", self.data.name())))
+            }
+        }
+    }
+
+    /// The runs that no checkpoint has absorbed.
+    fn attached_to_view(&self) -> Vec<Arc<Attached>> {
+        self.views
+            .with_current(|view| view.sealed.iter().filter_map(|sealed| sealed.attached.clone()).collect())
+    }
+
+    /// What a commit attached is checked like a table's run. Its records are counted once they are absorbed.
+    fn check_attached(
+        &self,
+        attached: &Attached,
+        newest: CheckpointNo,
+        findings: &mut Findings,
+        extents: &mut Vec<Extent>,
+    ) {
+        let (records, record_bytes) = (findings.report.records, findings.report.record_bytes);
+        // Written since the newest checkpoint at the latest, when it was not known yet that they would be the table's.
+        let expected = Expected { table: None, newest: Some(CheckpointNo(newest.0 + 1)) };
+        for table in attached.tables() {
+            for delta in attached.of(table) {
+                self.check_delta(delta, table, expected, findings, extents);
+            }
+        }
+        (findings.report.records, findings.report.record_bytes) = (records, record_bytes);
+    }
+
+    /// The delta's runs, of whose records alone the report tells; and its filter against its records.
+    fn check_delta(
+        &self,
+        delta: &Delta,
+        table: TableId,
+        expected: Expected,
+        findings: &mut Findings,
+        extents: &mut Vec<Extent>,
+    ) {
+        let before = findings.count;
+        self.check_run(&delta.records, table, expected, findings, extents);
+        let (records, record_bytes) = (findings.report.records, findings.report.record_bytes);
+        self.check_run(&delta.ranges_run, table, expected, findings, extents);
+        self.check_run(&delta.filter, table, expected, findings, extents);
+        (findings.report.records, findings.report.record_bytes) = (records, record_bytes);
+        // What is damaged was said to be, with its place.
+        if findings.count == before
+            && let Some(reader) = self.slots.claim()
+            && let Err(error) = delta.check_filter(&self.pool, &reader)
+        {
+            findings.add(error.within(table));
+        }
+    }
+
+    fn check_run(
+        &self,
+        run: &Run,
+        table: TableId,
+        expected: Expected,
+        findings: &mut Findings,
+        extents: &mut Vec<Extent>,
+    ) {
+        let mut visit = |ptr| {
+            extents.push(Extent::from(ptr));
+            Ok(())
+        };
+        let before = findings.count;
+        let mut wrong = |error: Error| {
+            findings.add(error.within(table));
+            Ok(())
+        };
+        match run.check_all(&self.pool, expected, &mut visit, &mut wrong) {
+            Err(error) => findings.add(error.within(table)),
+            Ok(found) => {
+                if findings.count == before && found.leaves != run.leaves {
+                    let what = format!("{table}: expected {} leaves, found {}", run.leaves, found.leaves);
+                    findings.add(Error::corruption(what));
+                }
+                if findings.count == before && found.saved_units != run.saved_units {
+                    let (expected, found) = (run.saved_units, found.saved_units);
+                    let what = format!(
+                        "{table}: expected leaves to save {expected} units by compression, found {found}"
+                    );
+                    findings.add(Error::corruption(what));
+                }
+                let report = &mut findings.report;
+                report.records += found.records;
+                report.record_bytes += found.bytes;
+                report.leaves += found.leaves;
+                report.inner_pages += found.inner_pages;
+                report.large_values += found.large_values;
+                report.free_in_pages_bytes += found.free_bytes;
+                report.saved_bytes += found.saved_units * UNIT_BYTES as u64;
+            }
+        }
+    }
+}

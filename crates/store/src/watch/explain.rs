@@ -1,0 +1,219 @@
+//! Reads, step by step: see [`base::explain`].
+//!
+//! The way is that of [`Snapshot::get`]: the view, the table's row, the memtables from the newest to the oldest, each
+//! followed by the runs that were attached with it, and then the table's runs. It ends with the first that knows the
+//! key. The parts of the view are held by reference counts meanwhile, and its pages by the snapshot.
+
+use crate::read::handle::Table;
+use crate::read::snapshot::Snapshot;
+use crate::state::stack::Stacked;
+use crate::state::store::Store;
+use crate::state::tables::{Layout, Tables};
+use crate::state::view::{OpenMemtable, SealedMemtable};
+use base::explain::{Explanation, Step};
+use base::limits::UNIT_BYTES;
+use base::{CommitTs, Result, Span, TableId};
+use memtable::{Found, Memtable};
+use run::{Delta, Outline, Run};
+use std::sync::Arc;
+
+/// Longer values are passed over in a scan: whoever wants one reads it by itself, piece by piece.
+const LONG_BYTES: u64 = 1 << 20;
+
+/// What a view is made of.
+struct Parts {
+    open: Arc<OpenMemtable>,
+    sealed: Vec<SealedMemtable>,
+    tables: Arc<Tables>,
+}
+
+impl Store {
+    /// Looks `key` up in a snapshot of now, and says how: O(what [`Snapshot::get`] does).
+    #[track_caller]
+    pub fn explain_get(self: &Arc<Self>, table: &Table, key: &[u8]) -> Result<Explanation> {
+        let mut told = Explanation::default();
+        let (snapshot, parts) = begin(self, table, &mut told)?;
+        let known = snapshot.explain_find(&parts, table.id(), key, &mut told)?;
+        if !known {
+            told.step("answer", |step| "no layer has the key: it is absent".clone_into(&mut step.outcome));
+        }
+        snapshot.check_held()?;
+        Ok(told)
+    }
+
+    /// Reads at most `limit` records of `span` in a snapshot of now, and says how.
+    #[track_caller]
+    pub fn explain_scan(self: &Arc<Self>, table: &Table, span: Span, limit: u64) -> Result<Explanation> {
+        let mut told = Explanation::default();
+        let (snapshot, parts) = begin(self, table, &mut told)?;
+        told.step("layers", |step| step.outcome = parts.layers(table.id(), snapshot.ts()));
+        let mut cursor = told.step("open a cursor", |_| snapshot.cursor(table, span))?;
+        let faults = || self.pool.stats().faults;
+        let mut read = |told: &mut Explanation, what: &str, most: u64| -> Result<u64> {
+            told.step(what, |step| {
+                let before = faults();
+                let mut records = 0;
+                while records < most && cursor.advance()? {
+                    records += 1;
+                    let key_bytes = cursor.key().map_or(0, <[u8]>::len) as u64;
+                    let value_bytes = cursor.value_len().unwrap_or(0);
+                    if value_bytes <= LONG_BYTES {
+                        cursor.value()?;
+                    }
+                    step.bytes += key_bytes + value_bytes;
+                }
+                step.outcome = format!("{records} records, {} pages read from the file", faults() - before);
+                Ok(records)
+            })
+        };
+        let first = read(&mut told, "seek, first record", limit.min(1))?;
+        if first > 0 && limit > 1 {
+            read(&mut told, "further records", limit - 1)?;
+        }
+        Ok(told)
+    }
+}
+
+/// The snapshot, the table's row, and the view's parts.
+#[track_caller]
+fn begin(store: &Arc<Store>, table: &Table, told: &mut Explanation) -> Result<(Snapshot, Parts)> {
+    let (snapshot, parts) = {
+        let snapshot = told.step("begin a snapshot", |_| store.snapshot())?;
+        let call = snapshot.call()?;
+        let view = snapshot.view(&call);
+        let step = told.steps.last_mut().expect("just done");
+        step.outcome = format!(
+            "view {} of checkpoint {}, commits through {}, {} sealed memtables",
+            view.number,
+            view.checkpoint.0,
+            snapshot.ts().0,
+            view.sealed.len()
+        );
+        let (open, sealed) = (Arc::clone(&view.open), view.sealed.clone());
+        let parts = Parts { open, sealed, tables: Arc::clone(&view.tables) };
+        drop(call);
+        (snapshot, parts)
+    };
+    let known = table.is_known_to(&snapshot);
+    told.step("check the table's handle", |step| {
+        step.outcome = if known { "known to be good" } else { "looked up in the catalog" }.into();
+        table.check(&snapshot)
+    })?;
+    Ok((snapshot, parts))
+}
+
+impl Parts {
+    fn layers(&self, table: TableId, ts: CommitTs) -> String {
+        let sealed = self.sealed.iter().map(|sealed| &*sealed.memtable);
+        let memtables = std::iter::once(&*self.open.memtable).chain(sealed);
+        let with = memtables.filter(|memtable| memtable.newest(table).0 > 0).count();
+        let attached: usize = self.sealed.iter().map(|sealed| sealed.attached_for(table, ts).len()).sum();
+        let runs = match self.tables.get(table) {
+            None => "no run".into(),
+            Some(Layout::BTree(run)) => format!("a B+tree of {}", describe(run)),
+            Some(Layout::Lsm(stack)) => {
+                let (above, lowest) = stack.layers();
+                format!("{} runs over one of {}", above.len(), describe(&lowest))
+            }
+        };
+        format!("{with} of {} memtables, {attached} attached runs, {runs}", self.sealed.len() + 1)
+    }
+}
+
+fn describe(run: &Run) -> String {
+    let all = format!("{} levels, {} leaves, {} records", run.height, run.leaves, run.records);
+    match run.saved_units * UNIT_BYTES as u64 / 1024 {
+        0 => all,
+        saved => format!("{all}, {saved} KiB saved by compression"),
+    }
+}
+
+impl Snapshot {
+    /// Whether anybody knows `key`, be it as deleted.
+    fn explain_find(
+        &self,
+        parts: &Parts,
+        table: TableId,
+        key: &[u8],
+        told: &mut Explanation,
+    ) -> Result<bool> {
+        if told.step("open memtable", |step| self.ask(step, &parts.open.memtable, table, key)) {
+            return Ok(true);
+        }
+        for (index, sealed) in parts.sealed.iter().enumerate() {
+            let what = format!("sealed memtable {}", index + 1);
+            if told.step(what, |step| self.ask(step, &sealed.memtable, table, key)) {
+                return Ok(true);
+            }
+            for delta in sealed.attached_for(table, self.ts()) {
+                if told.step("attached run", |step| self.ask_delta(step, delta, key))? {
+                    return Ok(true);
+                }
+            }
+        }
+        match parts.tables.get(table) {
+            None => Ok(false),
+            Some(Layout::BTree(run)) => {
+                told.step(format!("B+tree, {} levels", run.height), |step| self.ask_run(step, run, key))
+            }
+            Some(Layout::Lsm(stack)) => {
+                for (index, Stacked { delta, .. }) in stack.entries().iter().enumerate() {
+                    let what = format!("run {}, {} levels", index + 1, delta.records.height);
+                    if told.step(what, |step| self.ask_delta(step, delta, key))? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    fn ask(&self, step: &mut Step, memtable: &Memtable, table: TableId, key: &[u8]) -> bool {
+        if memtable.newest(table).0 == 0 {
+            "has no entry of the table".clone_into(&mut step.outcome);
+            return false;
+        }
+        let outline = memtable.get(table, key, self.ts()).map(|found| match found {
+            Found::Value(value) => Outline::Inline(value.len() as u64),
+            Found::Large(large) => Outline::Large(large.len_bytes),
+            Found::Deleted => Outline::Deleted,
+        });
+        note(step, outline)
+    }
+
+    fn ask_run(&self, step: &mut Step, run: &Run, key: &[u8]) -> Result<bool> {
+        let outline = run.explain(&self.store().pool, self.reader(), key, &mut step.pages)?;
+        Ok(note(step, outline))
+    }
+
+    /// The filter first; where that says no, no page of the records is looked at.
+    fn ask_delta(&self, step: &mut Step, delta: &Delta, key: &[u8]) -> Result<bool> {
+        let (pool, reader) = (&self.store().pool, self.reader());
+        if delta.explain_filter(pool, reader, key, &mut step.pages)? {
+            let outline = delta.records.explain(pool, reader, key, &mut step.pages)?;
+            if note(step, outline) {
+                return Ok(true);
+            }
+        } else {
+            "its filter excludes the key".clone_into(&mut step.outcome);
+        }
+        let is_covered = delta.ranges.covering(key).is_some();
+        if is_covered {
+            "deleted by a range delete".clone_into(&mut step.outcome);
+        }
+        Ok(is_covered)
+    }
+}
+
+/// Writes down what was found; whether anything was.
+fn note(step: &mut Step, outline: Option<Outline>) -> bool {
+    (step.outcome, step.bytes) = match outline {
+        None => ("has no entry for the key".into(), 0),
+        Some(Outline::Inline(bytes)) => (format!("a value of {bytes} bytes"), bytes),
+        Some(Outline::Large(bytes)) => {
+            (format!("a value of {bytes} bytes outside the pages, not read"), bytes)
+        }
+        Some(Outline::Deleted) => ("a delete: the key is absent".into(), 0),
+    };
+    outline.is_some()
+}

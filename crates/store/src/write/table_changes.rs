@@ -1,0 +1,240 @@
+//! What a transaction does to tables as a whole: rows of the catalog, which are written like any others.
+//!
+//! Whoever used a table whose row another transaction has changed since conflicts at its commit, if it wrote anything
+//! (`Store::validate_tables`): so nobody writes to a table that was dropped, or by another meaning of its bytes.
+
+use crate::read::handle::Table;
+use crate::state::catalog::{Compression, TableRow, WantedLayout, check_name};
+use crate::state::ttl::{Reading, Ttl};
+use crate::uncommitted::write_set::{Own, Prior, Savepoint};
+use crate::write::transaction::Transaction;
+use base::limits::UNIT_BYTES;
+use base::{Error, ErrorKind, Result, Span, TableId};
+use std::time::Duration;
+
+impl Transaction {
+    /// The table named `name`, as this transaction sees it.
+    pub fn table(&self, name: &str) -> Result<Option<Table>> {
+        check_name(name)?;
+        let row = match self.writes().get(TableId::CATALOG, name.as_bytes()) {
+            Some(Own::Value(row)) => Some(row.to_vec()),
+            Some(_) => None,
+            None => {
+                self.note_read(TableId::CATALOG, name.as_bytes());
+                return self.snapshot.table(name);
+            }
+        };
+        row.map(|row| Ok(self.handle(name, TableRow::decode(name.as_bytes(), &row)?))).transpose()
+    }
+
+    /// A handle on a table that this transaction alone has so.
+    fn handle(&self, name: &str, row: TableRow) -> Table {
+        let mut made = self.gathered().made.borrow_mut();
+        if let Some((_, known)) =
+            made.iter().rev().find(|(_, known)| known.row() == row && known.name() == name)
+        {
+            return known.clone();
+        }
+        let table = Table::uncommitted(self.store(), name, row);
+        made.push((self.writes().moment(), table.clone()));
+        table
+    }
+
+    /// What was made since `savepoint` is undone.
+    pub(crate) fn undo_made_since(&mut self, savepoint: Savepoint) {
+        self.gathered().made.borrow_mut().retain(|(moment, table)| {
+            let is_undone = savepoint.is_before(*moment);
+            if is_undone {
+                table.undo();
+            }
+            !is_undone
+        });
+    }
+
+    /// Makes a table.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if there is one of that name.
+    pub fn create_table(&mut self, name: &str, layout: WantedLayout) -> Result<Table> {
+        self.create_table_with(name, layout, None, Compression::None)
+    }
+
+    /// Makes a table whose entries live for `ttl` from their put on (`None`: until they are deleted), and whose leaves
+    /// are compressed as `compression` says.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if there is one of that name; [`ErrorKind::Invalid`] for a TTL of less than 1 ms, and for
+    /// a compressed table that is not an LSM table, or has pages of 4 KiB, which cannot get shorter.
+    pub fn create_table_with(
+        &mut self,
+        name: &str,
+        layout: WantedLayout,
+        ttl: Option<Duration>,
+        compression: Compression,
+    ) -> Result<Table> {
+        if self.table(name)?.is_some() {
+            return Err(Error::new(ErrorKind::Exists, format!("table {name:?} exists already")));
+        }
+        self.check_compression(name, layout, compression)?;
+        let ttl = ttl.map(Ttl::new).transpose()?;
+        let row = TableRow { id: self.store().claim_table_id(), layout, ttl, compression };
+        self.put_row(name, row);
+        self.ttls_before.push((row.id, Ttl::NONE));
+        let table = self.handle(name, row);
+        self.know(&table, Reading::at(ttl, || self.snapshot.time_ms()))?;
+        Ok(table)
+    }
+
+    fn put_row(&mut self, name: &str, row: TableRow) {
+        self.writes_mut().put(TableId::CATALOG, name.as_bytes(), &row.encode(), Prior::Unread);
+    }
+
+    /// Drops a table with all it holds, unread.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if it does not exist.
+    pub fn drop_table(&mut self, table: &Table) -> Result<()> {
+        let id = self.admit_name(table)?;
+        self.writes_mut().delete_range(id, &[], None);
+        self.writes_mut().delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
+        self.distrust(|known| known == id);
+        Ok(())
+    }
+
+    /// Gives a table another name, and returns a handle under that. Its id and its records stay, and nothing is copied.
+    /// Conflicts as a drop does: with every transaction that used the table and commits later, or has committed since.
+    /// From here on other handles answer [`ErrorKind::Missing`], in this transaction too: their name may be another
+    /// table's, and a floor above may have given the records another meaning with the name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if there is a table of that name, [`ErrorKind::Missing`] if this one does not exist.
+    pub fn rename_table(&mut self, table: &Table, name: &str) -> Result<Table> {
+        let id = self.admit_name(table)?;
+        if self.table(name)?.is_some() {
+            return Err(Error::new(ErrorKind::Exists, format!("table {name:?} exists already")));
+        }
+        let row = self.row_now(table)?;
+        self.writes_mut().delete(TableId::CATALOG, table.name().as_bytes(), Prior::Unread);
+        self.put_row(name, row);
+        self.distrust(|known| known == id);
+        Ok(self.handle(name, row))
+    }
+
+    /// Asks for another layout. Nothing is rewritten by this: the checkpoints and merges that come write the table in
+    /// the new one, while it is read and written as before. Conflicts as [`Transaction::rename_table`] does, for a
+    /// moment.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if the table does not exist.
+    pub fn set_layout(&mut self, table: &Table, layout: WantedLayout) -> Result<()> {
+        self.admit_name(table)?;
+        let row = self.row_now(table)?;
+        if row.layout != layout {
+            self.put_row(table.name(), TableRow { layout, ..row });
+        }
+        Ok(())
+    }
+
+    /// Has the leaves that merges write from now on be compressed, or not. What is there is not rewritten by this: it
+    /// is as it is merged. Conflicts as [`Transaction::rename_table`] does, for a moment.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if the table does not exist; [`ErrorKind::Invalid`] if it is not an LSM table,
+    /// or has pages of 4 KiB, which cannot get shorter.
+    pub fn set_compression(&mut self, table: &Table, compression: Compression) -> Result<()> {
+        self.admit_name(table)?;
+        let row = self.row_now(table)?;
+        self.check_compression(table.name(), row.layout, compression)?;
+        if row.compression != compression {
+            self.put_row(table.name(), TableRow { compression, ..row });
+        }
+        Ok(())
+    }
+
+    /// Has entries live for `ttl` from their put on, those that are there included; `None`: until they are deleted.
+    /// What has expired when this commits stays so. Conflicts as [`Transaction::rename_table`] does.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Missing`] if the table does not exist; [`ErrorKind::Invalid`] for a TTL of less than 1 ms, and
+    /// where the table was made without a TTL and was written to: its values do not say when they were put.
+    pub fn set_ttl(&mut self, table: &Table, ttl: Option<Duration>) -> Result<()> {
+        let id = self.admit_name(table)?;
+        let row = self.row_now(table)?;
+        let changed = match (row.ttl, ttl) {
+            (None, None) => return Ok(()),
+            (None, Some(ttl)) => {
+                let ttl = Ttl::new(ttl)?;
+                if !self.is_unwritten(id)? {
+                    return Err(undated(table));
+                }
+                // Whoever writes to it meanwhile writes no dates. Both are needed: a read under the one isolation, a
+                // write under the other, is what conflicts with that.
+                self.cursor(table, Span::all())?.next()?;
+                self.writes_mut().delete_range(id, &[], None);
+                self.ttls_before.push((id, Ttl::NONE));
+                ttl
+            }
+            (Some(before), ttl) => {
+                if self.ttls_before.iter().all(|(known, _)| *known != id) {
+                    self.ttls_before.push((id, before));
+                }
+                before.change_to(ttl, self.snapshot.time_ms())?
+            }
+        };
+        self.put_row(table.name(), TableRow { ttl: Some(changed), ..row });
+        self.distrust(|known| known == id);
+        Ok(())
+    }
+
+    fn check_compression(&self, name: &str, layout: WantedLayout, compression: Compression) -> Result<()> {
+        if compression == Compression::None {
+            return Ok(());
+        }
+        if layout != WantedLayout::Lsm {
+            return Err(Error::invalid(format!(
+                "table {name:?} has layout {layout}, but only an LSM table's pages can be compressed; \
+                 give it layout lsm first"
+            )));
+        }
+        if self.store().page_bytes() == UNIT_BYTES {
+            return Err(Error::invalid(format!(
+                "table {name:?}: compression has no effect on pages of {UNIT_BYTES} bytes, the smallest unit \
+                 on disk; create the database with larger pages"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether no write of this transaction, and nothing that it sees, holds a byte of the table: also none that is
+    /// deleted.
+    fn is_unwritten(&self, id: TableId) -> Result<bool> {
+        let spilled = self.spills.as_ref().is_some_and(|spills| !spills.of(id).is_empty());
+        Ok(self.snapshot.is_blank(id)? && !spilled && self.writes().tables().all(|table| table != id))
+    }
+
+    /// The row that the catalog has now: a handle may be older.
+    fn row_now(&self, table: &Table) -> Result<TableRow> {
+        Ok(self.table(table.name())?.map_or(table.row(), |found| found.row()))
+    }
+
+    /// Checks that the table has the handle's name still: what changes the catalog's row needs that, and not the
+    /// id alone.
+    fn admit_name(&self, table: &Table) -> Result<TableId> {
+        let id = self.admit(table)?;
+        self.note_read(TableId::CATALOG, table.name().as_bytes());
+        if self.table(table.name())?.is_none_or(|found| found.id() != id) {
+            let message = format!("table {:?} does not exist (renamed in this transaction)", table.name());
+            return Err(Error::new(ErrorKind::Missing, message));
+        }
+        Ok(id)
+    }
+}
+
+#[cold]
+fn undated(table: &Table) -> Error {
+    Error::invalid(format!(
+        "table {:?} was created without a TTL and already has entries, whose values do not have the date of \
+         their put; create another table with a TTL, and copy the entries",
+        table.name()
+    ))
+}

@@ -1,0 +1,88 @@
+//! The memory that a transaction's writes take: paid for before it is used, and given up by spilling.
+
+use super::Transaction;
+use crate::read::handle::Admitted;
+use crate::uncommitted::spill::{Spilled, Spills};
+use crate::uncommitted::write_set::{Footprint, WRITE_COST};
+use base::budget::{Charge, Holder};
+use base::{ErrorKind, Result, TableId};
+use std::sync::Arc;
+
+/// More than this in memory is spilled however large the memory is: what stays is one block of the log.
+const MOST_LOGGED_BYTES: usize = log::MAX_PAYLOAD_BYTES - (4 << 20);
+
+impl Transaction {
+    /// [`Transaction::make_room`] for a record; a large value lies in the data file.
+    #[inline]
+    pub(super) fn make_room_for(&mut self, of: Admitted, key: &[u8], value: &[u8]) -> Result<()> {
+        let value_bytes = of.reading.front_bytes() + value.len();
+        let is_large = value_bytes > self.store().large_bytes;
+        self.make_room(key.len() + if is_large { base::LargeRef::BYTES } else { value_bytes })
+    }
+
+    /// Spills the write set if another `bytes` would take it past its bound.
+    #[inline]
+    pub(super) fn make_room(&mut self, bytes: usize) -> Result<()> {
+        let Footprint { used_bytes, logged_bytes, held_bytes } = self.writes().footprint();
+        let is_full = used_bytes + bytes > self.store().shares.write_set_bytes
+            || logged_bytes + bytes > MOST_LOGGED_BYTES;
+        if is_full && !self.writes().is_blank() {
+            self.spill()?;
+        } else if held_bytes + WRITE_COST + bytes <= self.paid_bytes {
+            return Ok(());
+        }
+        match self.pay_for(WRITE_COST + bytes) {
+            // The budget has none left: what is in memory need not be there.
+            Err(error) if error.kind() == ErrorKind::Full && !self.writes().is_blank() => {
+                self.spill()?;
+                self.pay_for(WRITE_COST + bytes)
+            }
+            paid => paid,
+        }
+    }
+
+    /// Writes what is in memory to the data file, as runs of this transaction, and forgets what was rolled back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Full`] and those of writing: the write that asked for it was not done, all others are as before.
+    #[cold]
+    pub fn spill(&mut self) -> Result<()> {
+        self.latch_check()?;
+        let store = Arc::clone(self.store());
+        let spills = self.spills.get_or_insert_with(|| Box::new(Spills::new(&store)));
+        let gathered = self.gathered.as_mut().expect("taken by drop alone");
+        spills.spill(self.snapshot.reader(), &mut gathered.writes, &gathered.reads)
+    }
+
+    /// Adds a run that was built beside the write set, which is empty.
+    pub(crate) fn push_spilled(&mut self, table: TableId, spilled: Spilled) -> Result<()> {
+        let store = Arc::clone(self.store());
+        let spills = self.spills.get_or_insert_with(|| Box::new(Spills::new(&store)));
+        let gathered = self.gathered.as_mut().expect("taken by drop alone");
+        // What the run holds was never put, and what was empty may not be.
+        gathered.writes.forget_known();
+        spills.push(self.snapshot.reader(), &mut gathered.writes, &gathered.reads, table, spilled)
+    }
+
+    /// Sees to it that a write of `bytes` is paid for, before it is made.
+    #[inline]
+    pub(super) fn pay_for(&mut self, bytes: usize) -> Result<()> {
+        let bytes = self.writes().footprint().held_bytes + bytes;
+        if bytes <= self.paid_bytes { Ok(()) } else { self.pay(bytes) }
+    }
+
+    #[cold]
+    fn pay(&mut self, bytes: usize) -> Result<()> {
+        let charge = self.charge.take();
+        let mut charge = charge.unwrap_or_else(|| Charge::none(self.store().account(), Holder::WriteSets));
+        let is_paid = self.store().raise_charge(&mut charge, bytes);
+        self.paid_bytes = self.paid_bytes.max(charge.bytes());
+        self.charge = Some(charge);
+        if is_paid { Ok(()) } else { Err(self.store().no_memory("the transaction", bytes)) }
+    }
+
+    /// Bytes that its writes hold in memory.
+    pub fn bytes(&self) -> usize {
+        self.writes().bytes()
+    }
+}

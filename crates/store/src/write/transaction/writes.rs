@@ -1,0 +1,212 @@
+//! What a transaction writes. Nobody else sees it before the commit; a large value goes to the data file at once, where
+//! nothing refers to it yet.
+
+use super::Transaction;
+use crate::read::handle::Admitted;
+use crate::read::handle::Table;
+use crate::state::ttl::DATE_BYTES;
+use crate::uncommitted::large::{Stream, Streamed, check_value_len};
+use crate::uncommitted::write_set::{Own, Prior};
+use crate::write::scan_mut::CursorMut;
+use crate::write::value_writer::ValueWriter;
+use base::{Error, ErrorKind, Result, Span, TableId, limits};
+
+impl Transaction {
+    /// Sets `key` to `value`, whatever it was.
+    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        let admitted = self.admitted(table)?;
+        self.put_in(admitted, key, value)
+    }
+
+    #[inline]
+    pub(crate) fn put_in(&mut self, of: Admitted, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_record(key, value)?;
+        self.make_room_for(of, key, value)?;
+        self.write(of, key, value, Prior::Unread)
+    }
+
+    /// Sets `key` to `value` if it is absent.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if it is present; the transaction goes on.
+    pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        let admitted = self.admitted(table)?;
+        let id = admitted.id;
+        self.check_record(key, value)?;
+        self.make_room_for(admitted, key, value)?;
+        // That the key was read is remembered with its write; a duplicate writes nothing, so its read is noted.
+        let (present, prior) = match self.writes().get(id, key) {
+            Some(own) => (own != Own::Deleted, Prior::Unread),
+            None => match self.find_spilled(id, key)? {
+                Some(found) => (found.is_some(), Prior::Unread),
+                None => (self.is_in_snapshot(admitted, key)?, Prior::Read),
+            },
+        };
+        if present {
+            if prior == Prior::Read {
+                self.note_read(id, key);
+            }
+            return Err(exists(table, key));
+        }
+        let written = self.write(admitted, key, value, prior);
+        if written.is_err() && prior == Prior::Read {
+            // No write remembers that the key was found absent, and the caller may have understood it.
+            self.note_read(id, key);
+        }
+        written
+    }
+
+    /// Removes `key`, present or not; reads nothing and so conflicts with nobody.
+    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<()> {
+        let id = self.admit(table)?;
+        self.check_key(key)?;
+        self.make_room(key.len())?;
+        self.writes_mut().delete(id, key, Prior::Unread);
+        Ok(())
+    }
+
+    /// Removes `key` and returns its value.
+    pub fn remove(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let old = self.get(table, key)?;
+        if old.is_some() {
+            self.make_room(key.len())?;
+            self.writes_mut().delete(table.id(), key, Prior::Unread);
+        }
+        Ok(old)
+    }
+
+    /// Removes every key in `span`, unread: the cost does not depend on how many there are.
+    pub fn delete_range(&mut self, table: &Table, span: &Span) -> Result<()> {
+        let id = self.admit(table)?;
+        let (start, end) = (span.start(), span.end());
+        // Right behind the longest key there is the bound that is one byte longer.
+        let longest = limits::max_key_bytes(self.store().page_bytes) + 1;
+        if start.len() > longest || end.is_some_and(|end| end.len() > longest) {
+            return Err(Error::invalid(format!(
+                "a bound of a range is too long: it can have at most {longest} bytes"
+            )));
+        }
+        if end.is_none_or(|end| start < end) {
+            self.make_room(start.len() + end.map_or(0, <[u8]>::len))?;
+            self.writes_mut().delete_range(id, start, end);
+        }
+        Ok(())
+    }
+
+    /// Sets `key` to `new` (`None`: removes it) if its value is `expected` (`None`: absent). Answers whether it did.
+    pub fn compare_and_swap(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<bool> {
+        let same = self.get_with(table, key, |value| expected == Some(value))?.unwrap_or(expected.is_none());
+        if same {
+            match new {
+                Some(value) => self.put(table, key, value)?,
+                None => self.delete(table, key)?,
+            }
+        }
+        Ok(same)
+    }
+
+    /// Begins to put a value under `key` a piece at a time.
+    pub fn value_writer(&mut self, table: &Table, key: &[u8]) -> Result<ValueWriter<'_>> {
+        let admitted = self.admitted(table)?;
+        self.check_key(key)?;
+        ValueWriter::new(self, admitted, key)
+    }
+
+    /// Puts what a [`ValueWriter`] has finished.
+    pub(crate) fn put_streamed(&mut self, table: TableId, key: &[u8], streamed: Streamed) -> Result<()> {
+        let value_bytes = match &streamed {
+            Streamed::Logged(value) => value.len(),
+            Streamed::Large(_) => base::LargeRef::BYTES,
+        };
+        self.make_room(key.len() + value_bytes)?;
+        self.write_streamed(table, key, streamed, Prior::Unread);
+        Ok(())
+    }
+
+    /// A cursor over the keys in `span` that can also put and delete where it stands.
+    pub fn cursor_mut(&mut self, table: &Table, span: Span) -> Result<CursorMut<'_>> {
+        self.admit(table)?;
+        Ok(CursorMut::new(self, table.clone(), span))
+    }
+
+    pub(super) fn check_key(&self, key: &[u8]) -> Result<()> {
+        let most = limits::max_key_bytes(self.store().page_bytes);
+        if key.len() > most {
+            let message = format!(
+                "a key of {} bytes is too long: with this database's pages the limit is {most} bytes",
+                key.len()
+            );
+            return Err(Error::invalid(message));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_record(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_key(key)?;
+        check_value_len(self.store(), value.len())
+    }
+
+    /// Puts `value`, for which room was made; if it is large, into the data file.
+    #[inline]
+    fn write(&mut self, of: Admitted, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
+        if of.reading.is_dated() {
+            self.write_dated(of.id, key, value, prior)
+        } else {
+            self.store_value(of.id, key, value, prior)
+        }
+    }
+
+    /// Likewise, behind the date. The snapshot's time is older: it was fixed when the table was admitted.
+    fn write_dated(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
+        let date = self.date();
+        let mut dated = std::mem::take(&mut self.gathered.as_mut().expect("taken by drop alone").dated);
+        dated.clear();
+        dated.extend_from_slice(&date);
+        dated.extend_from_slice(value);
+        let written = self.store_value(table, key, &dated, prior);
+        self.gathered.as_mut().expect("taken by drop alone").dated = dated;
+        written
+    }
+
+    /// What stands in front of a value that is put now into a table with a TTL.
+    pub(crate) fn date(&self) -> [u8; DATE_BYTES] {
+        self.store().time.now_ms().to_le_bytes()
+    }
+
+    #[inline]
+    fn store_value(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
+        if value.len() > self.store().large_bytes {
+            return self.write_large(table, key, value, prior);
+        }
+        self.writes_mut().put(table, key, value, prior);
+        Ok(())
+    }
+
+    #[cold]
+    fn write_large(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
+        let mut stream = Stream::new(self.store());
+        stream.write(value)?;
+        let streamed = stream.finish()?;
+        self.write_streamed(table, key, streamed, prior);
+        Ok(())
+    }
+
+    fn write_streamed(&mut self, table: TableId, key: &[u8], streamed: Streamed, prior: Prior) {
+        match streamed {
+            Streamed::Logged(value) => self.writes_mut().put(table, key, &value, prior),
+            Streamed::Large(value) => self.writes_mut().put_large(table, key, value, prior),
+        }
+    }
+}
+
+#[cold]
+fn exists(table: &Table, key: &[u8]) -> Error {
+    let (name, key) = (table.name(), key.escape_ascii());
+    Error::new(ErrorKind::Exists, format!("table {name:?} has the key \"{key}\" already"))
+}

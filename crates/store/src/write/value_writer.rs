@@ -1,0 +1,73 @@
+//! Writing a value a piece at a time.
+
+use crate::read::handle::Admitted;
+use crate::read::value_reader::outward;
+use crate::uncommitted::large::Stream;
+use crate::write::transaction::Transaction;
+use base::{Result, TableId};
+use std::io::{self, Write};
+
+/// A value that is being put, a piece at a time: [`Write`], then [`ValueWriter::finish`]. Made by
+/// [`Transaction::value_writer`].
+///
+/// The value is not part of the transaction before it is finished: dropped, or after an error, it leaves nothing
+/// behind, and the transaction goes on as if it had not been begun. Up to 1 MiB is gathered in memory; beyond that it
+/// goes to the data file as it comes, and memory holds one piece of 256 KiB and 40 bytes for each piece written.
+#[derive(Debug)]
+pub struct ValueWriter<'t> {
+    tx: &'t mut Transaction,
+    table: TableId,
+    key: Vec<u8>,
+    stream: Stream,
+    /// Bytes before the value's first.
+    front_bytes: u64,
+}
+
+impl<'t> ValueWriter<'t> {
+    pub(crate) fn new(tx: &'t mut Transaction, of: Admitted, key: &[u8]) -> Result<Self> {
+        let mut stream = Stream::new(tx.store());
+        if of.reading.is_dated() {
+            stream.write(&tx.date())?;
+        }
+        let front_bytes = stream.len_bytes();
+        Ok(ValueWriter { tx, table: of.id, key: key.to_vec(), stream, front_bytes })
+    }
+
+    /// Appends `bytes` to the value.
+    ///
+    /// # Errors
+    /// [`base::ErrorKind::Full`] where the disk is; [`base::ErrorKind::Invalid`] for a value longer than any can be,
+    /// and after an error; those of writing. The value is given up then, the transaction goes on.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.write(bytes)
+    }
+
+    /// How many bytes were given so far.
+    pub fn len_bytes(&self) -> u64 {
+        self.stream.len_bytes() - self.front_bytes
+    }
+
+    /// Puts the value under its key, whatever was there, and answers its length. It is durable when the transaction
+    /// is.
+    ///
+    /// # Errors
+    /// As [`ValueWriter::append`].
+    pub fn finish(self) -> Result<u64> {
+        let len_bytes = self.len_bytes();
+        let streamed = self.stream.finish()?;
+        self.tx.put_streamed(self.table, &self.key, streamed)?;
+        Ok(len_bytes)
+    }
+}
+
+impl Write for ValueWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.append(bytes).map_err(outward)?;
+        Ok(bytes.len())
+    }
+
+    /// Does nothing: the commit makes the value durable.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
