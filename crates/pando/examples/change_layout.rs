@@ -34,8 +34,8 @@ pub fn main() -> Result<()> {
     let load = Operations { gets: 1_000, moves: 1_000, writes: 10_000_000 };
     let advice = &db.advise(Some(load))?[0];
     println!(
-        "for such a load, the advice is {:?}: a write costs {:.0} ns instead of {:.0} ns, and the change writes \
-         {} bytes",
+        "for such a load, the advice is {:?}: a write costs {:.0} ns instead of {:.0} ns, and the change \
+         writes {} bytes",
         advice.advised, advice.lsm.write_ns, advice.btree.write_ns, advice.switch_bytes
     );
 

@@ -1,5 +1,5 @@
-//! A cache of results that take long to compute. An entry expires a minute after it was stored, and the engine frees its
-//! space by itself: nothing has to be cleaned up.
+//! A cache of results that take long to compute. An entry expires a minute after it was stored, and the engine frees
+//! its space by itself: nothing has to be cleaned up.
 //!
 //! Run it with `cargo run -p pando-db --example ttl_cache`.
 
