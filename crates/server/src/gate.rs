@@ -291,7 +291,7 @@ mod tests {
             ("content-length: 4\r\nx: y\r\nTransfer-Encoding: chunked\r\n", "cannot be combined"),
             ("transfer-encoding: chunked\r\ncontent-length: 4\r\n", "cannot be combined"),
             ("transfer-encoding: identity\r\ncontent-length: x\r\n", "cannot be combined"),
-            ("a: b\r\n c\r\n", "goes on"),
+            ("a: b\r\n c\r\n", "continues in the next line"),
             ("a: b\nc: d\r\n", "line feed"),
         ] {
             let text = format!("{put}{head}\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n");

@@ -142,12 +142,32 @@ impl Space {
         self.kept.units
     }
 
-    /// Whether `units` more may be given back to the file system: as many firm ones are left as are kept.
-    pub(crate) fn can_spare(&mut self, units: u64) -> bool {
-        self.kept.units == 0 || {
-            self.kept.slack = 0;
-            self.firm_units(self.kept.page_units) >= self.kept.units + units
+    /// Whether free units may go back to the file system: as many firm ones are left as are kept.
+    pub(crate) fn can_spare(&mut self, extent: Extent) -> bool {
+        if self.kept.units == 0 {
+            return true;
         }
+        let mut lost = 0;
+        self.each_chunk_untouched(extent, |chunk, from, to| {
+            lost += chunk.firm.as_ref().map_or(0, |firm| firm.count(from, to));
+        });
+        // Of units that are not known to be firm none counts as kept.
+        lost == 0 || {
+            self.kept.slack = 0;
+            self.firm_units(self.kept.page_units) >= self.kept.units + lost
+        }
+    }
+
+    /// The same for the end of the file, where what is kept may lie: then lower units are made firm in its place, if the
+    /// file system has the room.
+    pub(crate) fn can_cut(&mut self, extent: Extent) -> Result<bool> {
+        if self.can_spare(extent) {
+            return Ok(true);
+        }
+        self.each_chunk_untouched(extent, |chunk, from, to| chunk.firm_mut().fill(from, to, false));
+        let Kept { units, page_units, .. } = self.kept;
+        self.firm_up(units, page_units)?;
+        Ok(self.can_spare(extent))
     }
 
     /// Refuses `extent`, which was handed out, if it has no room on the disk, or does not leave the units that are

@@ -90,11 +90,18 @@ impl Space {
             self.file.set_len(self.units * UNIT_BYTES as u64)?;
             return Ok(Some(beyond));
         }
-        if !self.can_spare(PIECE_UNITS + DISCARD_UNITS) {
-            return Ok(None);
-        }
         if end_unit < self.units {
-            let units = end_unit.max(self.units.saturating_sub(PIECE_UNITS));
+            // What is kept counts in whole pages, so all but the last pages of a piece may be free to go.
+            let pieces = std::iter::successors(Some(PIECE_UNITS), |piece| Some(piece / 2));
+            let mut cut = None;
+            for piece in pieces.take_while(|&piece| piece >= DISCARD_UNITS) {
+                let units = end_unit.max(self.units.saturating_sub(piece));
+                if self.can_cut(Extent { unit: units, units: self.units - units })? {
+                    cut = Some(units);
+                    break;
+                }
+            }
+            let Some(units) = cut else { return Ok(None) };
             self.file.set_len(units * UNIT_BYTES as u64)?;
             let given = self.units - units;
             self.shrink(units);
@@ -121,6 +128,9 @@ impl Space {
                 // No rest is left that would be too short by itself.
                 let units = if run.units < wanted + DISCARD_UNITS { run.units } else { wanted };
                 let run = Extent { unit: run.end() - units, units };
+                if !self.can_spare(run) {
+                    continue;
+                }
                 self.file.discard(run.unit * UNIT_BYTES as u64, run.units * UNIT_BYTES as u64)?;
                 self.note_holes(run);
                 given += units;

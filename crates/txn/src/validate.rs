@@ -140,7 +140,7 @@ impl Conflict {
 /// reads.key(TableId(16), b"k");
 /// let check = |since| validate(&reads, &mut std::iter::empty(), Isolation::Serializable, since, &One);
 /// assert!(check(CommitTs(5)).is_ok());
-/// assert_eq!(check(CommitTs(4)).unwrap_err().key, b"k");
+/// assert_eq!(check(CommitTs(4)).unwrap_err().key(), Some(&b"k"[..]));
 /// ```
 pub fn validate(
     reads: &ReadSet,
