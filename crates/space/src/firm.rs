@@ -158,8 +158,8 @@ impl Space {
         }
     }
 
-    /// The same for the end of the file, where what is kept may lie: then lower units are made firm in its place, if the
-    /// file system has the room.
+    /// The same for the end of the file, where what is kept may lie: then lower units are made firm in its place, if
+    /// the file system has the room.
     pub(crate) fn can_cut(&mut self, extent: Extent) -> Result<bool> {
         if self.can_spare(extent) {
             return Ok(true);
