@@ -107,26 +107,15 @@ impl Space {
     /// Those of the file.
     pub fn give_up_firm(&mut self, units: u64) -> Result<()> {
         let mut left = units;
-        for index in (0..self.chunks.len()).rev() {
-            let (base, len) = (index as u64 * CHUNK_UNITS, self.units_of(index));
-            let (mut at, mut runs) = (0, Vec::new());
-            while at < len {
-                let from = self.chunks[index].next_firm(at, len);
-                at = self.chunks[index].next_not_firm(from, len);
-                if from < at {
-                    runs.push((from, at));
-                }
-            }
-            for (from, to) in runs.into_iter().rev() {
-                let take = (to - from).min(left);
-                let extent = Extent { unit: base + to - take, units: take };
-                self.file.discard(extent.unit * UNIT_BYTES as u64, take * UNIT_BYTES as u64)?;
-                self.note_holes(extent);
-                self.kept.slack = 0;
-                left -= take;
-                if left == 0 {
-                    return Ok(());
-                }
+        for run in self.firm_runs(Extent { unit: 0, units: self.units }).into_iter().rev() {
+            let take = run.units.min(left);
+            let extent = Extent { unit: run.end() - take, units: take };
+            self.file.discard(extent.unit * UNIT_BYTES as u64, take * UNIT_BYTES as u64)?;
+            self.note_holes(extent);
+            self.kept.slack = 0;
+            left -= take;
+            if left == 0 {
+                break;
             }
         }
         Ok(())
@@ -158,16 +147,38 @@ impl Space {
         }
     }
 
-    /// The same for the end of the file, where what is kept may lie: then lower units are made firm in its place, if
-    /// the file system has the room.
-    pub(crate) fn can_cut(&mut self, extent: Extent) -> Result<bool> {
-        if self.can_spare(extent) {
-            return Ok(true);
+    /// Makes firm as many units before `end` as are kept, if the file system has the room: what lies after `end` is to
+    /// be cut off.
+    pub(crate) fn keep_before(&mut self, end: u64) -> Result<()> {
+        let after = Extent { unit: end, units: self.units - end };
+        if self.can_spare(after) {
+            return Ok(());
         }
-        self.each_chunk_untouched(extent, |chunk, from, to| chunk.firm_mut().fill(from, to, false));
+        let known = self.firm_runs(after);
+        self.each_chunk_untouched(after, |chunk, from, to| chunk.firm_mut().fill(from, to, false));
         let Kept { units, page_units, .. } = self.kept;
-        self.firm_up(units, page_units)?;
-        Ok(self.can_spare(extent))
+        let asked = self.firm_up(units, page_units);
+        // They have their blocks until they are cut off.
+        known.into_iter().for_each(|run| self.note_firm(run));
+        asked.map(drop)
+    }
+
+    /// The runs of firm units in `extent`, which is free.
+    fn firm_runs(&mut self, extent: Extent) -> Vec<Extent> {
+        let (mut runs, mut at) = (Vec::new(), extent.unit);
+        self.each_chunk_untouched(extent, |chunk, from, to| {
+            let base = at - from;
+            let mut next = from;
+            while next < to {
+                let begin = chunk.next_firm(next, to);
+                next = chunk.next_not_firm(begin, to);
+                if begin < next {
+                    runs.push(Extent { unit: base + begin, units: next - begin });
+                }
+            }
+            at = base + to;
+        });
+        runs
     }
 
     /// Refuses `extent`, which was handed out, if it has no room on the disk, or does not leave the units that are

@@ -30,6 +30,8 @@ pub struct Trim {
     least: u64,
     /// Where the file is to end.
     end_unit: u64,
+    /// Whether room before that was made firm in place of what lies after it.
+    has_looked_lower: bool,
     /// Free units that are to become holes still, once the end is cut off.
     surplus: Option<u64>,
     /// How many chunks may have some: those behind have been gone through.
@@ -74,7 +76,7 @@ impl Space {
         let kept_at_end = keep_units.saturating_sub(free - end_free).min(end_free);
         let is_worth_it = end_free - kept_at_end >= least;
         let end_unit = if is_worth_it { tail + kept_at_end } else { self.units };
-        Trim { keep_units, least, end_unit, surplus: None, chunks: usize::MAX }
+        Trim { keep_units, least, end_unit, has_looked_lower: false, surplus: None, chunks: usize::MAX }
     }
 
     /// Does the next MiB of a trim. Returns by how many units the file is shorter or has more as holes; `None`: it is
@@ -91,21 +93,7 @@ impl Space {
             return Ok(Some(beyond));
         }
         if end_unit < self.units {
-            // What is kept counts in whole pages, so all but the last pages of a piece may be free to go.
-            let pieces = std::iter::successors(Some(PIECE_UNITS), |piece| Some(piece / 2));
-            let mut cut = None;
-            for piece in pieces.take_while(|&piece| piece >= DISCARD_UNITS) {
-                let units = end_unit.max(self.units.saturating_sub(piece));
-                if self.can_cut(Extent { unit: units, units: self.units - units })? {
-                    cut = Some(units);
-                    break;
-                }
-            }
-            let Some(units) = cut else { return Ok(None) };
-            self.file.set_len(units * UNIT_BYTES as u64)?;
-            let given = self.units - units;
-            self.shrink(units);
-            return Ok(Some(given));
+            return self.cut(end_unit, trim);
         }
         let backed = || self.chunks.iter().map(Chunk::backed).sum::<u64>();
         let surplus = *trim.surplus.get_or_insert_with(|| {
@@ -116,6 +104,26 @@ impl Space {
         let given = if piece > 0 { self.discard(piece, &mut trim.chunks)? } else { 0 };
         trim.surplus = Some(surplus.saturating_sub(given));
         Ok((given > 0).then_some(given))
+    }
+
+    /// Makes the file shorter by up to [`PIECE_UNITS`], but not shorter than `end_unit`. Returns by how many; `None`: what is
+    /// left is kept.
+    fn cut(&mut self, end_unit: u64, trim: &mut Trim) -> Result<Option<u64>> {
+        if !std::mem::replace(&mut trim.has_looked_lower, true) {
+            self.keep_before(end_unit)?;
+        }
+        // What is kept may begin within a piece: then only the end of that goes.
+        let halves = std::iter::successors(Some(PIECE_UNITS), |units| Some(units / 2));
+        for piece in halves.take_while(|&units| units >= DISCARD_UNITS) {
+            let units = end_unit.max(self.units.saturating_sub(piece));
+            let given = self.units - units;
+            if self.can_spare(Extent { unit: units, units: given }) {
+                self.file.set_len(units * UNIT_BYTES as u64)?;
+                self.shrink(units);
+                return Ok(Some(given));
+            }
+        }
+        Ok(None)
     }
 
     /// Turns about `surplus` free units into holes, the highest of the first `chunks` chunks first.

@@ -53,6 +53,38 @@ fn units_of_an_earlier_process_are_found_to_be_firm() {
     assert!(space.firm_up(16, PAGE_UNITS).unwrap().units >= 16);
 }
 
+/// Low units are free, but not known to be firm; the end becomes free and firm. What is kept moves to the low ones where
+/// the disk has room for them, and stays at the end where it has none.
+#[test]
+fn a_trim_keeps_low_units_rather_than_the_end() {
+    for is_full in [false, true] {
+        let (disk, file, mut space) = disk(3000);
+        let (low, high) = (space.allocate(1600).unwrap(), space.allocate(300).unwrap());
+        assert!(low < high);
+        file.write_at(&vec![1; 300 * UNIT as usize], high * UNIT).unwrap();
+        space.save(CheckpointNo(1)).unwrap();
+        space.retire(PagePtr::new(low, 1600, 0), CheckpointNo(2)).unwrap();
+        let root = space.save(CheckpointNo(2)).unwrap();
+        drop(space);
+        let mut space = Space::load(Arc::clone(&file), DatabaseId(1), 2, &root).unwrap();
+        space.retire(PagePtr::new(high, 300, 0), CheckpointNo(3)).unwrap();
+        space.save(CheckpointNo(3)).unwrap();
+        space.release(CheckpointNo(3), &[]);
+        if is_full {
+            fill(&disk);
+        }
+        let firm = space.firm_units(PAGE_UNITS);
+        assert!((296..=304).contains(&firm), "{firm} units");
+        space.keep_firm(200, PAGE_UNITS);
+        let mut trim = space.trim_all_but(200);
+        while space.trim_on(&mut trim).unwrap().is_some() {}
+        assert!(space.firm_units(PAGE_UNITS) >= 200, "{} units", space.firm_units(PAGE_UNITS));
+        let at_end = space.stats().total_units - high;
+        let expected = if is_full { 200..=260 } else { 0..=16 };
+        assert!(expected.contains(&at_end), "full: {is_full}, {at_end} units are left at the end");
+    }
+}
+
 #[test]
 fn what_a_killed_process_had_allocated_behind_the_map_is_given_back() {
     let (_disk, file, mut space) = disk(2000);
