@@ -1,8 +1,8 @@
 //! Segments made ready before they are needed, or when they are.
 //!
 //! A segment whose file is written over with zeros takes as many bytes of the disk as the log that will lie in it, and
-//! commits wait behind them. So whoever makes one in time leaves the disk alone between its pieces, as long as he stays
-//! ahead of those who append. `stock` and `appender` are free meanwhile: checkpoints and appends go on.
+//! commits wait behind them. So a thread that makes one in time leaves the disk alone between its pieces, as long as it
+//! stays ahead of those who append. `stock` and `appender` are free meanwhile: checkpoints and appends go on.
 
 use crate::append::check_length;
 use crate::handle::{Log, spare_of};
@@ -27,7 +27,7 @@ enum Which {
     Ahead,
     /// One that is needed now, as long as segments are by now.
     Needed,
-    /// Likewise, as short as it may be.
+    /// As [`Which::Needed`], but as short as it may be.
     Least,
 }
 
@@ -138,7 +138,7 @@ impl Log {
         self.make(&self.hurry(), payload_bytes, Which::Needed, &|_| false)
     }
 
-    /// The right to make segments. Whoever has it makes no pauses while others wait here.
+    /// The right to make segments. Its holder makes no pauses while others wait here.
     pub(crate) fn hurry(&self) -> MutexGuard<'_, ()> {
         self.wanted.fetch_add(1, Ordering::SeqCst);
         let making = lock(&self.making);

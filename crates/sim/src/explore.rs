@@ -136,7 +136,7 @@ pub fn seed(seed: u64, settings: Settings, tally: &mut Tally) -> Result<(), Box<
     Err(Box::new(Failure { seed, trail, what, settings }))
 }
 
-/// The events before a moment, for whoever reads about a failure.
+/// The events before a moment, for the reader of a failure.
 fn last_events(disk: &SimDisk, at: usize) -> impl Iterator<Item = String> {
     let first = at.saturating_sub(SHOWN_EVENTS);
     let events = disk.events_since(first).into_iter().take(at - first);

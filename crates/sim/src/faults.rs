@@ -173,7 +173,7 @@ impl Start {
     }
 
     fn copy(&self) -> Script {
-        // Each copy has a clock of its own, so that all are told the same times.
+        // Each copy has a clock of its own, so that all get the same times.
         let (clock, hand) = Clock::set_by_hand(self.workload.hand.load(Ordering::SeqCst));
         let run = Run {
             options: Options { clock, ..self.run.options.clone() },

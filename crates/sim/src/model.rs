@@ -4,7 +4,7 @@
 //!    prefix is at hand and costs one vector of references for each table that its last commit wrote.
 //! 2. A [`Draft`] is a transaction: the state it began on, that state with its own writes, and the writes as a list,
 //!    because a commit applies them to the newest state, which others may have changed meanwhile.
-//! 3. An entry of a table with a TTL stays in the state when it has expired, with its date: whoever looks says what
+//! 3. An entry of a table with a TTL stays in the state when it has expired, with its date: the reader says what
 //!    time it is. So a state is the same at any time.
 //! 4. What a draft read is kept as keys and ranges. [`Model::commit`] refuses a serializable commit whose reads would
 //!    give anything else at its place in the order of commits.
@@ -364,7 +364,7 @@ impl Draft {
 }
 
 impl Read {
-    /// Whether both states give the same to whoever reads at `now`.
+    /// Whether both states give the same to a reader at `now`.
     fn same(&self, a: &State, b: &State, now: u64) -> bool {
         let id = |state: &State, name: &str| state.tables.get(name).map(|table| table.id);
         match self {
@@ -416,7 +416,7 @@ impl Model {
         self.durabilities.iter().rposition(|durability| *durability != Durability::Lazy).unwrap_or(0) as u64
     }
 
-    /// A transaction that begins now, and is told this time.
+    /// A transaction that begins now, at this time.
     pub fn begin(&self, now: u64) -> Draft {
         let base = self.newest().clone();
         let state = base.clone();

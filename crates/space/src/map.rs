@@ -207,7 +207,8 @@ impl Space {
         self.retire_born(ptr, CheckpointNo(0), at)
     }
 
-    /// Likewise; no checkpoint before `birth` reaches it. So it waits for the readers of those from `birth` on alone.
+    /// As [`retire`](Space::retire), of an extent that no checkpoint before `birth` reaches: it waits for the readers
+    /// of later ones alone.
     ///
     /// # Errors
     /// As [`retire`](Space::retire).

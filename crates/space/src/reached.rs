@@ -6,7 +6,7 @@
 //!
 //! 1. [`Space::save`] notes the bits that it has written, shared with the save before where a chunk has not changed.
 //!    They are forgotten with the readers of their checkpoint.
-//! 2. What only the log refers to is in no map, but whoever looks at the memtables of its time reaches it. When a
+//! 2. What only the log refers to is in no map, but a reader of the memtables of its time reaches it. When a
 //!    checkpoint adopts it, it is added to the maps from its allocation on.
 //! 3. A checkpoint whose map is not known (it was read by another process, say) is taken to reach everything.
 //!

@@ -9,7 +9,7 @@
 //! A save never writes to a unit that the last root names:
 //! 1. Each dirty chunk gets a new place, and its old one is retired. Both make chunks dirty; so does growth. This
 //!    is repeated until no dirty chunk is without a new place. It ends: a chunk moves at most once.
-//! 2. The directory moves likewise; if that made another chunk dirty, back to 1. Its size only grows.
+//! 2. The directory moves in the same way; if that made another chunk dirty, back to 1. Its size only grows.
 //! 3. Now the bits are final: everything is written.
 //! 4. Only then the map in memory takes the new places for its own. After a failure before that, the new places
 //!    are free again and the old ones used.
@@ -187,7 +187,7 @@ impl Space {
             self.retired.entry(since).or_default().extend(extents);
         }
         if !old.is_empty() {
-            // Whoever opens the database reads the map, and a copy that pins its checkpoint: maps have their parts.
+            // Opening the database reads the map, and so does a copy that pins its checkpoint: maps have their parts.
             let retired = |ptr| Retired { extent: Extent::from(ptr), birth: CheckpointNo(0) };
             self.retired.entry(at).or_default().extend(old.into_iter().map(retired));
         }

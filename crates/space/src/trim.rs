@@ -106,8 +106,8 @@ impl Space {
         Ok((given > 0).then_some(given))
     }
 
-    /// Makes the file shorter by up to [`PIECE_UNITS`], but not shorter than `end_unit`. Returns by how many; `None`: what is
-    /// left is kept.
+    /// Makes the file shorter by up to [`PIECE_UNITS`], but not shorter than `end_unit`. Returns by how many; `None`:
+    /// what is left is kept.
     fn cut(&mut self, end_unit: u64, trim: &mut Trim) -> Result<Option<u64>> {
         if !std::mem::replace(&mut trim.has_looked_lower, true) {
             self.keep_before(end_unit)?;

@@ -179,7 +179,7 @@ struct Driver<'s> {
     clients: Vec<Client>,
     checkpoint: Option<Checkpoint<'s>>,
     compaction: Compaction,
-    /// The time as the store told it last.
+    /// The last time that the store returned.
     time_ms: u64,
     snapshots: Vec<(Snapshot, State)>,
     /// How many sessions there were before: later ones are longer, so that every border is crossed in the end.
@@ -318,7 +318,7 @@ impl<'s> Driver<'s> {
         Stop::Wrong(format!("{what}: {error:?}"))
     }
 
-    /// Likewise, but a fault that left the engine able to go on costs the caller only this step.
+    /// The same, but a fault that left the engine able to go on costs the caller only this step.
     fn excuse(&self, what: &str, error: &Error) -> Result<(), Stop> {
         let injected = self.session.disk.faults_hit() > 0 && self.store.latched().is_none();
         if injected && matches!(error.kind(), ErrorKind::Io | ErrorKind::Full) {

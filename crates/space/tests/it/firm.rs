@@ -53,8 +53,8 @@ fn units_of_an_earlier_process_are_found_to_be_firm() {
     assert!(space.firm_up(16, PAGE_UNITS).unwrap().units >= 16);
 }
 
-/// Low units are free, but not known to be firm; the end becomes free and firm. What is kept moves to the low ones where
-/// the disk has room for them, and stays at the end where it has none.
+/// Low units are free, but not known to be firm; the end becomes free and firm. What is kept moves to the low ones
+/// where the disk has room for them, and stays at the end where it has none.
 #[test]
 fn a_trim_keeps_low_units_rather_than_the_end() {
     for is_full in [false, true] {

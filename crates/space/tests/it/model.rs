@@ -156,7 +156,7 @@ impl Model {
         }
     }
 
-    /// Whoever began since `extent` was allocated may look at it through the log.
+    /// A reader that began after `extent` was allocated may look at it through the log.
     fn reach(&mut self, extent: Extent) {
         let birth = self.births.get(&extent.unit).copied().unwrap_or(0);
         self.reached.range_mut(birth..).for_each(|(_, units)| units.extend(extent.unit..extent.end()));

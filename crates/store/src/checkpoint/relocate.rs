@@ -123,7 +123,7 @@ pub struct Compaction {
     began_units: u64,
     /// Rounds that this pass may still take: a pass ends, whatever is written meanwhile.
     rounds_left: u64,
-    /// Slices of LSM tables that may still be merged, likewise; `None`: none has been.
+    /// Slices of LSM tables that this pass may still merge; `None`: none has been.
     slices_left: Option<u64>,
     /// Whether the sweep for what has expired has begun.
     sweeps: bool,

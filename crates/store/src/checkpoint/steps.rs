@@ -380,7 +380,7 @@ impl Checkpoint<'_> {
         let attached = |sealed: &SealedMemtable| sealed.attached.as_ref().map_or(0, |a| a.records());
         let records: u64 =
             self.sealed.iter().map(|sealed| sealed.memtable.records() + attached(sealed)).sum();
-        store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // Relaxed: a tally likewise.
+        store.tallies.absorbed_records.fetch_add(records, Ordering::Relaxed); // Relaxed: a tally, too.
     }
 
     /// An empty block, which names the checkpoint as every block does, and its flush.

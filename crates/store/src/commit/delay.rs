@@ -1,4 +1,4 @@
-//! Whether a commit would be held up, told before it begins.
+//! Whether a commit would be held up, found out before it begins.
 
 use crate::state::store::Store;
 

@@ -1,7 +1,7 @@
 //! What was committed lately, as validation asks for it: memtables, and the runs attached among them.
 //!
 //! Runs lie on the disk, and looking into one may fail, which [`txn::History`] has no word for: the failure is noted,
-//! answered as a conflict, and told by whoever asked.
+//! returned as a conflict, and the caller reports it.
 //!
 //! What a transaction spilled itself is validated the other way round: not each of its keys is looked up in the
 //! history, but each change in the history is looked up in its runs. There are fewer of those, and they grow with what

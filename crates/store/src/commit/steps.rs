@@ -383,7 +383,7 @@ impl Store {
         self.seal_at(committer, self.log.end());
     }
 
-    /// Likewise; the last commit that was applied ends at `log_end`.
+    /// As [`Store::seal`], where the last commit that was applied ends at `log_end`.
     pub(crate) fn seal_at(&self, committer: &mut Committer, log_end: Position) {
         if committer.open.is_empty() {
             return;

@@ -27,7 +27,7 @@ pub(crate) struct AttachedRef {
     pub extents: Vec<u8>,
 }
 
-/// What `record` refers to, in its order. A record that is none refers to nothing: whoever applies it finds out.
+/// What `record` refers to, in its order. A record that is none refers to nothing: applying it finds out.
 pub(crate) fn references(record: &[u8]) -> impl Iterator<Item = Reference> {
     Decoder::begin(record).into_iter().flatten().filter_map(|(_, op)| match op {
         Op::PutLarge { large, .. } => Some(Reference::Large(large)),

@@ -153,7 +153,7 @@ impl Pinned {
     /// those of reading.
     pub fn advance(&mut self) -> Result<bool> {
         let advanced = self.go_on();
-        // Whoever opened the files since may have changed them: then what was read means nothing, good or bad.
+        // A process that opened the files since may have changed them: then what was read means nothing, good or bad.
         self.store.check_open()?;
         advanced
     }

@@ -5,7 +5,7 @@
 //! 2. For each state of a chain, oldest first: a new log takes its commits, the data file its extents, at the places
 //!    they had. An extent is held against its pointer's checksum as it comes.
 //! 3. Write the superblock: the last state's, with the new log's position and a fork of its own. Sync the file.
-//! 4. Read it all back: every page and value that the superblock reaches, each checked against whoever points to it.
+//! 4. Read it all back: every page and value that the superblock reaches, each checked against what points to it.
 //!    What a chain left out by mistake is found here.
 //! 5. Make all names durable, removals of earlier logs too. Rename `data.restore` to `data`, and make that durable.
 //!

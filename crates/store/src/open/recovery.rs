@@ -324,7 +324,8 @@ impl Parts {
     /// Step 5.
     fn resume(&self, tail: Tail, options: &Options) -> Result<Log> {
         let superblock = self.superblock;
-        // Nothing was ever committed: whoever made the database may have been killed before its name was durable.
+        // Nothing was ever committed: the process that created the database may have been killed before its name was
+        // durable.
         if superblock.checkpoint == CheckpointNo(0) && tail.blocks == 0 {
             self.dir.sync()?;
         }

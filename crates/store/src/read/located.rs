@@ -24,12 +24,12 @@ impl Located {
         }
     }
 
-    /// Likewise.
+    /// What a record of a page says, if there is one.
     pub fn of_record(record: &Option<PinnedRecord>, reading: Reading) -> Result<Option<Located>> {
         record.as_ref().map_or(Ok(None), |record| Located::of_value(record.value(), reading))
     }
 
-    /// What a memtable says, likewise.
+    /// What a memtable says.
     pub fn of_found(found: Found<'_>, reading: Reading) -> Result<Option<Located>> {
         match found {
             Found::Value(stored) => Located::of_value(Value::Inline(stored), reading),

@@ -38,7 +38,7 @@ impl Snapshot {
         }
         match self.get_resident_in(table.id(), table.reading(self), key) {
             Err(error) if error.kind() == ErrorKind::WouldWait => Ok(Resident::WouldWait),
-            told => told,
+            result => result,
         }
     }
 

@@ -363,7 +363,7 @@ impl<'a> Cursor<'a> {
         Ok(cursor.merged.last_key_of_any()?.map(<[u8]>::to_vec))
     }
 
-    /// A key before which, from `from` on, no record of the table is, likewise; `None`: there is none.
+    /// A key before which, from `from` on, no record of the table is; `None`: there is none.
     pub(crate) fn next_key_bound(
         snapshot: &'a Snapshot,
         table: TableId,

@@ -186,7 +186,7 @@ impl Snapshot {
         Located::of_record(&record, reading)
     }
 
-    /// Runs `with` on the value of `key`, likewise.
+    /// Calls `with` on the value of `key`, in the same way.
     #[cold]
     fn get_through<T>(
         &self,

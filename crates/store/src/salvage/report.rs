@@ -1,4 +1,4 @@
-//! What is told of an export: how certain each record is, what is lost, and why.
+//! The report of an export: how certain each record is, what is lost, and why.
 
 use base::{CommitTs, Error, Result};
 

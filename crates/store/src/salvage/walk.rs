@@ -181,7 +181,7 @@ impl<'a> Steps<'a> {
         &self.walk.lost
     }
 
-    /// Likewise, to keep.
+    /// The ranges of keys that are lost, to keep.
     pub fn into_lost(self) -> Vec<Lost> {
         self.walk.lost
     }

@@ -102,7 +102,7 @@ impl Store {
             return Ok(());
         }
         Lease::forget_all(self);
-        // Whoever is inside a checkpoint, a commit or a piece of a value finishes first.
+        // A thread inside a checkpoint, a commit or a piece of a value finishes first.
         let mut superblock = self.claim_checkpoint();
         let _streaming = self.streaming.write().unwrap_or_else(PoisonError::into_inner);
         // A directory that cannot be listed says nothing about who owns it.

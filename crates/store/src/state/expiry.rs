@@ -15,7 +15,7 @@
 //! by their own views. A reader that is in a call, a cursor that is open, and a user's code inside a `get_with` keep
 //! what they look at; it is freed when they have ended.
 //!
-//! The store has no clock. Whoever drives it says what time it is ([`crate::Store::tick`]); ages are as exact as that.
+//! The store has no clock. Its driver says what time it is ([`crate::Store::tick`]); ages are as exact as that.
 
 mod readers;
 
@@ -31,12 +31,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A reader this old is told of, whatever it keeps.
+/// A reader this old is reported, whatever it keeps.
 const NOTICED_AGE_MS: u64 = 60_000;
 /// Notices that wait to be taken; further ones are dropped.
 const MAX_NOTICES: usize = 64;
 
-/// The bounds, and who was told of.
+/// The bounds, and the readers that were reported.
 #[derive(Debug)]
 pub(crate) struct Expiry {
     /// The time, in milliseconds since some moment.
@@ -55,7 +55,7 @@ const MIN_SPACE_BYTES: u64 = 1 << 30;
 /// What readers may keep of a data file of which so much is in use, where no option says it, in bytes.
 ///
 /// Twice that: a merge of everything, which a compaction, a change of layout or the lowest level of an LSM table is,
-/// retires all that there was, with what it leaves out; whoever began to read just before is to live through it.
+/// retires all that there was, with what it leaves out; a reader that began just before is to live through it.
 pub fn default_space_bytes(used_bytes: u64) -> u64 {
     used_bytes.saturating_mul(2).max(MIN_SPACE_BYTES)
 }
@@ -111,7 +111,7 @@ impl Expiry {
         self.memory_bytes
     }
 
-    /// The time as it was told last, in milliseconds.
+    /// The last time that [`crate::Store::tick`] got, in milliseconds.
     #[inline]
     pub fn now_ms(&self) -> u64 {
         // Relaxed: it orders nothing.

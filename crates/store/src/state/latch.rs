@@ -32,7 +32,7 @@ impl Latch {
     #[cold]
     pub fn set(&self, cause: Error) -> Error {
         let copy = cause.duplicate();
-        // A second cause changes nothing: the first one is what everybody is told.
+        // A second cause changes nothing: every caller gets the first one.
         let _ = self.cause.set(cause);
         copy
     }

@@ -3,9 +3,9 @@
 //! What happens when something needs memory and the budget has none:
 //! 1. Page pools give way: this database's, and those of the others that share the budget
 //!    ([`base::budget::Account::charge_making_room`]).
-//! 2. Memtables are sealed early, of all databases that share the budget, and their [`Attendant`]s are told to have
+//! 2. Memtables are sealed early, of all databases that share the budget, and their [`Attendant`]s are asked to have
 //!    them merged now ([`base::budget::Budget::relieve`]).
-//! 3. Whoever needs the memory waits for that, in short slices, if an attendant lets it.
+//! 3. The thread that needs the memory waits for that, in short slices, if an attendant lets it.
 //! 4. If nothing is left that could be given back, the transaction gets [`base::ErrorKind::Full`], which says what to
 //!    raise.
 //!
@@ -54,7 +54,7 @@ pub struct MemoryStats {
     pub held_by_all: Held,
 }
 
-/// Whoever does a store's background work. A store that has none never waits.
+/// Does a store's background work. A store that has none never waits.
 pub trait Attendant: Send + Sync {
     /// There are memtables to merge, and somebody waits for their memory. Called by any thread; returns at once.
     fn merge_soon(&self);

@@ -14,13 +14,13 @@
 //! smaller rate counts.
 //!
 //! *R* is an average, and no two checkpoints need be alike: one that merges runs of an LSM table besides takes ten
-//! times as long as one that does not. So the time left is told from the records that are left, all of them, and from
-//! what a record and a flush took lately.
+//! times as long as one that does not. So the time left is estimated from the records that are left, all of them, and
+//! from what a record and a flush took lately.
 //!
 //! Well below the debt at which anybody is slowed a checkpoint has time, and pauses between its pieces: see
 //! [`Pressure::leisure_permille`].
 //!
-//! All of this is a function of [`Pressure`] and *R*. Clocks and sleeping are the business of whoever drives the store.
+//! All of this is a function of [`Pressure`] and *R*. The program that drives the store has the clock and sleeps.
 
 use crate::state::options::MAX_SEALED;
 use base::leisure;
@@ -105,7 +105,7 @@ pub struct PacingStats {
     pub delays: [Delays; Cause::COUNT],
 }
 
-/// How far the checkpoint under way has come. Written by it, read by whoever asks for [`Pressure`]: all `Relaxed`, as
+/// How far the checkpoint under way has come. Written by it, read for [`Pressure`]: all `Relaxed`, as
 /// these are estimates that order nothing.
 #[derive(Debug)]
 pub(crate) struct Merging {
@@ -146,9 +146,9 @@ const LEAST_TIMED_RECORDS: u64 = 256;
 impl Merging {
     pub fn begin(&self, bytes: u64, records: u64) {
         self.done.store(0, Ordering::Relaxed); // Relaxed: see `Merging`.
-        self.compacted_records.store(0, Ordering::Relaxed); // Relaxed: likewise.
-        self.absorbed_records.store(records, Ordering::Relaxed); // Relaxed: likewise.
-        self.bytes.store(bytes, Ordering::Relaxed); // Relaxed: likewise.
+        self.compacted_records.store(0, Ordering::Relaxed); // Relaxed: a tally as well.
+        self.absorbed_records.store(records, Ordering::Relaxed); // Relaxed: a tally as well.
+        self.bytes.store(bytes, Ordering::Relaxed); // Relaxed: a tally as well.
     }
 
     /// There are about so many records to merge besides, of LSM tables: the memory of the memtables comes back only
@@ -165,8 +165,8 @@ impl Merging {
 
     pub fn end(&self) {
         self.bytes.store(0, Ordering::Relaxed); // Relaxed: see `Merging`.
-        self.absorbed_records.store(0, Ordering::Relaxed); // Relaxed: likewise.
-        self.compacted_records.store(0, Ordering::Relaxed); // Relaxed: likewise.
+        self.absorbed_records.store(0, Ordering::Relaxed); // Relaxed: a tally as well.
+        self.compacted_records.store(0, Ordering::Relaxed); // Relaxed: a tally as well.
     }
 
     /// Notes what the checkpoint that ended took: its records, and what follows them.
@@ -174,11 +174,11 @@ impl Merging {
         // Relaxed, in two steps: see `Merging`; one thread makes checkpoints. What took longer than it was thought to
         // counts at once by half, as it may have been the first of many; what took less by an eighth.
         let mean = |of: &AtomicU64, ns: u64| {
-            let before = of.load(Ordering::Relaxed); // Relaxed: likewise.
+            let before = of.load(Ordering::Relaxed); // Relaxed: a tally as well.
             let mean = if ns > before { before / 2 + ns / 2 } else { before - (before - ns) / 8 };
-            of.store(mean, Ordering::Relaxed); // Relaxed: likewise.
+            of.store(mean, Ordering::Relaxed); // Relaxed: a tally as well.
         };
-        let records = self.done.load(Ordering::Relaxed); // Relaxed: likewise.
+        let records = self.done.load(Ordering::Relaxed); // Relaxed: a tally as well.
         if records >= LEAST_TIMED_RECORDS {
             mean(&self.ps_per_record, records_ns.saturating_mul(1000) / records);
         }
@@ -395,7 +395,8 @@ mod tests {
     /// A checkpoint, and what makes them, in a time of its own.
     #[derive(Default)]
     struct Made {
-        told: Merging,
+        /// What it knows of itself.
+        known: Merging,
         /// Bytes of the memtables that are merged; 0: none.
         merging: u64,
         records: u64,
@@ -412,8 +413,8 @@ mod tests {
     impl Made {
         fn begin(&mut self, merging: u64, besides: u64, tail_permille: u64) {
             let records = merging / RECORD_BYTES;
-            self.told.begin(merging, records);
-            self.told.expect(records * besides);
+            self.known.begin(merging, records);
+            self.known.expect(records * besides);
             (self.merging, self.records, self.done) = (merging, records * (1 + besides), 0);
             (self.tail, self.records_ms, self.tail_ms) = (merging * tail_permille / 1000, 0, 0);
         }
@@ -422,7 +423,7 @@ mod tests {
         fn go_on(&mut self, bytes: u64) -> Option<u64> {
             if self.done < self.records {
                 let done = (bytes / RECORD_BYTES).min(self.records - self.done);
-                self.told.advance(done);
+                self.known.advance(done);
                 (self.done, self.records_ms) = (self.done + done, self.records_ms + 1);
                 return None;
             }
@@ -430,8 +431,8 @@ mod tests {
             if self.tail > 0 {
                 return None;
             }
-            self.told.note(self.records_ms * 1_000_000, self.tail_ms * 1_000_000);
-            self.told.end();
+            self.known.note(self.records_ms * 1_000_000, self.tail_ms * 1_000_000);
+            self.known.end();
             let took_ms = self.records_ms + self.tail_ms;
             self.sum = (self.sum.0 / 4 * 3 + self.merging, self.sum.1 * 3 / 4 + took_ms);
             self.count += 1;
@@ -455,7 +456,7 @@ mod tests {
                 if ms % 3_000 == 2_999 {
                     merge = (merge * (60 + random.below(80)) / 100).clamp(4_000, 200_000);
                 }
-                let Progress { merged_bytes, left_ns } = made.told.progress();
+                let Progress { merged_bytes, left_ns } = made.known.progress();
                 let now = pressure(open + sealed.iter().sum::<u64>(), merged_bytes, left_ns);
                 assert!(now.memtables_bytes as u64 <= LIMIT + LIMIT / 50, "seed {seed}, {ms} ms: {now:?}");
                 let rate = made.sum.0 * 1000 / made.sum.1.max(1);

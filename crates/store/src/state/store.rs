@@ -36,7 +36,7 @@ use txn::Clocks;
 pub use crate::state::pacing::Pressure;
 
 /// An open database. Made by [`crate::recovery::open`] or [`crate::recovery::open_or_create`]; its background work is
-/// done by whoever calls [`Store::checkpoint`] and its siblings: a worker thread, or a simulation.
+/// done by the caller of [`Store::checkpoint`] and its siblings: a worker thread, or a simulation.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) dir: Arc<dyn Dir>,
@@ -65,7 +65,7 @@ pub struct Store {
     /// Units of values that no commit refers to yet. Grows and shrinks under the space map's lock, and shrinks under
     /// the commit lock too, when they are committed.
     pub(crate) unpublished_units: AtomicU64,
-    /// Read by whoever writes a piece of such a value; closing waits for them.
+    /// Read-locked while a piece of such a value is written; closing waits for these.
     pub(crate) streaming: RwLock<()>,
     /// One sync of the data file at a time.
     pub(crate) data_sync: Mutex<()>,
@@ -230,14 +230,14 @@ impl Store {
         self.log.expect(bytes)
     }
 
-    /// Notes what the last checkpoint took for its records, and from there to the switch, in nanoseconds: whoever makes
-    /// checkpoints measures it.
+    /// Notes what the last checkpoint took for its records, and from there to the switch, in nanoseconds: the thread
+    /// that makes checkpoints measures it.
     pub fn note_checkpoint(&self, records_ns: u64, tail_ns: u64) {
         self.merging.note(records_ns, tail_ns);
     }
 
-    /// The last superblock, held as long as there is to be no other checkpoint. Whoever waits for it hurries the one
-    /// under way.
+    /// The last superblock, held as long as there is to be no other checkpoint. A thread that waits for it hurries the
+    /// one under way.
     pub(crate) fn claim_checkpoint(&self) -> MutexGuard<'_, Superblock> {
         self.checkpoint_waiters.fetch_add(1, Ordering::SeqCst);
         let superblock = base::sync::lock(&self.checkpoint);
@@ -250,7 +250,7 @@ impl Store {
         self.checkpoint_waiters.load(Ordering::SeqCst) > 0
     }
 
-    /// How full the memtables are, for whoever decides to wait or to work.
+    /// How full the memtables are: the caller decides to wait or to work.
     pub fn pressure(&self) -> Pressure {
         let (memtables_bytes, records, sealed) = self.views.with_current(|view| {
             let bytes = view.memtables().map(memtable::Memtable::bytes).sum();

@@ -18,7 +18,7 @@
 //! | 76 | 4 | fork: 0 in a database that was made here, drawn at random by each restore |
 //! | 80 | 24 | root of the space map |
 //! | 104 | 48 | run of the physical catalog |
-//! | 152 | 8 | the latest time that anybody was told, in milliseconds since 1970; 0 where nobody asked |
+//! | 152 | 8 | the latest time that a caller got, in milliseconds since 1970; 0 where none asked |
 //! | 160 | 8 | checksum of bytes 0-159 |
 //! | 512 | 8 | the latest time that a caller was given, when this was last written |
 //! | 520 | 8 | what the clock on the wall was believed to show then, in milliseconds since 1970 |
@@ -49,7 +49,7 @@ const CHECKSUM_BYTES: usize = 8;
 const TIMES_AT: usize = 512;
 const TIMES_BYTES: usize = 24;
 
-/// What a checkpoint leaves behind for whoever opens the database next.
+/// What a checkpoint leaves for the next opening.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Superblock {
     /// Bytes of every tree page.

@@ -16,7 +16,7 @@ use pool::Pool;
 use run::{Delta, Leaf, Run};
 
 /// How a table is laid out, with its runs. The one place in the engine that knows there is more than one layout:
-/// matched exhaustively by whoever reads a run or absorbs a memtable.
+/// matched exhaustively where a run is read or a memtable absorbed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Layout {
     /// One run, edited in place by each checkpoint.

@@ -73,7 +73,7 @@ impl Ttl {
         Ttl { ms, floor_ms: self.oldest_ms(now_ms) }
     }
 
-    /// Likewise; `None`: for ever.
+    /// From `now_ms` on entries live for `ttl`; `None`: for ever.
     pub(crate) fn change_to(self, ttl: Option<Duration>, now_ms: u64) -> Result<Ttl> {
         let ms = ttl.map(Ttl::new).transpose()?.map_or(Ttl::FOR_EVER, |ttl| ttl.ms);
         Ok(self.changed(ms, now_ms))

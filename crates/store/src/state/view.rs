@@ -8,8 +8,8 @@
 //! # Attached runs
 //! They belong to a sealed memtable, which holds nothing but the rest of the same commit, and lie right below it. A
 //! reader looks into them only if its timestamp is the commit's or later: a snapshot that loaded the new view but an
-//! older clock passes over the runs as it passes over the memtable's entries. The view before is closed, for whoever
-//! loads the newer clock, at the commit *before*: it lacks the runs. And it is published before the clock moves, so
+//! older clock passes over the runs as it passes over the memtable's entries. For a reader that loads the newer clock,
+//! the view before is closed at the commit *before*: it lacks the runs. And it is published before the clock moves, so
 //! that a transaction may hold the new view and still have to be validated against the commit: the memtable counts as
 //! conflict history from the view after on (`first_view`).
 //!
@@ -318,7 +318,7 @@ pub fn oldest_writing_view(slots: &Slots) -> u64 {
     writing.map(|holding| holding.view).min().unwrap_or(u64::MAX)
 }
 
-/// A view that a slot announces. Whoever keeps this keeps the slot held.
+/// A view that a slot announces. Its owner keeps the slot held.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldView(*const View);
 

@@ -3,8 +3,9 @@
 //! 1. *Write.* A value that turns out to be longer than `Store::large_bytes` is cut into pieces. Each gets an extent
 //!    from the space map, under the map's lock, and is written to it without: no merge that goes on meanwhile holds
 //!    it up. The map saves such extents as free, so a crash frees them by itself.
-//! 2. *Finish.* The index of the pieces is written likewise; the write set holds the reference and an [`Unpublished`],
-//!    which frees the extents when the last who holds it goes: the transaction, or a reader that it gave out.
+//! 2. *Finish.* The index of the pieces is written in the same way; the write set holds the reference and an
+//!    [`Unpublished`], which frees the extents when the last who holds it goes: the transaction, or a reader that it
+//!    gave out.
 //! 3. *Commit* syncs the data file once for all values of the transaction, whatever the durability it asks for: a
 //!    record that names what is not on the disk could be made durable by anyone's flush. Then it appends the record,
 //!    and `Unpublished::publish` leaves the extents to the log.
@@ -58,7 +59,7 @@ impl Extents {
     /// Writes `bytes` to an extent of their own.
     fn write(&mut self, bytes: &[u8]) -> Result<PagePtr> {
         let store = &*self.store;
-        // Closing waits for whoever is in here, and from then on the files may be another's.
+        // Closing waits for the threads in here. After that the files may belong to another process.
         let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
         store.check_open()?;
         store.latch.check()?;

@@ -22,7 +22,7 @@ impl Store {
         let mut problem = |what: String| findings.add(Error::corruption(format!("{file}: {what}")));
         let names = match self.names_in(tables) {
             Ok(rows) => rows,
-            // Damaged pages are found by whoever reads the catalog's run.
+            // The reader of the catalog's run finds damaged pages.
             Err(error) => return problem(format!("the catalog: {error}")),
         };
         for (id, names) in &names {

@@ -17,7 +17,7 @@ use memtable::{Found, Memtable};
 use run::{Delta, Outline, Run};
 use std::sync::Arc;
 
-/// Longer values are passed over in a scan: whoever wants one reads it by itself, piece by piece.
+/// Longer values are passed over in a scan: read one by itself, piece by piece.
 const LONG_BYTES: u64 = 1 << 20;
 
 /// What a view is made of.
@@ -31,26 +31,27 @@ impl Store {
     /// Looks `key` up in a snapshot of now, and says how: O(what [`Snapshot::get`] does).
     #[track_caller]
     pub fn explain_get(self: &Arc<Self>, table: &Table, key: &[u8]) -> Result<Explanation> {
-        let mut told = Explanation::default();
-        let (snapshot, parts) = begin(self, table, &mut told)?;
-        let known = snapshot.explain_find(&parts, table.id(), key, &mut told)?;
+        let mut explained = Explanation::default();
+        let (snapshot, parts) = begin(self, table, &mut explained)?;
+        let known = snapshot.explain_find(&parts, table.id(), key, &mut explained)?;
         if !known {
-            told.step("answer", |step| "no layer has the key: it is absent".clone_into(&mut step.outcome));
+            explained
+                .step("answer", |step| "no layer has the key: it is absent".clone_into(&mut step.outcome));
         }
         snapshot.check_held()?;
-        Ok(told)
+        Ok(explained)
     }
 
     /// Reads at most `limit` records of `span` in a snapshot of now, and says how.
     #[track_caller]
     pub fn explain_scan(self: &Arc<Self>, table: &Table, span: Span, limit: u64) -> Result<Explanation> {
-        let mut told = Explanation::default();
-        let (snapshot, parts) = begin(self, table, &mut told)?;
-        told.step("layers", |step| step.outcome = parts.layers(table.id(), snapshot.ts()));
-        let mut cursor = told.step("open a cursor", |_| snapshot.cursor(table, span))?;
+        let mut explained = Explanation::default();
+        let (snapshot, parts) = begin(self, table, &mut explained)?;
+        explained.step("layers", |step| step.outcome = parts.layers(table.id(), snapshot.ts()));
+        let mut cursor = explained.step("open a cursor", |_| snapshot.cursor(table, span))?;
         let faults = || self.pool.stats().faults;
-        let mut read = |told: &mut Explanation, what: &str, most: u64| -> Result<u64> {
-            told.step(what, |step| {
+        let mut read = |explained: &mut Explanation, what: &str, most: u64| -> Result<u64> {
+            explained.step(what, |step| {
                 let before = faults();
                 let mut records = 0;
                 while records < most && cursor.advance()? {
@@ -66,22 +67,22 @@ impl Store {
                 Ok(records)
             })
         };
-        let first = read(&mut told, "seek, first record", limit.min(1))?;
+        let first = read(&mut explained, "seek, first record", limit.min(1))?;
         if first > 0 && limit > 1 {
-            read(&mut told, "further records", limit - 1)?;
+            read(&mut explained, "further records", limit - 1)?;
         }
-        Ok(told)
+        Ok(explained)
     }
 }
 
 /// The snapshot, the table's row, and the view's parts.
 #[track_caller]
-fn begin(store: &Arc<Store>, table: &Table, told: &mut Explanation) -> Result<(Snapshot, Parts)> {
+fn begin(store: &Arc<Store>, table: &Table, explained: &mut Explanation) -> Result<(Snapshot, Parts)> {
     let (snapshot, parts) = {
-        let snapshot = told.step("begin a snapshot", |_| store.snapshot())?;
+        let snapshot = explained.step("begin a snapshot", |_| store.snapshot())?;
         let call = snapshot.call()?;
         let view = snapshot.view(&call);
-        let step = told.steps.last_mut().expect("just done");
+        let step = explained.steps.last_mut().expect("just done");
         step.outcome = format!(
             "view {} of checkpoint {}, commits through {}, {} sealed memtables",
             view.number,
@@ -95,7 +96,7 @@ fn begin(store: &Arc<Store>, table: &Table, told: &mut Explanation) -> Result<(S
         (snapshot, parts)
     };
     let known = table.is_known_to(&snapshot);
-    told.step("check the table's handle", |step| {
+    explained.step("check the table's handle", |step| {
         step.outcome = if known { "known to be good" } else { "looked up in the catalog" }.into();
         table.check(&snapshot)
     })?;
@@ -135,18 +136,18 @@ impl Snapshot {
         parts: &Parts,
         table: TableId,
         key: &[u8],
-        told: &mut Explanation,
+        explained: &mut Explanation,
     ) -> Result<bool> {
-        if told.step("open memtable", |step| self.ask(step, &parts.open.memtable, table, key)) {
+        if explained.step("open memtable", |step| self.ask(step, &parts.open.memtable, table, key)) {
             return Ok(true);
         }
         for (index, sealed) in parts.sealed.iter().enumerate() {
             let what = format!("sealed memtable {}", index + 1);
-            if told.step(what, |step| self.ask(step, &sealed.memtable, table, key)) {
+            if explained.step(what, |step| self.ask(step, &sealed.memtable, table, key)) {
                 return Ok(true);
             }
             for delta in sealed.attached_for(table, self.ts()) {
-                if told.step("attached run", |step| self.ask_delta(step, delta, key))? {
+                if explained.step("attached run", |step| self.ask_delta(step, delta, key))? {
                     return Ok(true);
                 }
             }
@@ -154,12 +155,12 @@ impl Snapshot {
         match parts.tables.get(table) {
             None => Ok(false),
             Some(Layout::BTree(run)) => {
-                told.step(format!("B+tree, {} levels", run.height), |step| self.ask_run(step, run, key))
+                explained.step(format!("B+tree, {} levels", run.height), |step| self.ask_run(step, run, key))
             }
             Some(Layout::Lsm(stack)) => {
                 for (index, Stacked { delta, .. }) in stack.entries().iter().enumerate() {
                     let what = format!("run {}, {} levels", index + 1, delta.records.height);
-                    if told.step(what, |step| self.ask_delta(step, delta, key))? {
+                    if explained.step(what, |step| self.ask_delta(step, delta, key))? {
                         return Ok(true);
                     }
                 }

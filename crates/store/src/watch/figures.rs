@@ -1,4 +1,4 @@
-//! Every count and size of [`Stats`], with its name and what it says, for whoever shows all of them.
+//! Every count and size of [`Stats`], with its name and what it says, for programs that show all of them.
 //!
 //! The names are the same on the command line, over HTTP and for Prometheus, which adds what its conventions want.
 

@@ -1,7 +1,8 @@
 //! What a transaction does to tables as a whole: rows of the catalog, which are written like any others.
 //!
-//! Whoever used a table whose row another transaction has changed since conflicts at its commit, if it wrote anything
-//! (`Store::validate_tables`): so nobody writes to a table that was dropped, or by another meaning of its bytes.
+//! A transaction that used a table whose row another one has changed since conflicts at its commit, if it wrote
+//! anything (`Store::validate_tables`): so nobody writes to a table that was dropped, or by another meaning of its
+//! bytes.
 
 use crate::read::handle::Table;
 use crate::state::catalog::{Compression, TableRow, WantedLayout, check_name};
@@ -167,8 +168,8 @@ impl Transaction {
                 if !self.is_unwritten(id)? {
                     return Err(undated(table));
                 }
-                // Whoever writes to it meanwhile writes no dates. Both are needed: a read under the one isolation, a
-                // write under the other, is what conflicts with that.
+                // A transaction that writes to it meanwhile writes no dates. Both are needed: a read under the one
+                // isolation, a write under the other, is what conflicts with that.
                 self.cursor(table, Span::all())?.next()?;
                 self.writes_mut().delete_range(id, &[], None);
                 self.ttls_before.push((id, Ttl::NONE));

@@ -1,4 +1,4 @@
-//! A file that notes which units are written, and refuses writes when told to.
+//! A file that notes which units are written, and refuses writes on demand.
 
 use base::{Error, ErrorKind, Result};
 use io::{Dir, File, LogMap, MemDir};

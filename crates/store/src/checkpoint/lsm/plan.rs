@@ -5,7 +5,7 @@
 //!    next, so that a record is written once for each class that it passes.
 //! 2. *The lowest delta* is the one with most of the records. When those above it come to three quarters of its size,
 //!    in bytes or in records (deletes are small), all are merged with it. When they come to half, and a tier of half of
-//!    them is due, likewise: what it made would soon be written again. So a growing table's lowest delta is written
+//!    them is due: what it made would soon be written again. So a growing table's lowest delta is written
 //!    little more than twice, and what is overwritten or deleted takes no more than three quarters of what lives.
 //! 3. *Merges go on in slices.* While a large one is under way, smaller ones begin above it, and go first: they are
 //!    done soon, and keep reads from asking many deltas.

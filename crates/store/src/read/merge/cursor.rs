@@ -229,7 +229,7 @@ impl<U: Layer, L: Layer, S: Shortcuts> Merged<U, L, S> {
         Ok(self.uppers.iter().filter_map(Layer::key).chain(self.lower.key()).max())
     }
 
-    /// The first key at or after `from` that any layer has an entry of, likewise.
+    /// The first key at or after `from` that any layer has an entry of.
     pub fn first_key_of_any(&mut self, from: &[u8]) -> Result<Option<&[u8]>> {
         self.at = At::Nowhere;
         for layer in &mut self.uppers {

@@ -21,7 +21,7 @@ impl fmt::Debug for DeltaLayer<'_> {
 }
 
 impl<'a> DeltaLayer<'a> {
-    /// `delta`, whose pages `pool` holds and whoever announces `reader` keeps. Reads nothing yet.
+    /// `delta`, whose pages `pool` holds and the owner of `reader` keeps. Reads nothing yet.
     pub fn new(delta: &Delta, pool: &'a Pool, reader: &'a Reader) -> Self {
         DeltaLayer { records: RunLayer::new(delta.records, pool, reader), ranges: Arc::clone(&delta.ranges) }
     }

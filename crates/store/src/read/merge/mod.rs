@@ -10,7 +10,7 @@
 //! the key. What a layer says of a key that its own range tombstones cover is its own business: it reports the entry
 //! as deleted if the range delete came after it.
 //!
-//! Layers that have nothing of a table are left out by whoever builds the cursor; over no upper layer at all it adds
+//! Layers that have nothing of a table are left out by the builder of the cursor; over no upper layer at all it adds
 //! one test to a step of the run's cursor.
 //!
 //! Reading order: [`Layer`] here, [`cursor`] (the algorithm), [`shortcuts`] (over what is dead), [`layers`] and

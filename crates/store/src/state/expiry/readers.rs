@@ -24,7 +24,7 @@ impl Store {
 
     /// Frees what ended and expired readers kept, unless a checkpoint is under way, which does it at its end.
     pub fn look_after_readers(&self) {
-        // Whoever holds the lock looks after them itself.
+        // The thread that holds the lock looks after them itself.
         if let Ok(_checkpoint) = self.checkpoint.try_lock()
             && !self.is_closed()
         {
@@ -51,7 +51,7 @@ impl Store {
         Ok(readers)
     }
 
-    /// The readers that expired, or keep much, or are old, each told of once and, if it expires later, once more.
+    /// The readers that expired, or keep much, or are old, each reported once and, if it expires later, once more.
     pub fn take_notices(&self) -> Vec<OpenReader> {
         std::mem::take(&mut lock(&self.expiry.noticed).notices)
     }

@@ -47,7 +47,7 @@ impl Store {
         self.attended.0.get().is_some()
     }
 
-    /// Says to whoever makes checkpoints that there may be something to do.
+    /// Tells the attendant that there may be something to do.
     pub(crate) fn merge_soon(&self) {
         if let Some(attendant) = self.attended.0.get() {
             attendant.merge_soon();
@@ -113,8 +113,8 @@ impl Store {
         self.pressure().sealed > 0
     }
 
-    /// What a transaction is told that finds no memory, and none that could be given back: `bytes` is what it needs. If
-    /// that is because nothing is merged any more, it is told why.
+    /// The error of a transaction that finds no memory, and none that could be given back: `bytes` is what it needs. If
+    /// that is because nothing is merged any more, the error says why.
     #[cold]
     pub(crate) fn no_memory(&self, what: &str, bytes: usize) -> Error {
         if let Err(stopped) = self.check_open().and_then(|()| self.latch.check()) {

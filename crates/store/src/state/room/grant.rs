@@ -100,7 +100,7 @@ impl Store {
                 done => return done,
             };
             let kept = match Purpose::of(record) {
-                // Whoever closes the database, or ends a checkpoint, has no other way.
+                // Closing the database and ending a checkpoint have no other way.
                 _ if record.is_empty() => 0,
                 // What is kept for the log is part of what is wanted.
                 Purpose::Frees => self.want_units(self.owed_at_most()).saturating_sub(LOG_UNITS),
@@ -110,7 +110,7 @@ impl Store {
                 return Ok(());
             }
             if record.is_empty() {
-                // Whoever closes the database, or ends a checkpoint, waits for none.
+                // Closing the database and ending a checkpoint wait for none.
                 return Err(refused);
             }
             waits += 1;
@@ -186,7 +186,7 @@ impl Store {
         false
     }
 
-    /// A commit is refused with `refused`: says so to whoever asks, unless a small one would be taken.
+    /// A commit is refused with `refused`: [`Store::short_of_room`] returns it, until a small one would be taken.
     #[cold]
     fn refuse(&self, refused: Error, asked: Credit) -> Error {
         // What is very large may never fit; the others are not refused for it.

@@ -143,7 +143,7 @@ impl Spills {
     /// Nothing has changed after an error.
     pub fn spill(&mut self, reader: &Reader, writes: &mut WriteSet, reads: &PaidReads) -> Result<()> {
         let store = &Arc::clone(&self.store);
-        // Closing waits for whoever is in here, and from then on the files may be another's.
+        // Closing waits for the threads in here. After that the files may belong to another process.
         let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
         let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
         writes.sort_for_commit();

@@ -54,7 +54,7 @@ use table::{Content, ENTRY_BYTES, State, TableSet};
 const KEPT_TABLES: usize = 4;
 
 /// What a write takes in memory at most beside its key and value, in bytes: its entry, with the room that the list of
-/// entries grows by (64), its part of the index likewise (32), its place in the order (16), and one change to undo.
+/// entries grows by (64), its part of the index grows too (32), its place in the order (16), and one change to undo.
 pub const WRITE_COST: usize = 112 + size_of::<Undo>();
 
 /// What a write set takes.

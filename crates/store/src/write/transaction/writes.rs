@@ -162,7 +162,7 @@ impl Transaction {
         }
     }
 
-    /// Likewise, behind the date. The snapshot's time is older: it was fixed when the table was admitted.
+    /// The same, after the date. The snapshot's time is older: it was fixed when the table was admitted.
     fn write_dated(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
         let date = self.date();
         let mut dated = std::mem::take(&mut self.gathered.as_mut().expect("taken by drop alone").dated);
