@@ -73,26 +73,7 @@ impl Space {
 
     /// Free firm units, in whole pages of `page_units`. O(units / 64).
     pub fn firm_units(&self, page_units: u64) -> u64 {
-        let (mut units, mut run) = (0, 0);
-        for (index, chunk) in self.chunks.iter().enumerate() {
-            let len = self.units_of(index);
-            let mut at = 0;
-            while at < len {
-                let begin = chunk.next_firm(at, len);
-                if begin > at {
-                    units += run / page_units * page_units;
-                    run = 0;
-                }
-                let end = if begin < len { chunk.next_not_firm(begin, len) } else { len };
-                run += end - begin;
-                if end < len {
-                    units += run / page_units * page_units;
-                    run = 0;
-                }
-                at = end;
-            }
-        }
-        units + run / page_units * page_units
+        self.firm_runs(self.all()).map(|run| run.units / page_units * page_units).sum()
     }
 
     /// What is allocated for the log leaves `units` free firm units from now on, in whole pages of `page_units`; 0: it
@@ -107,7 +88,8 @@ impl Space {
     /// Those of the file.
     pub fn give_up_firm(&mut self, units: u64) -> Result<()> {
         let mut left = units;
-        for run in self.firm_runs(Extent { unit: 0, units: self.units }).into_iter().rev() {
+        let runs: Vec<Extent> = self.firm_runs(self.all()).collect();
+        for run in runs.into_iter().rev() {
             let take = run.units.min(left);
             let extent = Extent { unit: run.end() - take, units: take };
             self.file.discard(extent.unit * UNIT_BYTES as u64, take * UNIT_BYTES as u64)?;
@@ -133,18 +115,16 @@ impl Space {
 
     /// Whether free units may go back to the file system: as many firm ones are left as are kept.
     pub(crate) fn can_spare(&mut self, extent: Extent) -> bool {
-        if self.kept.units == 0 {
+        // Of units that are not known to be firm none counts as kept.
+        if self.kept.units == 0 || self.firm_runs(extent).next().is_none() {
             return true;
         }
-        let mut lost = 0;
-        self.each_chunk_untouched(extent, |chunk, from, to| {
-            lost += chunk.firm.as_ref().map_or(0, |firm| firm.count(from, to));
-        });
-        // Of units that are not known to be firm none counts as kept.
-        lost == 0 || {
-            self.kept.slack = 0;
-            self.firm_units(self.kept.page_units) >= self.kept.units + lost
-        }
+        self.kept.slack = 0;
+        let page_units = self.kept.page_units;
+        let before = Extent { unit: 0, units: extent.unit };
+        let after = Extent { unit: extent.end(), units: self.units - extent.end() };
+        let runs = self.firm_runs(before).chain(self.firm_runs(after));
+        runs.map(|run| run.units / page_units * page_units).sum::<u64>() >= self.kept.units
     }
 
     /// Makes firm as many units before `end` as are kept, if the file system has the room: what lies after `end` is to
@@ -154,7 +134,7 @@ impl Space {
         if self.can_spare(after) {
             return Ok(());
         }
-        let known = self.firm_runs(after);
+        let known: Vec<Extent> = self.firm_runs(after).collect();
         self.each_chunk_untouched(after, |chunk, from, to| chunk.firm_mut().fill(from, to, false));
         let Kept { units, page_units, .. } = self.kept;
         let asked = self.firm_up(units, page_units);
@@ -163,22 +143,49 @@ impl Space {
         asked.map(drop)
     }
 
-    /// The runs of firm units in `extent`, which is free.
-    fn firm_runs(&mut self, extent: Extent) -> Vec<Extent> {
-        let (mut runs, mut at) = (Vec::new(), extent.unit);
-        self.each_chunk_untouched(extent, |chunk, from, to| {
-            let base = at - from;
-            let mut next = from;
-            while next < to {
-                let begin = chunk.next_firm(next, to);
-                next = chunk.next_not_firm(begin, to);
-                if begin < next {
-                    runs.push(Extent { unit: base + begin, units: next - begin });
-                }
+    /// Where the lowest firm units end that suffice as those that are kept. What lies after that is to be cut off.
+    pub(crate) fn end_of_kept(&mut self) -> u64 {
+        self.kept.slack = 0;
+        let Kept { units: mut missing, page_units, .. } = self.kept;
+        let mut end = 0;
+        for run in self.firm_runs(self.all()) {
+            let needed = missing.next_multiple_of(page_units.max(1));
+            if needed <= run.units {
+                return if needed == 0 { end } else { run.unit + needed };
             }
-            at = base + to;
-        });
-        runs
+            missing = missing.saturating_sub(run.units / page_units * page_units);
+            end = run.end();
+        }
+        end
+    }
+
+    /// The runs of free firm units within `extent`, in order. O(units / 64).
+    fn firm_runs(&self, extent: Extent) -> impl Iterator<Item = Extent> {
+        let mut at = extent.unit;
+        std::iter::from_fn(move || {
+            let begin = self.next_in_chunks(at, extent.end(), Chunk::next_firm);
+            at = self.next_in_chunks(begin, extent.end(), Chunk::next_not_firm);
+            (begin < at).then(|| Extent { unit: begin, units: at - begin })
+        })
+    }
+
+    /// The first unit in `from..to` that `next` finds in its chunk, or `to`.
+    fn next_in_chunks(&self, from: u64, to: u64, next: impl Fn(&Chunk, u64, u64) -> u64) -> u64 {
+        let mut at = from;
+        while at < to {
+            let base = at / CHUNK_UNITS * CHUNK_UNITS;
+            let end = CHUNK_UNITS.min(to - base);
+            let found = next(&self.chunks[(base / CHUNK_UNITS) as usize], at - base, end);
+            if found < end {
+                return base + found;
+            }
+            at = base + end;
+        }
+        to
+    }
+
+    fn all(&self) -> Extent {
+        Extent { unit: 0, units: self.units }
     }
 
     /// Refuses `extent`, which was handed out, if it has no room on the disk, or does not leave the units that are

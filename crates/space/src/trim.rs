@@ -92,8 +92,10 @@ impl Space {
             self.file.set_len(self.units * UNIT_BYTES as u64)?;
             return Ok(Some(beyond));
         }
-        if end_unit < self.units {
-            return self.cut(end_unit, trim);
+        if end_unit < self.units
+            && let given @ Some(_) = self.cut(end_unit, trim)?
+        {
+            return Ok(given);
         }
         let backed = || self.chunks.iter().map(Chunk::backed).sum::<u64>();
         let surplus = *trim.surplus.get_or_insert_with(|| {
@@ -106,24 +108,20 @@ impl Space {
         Ok((given > 0).then_some(given))
     }
 
-    /// Makes the file shorter by up to [`PIECE_UNITS`], but not shorter than `end_unit`. Returns by how many; `None`:
-    /// what is left is kept.
+    /// Makes the file shorter by up to [`PIECE_UNITS`], but not shorter than `end_unit`, and cuts off nothing that is
+    /// kept. Returns by how many; `None`: by none.
     fn cut(&mut self, end_unit: u64, trim: &mut Trim) -> Result<Option<u64>> {
         if !std::mem::replace(&mut trim.has_looked_lower, true) {
             self.keep_before(end_unit)?;
         }
-        // What is kept may begin within a piece: then only the end of that goes.
-        let halves = std::iter::successors(Some(PIECE_UNITS), |units| Some(units / 2));
-        for piece in halves.take_while(|&units| units >= DISCARD_UNITS) {
-            let units = end_unit.max(self.units.saturating_sub(piece));
-            let given = self.units - units;
-            if self.can_spare(Extent { unit: units, units: given }) {
-                self.file.set_len(units * UNIT_BYTES as u64)?;
-                self.shrink(units);
-                return Ok(Some(given));
-            }
+        let units = end_unit.max(self.end_of_kept()).max(self.units.saturating_sub(PIECE_UNITS));
+        let given = self.units - units;
+        if given == 0 {
+            return Ok(None);
         }
-        Ok(None)
+        self.file.set_len(units * UNIT_BYTES as u64)?;
+        self.shrink(units);
+        Ok(Some(given))
     }
 
     /// Turns about `surplus` free units into holes, the highest of the first `chunks` chunks first.
