@@ -47,7 +47,7 @@ pub struct Config {
     pub durability: Durability,
     /// Bytes for its caches. Engines that read through a memory map have none to limit.
     pub cache_bytes: usize,
-    /// The records are many times what the caches hold: known to whoever would choose options by that.
+    /// The records are many times what the caches hold: known to engines that choose options by that.
     pub outgrows_caches: bool,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! XXH3 (Collet, <https://xxhash.com>) runs at memory speed and detects any accidental change with probability
 //! 1 - 2^-64. It is no defence against someone who forges a page on purpose: such a page passes the checksum and
-//! is then refused by the structural checks of whoever decodes it.
+//! is then refused by the structural checks of the decoder.
 
 use crate::{DatabaseId, Lsn};
 use std::fmt;

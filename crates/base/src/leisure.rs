@@ -1,4 +1,4 @@
-//! Work that has time: pauses between its pieces, if whoever runs it made any.
+//! Work that has time: pauses between its pieces, if the thread that runs it made any.
 //!
 //! A merge that nobody waits for would take a processor and the disk away from those who wait for a commit. It calls
 //! [`pause`] between its pieces, deep in loops and files; whether that pauses at all, and for how long, is for the one
@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Whoever runs the work.
+/// What runs the work.
 pub trait Leisure {
     /// Called between two pieces.
     fn pause(&self);
@@ -62,12 +62,12 @@ pub fn pause() {
     }
 }
 
-/// Whether there is time: for whoever knows a way that takes longer, and leaves more to others.
+/// Whether there is time: work that knows a slower way, which leaves more to others, asks this.
 pub fn has_time() -> bool {
     here().is_some_and(|leisure| leisure.has_time())
 }
 
-/// Whoever runs this thread's work. Not borrowed while it is called, so that it may itself come past here. Nobody any
+/// What runs this thread's work. Not borrowed while it is called, so that it may itself come past here. Nobody any
 /// more at the thread's end, where what it kept may still be freed.
 #[inline]
 fn here() -> Option<Rc<dyn Leisure>> {

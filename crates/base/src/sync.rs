@@ -12,8 +12,8 @@ pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, a
 #[cfg(all(shuttle, not(loom)))]
 pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, atomic};
 
-/// Locks `mutex`. A holder that panicked left the data as it was between two statements; whoever must not go on
-/// after that keeps a latch of its own, so poisoning is ignored here. Waiting for another holder is told to the
+/// Locks `mutex`. A holder that panicked left the data as it was between two statements; a caller that must not go on
+/// after that keeps a latch of its own, so poisoning is ignored here. Waiting for another holder is reported to the
 /// [hook](crate::waits).
 #[inline]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -31,7 +31,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Locks `mutex`, and tells `waited` for how many nanoseconds if somebody else held it. For a lock that is held for
-/// microseconds and wanted often: whoever waits stays awake for a tenth of a millisecond first.
+/// microseconds and wanted often: a waiter stays awake for a tenth of a millisecond first.
 #[inline]
 pub fn lock_timed<T>(mutex: &Mutex<T>, waited: impl FnOnce(u64)) -> MutexGuard<'_, T> {
     #[cfg(not(any(loom, shuttle)))]
@@ -52,12 +52,12 @@ pub fn lock_timed<T>(mutex: &Mutex<T>, waited: impl FnOnce(u64)) -> MutexGuard<'
     }
 }
 
-/// How long a waiter looks again and again before it sleeps. As much as sleeping costs: a wake-up takes 5 us of whoever
-/// lets go and up to 50 until the sleeper runs, on a virtual machine most of all, and schedulers put who is woken
-/// behind whoever woke it though another processor is free. The mutex itself stays awake for some 5 us, less than it
-/// takes to commit a hundred rows: eight unsynced writers on two processors had a quarter of their time idle, and
-/// committed less than two did. Not `yield`, which gives up a slice of milliseconds where other programs want the
-/// processor.
+/// How long a waiter looks again and again before it sleeps. As much as sleeping costs: a wake-up takes 5 us of the
+/// thread that lets go and up to 50 until the sleeper runs, on a virtual machine most of all, and schedulers put who is
+/// woken after the thread that woke it though another processor is free. The mutex itself stays awake for some 5 us,
+/// less than it takes to commit a hundred rows: eight unsynced writers on two processors had a quarter of their time
+/// idle, and committed less than two did. Not `yield`, which gives up a slice of milliseconds where other programs want
+/// the processor.
 #[cfg(not(any(loom, shuttle)))]
 const AWAKE_NS: u64 = 100_000;
 

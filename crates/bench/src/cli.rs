@@ -247,7 +247,7 @@ pub fn run(args: &Args) -> ExitCode {
             eprintln!("error: {message}");
             ExitCode::from(2)
         }
-        // Whoever reads our output has seen enough.
+        // The reader of our output has seen enough.
         Err(Failure::Host(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");

@@ -51,7 +51,7 @@ pub enum Failure {
     Damaged(String),
     /// It was said already; the exit code.
     Reported(u8),
-    /// Whoever reads our output has seen enough, as `head` does. Not an error.
+    /// The reader of our output has seen enough, as `head` does. Not an error.
     ReaderGone,
 }
 

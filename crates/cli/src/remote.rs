@@ -103,8 +103,8 @@ impl Remote {
         self.ask_with(method, path, &[], body)
     }
 
-    /// Likewise; with `if-match` it depends on the value that there is, and with `expect` the server is asked whether
-    /// to send the body at all.
+    /// The same with headers; with `if-match` it depends on the value that there is, and with `expect` the server is
+    /// asked whether to send the body at all.
     pub fn ask_with(
         &self,
         method: &str,

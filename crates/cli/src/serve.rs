@@ -165,7 +165,7 @@ pub fn expand(words: Vec<OsString>) -> Outcome<Vec<OsString>> {
     Ok(expanded)
 }
 
-/// What is wrong with an option of a file, by itself: whoever reads it has the file before him, not a command line.
+/// What is wrong with an option of a file, by itself: its reader looks at the file, not at a command line.
 fn check_option(name: &str, word: &str) -> Result<(), String> {
     let Err(error) = Cli::try_parse_from(["pando", "serve", ".", word]) else { return Ok(()) };
     let said = |kind| match error.get(kind) {

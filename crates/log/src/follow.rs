@@ -1,8 +1,8 @@
 //! Reading the log while it is being written: what was appended before a moment, from a held position on.
 //!
 //! 1. *Hold* the position, so that no checkpoint takes its segment away.
-//! 2. *Follow*: note the segments from there on, and the end. Blocks before that end are whole, whoever appends
-//!    meanwhile: an append returns after its block was written.
+//! 2. *Follow*: note the segments from there on, and the end. Blocks before that end are whole, even while others
+//!    append: an append returns after its block was written.
 //! 3. Read block after block. A segment is left at its end block, or at the cut that the next one, of a newer
 //!    generation, declares for it.
 //!

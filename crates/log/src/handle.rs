@@ -50,7 +50,7 @@ const LEAST_LIMIT_BYTES: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct Log {
     pub(crate) options: Options,
-    /// Held by whoever makes a segment, from the look at what is ready until it is; taken before `stock` and
+    /// Held by the thread that makes a segment, from the look at what is ready until it is; taken before `stock` and
     /// `appender`, which are free meanwhile.
     pub(crate) making: Mutex<()>,
     /// How many wait for `making`: see [`Log::hurry`].
@@ -228,8 +228,8 @@ impl Log {
         self.remove_surplus(surplus)
     }
 
-    /// Keeps few files for later segments again when none was begun for forty calls: some ten seconds, for whoever
-    /// calls it each 250 ms.
+    /// Keeps few files for later segments again when none was begun for forty calls: some ten seconds, if it
+    /// is called each 250 ms.
     ///
     /// # Errors
     /// Those of removing a file.
@@ -279,7 +279,7 @@ impl Log {
     }
 
     /// A closed log keeps no files for later. One that cannot be removed, or is there again after a crash, is a spare
-    /// like any other to whoever opens the log next.
+    /// like any other when the log is opened next.
     fn remove_spares(&self) {
         let _ = self.drop_spares();
     }

@@ -85,7 +85,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         for chunk in lock(&self.chunks).list.drain(..) {
-            // SAFETY: it came from `alloc` with this layout, and whoever borrowed from it borrowed the
+            // SAFETY: it came from `alloc` with this layout, and what was borrowed from it borrowed the
             // memtable too.
             unsafe { dealloc(chunk.start, chunk.layout) };
             // 64 MiB in one go take the kernel 20 ms. This lock is nobody else's any more.

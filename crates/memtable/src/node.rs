@@ -220,8 +220,8 @@ impl Node {
 
     #[inline]
     pub fn newest(&self) -> CommitTs {
-        // Relaxed: stored before the change is published; whoever must see the change meets that Release, or
-        // whatever told it that the commit was applied.
+        // Relaxed: stored before the change is published; a thread that must see the change meets that Release, or
+        // the store that showed it that the commit was applied.
         CommitTs(self.newest_and_skip.load(Ordering::Relaxed) >> 8)
     }
 

@@ -132,7 +132,7 @@ impl Writer {
             Op::Put { key, value } => self.put(table, key, value, ts),
             Op::PutLarge { key, large } => self.put_large(table, key, large, ts),
             Op::Delete { key } => self.delete(table, key, ts),
-            // Nothing for memory: whoever keeps this memtable keeps the run beside it.
+            // Nothing for memory: the owner of this memtable keeps the run beside it.
             Op::Attach { .. } => {}
             Op::DeleteRange { start, end } => self.delete_range(table, start, end, ts),
         }

@@ -17,7 +17,7 @@
 //! in less).
 //!
 //! # Rules
-//! 1. Every key of a page begins with the page's prefix. Whoever inserts a key that does not shortens it first.
+//! 1. Every key of a page begins with the page's prefix. An insert of a key that does not shortens it first.
 //! 2. Slots ascend strictly by key. An inner page's entry 0 has no key: it is minus infinity, and the parent
 //!    knows its lower bound.
 //! 3. Header, slots, gap, cells, freed cells and the prefix tile the page: no byte belongs to two of them, and

@@ -1,11 +1,11 @@
 //! Makes writers keep the pace that the store asks for: a little from each commit, after it was acknowledged and
 //! outside any lock.
 //!
-//! A leaky bucket for the database: each commit moves the time at which its bytes are due, and whoever finds that time
-//! ahead sleeps until then, in slices of at most a millisecond and [`MOST_SLICES`] of them. Less than [`QUANTUM_NS`]
-//! ahead nobody sleeps: the kernel would not wake him in time. One writer at a time stays awake instead, and yields, if
-//! there is a second processor to merge on: a sleep for each microsecond would come to as many cycles. As long as there
-//! is no debt, a commit looks at one flag.
+//! A leaky bucket for the database: each commit moves the time at which its bytes are due, and a commit that finds that
+//! time ahead sleeps until then, in slices of at most a millisecond and [`MOST_SLICES`] of them. Less than
+//! [`QUANTUM_NS`] ahead nobody sleeps: the kernel would not wake him in time. One writer at a time stays awake instead,
+//! and yields, if there is a second processor to merge on: a sleep for each microsecond would come to as many cycles.
+//! As long as there is no debt, a commit looks at one flag.
 
 use base::latency::{self, Latencies};
 use base::sync::lock;

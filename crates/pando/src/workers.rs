@@ -33,7 +33,7 @@ const RETRY: Duration = Duration::from_millis(500);
 /// are to cost nothing.
 const RECLAIM: Duration = Duration::from_millis(500);
 
-/// How long whoever finds no memory waits before it tries again.
+/// How long a thread that finds no memory waits before it tries again.
 const MEMORY_WAIT: Duration = Duration::from_millis(1);
 
 /// Wakes a sleeper: rung any number of times before the sleeper looks, it wakes once.
@@ -237,7 +237,7 @@ impl Attendant for Foreman {
 
     fn wait_a_moment(&self) -> bool {
         thread::sleep(MEMORY_WAIT);
-        // Without a worker the database is about to be closed, or has latched: whoever waits is told so in a moment.
+        // Without a worker the database is about to be closed, or has latched: waiters get that error in a moment.
         !matches!(*base::sync::lock(&self.0.room), Room::Stuck(_))
     }
 }
@@ -325,7 +325,7 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
                     }
                 }
             }
-            // Whoever writes is told so by the store. There is nothing left to do here.
+            // The next write gets the error from the store. There is nothing left to do here.
             Err(error) if matches!(error.kind(), ErrorKind::Latched | ErrorKind::Closed) => break,
             // The disk is full, and a checkpoint that takes what is kept for it has not been tried yet.
             Err(error) if store.is_worth_more_care(&error, care) => {}
@@ -392,7 +392,7 @@ fn run_log(store: &Arc<Store>, signals: &Arc<Signals>) {
             wait_lazily(store, signals, &mut ticked);
             // Before the sync: a commit that comes after this asks for the next one, those before are in this one.
             signals.lazy_waits.store(false, Ordering::SeqCst);
-            // A failed sync latches; whoever writes next is told.
+            // A failed sync latches; the next write gets the error.
             let _ = store.sync();
         }
     }

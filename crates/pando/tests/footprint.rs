@@ -111,7 +111,7 @@ fn a_commit_longer_than_the_segment_finds_one_ready() -> Result<()> {
     db.close()
 }
 
-/// The processor's time of this process, all threads together. Syncs, and whoever else has the processor, take none.
+/// The processor's time of this process, all threads together. Syncs, and other processes, take none.
 fn worked() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a place for the answer.

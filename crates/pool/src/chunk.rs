@@ -115,7 +115,7 @@ fn fetch_front(front: *const u8) {
 #[derive(Debug)]
 pub(crate) struct Place {
     chunk: AtomicPtr<Chunk>,
-    /// Where the chunk's frames begin or began: for prefetches alone, by whoever may not look at the chunk.
+    /// Where the chunk's frames begin or began: for prefetches alone, by threads that may not look at the chunk.
     frames: AtomicPtr<u8>,
 }
 
@@ -127,7 +127,7 @@ impl Place {
 
     #[inline]
     pub(crate) fn get(&self) -> Option<&Chunk> {
-        // SAFETY: null, or from `Arc::into_raw` in `set`, which this place owns until `clear`; and whoever is here
+        // SAFETY: null, or from `Arc::into_raw` in `set`, which this place owns until `clear`; and a thread in here
         // may be, by (6), or holds the pool's lock. Acquire, for the Release in `set`.
         unsafe { self.chunk.load(Ordering::Acquire).as_ref() }
     }

@@ -2,9 +2,9 @@
 //!
 //! The kernel clears a huge page in one go when it is first touched. That is a tenth of a millisecond as a rule, but
 //! several on a virtual machine whose host takes free memory back, or where memory must be moved to make room for one;
-//! and whoever needs that processor waits. So each is timed. After a slow one, chunks that a checkpoint with time asks
-//! for consist of small pages, until it is tried again. Whoever is in a hurry gets huge ones always: all together they
-//! are cleared the faster.
+//! and a thread that needs that processor waits. So each is timed. After a slow one, chunks that a checkpoint with time
+//! asks for consist of small pages, until it is tried again. A caller in a hurry gets huge ones always: all together
+//! they are cleared the faster.
 
 use base::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

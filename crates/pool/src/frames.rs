@@ -13,8 +13,8 @@
 //!    unlinking store, and the evictor's scan of announcements are all `SeqCst`: either the scan sees the
 //!    announcement, whose epoch is not past the unlinking, and the frame stays in limbo; or the look comes after
 //!    the unlinking and does not find the frame.
-//! 3. A pin is counted by a reader inside the epoch in which it found the frame, by whoever finds it under the pool's
-//!    lock (unlinking takes that lock too), or by cloning a pin. Once the frame is past all epochs the first two
+//! 3. A pin is counted by a reader inside the epoch in which it found the frame, by a thread that finds it under the
+//!    pool's lock (unlinking takes that lock too), or by cloning a pin. Once the frame is past all epochs the first two
 //!    cannot happen any more; so a count of 0 that is read *after* that stays 0, and the frame is vacant.
 //! 4. Counting down is `Release` and the evictor's load `SeqCst`: all reads through a pin come before the frame is
 //!    written again.
@@ -200,7 +200,7 @@ impl Frames {
         (chunk.expect("a numbered frame has memory"), number & self.chunk_mask)
     }
 
-    /// Whoever holds what `ptr` names, if it is linked just now.
+    /// The frame that holds what `ptr` names, if it is linked just now.
     #[inline]
     fn find(&self, ptr: PagePtr, hint: Hint<'_>) -> Option<(&Chunk, usize)> {
         let (number, chunk, index, meta) = self.table.find(ptr.unit(), |number| {

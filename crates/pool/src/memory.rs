@@ -72,14 +72,14 @@ impl Memory {
         Some(memory)
     }
 
-    /// Where it begins, for whoever keeps account himself of who looks at which part.
+    /// Where it begins, for a caller that keeps account itself of who looks at which part.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 }
 
-/// Gives a mapping, or a part of one, back. Whoever calls this owns it, and nobody has a reference into it.
+/// Gives a mapping, or a part of one, back. The caller owns it, and nobody has a reference into it.
 fn unmap(start: NonNull<u8>, bytes: usize) {
     if bytes == 0 {
         return;

@@ -246,7 +246,7 @@ impl Pool {
         self.misses.give(bytes, need)
     }
 
-    /// What a pool of such pages may take beyond its limit, in bytes; whoever keeps accounts keeps it in reserve.
+    /// What a pool of such pages may take beyond its limit, in bytes; the budget's account keeps it in reserve.
     pub fn overdraft_bytes(page_bytes: usize) -> usize {
         OVERDRAFT_PAGES * page_bytes
     }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Reading order: [`recording`] (what a user calls), `window` (the last seconds of all that time),
-//! `native` (registers, unwinding, the signal: Linux on x86-64 and AArch64), `ring` (from whoever was sampled to the
+//! `native` (registers, unwinding, the signal: Linux on x86-64 and AArch64), `ring` (from the sampled threads to the
 //! drainer), [`allocator`], `locks`, and [`folded`]; [`freed`] (what the allocator keeps).
 //!
 //! A source takes no lock, allocates nothing, and writes only to the ring: any instruction of the process may be

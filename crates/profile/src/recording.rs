@@ -161,7 +161,7 @@ impl Recording {
         Self::start_with(kind, add)
     }
 
-    /// Likewise; `each` takes what is in the ring, and is called every [`DRAIN_EVERY`].
+    /// The same, where `each` takes what is in the ring, and is called every [`DRAIN_EVERY`].
     pub(crate) fn start_with(
         kind: Kind,
         each: impl Fn(&Ring, &mut Sums) + Send + 'static,
@@ -199,7 +199,7 @@ impl Recording {
     pub(crate) fn hurry(&self) {
         if let Some(drainer) = &self.drainer {
             drainer.thread().unpark();
-            // It takes some microseconds; whoever asks waits for names much longer.
+            // It takes some microseconds; the caller waits for names much longer.
             thread::sleep(Duration::from_millis(1));
         }
     }

@@ -1,4 +1,4 @@
-//! From whoever was sampled to the drainer: a ring of slots, each with one stack.
+//! From the sampled threads to the drainer: a ring of slots, each with one stack.
 //!
 //! 1. A source claims the next slot: `next` counts on, and the slot goes from `EMPTY` to `WRITING`. If it is not
 //!    empty, the drainer is late; the sample is counted as lost, and nobody waits.

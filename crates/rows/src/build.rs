@@ -1,8 +1,8 @@
 //! Filling an index with the rows that are there, at once or beside writers.
 //!
 //! Online:
-//! 1. *Declare* it, as being built, in a transaction of its own. As with every change of a schema, whoever wrote by the
-//!    older one conflicts; from here on all writers keep its entries.
+//! 1. *Declare* it, as being built, in a transaction of its own. As with every change of a schema, a transaction that
+//!    wrote by the older one conflicts; from here on all writers keep its entries.
 //! 2. *Fill* it, a chunk of rows a transaction, in the order of the primary key. A chunk reads its rows and puts their
 //!    entries, and notes how far it came. A writer that changes one of those rows meanwhile conflicts with the chunk:
 //!    by what was read, and under snapshot isolation because it removes the entry that the chunk puts. One of the two
@@ -12,7 +12,7 @@
 //! A process that dies in between leaves the index declared: it is kept up, not read, and listed by
 //! [`unfinished_indexes`]; [`finish_index`] goes on from the last chunk.
 //!
-//! Whoever is told of progress can stop the build: [`build_index`] then drops what it has declared.
+//! The callback for progress can stop the build: [`build_index`] then drops what it has declared.
 //!
 //! A row that the index cannot hold, as one that is too long, ends the build, and the index is dropped.
 //! In a unique index, while it is built, two rows of the same value are found when the second of them comes to it,
@@ -239,7 +239,7 @@ impl DynamicTable {
                 continue;
             }
             match tx.insert(&open.table, &entry.key, &entry.value) {
-                // The row's own entry may be there: whoever wrote it since the index was declared made one.
+                // The row's own entry may be there: a write since the index was declared made one.
                 Err(error) if error.kind() == ErrorKind::Exists => {
                     if tx.get(&open.table, &entry.key)?.as_deref() != Some(&entry.value[..]) {
                         let row = self.get_bytes(tx, primary, |row| self.duplicate(Some(open), &row))?;

@@ -8,8 +8,8 @@
 //!
 //! Rows lie in the engine's table `rows/ID.VERSION/NAME`, an index in `rows/ID/INDEX/NAME`. The engine checks at every
 //! use, by two comparisons, that a handle's table is still there under its name, and a commit conflicts if that was
-//! dropped or renamed meanwhile. So **every change of a schema renames the table of its rows**: whoever works by an
-//! older schema is told, at the next call or at commit, whatever the isolation, and nobody pays for it.
+//! dropped or renamed meanwhile. So **every change of a schema renames the table of its rows**: a transaction that
+//! works by an older schema fails, at the next call or at commit, whatever the isolation, and nobody pays for it.
 
 use crate::codec;
 use crate::read::Read;

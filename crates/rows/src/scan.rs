@@ -151,7 +151,7 @@ impl DynamicTable {
         self.scan_in(reader, None, range)
     }
 
-    /// That the handle is not out of date, as the engine tells whoever looks for a key; no row has this one.
+    /// That the handle is not out of date, as the engine says of a look for a key; no row has this one.
     pub(crate) fn check_handle(&self, reader: &impl Read) -> Result<()> {
         let checked = reader.get_with(&self.inner.data, b"", |_| ());
         checked.map(drop).map_err(|error| self.told(error, None))

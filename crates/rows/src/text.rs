@@ -12,7 +12,7 @@
 //! | json | as it is | as it is, but that a document `null` alone comes back as null |
 //! | any | number or bool if it reads as one, else text | bool, number, string |
 //! | | `"12"`, as in JSON, for a text that reads as one | |
-//! | | `bytes'00ff'`, likewise `timestamp` and `uuid` | `{"bytes": "00ff"}`, likewise |
+//! | | `bytes'00ff'`, in the same way `timestamp` and `uuid` | `{"bytes": "00ff"}`, in the same way |
 
 use crate::value::{ColumnType, Value};
 use serde_json::{Value as Json, json};

@@ -188,7 +188,7 @@ impl DynamicTable {
         })
     }
 
-    /// The keys of the first rows of `span`, as many as are gathered at a time.
+    /// The keys of the first rows of `span`: at most as many as one round gathers.
     fn first_keys(&self, tx: &Transaction, span: Span) -> Result<Vec<Vec<u8>>> {
         let mut keys = Vec::new();
         let mut cursor = tx.cursor(&self.inner.data, span).map_err(|error| self.told(error, None))?;

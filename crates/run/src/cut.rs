@@ -2,7 +2,7 @@
 //!
 //! Down the way to the key, each page loses the entries before it and is written anew; what hung from them is retired,
 //! leaves unread. Nothing is mended: pages on the way may be left with little in them, and are cut again soon, or go.
-//! Large values are nobody's business here: whoever cuts has handed them on.
+//! Large values are nobody's business here: the caller has handed them on.
 //!
 //! Cost: a page a level written, and the inner pages that are dropped.
 

@@ -220,8 +220,8 @@ impl Delta {
         self.common_key(pool, reader, other)
     }
 
-    /// Retires its pages, which views of the checkpoints `lived` alone may reach; large values are left to whoever has
-    /// taken them over.
+    /// Retires its pages, which views of the checkpoints `lived` alone may reach; large values are left to the run that
+    /// has taken them over.
     pub fn retire_pages(
         &self,
         pool: &Pool,

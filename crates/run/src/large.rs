@@ -7,7 +7,7 @@
 //! ```
 //! All pieces are equally long but the last, so that an offset leads to its piece by a division; each lies where
 //! there was room. Each carries its own checksum, in the index, and the index's is in the reference: so a piece is
-//! verified before a byte of it is returned, and whoever reads holds one index (at most 1 MiB and a unit) and one
+//! verified before a byte of it is returned, and a reader holds one index (at most 1 MiB and a unit) and one
 //! piece.
 //!
 //! What a reference, an index and a piece claim is believed only after it was found to agree: [`Pieces::open`].
@@ -46,7 +46,7 @@ impl Pieces {
         Pieces::find(&**pool.file(), pool.database(), large)
     }
 
-    /// [`Pieces::open`] for whoever has a data file and no pool.
+    /// [`Pieces::open`] for a caller that has a data file and no pool.
     pub fn find(file: &dyn File, database: DatabaseId, large: LargeRef) -> Result<Pieces> {
         let LargeRef { ptr, len_bytes, .. } = large;
         let file_bytes = file.len()?;

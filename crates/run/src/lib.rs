@@ -5,7 +5,7 @@
 //!                            (16-byte PagePtr per child: unit, length, checksum, flags)
 //! ```
 //!
-//! Pages never change once written, so readers need no lock: whoever holds the descriptor of a run reads the same
+//! Pages never change once written, so readers need no lock: a holder of the descriptor of a run reads the same
 //! records for ever, until its pages are released. A changed run is another run that shares the pages that stayed
 //! the same.
 //!

@@ -65,7 +65,7 @@ impl Site<'_> {
         self.retire_run(delta.filter, false)
     }
 
-    /// Gives up a delta's pages; large values are left to whoever has taken them over.
+    /// Gives up a delta's pages; large values are left to the run that has taken them over.
     pub fn retire_pages(&self, delta: &Delta) -> Result<()> {
         delta.all().into_iter().try_for_each(|run| self.retire_run(run, false))
     }

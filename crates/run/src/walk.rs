@@ -1,4 +1,4 @@
-//! Shows every extent of a run to whoever copies it: pages, parents first, and large values in pieces.
+//! Shows every extent of a run to a copy: pages, parents first, and large values in pieces.
 //!
 //! Bytes come from the file itself, past the pool: a copy must not push out what readers use, and a page that has
 //! rotted on the disk must be found although the pool may hold a good copy. Each page is verified as the pool would;

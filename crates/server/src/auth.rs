@@ -1,7 +1,7 @@
 //! Who may do what: bearer tokens, each with a scope over one database or over all.
 //!
 //! 1. A token is 32 random bytes. What is stored is its SHA-256: with so much chance in it there is nothing to guess,
-//!    so that no slow hash is needed, and whoever reads the file has no token.
+//!    so that no slow hash is needed, and a reader of the file has no token.
 //! 2. A presented token's hash is compared with every stored one, each in constant time, also after a match: how long
 //!    it takes says nothing.
 //! 3. As long as there is no file of tokens, nothing is asked for; a server that listens beyond this machine refuses to
@@ -133,7 +133,7 @@ impl TokenFile {
         self.path.parent().expect("it was joined to a directory")
     }
 
-    /// Whoever changes the tokens does so alone: one who read them before a token was revoked would bring it back. The
+    /// One at a time changes the tokens: another that read them before a token was revoked would bring it back. The
     /// turn is over when the file is dropped. `None`: there is no directory, and so no token.
     fn take_turn(&self) -> Result<Option<fs::File>> {
         let dir = match fs::File::open(self.dir()) {
@@ -230,7 +230,7 @@ impl Gatekeeper {
             return Ok(());
         }
         let known = self.file.list()?.into_iter().map(Known::new).collect::<Result<Vec<_>>>()?;
-        // Whoever revokes the last token wants fewer to come in, not more.
+        // An operator who revokes the last token wants fewer to come in, not more.
         let shut = known.is_empty() && stamp.is_some();
         self.tokens.store(if shut { vec![Known::nobody()].into() } else { known.into() });
         *seen = stamp;
@@ -251,7 +251,7 @@ impl Gatekeeper {
         if known.allows(need) { Ok(()) } else { Err(forbidden()) }
     }
 
-    /// Whether whoever sent these headers may see that there is such a database.
+    /// Whether the sender of these headers may see that there is such a database.
     pub fn may_see(&self, headers: &HeaderMap, database: &str) -> bool {
         self.admit(headers, Need::In(database, Scope::Read)).is_ok()
     }

@@ -10,7 +10,7 @@
 //! 5. A dropped database's directory is renamed before it is removed: a crash between leaves a name that no database
 //!    can have, and that the next start removes.
 //! 6. A directory that holds anything else is not removed, and one that holds nothing of a database is none: neither
-//!    listed nor, unless it is empty, made one. Whoever serves a directory of his own keeps what is in it.
+//!    listed nor, unless it is empty, made one. A directory of the operator's own keeps what is in it.
 
 use crate::inside::{Inside, remove};
 use crate::names::Names;
@@ -333,7 +333,8 @@ impl Databases {
         loop {
             let place = self.place(name);
             let _gate = locked(&place.gate);
-            // Whoever held the gate before may have taken the place away: nobody would find what is opened there.
+            // The request that held the gate before may have taken the place away: nobody would find what is opened
+            // there.
             if !self.places.load().get(name).is_some_and(|current| Arc::ptr_eq(current, &place)) {
                 continue;
             }
@@ -378,7 +379,7 @@ impl Databases {
 }
 
 /// Closes what is open at `place`, whose gate the caller holds, if those who use it let go of it in time. Until then
-/// whoever asks finds it: they would wait at the gate.
+/// requests find it: they would wait at the gate.
 fn close(place: &Place, patience: Duration) -> Result<bool> {
     let begun = Instant::now();
     let is_used =

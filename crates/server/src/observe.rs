@@ -2,7 +2,7 @@
 //!
 //! A latency is counted in the bucket of its length: eight buckets for each doubling, from a microsecond to a minute,
 //! so that a percentile read off them is at most an eighth too long. Each thread counts into a shard of its own;
-//! whoever asks adds them up.
+//! the reader adds them up.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! Receiving a body: short ones whole, long ones piece by piece, none without a bound.
 //!
-//! 1. A body that says it is over the limit is refused; one that turns out to be, likewise. What a client has sent
+//! 1. A body that says it is over the limit is refused, and so is one that turns out to be. What a client has sent
 //!    already is thrown away for a while first, as it would not look at the answer before: unless it asked whether to
 //!    send at all (`Expect: 100-continue`), or there is so much to come that the end would not be seen.
 //! 2. Up to [`WHOLE_BYTES`] a body is gathered in memory. Beyond a little for every request, that memory is counted,
@@ -8,7 +8,7 @@
 //! 3. A longer one is handed on as it comes: [`Received::Long`].
 //! 4. A client that sends nothing for a while is given up, and so is one that sends a byte now and then: for a body,
 //!    patience is a store, which waiting empties and what comes fills again.
-//! 5. A body is lent to whoever answers: where a request is refused with a part of it still to come, that is thrown
+//! 5. A body is lent to the handler: where a request is refused with a part of it still to come, that is thrown
 //!    away first, as in 1.
 
 use crate::config::Limits;
@@ -238,7 +238,7 @@ pub async fn throw_away<B: Body<Data = Bytes> + Unpin>(mut body: B, limit_bytes:
     }
 }
 
-/// A body that is lent to whoever answers: what he leaves of it comes back.
+/// A body that is lent to the handler: what that leaves of it comes back.
 struct Lent<B: Body + Unpin> {
     body: Option<B>,
     back: Arc<Mutex<Option<B>>>,

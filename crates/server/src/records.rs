@@ -50,7 +50,7 @@ pub struct Records {
     /// How many records there may still be.
     left: u64,
     over: bool,
-    /// Whoever reads uses the database, which is neither closed nor dropped meanwhile.
+    /// A reader uses the database, which is neither closed nor dropped meanwhile.
     open: Arc<Open>,
 }
 

@@ -3,7 +3,7 @@
 //! A request keeps the id that its client gave it (`x-request-id`), or is given one; the answer carries it. If it comes
 //! with a `traceparent` (W3C Trace Context) its trace is named in the line. The line is an event of `tracing` with the
 //! target `access`, and has the path without what stands behind the `?`, without keys, which are data, and without
-//! tokens of transactions, which let in whoever knows them.
+//! tokens of transactions, which let in everybody who knows them.
 
 use crate::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response};

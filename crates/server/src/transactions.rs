@@ -4,7 +4,7 @@
 //! 2. One request at a time uses it: a second one is told so, rather than made to wait with a thread.
 //! 3. One that nobody has used for the idle time is given up, and one that grows older than the longest time as well:
 //!    what a reader keeps from being freed is bounded by clients that went away, too.
-//! 4. There are so many at most; whoever wants one more is told to come back.
+//! 4. There are so many at most; a request for one more gets 429 and may come back.
 
 use crate::auth::{hex, random};
 use crate::handoff::hand_off;
@@ -160,7 +160,7 @@ impl Transactions {
             }
             stays
         });
-        // Whoever found one a moment ago may be about to use it: it is over for them as well.
+        // A request that found one a moment ago may be about to use it: it is over for that one as well.
         for entry in given_up {
             drop(entry.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).transaction.take());
         }

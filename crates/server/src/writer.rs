@@ -237,7 +237,7 @@ fn put(tx: &mut Transaction, write: Write) -> Option<Write> {
     }
 }
 
-/// Whoever asked may be gone; the write was made all the same.
+/// The client may be gone; the write was made all the same.
 fn tell(write: Write, outcome: Result<Committed, Error>) {
     let _ = write.told.send(outcome);
 }

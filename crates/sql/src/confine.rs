@@ -11,7 +11,8 @@
 //! 3. They end: every [`STEPS`] steps somebody is asked whether to stop, and so between the parts of what is more than
 //!    one statement to SQLite (`stop.rs`).
 //!
-//! What reads definitions ([`alone`]) is bounded likewise: a statement that got there hidden in one finds nothing.
+//! What reads definitions ([`alone`]) is bounded in the same way: a statement that got there hidden in one finds
+//! nothing.
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};

@@ -34,7 +34,7 @@ impl ReadTexts {
             return;
         }
         let mut texts = self.0.borrow_mut();
-        // Whoever says so many different ones says few of them again.
+        // A program with so many different ones repeats few of them.
         if texts.len() >= KEPT {
             texts.clear();
         }

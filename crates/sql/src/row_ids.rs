@@ -32,7 +32,7 @@ impl PandoTable {
     }
 
     /// An id that no row's is above, as was acknowledged last. Not as the transaction sees it: it would conflict with
-    /// whoever adds one. And not the largest that there is, except where the bound leaves no room: of a queue whose end
+    /// an insert. And not the largest that there is, except where the bound leaves no room: of a queue whose end
     /// was deleted, that would be behind everything that is not merged away yet.
     fn largest_row_id(&self) -> pando::Result<i64> {
         let snapshot = self.tables.latest_snapshot()?;

@@ -88,7 +88,7 @@ enum Mode {
     Writing(Transaction),
 }
 
-/// What a statement is watched for by whoever runs it.
+/// What the thread that runs a statement watches it for.
 #[derive(Default)]
 pub(crate) struct Watch {
     /// Primary keys of rows that were inserted or updated, if somebody wants to know.

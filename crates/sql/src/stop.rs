@@ -1,4 +1,4 @@
-//! Stopping a statement that runs, whoever is at work for it.
+//! Stopping a statement that runs, whichever thread works for it.
 //!
 //! 1. While SQLite is, it asks: after so many steps ([`Connection::ask`]), and whether it was interrupted.
 //! 2. A statement that is several to SQLite, and one that is none, such as `CREATE INDEX`, asks the same of

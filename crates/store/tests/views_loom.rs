@@ -3,12 +3,12 @@
 //!
 //! The module under proof is the one that ships, taken by path, because the rest of its crate is beyond loom. Its paths
 //! begin at the root of this program, which is therefore not that of the other tests. What is asked of it:
-//! 1. *No freed view is used.* Everything in a view is counted: whoever holds one holds a count of its memtable.
+//! 1. *No freed view is used.* Everything in a view is counted: the holder of one holds a count of its memtable.
 //! 2. *No snapshot is torn.* A commit at or before the snapshot's timestamp lies in a memtable of its view, or in
 //!    its runs; here every memtable notes the commits that went into it.
 //!
 //! The models have counterparts in which the caller breaks its part of the bargain, and which must fail: a model that
-//! cannot fail proves nothing. Likewise red: `view` without its look at `sealed_at`, or with the clock read before the
+//! cannot fail proves nothing. Red as well: `view` without its look at `end`, or with the clock read before the
 //! view; `pending` left out, `Relaxed`, or not heeded by `reclaim`; a publication weaker than `SeqCst`.
 #![cfg(loom)]
 
@@ -126,7 +126,7 @@ impl Model {
         reader.let_go();
     }
 
-    /// Takes every view but the current one from whoever holds it, and frees them.
+    /// Takes every view but the current one from its holders, and frees them.
     fn expire(&self) {
         let current = self.views.with_current(|view| view.number);
         for holding in view::holdings(&self.slots).unwrap_or_default() {

@@ -4,7 +4,7 @@
 //! 2. `visible` is the newest commit at or below which every commit is as durable as it was promised to be.
 //!    Read-only snapshots begin there, so that they never show what a power loss may take back.
 //! 3. Both only grow, and `visible` <= `applied` always.
-//! 4. A commit is applied before its timestamp is stored, and the store is `SeqCst`: whoever loads the timestamp
+//! 4. A commit is applied before its timestamp is stored, and the store is `SeqCst`: a thread that loads the timestamp
 //!    sees the writes.
 //!
 //! Each lies on cache lines of its own. A reader's begin loads one word that changes once per group of commits.

@@ -51,7 +51,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("crates/store/tests/views_loom.rs", "holds views as a snapshot does, under loom"),
     ("sql-extension/src/lib.rs", "SQLite's entry point for extensions, which is C's"),
-    ("rivals/src/engines/lmdb.rs", "a map is as safe as whoever shares the file, as LMDB's binding says"),
+    ("rivals/src/engines/lmdb.rs", "a map is as safe as all who share the file, as LMDB's binding says"),
 ];
 
 /// How far above a weaker ordering the comment that argues for it may begin.

@@ -74,7 +74,7 @@ impl Charge {
         }
     }
 
-    /// Forgets it: whoever calls has made a note of the bytes.
+    /// Forgets it: the caller has made a note of the bytes.
     pub(super) fn into_bytes(mut self) -> usize {
         std::mem::take(&mut self.bytes)
     }

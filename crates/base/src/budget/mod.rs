@@ -6,8 +6,9 @@
 //! 1. Memory is charged before it is taken and released after it was freed, by chunks and never by operations: a
 //!    [`Charge`] is what an arena, a pool's chunk or a checkpoint holds, and dropping it is the release. So the
 //!    books cannot lose a byte that some chunk still has, nor keep one that none has.
-//! 2. A charge that would pass the ceiling is refused. Whoever can wait for room calls [`Account::charge_making_room`],
-//!    which has pools give memory back first: the pages least used, of whichever database that shares the budget.
+//! 2. A charge that would pass the ceiling is refused. A caller that can wait for room calls
+//!    [`Account::charge_making_room`], which has pools give memory back first: the pages least used, of whichever
+//!    database that shares the budget.
 //! 3. What cannot be refused (a commit that is in the log must go into memory) is reserved beforehand. The few bytes
 //!    by which an estimate may fall short are charged by force and counted, see [`Account::charge_by_force`].
 //! 4. Each account keeps a small *reserve* from its beginning to its end: what one checkpoint and one read need at

@@ -69,7 +69,7 @@ const ASIDE: u64 = u64::MAX;
 pub struct Slot {
     view: AtomicU64,
     epoch: AtomicU64,
-    /// When the view was asked for, by the clock of whoever asked.
+    /// When the view was asked for, by the clock of the thread that asked.
     since_ms: AtomicU64,
     ts: AtomicU64,
     /// Null, or a `&'static`.
@@ -150,7 +150,7 @@ pub struct Slots {
     free: Mutex<Vec<(usize, u64)>>,
     epoch: AtomicU64,
     read_totals: ReadTotals,
-    /// How long whoever has a slot waited for what.
+    /// How long the owners of slots waited for what.
     pub latencies: Arc<Latencies>,
 }
 

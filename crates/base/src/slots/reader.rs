@@ -69,9 +69,9 @@ impl Reader {
     #[inline]
     pub fn introduce(&self, now_ms: u64, opened_at: &'static Location<'static>) {
         let slot = self.slot();
-        // Relaxed: what follows, `pending` and then `hold`, is what orders them for whoever saw the view held.
+        // Relaxed: what follows, `pending` and then `hold`, is what orders them for a thread that saw the view held.
         slot.since_ms.store(now_ms, Ordering::Relaxed);
-        // Relaxed: likewise.
+        // Relaxed: ordered by the same two stores.
         slot.opened_at.store(ptr::from_ref(opened_at).cast_mut(), Ordering::Relaxed);
     }
 
@@ -232,7 +232,7 @@ pub struct Aside<'a> {
 }
 
 impl Aside<'_> {
-    /// Whether the view was revoked meanwhile. It stays for now: whoever asks had better end soon.
+    /// Whether the view was revoked meanwhile. It stays for now: the caller had better end soon.
     #[inline]
     pub fn is_revoked(&self) -> bool {
         self.reader.is_revoked()

@@ -34,7 +34,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 pub struct Pace {
     /// Connections.
     pub connections: usize,
-    /// Requests a second; `None`: as many as are answered.
+    /// Requests a second; `None`: each connection sends the next one when the last was answered.
     pub rate: Option<f64>,
     /// For so long.
     pub time: Duration,

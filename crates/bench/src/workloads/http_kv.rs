@@ -11,9 +11,10 @@
 //!   as what is flat is told from it. What disturbs the machine for a moment only ever adds: it is no knee. After a try
 //!   the server has some time to finish what that left. `tried_per_s` and `tried_p99_ns` have what was measured on the
 //!   way. With `--rate` neither is looked for, and all paced requests come at that: to compare servers.
-//! * `put, long`: six PUTs a record (600,000), paced likewise, with their latencies second by second, and how many
-//!   checkpoints were made meanwhile. Three rounds: the one with the median p99, and that and the p99.9 of all of them
-//!   as `p99_by_round_ns` and `p999_by_round_ns`: a machine that stands still for 20 ms makes the p99.9 of one round.
+//! * `put, long`: six PUTs a record (600,000), paced at the same rate, with their latencies second by second, and how
+//!   many checkpoints were made meanwhile. Three rounds: the one with the median p99, and that and the p99.9 of all of
+//!   them as `p99_by_round_ns` and `p999_by_round_ns`: a machine that stands still for 20 ms makes the p99.9 of one
+//!   round.
 //! * `get hit, paced, beside ...`: the same while 10,000 idle connections are open, and while 200 clients send a byte
 //!   of their head at a time and 8 send bodies without an end. Each and the GETs alone in turn, five rounds: of each
 //!   the round with the median p99, and all of these as `p99_by_round_ns`: that of one second is decided by chance.

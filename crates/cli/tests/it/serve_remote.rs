@@ -1,11 +1,9 @@
 //! `pando --url`: the same commands on a server as on a directory say the same, exit codes included.
 
+use crate::common::pando;
 use crate::http::Server;
-use std::process::{Command, Output};
-
-fn pando(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pando")).args(words).output().unwrap()
-}
+use std::process::Command;
+use std::process::Output;
 
 #[test]
 fn what_is_imported_into_a_server_comes_out_again() {

@@ -19,7 +19,7 @@ fn lines(client: &mut Client, sql: &str) -> Vec<Value> {
     lines_in(client, sql, None)
 }
 
-/// Likewise, of statements that take their time.
+/// The same of statements that take their time.
 fn lines_in(client: &mut Client, sql: &str, timeout_ms: Option<u32>) -> Vec<Value> {
     let reply = run(client, &json!({ "sql": sql, "timeout_ms": timeout_ms }));
     assert_eq!(reply.status, 200, "{sql}: {reply:?}");
@@ -198,7 +198,7 @@ fn a_token_that_reads_changes_nothing() {
         assert_eq!(ask(&reader, SQL, statement).status, 200, "{statement}");
     }
     assert_eq!(ask(&writer, SQL, "CREATE INDEX by_v ON t(v)").status, 200);
-    // Whoever may write can say that nothing is to be written.
+    // A token that may write can say that nothing is to be written.
     let bearer = format!("Bearer {writer}");
     let mut ask = |sql: &str| {
         let asks = json!({"sql": sql, "read_only": true}).to_string();

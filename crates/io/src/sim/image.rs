@@ -29,7 +29,7 @@ pub enum ImageKind {
     /// [`Fate::Torn`] at 512 bytes, of the last pending write that touches more than one sector: every cut, with the
     /// part before or after it kept.
     Torn512(usize),
-    /// [`Fate::Torn`] at 4096 bytes, likewise.
+    /// [`Fate::Torn`] at 4096 bytes.
     Torn4k(usize),
     /// [`Fate::OldLengths`], [`Fate::NewLengths`], and for the rest [`Fate::LengthsBetween`]. None if no length is
     /// pending.

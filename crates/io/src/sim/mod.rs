@@ -14,7 +14,7 @@
 //! Sectors have 512 or 4096 bytes. A file whose create was lost is gone, synced or not.
 //!
 //! It does not damage bytes that were durable: bit rot, misdirected and lost writes are other tests' business. A
-//! sector is written whole or not at all, and a directory entry likewise.
+//! sector is written whole or not at all, and so is a directory entry.
 //!
 //! Cost: state is shared copy-on-write in blocks of 4 KiB, so an image costs about a reference count a block, plus
 //! the copying of what is torn.

@@ -9,7 +9,8 @@
 //!    when an earlier sync failed. The kernel took their pages for written and will not write them again; they stay
 //!    pending until the same bytes are written anew and synced. (Lengths are metadata, which the next successful
 //!    sync writes.)
-//! 3. Names likewise: `names`, `durable_names`, and `name_changes` between them. Only a directory sync settles them.
+//! 3. Names work in the same way: `names`, `durable_names`, and `name_changes` between them. Only a directory sync
+//!    settles them.
 
 use super::content::{Content, Payload};
 use super::event::{Event, NodeId};

@@ -457,7 +457,7 @@ fn stores_through_a_mapping_reach_other_handles_of_the_system() -> Result<()> {
     file.sync()
 }
 
-/// Whoever has a file open that is removed keeps it, and where there is time its room goes back bit by bit.
+/// A process that has a file open keeps it when it is removed, and where there is time its room goes back bit by bit.
 #[test]
 fn a_long_file_goes_in_pieces_where_there_is_time() {
     const MIB: u64 = 1 << 20;

@@ -1,21 +1,10 @@
 //! What a power loss leaves of a simulated disk: one test a rule, then random histories against an oracle.
 
+use crate::common::disk_with;
 use base::Result;
 use base::seams::Random;
-use pando_io::File;
 use pando_io::sim::{Event, Fate, Image, ImageKind, SimDisk};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
-
-/// A disk with the file "f" of `bytes`, everything durable.
-fn disk_with(bytes: &[u8]) -> Result<(SimDisk, Arc<dyn File>)> {
-    let disk = SimDisk::new();
-    let file = disk.dir().create("f")?;
-    file.write_at(bytes, 0)?;
-    file.sync()?;
-    disk.dir().sync()?;
-    Ok((disk, file))
-}
 
 fn now(disk: &SimDisk, fate: Fate) -> Image {
     disk.image(disk.event_count(), fate)

@@ -1,9 +1,8 @@
 //! Calls that fail, syncs that lose, and a disk that fills up.
 
+use crate::common::disk_with;
 use base::{ErrorKind, Result};
-use pando_io::File;
 use pando_io::sim::{CallKind, Fate, Fault, FaultError, SimDisk};
-use std::sync::Arc;
 
 fn fail(disk: &SimDisk, call: CallKind, nth: u64) {
     disk.inject(Fault { call, nth, sticky: false, error: FaultError::Io });
@@ -15,15 +14,6 @@ fn kind<T>(result: Result<T>) -> ErrorKind {
 
 fn durable(disk: &SimDisk, name: &str) -> Option<Vec<u8>> {
     disk.image(disk.event_count(), Fate::Nothing).read(name)
-}
-
-fn disk_with(bytes: &[u8]) -> Result<(SimDisk, Arc<dyn File>)> {
-    let disk = SimDisk::new();
-    let file = disk.dir().create("f")?;
-    file.write_at(bytes, 0)?;
-    file.sync()?;
-    disk.dir().sync()?;
-    Ok((disk, file))
 }
 
 #[test]

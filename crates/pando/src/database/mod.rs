@@ -321,7 +321,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Nobody is left to be told; whoever wants to know calls `close`.
+        // Nobody is left to get the error; call `close` to get it.
         let _ = self.close();
     }
 }

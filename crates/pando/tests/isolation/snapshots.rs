@@ -2,7 +2,7 @@
 //! as it lives.
 //!
 //! A writer raises the same counter in two tables in each commit, and a third time in a record of its own, while
-//! memtables are sealed every few records and checkpoints follow each other. Whoever sees a pair that differs, or
+//! memtables are sealed every few records and checkpoints follow each other. A reader that sees a pair that differs, or
 //! anything but the records up to the counter, has a torn snapshot.
 
 use crate::histories::{Outcome, options, restless, stress_time};

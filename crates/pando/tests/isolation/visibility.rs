@@ -43,7 +43,7 @@ impl Door {
     }
 }
 
-/// Opens the door when the test ends, however it ends: whoever waits is let through.
+/// Opens the door when the test ends, however it ends: waiting threads are let through.
 struct Opens<'a>(&'a Door);
 
 impl Drop for Opens<'_> {

@@ -116,8 +116,8 @@ fn waits_are_counted_by_their_cause() {
     let db = Database::open(dir.path()).unwrap();
     let table = db.table("t").unwrap();
     db.get(&table, &[1]).unwrap();
-    // The workers fault as well, also between two counters' readings: they agree as soon as nothing goes on. Whoever
-    // waits for a page that another thread loads meanwhile waits for a fault too, and makes none.
+    // The workers fault as well, also between two counters' readings: they agree as soon as nothing goes on. A thread
+    // that waits for a page that another thread loads meanwhile waits for a fault too, and makes none.
     let agrees = || {
         let (stats, samples) = (db.stats().unwrap(), parsed(&db.prometheus().unwrap()));
         let sampled = samples["pando_wait_seconds_count{cause=\"pool_fault\"}"];

@@ -148,7 +148,7 @@ fn a_writer_that_sleeps_is_told_and_run_again() {
 
 #[test]
 fn a_cursor_and_a_closure_keep_what_they_look_at_until_they_end() {
-    // Ages are known to a quarter of a second: whoever is not meant has the rest of this, on a busy machine too.
+    // Ages are known to a quarter of a second: a reader that is not meant has the rest of this, on a busy machine too.
     let db = small().max_snapshot_age(Duration::from_millis(1500)).in_memory().unwrap();
     let table = db.table("t").unwrap();
     let mut random = seeded(4);

@@ -82,7 +82,7 @@ struct Lent {
     cache: UnsafeCell<Cache>,
 }
 
-// SAFETY: the cache is reached by whoever set `taken` alone.
+// SAFETY: only the thread that set `taken` reaches the cache.
 unsafe impl Sync for Lent {}
 
 /// The newest tables; null before the first recording. Tables are never freed, as a late signal may be in them; new
@@ -117,7 +117,7 @@ pub(crate) fn prepare() -> Result<(), Error> {
 pub(super) fn walk(registers: Registers, frames: &mut [u64]) -> Option<usize> {
     let tables = tables()?;
     let lent = tables.caches.iter().find(|lent| !lent.taken.swap(true, Ordering::SeqCst))?;
-    // SAFETY: whoever set `taken` has it alone, until it clears it below.
+    // SAFETY: the thread that set `taken` has it alone, until it clears it below.
     let cache = unsafe { &mut *lent.cache.get() };
     let mut known_page = 0;
     let mut read = |address: u64| read_word(address, &mut known_page).ok_or(());

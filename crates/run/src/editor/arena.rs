@@ -1,12 +1,12 @@
 //! The editor's own pages, by index.
 //!
 //! A pointer to one carries [`PagePtr::IN_MEMORY`], and the index as its unit. Pages that were written back are
-//! used again without being cleared: whoever takes one fills or initialises it.
+//! used again without being cleared: the taker fills or initialises it.
 //!
 //! Memory comes in chunks. The first is small, so that a small checkpoint costs little; the others are a huge memory
 //! page each, since random edits would otherwise miss the TLB on every leaf, but no larger than a quarter of what may
 //! be dirty at once. Who has time takes small ones: the kernel clears a huge one in one go, which takes 6 ms where a
-//! virtual machine has not had it before, and whoever waits for that processor waits for all of it.
+//! virtual machine has not had it before, and a thread that waits for that processor waits for all of it.
 
 use base::{PagePtr, leisure};
 use page::{Page, PageMut};

@@ -266,6 +266,6 @@ mod tests {
                 .map(|all| all.to_bytes().to_vec())
         };
         assert_eq!(received(vec![Some(b"a"), Some(b"b"), None]).unwrap(), b"ab");
-        assert!(received(vec![Some(b"a")]).is_err(), "whoever wrote it is gone");
+        assert!(received(vec![Some(b"a")]).is_err(), "the writer is gone");
     }
 }

@@ -242,7 +242,7 @@ mod tests {
         open.know(&old);
         let get = |table: Table| on_table(&open, table, |table| Ok(open.db.snapshot()?.get(table, b"k")?));
         assert_eq!(get(old.clone()).unwrap(), None);
-        // Somebody drops it, and makes another; whoever had looked it up before keeps the old handle.
+        // Somebody drops it, and makes another; a request that had looked it up before keeps the old handle.
         open.db.drop_table("t").unwrap();
         open.db.put(&open.db.table("t").unwrap(), b"k", b"v").unwrap();
         open.know(&old);

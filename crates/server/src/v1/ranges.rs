@@ -32,7 +32,7 @@ const MOST_KEYS: usize = 1000;
 /// Records that a transaction answers at once: unless it is asked for fewer or more, and at most.
 const USUAL_IN_TRANSACTION: u64 = 1000;
 const MOST_IN_TRANSACTION: u64 = 10_000;
-/// Bytes, likewise; long values, which are read as they are sent, come on top.
+/// The same in bytes; long values, which are read as they are sent, come on top.
 const AT_ONCE_BYTES: usize = 4 << 20;
 
 /// Every method.

@@ -43,7 +43,7 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Likewise; answers what it said on standard error, if that was piped.
+    /// The same; returns what it said on standard error, if that was piped.
     pub fn kill_and_hear(mut self) -> String {
         self.child.kill().unwrap();
         let mut said = String::new();
@@ -85,7 +85,7 @@ impl Server {
         self.connect().ask(method, target, &[], body)
     }
 
-    /// Likewise, with headers.
+    /// The same with headers.
     pub fn ask_with(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         self.connect().ask(method, target, headers, body)
     }

@@ -11,7 +11,7 @@ use std::ptr;
 pub(crate) struct Host(pub(super) *mut ffi::sqlite3);
 
 // SAFETY: a connection may be called from any thread, by one at a time; a `Host` is used within a call of its own
-// connection only, and so by whoever has that connection.
+// connection only, and so by the owner of that connection.
 unsafe impl Send for Host {}
 
 // SAFETY: as above: shared or not, it is used by the thread alone that is in a call of its connection.

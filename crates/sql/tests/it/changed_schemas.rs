@@ -15,8 +15,8 @@ fn numbers(connection: &Connection, sql: &str) -> Vec<Vec<i64>> {
     rows.iter().map(|row| row.iter().map(number).collect()).collect()
 }
 
-/// Columns that an `INSERT` leaves out have their defaults, also one that was added since it was prepared, and whoever
-/// added it.
+/// Columns that an `INSERT` leaves out have their defaults, also one that was added since it was prepared, by any
+/// connection.
 #[test]
 fn a_column_that_was_added_has_its_default() {
     let inserts = [

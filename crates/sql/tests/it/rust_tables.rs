@@ -14,7 +14,7 @@ fn ints(sql: &Sql, query: &str) -> Vec<i64> {
     rows.iter().map(int).collect()
 }
 
-/// Notes are for whoever made the table: what they say is nothing to SQL, and stays as it is.
+/// Notes are for the program that made the table: what they say is nothing to SQL, and stays as it is.
 #[test]
 fn notes_of_others_are_left_alone() {
     let (db, sql) = open();

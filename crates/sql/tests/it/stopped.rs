@@ -1,4 +1,4 @@
-//! Statements that are stopped: by whoever is asked, or interrupted from elsewhere. Nothing of them is left.
+//! Statements that are stopped: by a callback that is asked, or interrupted from elsewhere. Nothing of them is left.
 
 use pando_sql::{Confines, Connection, Sql, Value};
 use std::sync::Arc;

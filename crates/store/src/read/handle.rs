@@ -150,7 +150,7 @@ impl Table {
         Err(Error::invalid(format!("table {:?} belongs to another database", self.name())))
     }
 
-    /// Of a table that was given dates since, this handle is none any more: its bytes mean something else.
+    /// The handle is stale: the table has a TTL since, and its bytes mean something else.
     fn check_row(&self, row: Option<&[u8]>) -> Result<TableRow> {
         let found = row.map(|row| TableRow::decode(self.name().as_bytes(), row)).transpose()?;
         let is_same =

@@ -282,7 +282,7 @@ fn a_table_gets_dates_only_while_nothing_was_written_to_it() {
     assert_eq!(tx.set_ttl(&table, Some(Duration::ZERO)).unwrap_err().kind(), ErrorKind::Invalid);
     tx.set_ttl(&full, None).unwrap();
     tx.set_ttl(&table, second).unwrap();
-    // Whoever writes to it meanwhile writes no dates.
+    // A transaction that writes to it meanwhile writes no dates.
     bed.put(&table, b"k", b"v");
     assert_eq!(tx.apply().unwrap_err().kind(), ErrorKind::Conflict);
 

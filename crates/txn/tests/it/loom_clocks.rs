@@ -8,7 +8,7 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use pando_txn::Clocks;
 
-/// Whoever sees a timestamp sees the write it stands for, and `visible` never passes `applied`.
+/// A thread that sees a timestamp sees the write it stands for, and `visible` never passes `applied`.
 #[test]
 fn a_visible_commit_has_been_applied() {
     loom::model(|| {

@@ -8,9 +8,9 @@
 //!    prefix of it. Elements that nobody read come last, their order unknown.
 //! 2. *Plain faults.* An element of an aborted transaction was read (G1a); a version was read that its writer went
 //!    on from (G1b); an acknowledged element is gone (lost update); a transaction did not see its own append.
-//! 3. *Edges.* `ww`: the writer of a version to the writer of the next. `wr`: the writer of a version to whoever read
-//!    it. `rw`: whoever read a version to the writer of the next. `rt`: whoever had been acknowledged to whoever
-//!    began after that.
+//! 3. *Edges.* `ww`: the writer of a version to the writer of the next. `wr`: the writer of a version to the one that
+//!    read it. `rw`: the reader of a version to the writer of the next. `rt`: one that had been acknowledged to one
+//!    that began after that.
 //! 4. *Cycles* (Tarjan's strongly connected components, 1972, then the shortest way back from an edge inside one): of
 //!    `ww` only: G0; of `ww` and `wr`: G1c; with exactly one `rw`: G-single; with more: G2. The weakest kinds of edges
 //!    are tried first, with `rt` edges only after the others.

@@ -92,7 +92,7 @@ async fn answer(app: Arc<App>, uri: &Uri, headers: &HeaderMap, asks: Asks, count
         let watch = writer.watch();
         let mut results = Results::new(format, writer);
         let done = script.run(&open.sql, watch, &mut results);
-        // Before the answer is complete: whoever has it finds the database in nobody's use, and a place.
+        // Before the response is complete: its reader finds the database in nobody's use, and a place.
         drop((open, permit));
         results.finish(done);
     };

@@ -86,8 +86,8 @@ impl Store {
         used_bytes + owed.bytes <= TINY_BYTES
     }
 
-    /// Makes `want_units` firm, or as many as are set aside always, and sees that there is room for the rest. An error
-    /// says why there is not.
+    /// Makes `want_units` firm, up to what is always set aside, and checks that the file system has room for the rest.
+    /// The error says why it has not.
     pub(super) fn set_aside(&self, want_units: u64) -> Result<()> {
         let mut space = lock(&self.space);
         let sure_units = want_units.min(SURE_UNITS.max(space.usual_need() / 2 * 3));
