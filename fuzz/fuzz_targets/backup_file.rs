@@ -11,7 +11,7 @@ fn sound() -> &'static Vec<u8> {
     SOUND.get_or_init(|| {
         let dir = Arc::new(io::MemDir::new());
         let db = Database::builder().page_bytes(4096).memory_bytes(4 << 20).create_in(dir).expect("memory");
-        let table = db.table("t").expect("memory");
+        let table = db.ensure_table("t").expect("memory");
         db.put(&table, b"large", &[3; 9000]).expect("memory");
         (0..200u8).for_each(|key| db.put(&table, &[key], &[key; 20]).expect("memory"));
         db.checkpoint().expect("memory");

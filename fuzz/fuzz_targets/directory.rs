@@ -33,7 +33,7 @@ fn sound() -> &'static (Files, DatabaseId) {
 
 fn make(dir: &Arc<dyn io::Dir>) -> Result<()> {
     let db = builder().page_bytes(4096).create_in(Arc::clone(dir))?;
-    let (small, large) = (db.table("small")?, db.table("large")?);
+    let (small, large) = (db.ensure_table("small")?, db.ensure_table("large")?);
     db.write(|tx| (0..300u16).try_for_each(|key| tx.put(&small, &key.to_be_bytes(), &[key as u8; 40])))?;
     db.write(|tx| (0..3u8).try_for_each(|key| tx.put(&large, &[key], &[key; 5000])))?;
     db.checkpoint()?;
@@ -48,7 +48,7 @@ fn go_over(files: &Files) -> Result<()> {
     let db = builder().open_in(dir_of(files))?;
     let findings = db.check();
     for name in ["small", "large"] {
-        let table = db.table(name)?;
+        let table = db.ensure_table(name)?;
         let snapshot = db.snapshot()?;
         let mut cursor = snapshot.cursor(&table, ..)?;
         while cursor.next()?.is_some() {}

@@ -136,7 +136,7 @@ pub struct TableArgs {
 impl TableArgs {
     /// The table named `name`, made if it is missing.
     pub fn table(self, db: &Database, name: &str) -> Outcome<Table> {
-        let found = db.snapshot()?.table(name)?;
+        let found = db.table(name)?;
         // What is not said is as it is.
         let as_it_is = |found: &Table| {
             let mut options = TableOptions::with_layout(self.layout.unwrap_or(found.layout()));
@@ -146,11 +146,8 @@ impl TableArgs {
         let mut options = TableOptions::with_layout(self.layout.unwrap_or_default());
         options.ttl = self.ttl;
         options.compression = self.compression.unwrap_or_default();
-        match found {
-            Some(found) => Ok(db.open_table(name, &as_it_is(&found))?),
-            None if options == TableOptions::default() => Ok(db.table(name)?),
-            None => Ok(db.create_table(name, &options)?),
-        }
+        let options = found.as_ref().map_or(options, as_it_is);
+        Ok(db.ensure_table_with(name, &options)?)
     }
 }
 

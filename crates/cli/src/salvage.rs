@@ -154,7 +154,7 @@ impl Filling {
             return Ok(table.clone());
         }
         self.commit()?;
-        let table = self.db.table(name)?;
+        let table = self.db.ensure_table(name)?;
         self.tables.insert(name.to_owned(), table.clone());
         Ok(table)
     }

@@ -77,7 +77,7 @@ async fn ask(address: std::net::SocketAddr, request: &str, times: u32) -> Result
 pub async fn main() -> Result<(), Failure> {
     let dir = tempfile::tempdir()?;
     let db = Database::create(dir.path())?;
-    let counters = Counters { table: db.table("counters")?, db };
+    let counters = Counters { table: db.ensure_table("counters")?, db };
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let shared = counters.clone();

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Puts accounts with one balance.
 fn fill(db: &Database, accounts: std::ops::Range<u32>, balance: u64) -> Result<()> {
-    let table = db.table("accounts")?;
+    let table = db.ensure_table("accounts")?;
     db.write(|tx| {
         accounts.clone().try_for_each(|number| tx.put(&table, &number.to_be_bytes(), &balance.to_be_bytes()))
     })
@@ -18,7 +18,7 @@ fn fill(db: &Database, accounts: std::ops::Range<u32>, balance: u64) -> Result<(
 fn sum(path: &Path) -> Result<u64> {
     let db = Database::open(path)?;
     let (snapshot, mut sum) = (db.snapshot()?, 0);
-    for record in snapshot.range(&db.table("accounts")?, ..)? {
+    for record in snapshot.range(&db.ensure_table("accounts")?, ..)? {
         let (_, balance) = record?;
         sum += u64::from_be_bytes(balance[..].try_into().expect("a balance has eight bytes"));
     }

@@ -18,9 +18,9 @@ fn parsed(line: &str) -> Result<(Vec<u8>, Vec<u8>)> {
 
 /// The number of records in a table.
 fn count(db: &Database, name: &str) -> Result<usize> {
-    let (snapshot, mut count) = (db.snapshot()?, 0);
-    if let Some(table) = snapshot.table(name)? {
-        for record in snapshot.range(&table, ..)? {
+    let mut count = 0;
+    if let Some(table) = db.table(name)? {
+        for record in db.snapshot()?.range(&table, ..)? {
             record?;
             count += 1;
         }
@@ -33,7 +33,7 @@ pub fn main() -> Result<()> {
     let dir = tempfile::tempdir().map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
     // The memory may be a small part of the data: what does not fit is sorted on the disk.
     let db = Database::builder().memory_bytes(8 << 20).create(dir.path())?;
-    let trees = db.table("trees")?;
+    let trees = db.ensure_table("trees")?;
 
     // What a file would have: any iterator of records is loaded.
     let lines = (0..RECORDS).map(|number| format!("{number},tree {number}"));
@@ -45,7 +45,7 @@ pub fn main() -> Result<()> {
     // In another order: they are sorted first. The last of several records with one key wins.
     let scattered = (0..RECORDS).map(|n| Ok((n.wrapping_mul(2_654_435_761).to_be_bytes(), "scattered")));
     let begun = Instant::now();
-    let more = db.table("more")?;
+    let more = db.ensure_table("more")?;
     println!("{} in no order in {:?}", db.bulk_load(&more, scattered)?, begun.elapsed());
 
     // A load is one transaction: with a bad record in the middle, nothing is loaded.

@@ -26,7 +26,7 @@ fn write(db: &Database, events: &Table, numbers: std::ops::Range<u32>) -> Result
 /// Runs the example, and asserts what it shows.
 pub fn main() -> Result<()> {
     let db = Database::builder().durability(Durability::Buffered).in_memory()?;
-    let events = db.table("events")?;
+    let events = db.ensure_table("events")?;
     write(&db, &events, 0..RECORDS)?;
     println!("{} is a {:?} with {RECORDS} records", events.name(), events.layout());
 
@@ -41,7 +41,7 @@ pub fn main() -> Result<()> {
 
     let before = db.snapshot()?;
     db.set_layout("events", Layout::Lsm)?;
-    let events = db.table("events")?;
+    let events = db.ensure_table("events")?;
     assert_eq!(events.layout(), Layout::Lsm);
 
     // The change goes on in the background, beside a writer and readers.

@@ -34,7 +34,7 @@ fn entry(word: &str, number: u64) -> Vec<u8> {
 
 impl Library {
     fn open(db: &Database) -> Result<Self> {
-        Ok(Library { documents: db.table("documents")?, words: db.table("words")? })
+        Ok(Library { documents: db.ensure_table("documents")?, words: db.ensure_table("words")? })
     }
 
     /// Stores a document in place of the one that has its number.

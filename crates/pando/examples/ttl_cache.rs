@@ -17,10 +17,7 @@ impl Cache {
     /// Opens the cache in a database, and makes its table if it is missing.
     fn open(db: Database) -> Result<Self> {
         let options = TableOptions::default().ttl(Duration::from_secs(60));
-        let pages = match db.snapshot()?.table("pages")? {
-            Some(pages) => pages,
-            None => db.create_table("pages", &options)?,
-        };
+        let pages = db.ensure_table_with("pages", &options)?;
         Ok(Cache { db, pages, computed: 0 })
     }
 
@@ -58,7 +55,7 @@ pub fn main() -> Result<()> {
 
     // A longer time applies to the entries that are there, too.
     db.set_ttl("pages", Some(Duration::from_secs(3600)))?;
-    cache.pages = db.table("pages")?;
+    cache.pages = db.ensure_table("pages")?;
     hand.fetch_add(60_000, SeqCst);
     println!("with an hour:     {}", cache.page("/trees")?);
     assert_eq!(cache.computed, 2);

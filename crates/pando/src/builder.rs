@@ -201,10 +201,10 @@ impl Builder {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let dir = tempfile::tempdir().unwrap();
-    /// # pando::Database::create(dir.path())?.table("t")?;
+    /// # pando::Database::create(dir.path())?.ensure_table("t")?;
     /// let one = pando::Database::builder().read_only(true).open(dir.path())?;
     /// let two = pando::Database::open_read_only(dir.path())?;
-    /// let table = two.table("t")?;
+    /// let table = two.ensure_table("t")?;
     /// assert_eq!(two.put(&table, b"k", b"v").unwrap_err().kind(), pando::ErrorKind::ReadOnly);
     /// assert_eq!(pando::Database::open(dir.path()).unwrap_err().kind(), pando::ErrorKind::Locked);
     /// # Ok(())

@@ -82,7 +82,7 @@ impl Database {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// # db.put(&table, b"k", b"v")?;
     /// let done = db.compact(|now| eprintln!("{} bytes", now.data_file_bytes))?;
     /// assert!(done.data_file_bytes <= done.data_file_bytes_before.max(done.data_used_bytes));

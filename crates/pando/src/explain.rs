@@ -16,7 +16,7 @@ impl Database {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// let db = pando::Database::builder().in_memory()?;
-    /// let fruit = db.table("fruit")?;
+    /// let fruit = db.ensure_table("fruit")?;
     /// db.put(&fruit, b"apple", b"red")?;
     /// let told = db.explain_get(&fruit, b"apple")?;
     /// assert_eq!(told.steps.last().unwrap().outcome, "a value of 3 bytes");

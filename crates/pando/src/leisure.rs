@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn whoever_waits_for_a_checkpoint_hurries_it() {
         let db = Database::builder().in_memory().unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         db.put(&table, b"k", b"v").unwrap();
         assert!(paused(&db) >= 100 * 2 * PIECE, "without debt there is time");
         let has_time = || within(&db.shared.store, &db.shared.signals, leisure::has_time).0;

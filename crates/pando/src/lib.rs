@@ -5,7 +5,7 @@
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let path = dir.path();
 //! let db = pando::Database::create(path)?;
-//! let fruit = db.table("fruit")?;
+//! let fruit = db.ensure_table("fruit")?;
 //! db.write(|tx| {
 //!     tx.put(&fruit, b"apple", b"red")?;
 //!     tx.put(&fruit, b"lemon", b"yellow")

@@ -20,7 +20,7 @@ impl Database {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// let db = pando::Database::builder().in_memory()?;
-    /// db.put(&db.table("fruit")?, b"apple", b"red")?;
+    /// db.put(&db.ensure_table("fruit")?, b"apple", b"red")?;
     /// assert!(db.prometheus()?.contains("\npando_table_writes_total{table=\"fruit\"} 1\n"));
     /// # Ok(())
     /// # }
@@ -57,9 +57,9 @@ pub fn prometheus<'d>(databases: impl IntoIterator<Item = (&'d str, &'d Database
 /// # fn main() -> pando::Result<()> {
 /// let db = pando::Database::builder().in_memory()?;
 /// for name in ["one", "two", "three"] {
-///     db.put(&db.table(name)?, b"k", b"v")?;
+///     db.put(&db.ensure_table(name)?, b"k", b"v")?;
 /// }
-/// db.put(&db.table("two")?, b"k", b"w")?;
+/// db.put(&db.ensure_table("two")?, b"k", b"w")?;
 /// let page = pando::prometheus_of_top_tables([("shop", &db)], 1)?;
 /// assert!(page.contains("\npando_table_writes_total{database=\"shop\",table=\"two\"} 2\n"));
 /// assert!(page.contains("\npando_table_writes_total{database=\"shop\",rest=\"true\"} 2\n"));

@@ -24,7 +24,7 @@
 //! # fn main() -> pando::Result<()> {
 //! # let dir = tempfile::tempdir().unwrap();
 //! let db = pando::Database::create(dir.path())?;
-//! let fruit = db.table("fruit")?;
+//! let fruit = db.ensure_table("fruit")?;
 //! db.put(&fruit, b"apple", b"red")?;
 //! db.close()?;
 //! let mut kept = Keep::default();

@@ -15,7 +15,7 @@ use store::{Resident, Table, ValueReader};
 /// ```
 /// # fn main() -> pando::Result<()> {
 /// # let db = pando::Database::builder().in_memory()?;
-/// # let table = db.table("t")?;
+/// # let table = db.ensure_table("t")?;
 /// db.put(&table, b"k", b"before")?;
 /// let snapshot = db.snapshot()?;
 /// db.put(&table, b"k", b"after")?;
@@ -51,7 +51,7 @@ impl Snapshot {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// db.put(&table, b"k", b"v")?;
     /// let snapshot = db.snapshot()?;
     /// assert_eq!(snapshot.get_resident(&table, b"k")?, pando::Resident::Found(b"v".to_vec()));
@@ -69,7 +69,7 @@ impl Snapshot {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// # db.put(&table, b"k", b"value")?;
     /// assert_eq!(db.snapshot()?.get_with(&table, b"k", |value| value.len())?, Some(5));
     /// # Ok(())
@@ -92,7 +92,7 @@ impl Snapshot {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// # db.put(&table, b"k", b"a long value")?;
     /// use std::io::{Read, Seek, SeekFrom};
     /// let mut reader = db.snapshot()?.value_reader(&table, b"k")?.expect("it was put");
@@ -163,7 +163,7 @@ impl Snapshot {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// db.put(&table, b"1", b"")?;
     /// db.put(&table, b"2", b"")?;
     /// db.delete(&table, b"2")?;

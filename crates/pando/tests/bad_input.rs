@@ -66,7 +66,7 @@ impl Making {
     }
 
     fn fill(&mut self, table: &str, keys: Range<u32>, value_bytes: usize) {
-        let table = self.db.table(table).unwrap();
+        let table = self.db.ensure_table(table).unwrap();
         self.commit(|tx| {
             keys.clone().try_for_each(|key| {
                 let value: Vec<u8> = (0..value_bytes as u32).map(|i| (i * 31 + key) as u8).collect();
@@ -88,7 +88,7 @@ fn sample(name: &'static str, end: End, checkpointed: bool) -> Sample {
         older.push(dir.files()["data"].clone());
     }
     making.fill("middle", 0..60, 300);
-    let small_table = making.db.table("small").unwrap();
+    let small_table = making.db.ensure_table("small").unwrap();
     making.commit(|tx| tx.delete_range(&small_table, &50u32.to_be_bytes()[..]..&80u32.to_be_bytes()[..]));
     making.fill("large", 2..4, 9000);
     if checkpointed {
@@ -181,7 +181,7 @@ fn judge_and_go_on(files: &Files, right: &[Data], case: &str) -> Verdict {
 fn go_on(files: &Files) -> Result<()> {
     let dir = dir_of(files);
     let db = small().create_in(dir.clone())?;
-    let table = db.table("small")?;
+    let table = db.ensure_table("small")?;
     for round in 0..3u8 {
         db.write(|tx| (0..50u8).try_for_each(|key| tx.put(&table, &[key, round], &[key; 200])))?;
         db.checkpoint()?;
@@ -380,7 +380,7 @@ fn files_that_do_not_belong_there_are_let_be() {
         assert_eq!(judge(&sample.files, &sample.right[..1], sample.name), Verdict::Harmless);
         let dir = dir_of(&sample.files);
         let db = small().create_in(dir.clone()).unwrap();
-        let table = db.table("small").unwrap();
+        let table = db.ensure_table("small").unwrap();
         db.put(&table, b"k", b"v").unwrap();
         db.checkpoint().unwrap();
         db.close().unwrap();

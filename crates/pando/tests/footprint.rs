@@ -55,7 +55,7 @@ fn bytes_in(dir: &Path) -> u64 {
 }
 
 fn fill(db: &Database, table: &str, records: u64, value_bytes: usize) -> Result<()> {
-    let table = db.table(table)?;
+    let table = db.ensure_table(table)?;
     let value = vec![0x5a; value_bytes];
     for first in (0..records).step_by(100) {
         let keys = first..(first + 100).min(records);
@@ -94,7 +94,7 @@ fn a_commit_longer_than_the_segment_finds_one_ready() -> Result<()> {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let db = Database::create(dir.path())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let mut tx = db.begin()?;
     for i in 0..25u64 {
         tx.put(&table, &key_of(i), &[1; 1000])?;
@@ -199,7 +199,7 @@ fn a_thousand_of_each_handle_cost_little() -> Result<()> {
     let _alone = alone();
     let db = Database::builder().memory_bytes(8 << 20).in_memory()?;
     fill(&db, "t", 100, 100)?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     drop((db.snapshot()?, db.begin()?));
     let each = |what: &str, most: usize, cost: usize| {
         println!("{what}: {} bytes each", cost / 1000);
@@ -227,7 +227,7 @@ fn a_thousand_of_each_handle_cost_little() -> Result<()> {
     drop(handles);
 
     let before = live_bytes();
-    let tables: Vec<_> = (0..1000).map(|_| db.table("t")).collect::<Result<_>>()?;
+    let tables: Vec<_> = (0..1000).map(|_| db.ensure_table("t")).collect::<Result<_>>()?;
     each("table, opened by name", 256, live_bytes().saturating_sub(before));
     drop(tables);
     Ok(())
@@ -267,7 +267,7 @@ fn key_of(i: u64) -> [u8; 8] {
 }
 
 fn load(db: &Database) -> Result<()> {
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     for first in (0..RECORDS).step_by(64) {
         db.write(|tx| {
             (first..first + 64).try_for_each(|i| tx.put(&table, &key_of(i), &[i as u8; VALUE_BYTES]))
@@ -277,7 +277,7 @@ fn load(db: &Database) -> Result<()> {
 }
 
 fn scan(db: &Database) -> Result<()> {
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let snapshot = db.snapshot()?;
     let mut cursor = snapshot.cursor(&table, ..)?;
     let mut seen = 0;
@@ -289,7 +289,7 @@ fn scan(db: &Database) -> Result<()> {
 }
 
 fn read_randomly(db: &Database) -> Result<()> {
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let mut random = base::seams::Random::seeded(1);
     for _ in 0..20_000 {
         let i = random.below(RECORDS);
@@ -302,7 +302,7 @@ fn read_randomly(db: &Database) -> Result<()> {
 /// One transaction of many times the memory: its writes are spilled again and again, and what it has spilled it asks
 /// for, so that the pool shrinks and grows as often.
 fn insert_in_one(db: &Database) -> Result<()> {
-    let table = db.table("u")?;
+    let table = db.ensure_table("u")?;
     db.write(|tx| (0..INSERTS).try_for_each(|i| tx.insert(&table, &key_of(i), &i.to_be_bytes()))).map(drop)
 }
 
@@ -416,7 +416,7 @@ fn a_value_is_streamed_with_the_memory_of_a_piece() -> Result<()> {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let db = Database::builder().memory_bytes(8 << 20).create(dir.path())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let peak_of = |work: &mut dyn FnMut() -> Result<()>| {
         let before = live_bytes();
         PEAK_BYTES.store(before, Ordering::SeqCst);

@@ -34,7 +34,7 @@ fn in_child(
     drop((db, snapshot));
     let own = || -> pando::Result<bool> {
         let db = Database::builder().in_memory()?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         db.put(&table, b"k", b"v")?;
         Ok(db.get(&table, b"k")?.is_some())
     };
@@ -49,7 +49,7 @@ fn in_child(
 fn a_forked_child_is_told_and_harms_nothing() -> pando::Result<()> {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::create(dir.path())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.put(&table, b"k", b"v")?;
     let (snapshot, mut tx) = (db.snapshot()?, db.begin()?);
     tx.put(&table, b"tx", b"of the parent")?;
@@ -73,6 +73,6 @@ fn a_forked_child_is_told_and_harms_nothing() -> pando::Result<()> {
     drop(snapshot);
     db.close()?;
     let db = Database::open(dir.path())?;
-    assert_eq!(db.get(&db.table("t")?, b"tx")?.as_deref(), Some(&b"of the parent"[..]));
+    assert_eq!(db.get(&db.ensure_table("t")?, b"tx")?.as_deref(), Some(&b"of the parent"[..]));
     db.check().map(drop)
 }

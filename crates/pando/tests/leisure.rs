@@ -25,7 +25,7 @@ fn the_long_steps_pause_unless_somebody_waits() -> Result<()> {
     assert!(phases::listen(hear));
     let builder = Database::builder().memory_bytes(256 << 20).checkpoint_bytes(1 << 20);
     let db = builder.durability(Durability::Buffered).in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let checkpoints = || db.stats().map(|stats| stats.checkpoints);
     (0..1500_u32).try_for_each(|key| db.put(&table, &key.to_be_bytes(), &[7; 1000]))?;
     let end = Instant::now() + Duration::from_secs(20);

@@ -27,7 +27,7 @@ impl Lines {
 }
 
 fn work(db: &Database) {
-    db.put(&db.table("t").unwrap(), b"k", b"v").unwrap();
+    db.put(&db.ensure_table("t").unwrap(), b"k", b"v").unwrap();
     db.checkpoint().unwrap();
 }
 

@@ -63,7 +63,7 @@ impl Cache {
 /// Runs the recipe, and asserts what it shows.
 pub fn main() -> Result<()> {
     let db = Database::builder().durability(Durability::Lazy).in_memory()?;
-    let entries = Table::open(&db)?;
+    let entries = Table::ensure(&db)?;
     let cache = Cache { db, entries, most: 3 };
     let at = |micros: i64| Timestamp { micros };
     cache.put("a", b"1", at(0), 100)?;

@@ -68,7 +68,7 @@ impl Graph {
 /// Runs the recipe, and asserts what it shows.
 pub fn main() -> Result<()> {
     let db = Database::builder().in_memory()?;
-    let graph = Graph { nodes: Table::open(&db)?, edges: Table::open(&db)? };
+    let graph = Graph { nodes: Table::ensure(&db)?, edges: Table::ensure(&db)? };
     db.write(|tx| {
         for id in 0..100u64 {
             let kind = if id % 10 == 0 { "hub" } else { "stop" };

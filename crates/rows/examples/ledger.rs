@@ -35,7 +35,7 @@ struct Ledger {
 
 impl Ledger {
     fn open(db: Database) -> Result<Self> {
-        let (accounts, transfers) = (Table::open(&db)?, Table::open(&db)?);
+        let (accounts, transfers) = (Table::ensure(&db)?, Table::ensure(&db)?);
         Ok(Ledger { db, accounts, transfers })
     }
 

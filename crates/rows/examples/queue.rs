@@ -37,7 +37,7 @@ fn take(tx: &mut Transaction, jobs: &Table<Job>, now: Timestamp) -> Result<Optio
 /// Runs the recipe, and asserts what it shows.
 pub fn main() -> Result<()> {
     let db = Database::builder().in_memory()?;
-    let jobs = Table::<Job>::open(&db)?;
+    let jobs = Table::<Job>::ensure(&db)?;
     let start = Timestamp { micros: 0 };
     db.write(|tx| {
         (0..100u64).try_for_each(|id| {

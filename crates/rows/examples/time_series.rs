@@ -42,7 +42,7 @@ pub fn main() -> Result<()> {
     // Ten days pass in a moment: the hand of the clock is ours. A program leaves the clock as it is.
     let (clock, hand) = Clock::set_by_hand(DAY_MS);
     let db = Database::builder().clock(clock).in_memory()?;
-    let table = Table::<Measurement>::open_with_ttl(&db, WEEK)?;
+    let table = Table::<Measurement>::ensure_with_ttl(&db, WEEK)?;
     for day in 0..10 {
         db.write(|tx| {
             for minute in 0..1440 {

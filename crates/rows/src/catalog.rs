@@ -15,7 +15,7 @@ use crate::codec;
 use crate::read::Read;
 use crate::schema::{Index, Schema};
 use base::codec::{Reader, Writer};
-use pando::{Error, Result, Table, TableOptions, Transaction};
+use pando::{Error, Result, Table, Transaction};
 
 pub(crate) const NAME: &str = "rows/catalog";
 const NEXT_ID: &[u8] = b"n";
@@ -42,10 +42,7 @@ fn build_key(schema: &Schema, index: &Index) -> Vec<u8> {
 
 /// The catalog's table, made if this is the first typed table.
 fn made(tx: &mut Transaction) -> Result<Table> {
-    match tx.table(NAME)? {
-        Some(table) => Ok(table),
-        None => tx.create_table(NAME, &TableOptions::default()),
-    }
+    tx.ensure_table(NAME)
 }
 
 fn existing(reader: &impl Read) -> Result<Table> {

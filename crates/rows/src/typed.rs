@@ -46,7 +46,7 @@ use std::time::Duration;
 ///
 /// # fn main() -> pando::Result<()> {
 /// let db = pando::Database::builder().in_memory()?;
-/// let people = Table::<Person>::open(&db)?;
+/// let people = Table::<Person>::ensure(&db)?;
 /// let ann = Person { id: 7, name: "Ann".into(), email: None, town: "Bonn".into() };
 /// db.write(|tx| people.insert(tx, &ann))?;
 /// let snapshot = db.snapshot()?;
@@ -100,21 +100,21 @@ impl<R> Clone for Table<R> {
 }
 
 impl<R: Row> Table<R> {
-    /// Opens the table of `R`, and creates it if it does not exist. Adds columns at the end of `R` that the table
+    /// Returns the table of `R`, and creates it if it does not exist. Adds columns at the end of `R` that the table
     /// lacks, and builds indexes that it lacks while others can write; returns after that.
     ///
     /// # Errors
     /// `Mismatch` with the difference if the table differs from `R`; those of [`crate::build_index`].
-    pub fn open(db: &Database) -> Result<Self> {
-        Self::open_as(db, &R::definition())
+    pub fn ensure(db: &Database) -> Result<Self> {
+        Self::ensure_as(db, &R::definition())
     }
 
-    /// Does what [`Table::open`] does, with rows that live for `ttl`; see [`Definition::ttl`].
+    /// Does what [`Table::ensure`] does, with rows that live for `ttl`; see [`Definition::ttl`].
     ///
     /// # Errors
-    /// As for [`Table::open`]; also `Mismatch` if the table has another TTL.
-    pub fn open_with_ttl(db: &Database, ttl: Duration) -> Result<Self> {
-        let table = Self::open_as(db, &R::definition().ttl(ttl))?;
+    /// As for [`Table::ensure`]; also `Mismatch` if the table has another TTL.
+    pub fn ensure_with_ttl(db: &Database, ttl: Duration) -> Result<Self> {
+        let table = Self::ensure_as(db, &R::definition().ttl(ttl))?;
         let found = table.opened.data().ttl();
         if found != Some(ttl) {
             let message = format!("table {:?} has TTL {found:?}, not {ttl:?}", R::TABLE);
@@ -123,7 +123,7 @@ impl<R: Row> Table<R> {
         Ok(table)
     }
 
-    fn open_as(db: &Database, definition: &Definition) -> Result<Self> {
+    fn ensure_as(db: &Database, definition: &Definition) -> Result<Self> {
         let mut table = db.write(|tx| {
             let Some(mut table) = DynamicTable::open(tx, R::TABLE)? else {
                 return DynamicTable::create(tx, definition);
@@ -147,11 +147,19 @@ impl<R: Row> Table<R> {
         Self::of(table)
     }
 
-    /// Opens the table of `R` as `reader` sees it, and changes nothing.
+    /// Opens the table of `R` as `reader` sees it, or returns `None` if there is none. The call changes nothing.
+    ///
+    /// # Errors
+    /// `Mismatch` with the difference if the table differs from `R`.
+    pub fn open(reader: &impl Read) -> Result<Option<Self>> {
+        DynamicTable::open(reader, R::TABLE)?.map(Self::of).transpose()
+    }
+
+    /// Opens the table of `R` as `reader` sees it, as [`Table::open`] does; the table must exist.
     ///
     /// # Errors
     /// `Missing` if there is none; `Mismatch` with the difference if it differs from `R`.
-    pub fn existing(reader: &impl Read) -> Result<Self> {
+    pub fn expect(reader: &impl Read) -> Result<Self> {
         Self::of(DynamicTable::expect(reader, R::TABLE)?)
     }
 

@@ -162,7 +162,7 @@ mod tests {
 
     fn stored(value: &[u8]) -> (Arc<Open>, Table) {
         let db = Database::builder().in_memory().unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         db.put(&table, b"k\"", value).unwrap();
         (Arc::new(Open::alone(db)), table)
     }

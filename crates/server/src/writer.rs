@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn writes_that_nobody_waits_for_any_more_are_bounded() {
         let db = Database::builder().in_memory().unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         let memory = Arc::new(Semaphore::new(MOST_WAITING_BYTES));
         let writer = Writer::new(db.clone(), Arc::clone(&memory));
         // A commit that takes its time.

@@ -41,10 +41,7 @@ pub fn database(config: &Config) -> Outcome<Database> {
 
 fn open(config: &Config, layout: Layout) -> Outcome<Box<dyn Engine>> {
     let db = database(config)?;
-    let table = match db.snapshot()?.table("t")? {
-        Some(table) => table,
-        None => db.create_table("t", &TableOptions::with_layout(layout))?,
-    };
+    let table = db.ensure_table_with("t", &TableOptions::with_layout(layout))?;
     Ok(Box::new(Pando { db, table }))
 }
 

@@ -90,14 +90,14 @@ impl Bench {
             records.key(number.into(), &mut key);
             key
         };
-        let (settled, fresh) = (bed.db.table("settled")?, bed.db.table("fresh")?);
+        let (settled, fresh) = (bed.db.ensure_table("settled")?, bed.db.ensure_table("fresh")?);
         let keys: Vec<Vec<u8>> = permutation(RECORDS as u32, SEED).into_iter().map(key).collect();
         let absent = (RECORDS as u32..2 * RECORDS as u32).map(key).collect();
         let value = [1; VALUE_BYTES];
         bed.db.write(|tx| keys.iter().try_for_each(|key| tx.put(&settled, key, &value)))?;
         bed.db.checkpoint()?;
         bed.db.write(|tx| keys[..FRESH as usize].iter().try_for_each(|key| tx.put(&fresh, key, &value)))?;
-        let (queue, ranged) = (bed.db.table("queue")?, bed.db.table("ranged")?);
+        let (queue, ranged) = (bed.db.ensure_table("queue")?, bed.db.ensure_table("ranged")?);
         bed.db.write(|tx| (0..QUEUED).try_for_each(|i| tx.put(&queue, &i.to_be_bytes(), &value)))?;
         bed.db.write(|tx| (0..10 * RANGES).try_for_each(|i| tx.put(&ranged, &i.to_be_bytes(), b"value")))?;
         for first in (0..10 * RANGES).step_by(10) {

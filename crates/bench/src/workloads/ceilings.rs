@@ -89,7 +89,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     let backup = bed.db.backup(BackupOptions::default(), &mut io::sink())?;
     phase("backup", backup.pages, meter.lap()?, &bed.db)?;
 
-    let (table, other) = (bed.db.table("records")?, bed.db.table("rows")?);
+    let (table, other) = (bed.db.ensure_table("records")?, bed.db.ensure_table("rows")?);
     let snapshot = bed.db.snapshot()?;
     records.check(n, &mut snapshot.cursor(&table, ..)?)?;
     check_ascending(rows, &mut snapshot.cursor(&other, ..)?, |i, key, value| {

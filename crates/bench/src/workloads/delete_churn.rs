@@ -44,7 +44,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
     drop(table);
     let room = bed.closed_room()?;
     bed.reopen()?;
-    let table = bed.db.open_table("records", &settings.table_options())?;
+    let table = bed.db.table("records")?.expect("the load created it");
     check(records, turns, n, &mut bed.db.snapshot()?.cursor(&table, ..)?)?;
 
     let live_bytes = n * records.record_bytes() as u64;

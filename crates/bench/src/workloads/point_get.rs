@@ -53,7 +53,7 @@ pub(super) fn run(settings: &Settings) -> Outcome<Vec<Row>> {
             [(Kind::Copy, "copy"), (Kind::InPlace, "in place"), (Kind::Absent, "absent")]
         {
             bed.reopen()?;
-            let table = bed.db.table(&name)?;
+            let table = bed.db.ensure_table(&name)?;
             let pass = Pass { db: &bed.db, table: &table, records, n, reads, seed: settings.seed };
             for heat in ["cold", "warm"] {
                 let faults_before = bed.db.stats()?.pool_faults;

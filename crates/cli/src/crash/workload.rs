@@ -47,7 +47,7 @@ pub struct Tables {
 impl Tables {
     /// Makes them if they are missing.
     pub fn create(db: &Database) -> Result<Self> {
-        Ok(Tables { rows: db.table(ROWS)?, counters: db.table(COUNTERS)? })
+        Ok(Tables { rows: db.ensure_table(ROWS)?, counters: db.ensure_table(COUNTERS)? })
     }
 
     /// As `snapshot` sees them; `None` if a kill came before they were made.

@@ -41,7 +41,7 @@ pub fn index_row(batch: usize, bytes: usize) -> [u8; 16] {
 /// Imports `source`.
 pub fn run(db: &Database, source: &Source, writers: usize) -> Outcome<Loaded> {
     let batches = source.batches().collect();
-    let (files, index) = (db.table(FILES)?, db.table(INDEX)?);
+    let (files, index) = (db.ensure_table(FILES)?, db.ensure_table(INDEX)?);
     let bar = progress(source.bytes);
     let (next, done) = (AtomicUsize::new(0), AtomicBool::new(false));
     let load = Load { db, files, index, batches, next, failed: AtomicBool::new(false), bar };

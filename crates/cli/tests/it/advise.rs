@@ -9,7 +9,7 @@ fn tables_of_opposite_use_want_opposite_layouts() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
     let db = Database::builder().memory_bytes(2 << 20).create(path).unwrap();
-    let (read, written) = (db.table("read").unwrap(), db.table("written").unwrap());
+    let (read, written) = (db.ensure_table("read").unwrap(), db.ensure_table("written").unwrap());
     db.bulk_load(&read, (0..2_000u32).map(|n| Ok((n.to_be_bytes(), [1; 40])))).unwrap();
     db.bulk_load(&written, (0..120_000u32).map(|n| Ok((n.to_be_bytes(), [1; 90])))).unwrap();
     db.checkpoint().unwrap();

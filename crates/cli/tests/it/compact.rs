@@ -12,7 +12,7 @@ fn files_bytes(dir: &Path) -> u64 {
 fn it_prints_what_the_files_took_and_take() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::builder().memory_bytes(32 << 20).create(dir.path()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let key = |n: u32| n.wrapping_mul(0x9e37_79b9).to_be_bytes();
     db.write(|tx| (0..20_000).try_for_each(|n| tx.put(&table, &key(n), &[7; 100]))).unwrap();
     db.checkpoint().unwrap();

@@ -8,7 +8,7 @@ use std::path::Path;
 /// A database with a checkpointed table of a hundred records.
 fn fill(dir: &Path) -> Database {
     let db = Database::create(dir).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     db.write(|tx| (0..100_u32).try_for_each(|n| tx.put(&table, &n.to_be_bytes(), &[7; 100]))).unwrap();
     db.checkpoint().unwrap();
     db

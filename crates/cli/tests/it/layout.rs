@@ -14,7 +14,7 @@ fn a_table_is_made_switched_and_switched_back() {
     failure(pando(["layout", path, "nowhere", "lsm"]), 1);
 
     let db = Database::open(path).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for batch in 0..12u32 {
         db.write(|tx| {
             (0..500u32).try_for_each(|n| tx.put(&table, &(n * 12 + batch).to_be_bytes(), &[7; 40]))

@@ -13,7 +13,7 @@ const RECORDS: u32 = 500;
 /// A database of one table, half of it in the trees, half in a log that a killed process left.
 fn unclean(dir: &Path) {
     let db = Database::create(dir).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for half in [0..RECORDS / 2, RECORDS / 2..RECORDS] {
         db.checkpoint().unwrap();
         db.write(|tx| half.clone().try_for_each(|n| tx.put(&table, &n.to_be_bytes(), b"v"))).unwrap();

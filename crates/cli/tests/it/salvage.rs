@@ -10,9 +10,9 @@ const RECORDS: u32 = 3000;
 /// A closed database whose table `t` has several leaves.
 fn fill(dir: &Path) {
     let db = Database::builder().page_bytes(4096).create(dir).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     db.write(|tx| (0..RECORDS).try_for_each(|n| tx.put(&table, &n.to_be_bytes(), &[7; 20]))).unwrap();
-    db.table("empty").unwrap();
+    db.ensure_table("empty").unwrap();
     db.checkpoint().unwrap();
     db.put(&table, b"late", b"from the log").unwrap();
     db.close().unwrap();

@@ -11,7 +11,7 @@ fn a_server_advises_as_a_directory_does() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("shop");
     let db = pando::Database::builder().memory_bytes(2 << 20).create(&path).unwrap();
-    let (read, written) = (db.table("read").unwrap(), db.table("written").unwrap());
+    let (read, written) = (db.ensure_table("read").unwrap(), db.ensure_table("written").unwrap());
     db.bulk_load(&read, (0..2_000u32).map(|n| Ok((n.to_be_bytes(), [1; 40])))).unwrap();
     db.bulk_load(&written, (0..120_000u32).map(|n| Ok((n.to_be_bytes(), [1; 90])))).unwrap();
     db.close().unwrap();

@@ -15,13 +15,13 @@ fn word(path: &Path) -> &str {
 
 fn store(dir: &Path, records: &Model) {
     let db = Database::create(dir).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     db.write(|tx| records.iter().try_for_each(|(key, value)| tx.put(&table, key, value))).unwrap();
 }
 
 fn load(dir: &Path, table: &str) -> Model {
     let db = Database::open(dir).unwrap();
-    let table = db.open_table(table, &Default::default()).unwrap();
+    let table = db.table(table).unwrap().unwrap();
     db.snapshot().unwrap().range(&table, ..).unwrap().collect::<pando::Result<_>>().unwrap()
 }
 

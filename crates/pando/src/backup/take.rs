@@ -93,14 +93,14 @@ impl Database {
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
     /// # let restored = tempfile::tempdir().unwrap();
-    /// let fruit = db.table("fruit")?;
+    /// let fruit = db.ensure_table("fruit")?;
     /// db.put(&fruit, b"apple", b"red")?;
     /// let mut bytes = Vec::new();
     /// let report = db.backup(pando::BackupOptions::default(), &mut bytes)?;
     /// assert_eq!(report.bytes, bytes.len() as u64);
     /// pando::restore_stream(&mut &bytes[..], restored.path())?;
     /// let copy = pando::Database::open(restored.path())?;
-    /// assert_eq!(copy.get(&copy.table("fruit")?, b"apple")?.as_deref(), Some(&b"red"[..]));
+    /// assert_eq!(copy.get(&copy.ensure_table("fruit")?, b"apple")?.as_deref(), Some(&b"red"[..]));
     /// # Ok(())
     /// # }
     /// ```
@@ -124,7 +124,7 @@ impl Database {
     /// # fn main() -> pando::Result<()> {
     /// # let (folder, restored) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     /// # let db = pando::Database::builder().in_memory()?;
-    /// let fruit = db.table("fruit")?;
+    /// let fruit = db.ensure_table("fruit")?;
     /// let backups = pando::Backups::create(folder.path())?;
     /// db.backup_to(&backups, pando::BackupOptions::default())?;
     /// db.put(&fruit, b"apple", b"red")?;

@@ -44,7 +44,7 @@ impl Database {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// let db = pando::Database::builder().in_memory()?;
-    /// let fruit = db.table("fruit")?;
+    /// let fruit = db.ensure_table("fruit")?;
     /// db.put(&fruit, b"apple", b"red")?;
     /// db.get(&fruit, b"apple")?;
     /// let of_fruit = &db.table_stats()?[0];
@@ -63,7 +63,7 @@ impl Database {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// let db = pando::Database::builder().in_memory()?;
-    /// let fruit = db.table("fruit")?;
+    /// let fruit = db.ensure_table("fruit")?;
     /// for _ in 0..2_000 {
     ///     db.get(&fruit, b"apple")?;
     /// }

@@ -27,7 +27,7 @@ use txn::Durability;
 /// ```
 /// # fn main() -> pando::Result<()> {
 /// let db = pando::Database::builder().in_memory()?;
-/// let counts = db.table("counts")?;
+/// let counts = db.ensure_table("counts")?;
 /// db.put(&counts, b"visits", b"1")?;
 /// assert_eq!(db.get(&counts, b"visits")?, Some(b"1".to_vec()));
 /// db.close()?;
@@ -107,7 +107,7 @@ impl Database {
     /// # use pando::{Database, Durability, TransactionOptions};
     /// # fn main() -> pando::Result<()> {
     /// # let db = Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// let options = TransactionOptions { durability: Durability::Buffered, ..db.transaction_options() };
     /// let mut tx = db.begin_with(options)?;
     /// tx.put(&table, b"k", b"v")?;
@@ -136,7 +136,7 @@ impl Database {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// let accounts = db.table("accounts")?;
+    /// let accounts = db.ensure_table("accounts")?;
     /// let total = db.write(|tx| {
     ///     let before = tx.get(&accounts, b"a")?.map_or(0, |bytes| bytes[0]);
     ///     tx.put(&accounts, b"a", &[before + 1])?;

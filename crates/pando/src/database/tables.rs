@@ -5,7 +5,7 @@ use base::{Error, ErrorKind, Result};
 use std::time::Duration;
 use store::{Compression, Table, WantedLayout as Layout};
 
-/// Options of a table. All are stored; opening a table with different options is an error.
+/// Options of a table, which stores all of them. [`Database::ensure_table_with`] rejects a table with other options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableOptions {
@@ -85,42 +85,107 @@ impl TableOptions {
     pub fn compression(self, compression: Compression) -> Self {
         TableOptions { compression, ..self }
     }
+
+    /// Returns `table` if it has these options.
+    pub(crate) fn check(&self, table: Table) -> Result<Table> {
+        let name = table.name();
+        let message = if table.layout() != self.layout {
+            let (stored, asked) = (table.layout(), self.layout);
+            format!(
+                "table {name:?} has layout {stored}, but {asked} was asked for; change it with set_layout"
+            )
+        } else if table.ttl() != self.ttl {
+            let named =
+                |ttl: Option<Duration>| ttl.map_or("no TTL".into(), |ttl| format!("a TTL of {ttl:?}"));
+            let (stored, asked) = (named(table.ttl()), named(self.ttl));
+            format!("table {name:?} has {stored}, but {asked} was asked for; change it with set_ttl")
+        } else if table.compression() != self.compression {
+            let (stored, asked) = (table.compression(), self.compression);
+            format!(
+                "table {name:?} has compression {stored}, but {asked} was asked for; change it with \
+                 set_compression"
+            )
+        } else {
+            return Ok(table);
+        };
+        Err(Error::new(ErrorKind::Mismatch, message))
+    }
 }
 
 impl Database {
-    /// Returns the table named `name`, and creates it with default options if it does not exist.
-    pub fn table(&self, name: &str) -> Result<Table> {
-        match self.snapshot()?.table(name)? {
+    /// Returns the table named `name`, or `None` if there is none. The call only looks: it creates nothing and writes
+    /// nothing. [`Database::create_table`] creates a table, [`Database::ensure_table`] does either.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// assert!(db.table("fruit")?.is_none());
+    /// let created = db.create_table("fruit", &pando::TableOptions::default())?;
+    /// assert_eq!(db.table("fruit")?.map(|found| found.id()), Some(created.id()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn table(&self, name: &str) -> Result<Option<Table>> {
+        self.snapshot()?.table(name)
+    }
+
+    /// Creates a table with these options, in a transaction of its own.
+    ///
+    /// # Errors
+    /// `Exists` if there is already a table of this name, whatever its options; `Invalid` for options that are not
+    /// possible, and for a name that is empty or too long.
+    pub fn create_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
+        self.write(|tx| tx.create_table(name, options))
+    }
+
+    /// Returns the table named `name`, and creates it with the default options if it does not exist. An existing table
+    /// is returned as it is, whatever its options. Nothing is written if the table exists, so the call also works on a
+    /// read-only database then. If two threads call it at once, both get the same table.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// use pando::{Layout, TableOptions};
+    /// db.create_table("events", &TableOptions::with_layout(Layout::Lsm))?;
+    /// assert_eq!(db.ensure_table("events")?.layout(), Layout::Lsm, "it exists");
+    /// assert_eq!(db.ensure_table("users")?.layout(), Layout::BTree, "it is new");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` for a name that is empty or too long; the errors of [`Database::write`] if the table must be created.
+    pub fn ensure_table(&self, name: &str) -> Result<Table> {
+        match self.table(name)? {
             Some(table) => Ok(table),
-            None => self.write(|tx| match tx.table(name)? {
-                Some(table) => Ok(table),
-                None => tx.create_table(name, &TableOptions::default()),
-            }),
+            None => self.write(|tx| tx.ensure_table(name)),
         }
     }
 
-    /// Returns the table named `name`, which must exist and have these options.
+    /// Returns the table named `name`, and creates it with these options if it does not exist. An existing table must
+    /// have exactly these options: the call never changes a table. Nothing is written if the table exists.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// use pando::{ErrorKind, Layout, TableOptions};
+    /// let options = TableOptions::with_layout(Layout::Lsm);
+    /// let events = db.ensure_table_with("events", &options)?;
+    /// assert_eq!(db.ensure_table_with("events", &options)?.id(), events.id());
+    /// let other = db.ensure_table_with("events", &TableOptions::default());
+    /// assert_eq!(other.unwrap_err().kind(), ErrorKind::Mismatch);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// `Missing` if the table does not exist; `Mismatch` if it has other options.
-    pub fn open_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
-        let missing = || {
-            Error::new(
-                ErrorKind::Missing,
-                format!("there is no table {name:?}; create it first, with create_table"),
-            )
-        };
-        let table = self.snapshot()?.table(name)?.ok_or_else(missing)?;
-        check_options(&table, options)?;
-        Ok(table)
-    }
-
-    /// Creates a table.
-    ///
-    /// # Errors
-    /// `Exists` if there is already a table of this name; `Invalid` for options that are not possible.
-    pub fn create_table(&self, name: &str, options: &TableOptions) -> Result<Table> {
-        self.write(|tx| tx.create_table(name, options))
+    /// `Mismatch` if the table exists and has other options; its message names both, and the call that changes the
+    /// table. Otherwise as for [`Database::create_table`].
+    pub fn ensure_table_with(&self, name: &str, options: &TableOptions) -> Result<Table> {
+        match self.table(name)? {
+            Some(table) => options.check(table),
+            None => self.write(|tx| tx.ensure_table_with(name, options)),
+        }
     }
 
     /// Drops a table and everything in it. Snapshots that see the table still see it; its space is freed after they
@@ -153,11 +218,11 @@ impl Database {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// let table = db.table("events")?;
+    /// let table = db.ensure_table("events")?;
     /// db.put(&table, b"k", b"v")?;
     /// db.set_layout("events", pando::Layout::Lsm)?;
     /// assert_eq!(db.get(&table, b"k")?.as_deref(), Some(&b"v"[..]));
-    /// assert_eq!(db.table("events")?.layout(), pando::Layout::Lsm);
+    /// assert_eq!(db.ensure_table("events")?.layout(), pando::Layout::Lsm);
     /// # Ok(())
     /// # }
     /// ```
@@ -182,7 +247,7 @@ impl Database {
     /// use pando::{Compression, Layout, TableOptions};
     /// db.create_table("events", &TableOptions::with_layout(Layout::Lsm))?;
     /// db.set_compression("events", Compression::Lz4)?;
-    /// assert_eq!(db.table("events")?.compression(), Compression::Lz4);
+    /// assert_eq!(db.ensure_table("events")?.compression(), Compression::Lz4);
     /// # Ok(())
     /// # }
     /// ```
@@ -208,7 +273,7 @@ impl Database {
     /// let options = pando::TableOptions::default().ttl(Duration::from_secs(60));
     /// db.create_table("sessions", &options)?;
     /// db.set_ttl("sessions", Some(Duration::from_secs(3600)))?;
-    /// assert_eq!(db.table("sessions")?.ttl(), Some(Duration::from_secs(3600)));
+    /// assert_eq!(db.ensure_table("sessions")?.ttl(), Some(Duration::from_secs(3600)));
     /// # Ok(())
     /// # }
     /// ```
@@ -227,25 +292,4 @@ impl Database {
     pub fn tables(&self) -> Result<Vec<Table>> {
         self.snapshot()?.tables()
     }
-}
-
-fn check_options(table: &Table, options: &TableOptions) -> Result<()> {
-    let name = table.name();
-    let message = if table.layout() != options.layout {
-        let (stored, asked) = (table.layout(), options.layout);
-        format!("table {name:?} has layout {stored}, but {asked} was asked for; change it with set_layout")
-    } else if table.ttl() != options.ttl {
-        let named = |ttl: Option<Duration>| ttl.map_or("no TTL".into(), |ttl| format!("a TTL of {ttl:?}"));
-        let (stored, asked) = (named(table.ttl()), named(options.ttl));
-        format!("table {name:?} has {stored}, but {asked} was asked for; change it with set_ttl")
-    } else if table.compression() != options.compression {
-        let (stored, asked) = (table.compression(), options.compression);
-        format!(
-            "table {name:?} has compression {stored}, but {asked} was asked for; change it with \
-             set_compression"
-        )
-    } else {
-        return Ok(());
-    };
-    Err(Error::new(ErrorKind::Mismatch, message))
 }

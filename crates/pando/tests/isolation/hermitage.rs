@@ -426,14 +426,14 @@ fn a_dropped_table_refuses_everybody_who_used_it_and_writes() -> Outcome {
             for recreated in [false, true] {
                 for (name, work) in USES {
                     let stage = Stage::new(isolation, layout, churn)?;
-                    let other = stage.db.table("other")?;
+                    let other = stage.db.ensure_table("other")?;
                     let mut tx = stage.begin()?;
                     work(&mut tx, &stage.table)?;
                     tx.put(&other, b"k", b"")?;
                     stage.db.drop_table("t")?;
                     stage.between()?;
                     if recreated {
-                        stage.db.table("t")?;
+                        stage.db.ensure_table("t")?;
                     }
                     let refused = tx.commit().map_err(|error| error.kind());
                     let place = format!("{name} under {isolation:?}, {layout}, checkpoints {churn:?}");
@@ -479,7 +479,7 @@ fn whoever_began_too_long_ago_is_refused_whatever_they_rely_on() -> Outcome {
                 .memory_bytes(1 << 20)
                 .checkpoint_records(50)
                 .in_memory()?;
-            let (table, filler) = (db.table("t")?, db.table("filler")?);
+            let (table, filler) = (db.ensure_table("t")?, db.ensure_table("filler")?);
             db.put(&table, b"x", &[0])?;
             let mut tx = db.begin_with(options(isolation, Durability::Buffered))?;
             work(&mut tx, &table)?;

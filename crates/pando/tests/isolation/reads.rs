@@ -451,7 +451,7 @@ fn is_refused(
     churn: bool,
 ) -> pando::Result<bool> {
     let db = restless().in_memory()?;
-    let (table, other) = (db.table("t")?, db.table("other")?);
+    let (table, other) = (db.ensure_table("t")?, db.ensure_table("other")?);
     db.write(|tx| {
         (1..10).try_for_each(|i| tx.put(&table, format!("{i}0").as_bytes(), format!("{i}0").as_bytes()))
     })?;

@@ -192,11 +192,11 @@ fn snapshots_are_whole_on_disk() -> Outcome {
 fn a_log_of_many_seals_can_be_read_at_once() -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::builder().durability(Durability::Buffered).create(dir.path())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     (0..300u32).try_for_each(|n| db.put(&table, &n.to_be_bytes(), b""))?;
     db.close()?;
     let db = Database::builder().checkpoint_records(1).open(dir.path())?;
-    let (table, snapshot) = (db.table("t")?, db.snapshot()?);
+    let (table, snapshot) = (db.ensure_table("t")?, db.snapshot()?);
     assert_eq!(snapshot.range(&table, ..)?.count(), 300);
     db.check()?;
     Ok(())

@@ -169,7 +169,7 @@ fn nothing_that_may_vanish_is_shown_or_acknowledged() -> Outcome {
             Database::builder().page_bytes(4096).memory_bytes(8 << 20).lazy_interval(Duration::from_secs(60));
         let records = if sealed_between { 2 } else { 1000 };
         let db = builder.checkpoint_records(records).create_in(dir)?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         commit(&db, &table, "a", Durability::Buffered)?;
         assert_eq!(keys(db.snapshot()?.range(&table, ..)), "a", "no Sync commit waits: shown at once");
         db.checkpoint()?;

@@ -23,7 +23,7 @@ fn refused<T>(result: pando::Result<T>, kind: ErrorKind) -> pando::Error {
 fn keys_up_to_the_limit_and_no_longer() -> Outcome {
     for page_bytes in [4096, 8192, 16384, 32768, 65536] {
         let db = memory().page_bytes(page_bytes).in_memory()?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         let most = limits::max_key_bytes(page_bytes);
         let longest: Vec<Vec<u8>> = (0..40).map(|last| [vec![7; most - 1], vec![last]].concat()).collect();
         db.write(|tx| longest.iter().try_for_each(|key| tx.put(&table, key, &[1; 500])))?;
@@ -58,7 +58,7 @@ fn keys_up_to_the_limit_and_no_longer() -> Outcome {
 #[test]
 fn values_around_every_length_that_matters() -> Outcome {
     let db = memory().in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let longest_key = vec![1; limits::max_key_bytes(4096)];
     let (logged, piece) = (limits::MAX_LOGGED_VALUE_BYTES, limits::PIECE_BYTES);
     for len in [logged - 1, logged, logged + 1, 5 * piece - 1, 5 * piece, 5 * piece + 1, 33 << 20] {
@@ -80,7 +80,7 @@ fn values_around_every_length_that_matters() -> Outcome {
 #[test]
 fn a_transaction_has_no_size() -> Outcome {
     let db = memory().memory_bytes(16 << 20).in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let mut tx = db.begin()?;
     let value = vec![3; 100 << 10];
     for key in 0..700u16 {
@@ -101,12 +101,13 @@ fn a_transaction_has_no_size() -> Outcome {
 fn names_of_tables() -> Outcome {
     let db = memory().in_memory()?;
     let longest = "n".repeat(limits::MAX_TABLE_NAME_BYTES);
-    db.table(&longest)?;
-    db.table("träume/🌳 \0\n")?;
-    refused(db.table(&format!("{longest}n")), ErrorKind::Invalid);
-    refused(db.table(""), ErrorKind::Invalid);
+    db.ensure_table(&longest)?;
+    db.ensure_table("träume/🌳 \0\n")?;
+    refused(db.ensure_table(&format!("{longest}n")), ErrorKind::Invalid);
+    refused(db.ensure_table(""), ErrorKind::Invalid);
     refused(db.create_table(&longest, &TableOptions::default()), ErrorKind::Exists);
-    refused(db.open_table("absent", &TableOptions::default()), ErrorKind::Missing);
+    assert!(db.table("absent")?.is_none());
+    refused(db.table(""), ErrorKind::Invalid);
     refused(db.drop_table("absent"), ErrorKind::Missing);
     assert_eq!(db.tables()?.len(), 2);
     Ok(())
@@ -115,7 +116,7 @@ fn names_of_tables() -> Outcome {
 #[test]
 fn a_table_of_another_database() -> Outcome {
     let (ours, theirs) = (memory().in_memory()?, memory().in_memory()?);
-    let (table, other) = (ours.table("t")?, theirs.table("t")?);
+    let (table, other) = (ours.ensure_table("t")?, theirs.ensure_table("t")?);
     assert_eq!(table.id(), other.id(), "ids alone do not tell them apart");
     theirs.put(&other, b"k", b"theirs")?;
     for handle in [&other, &other.clone()] {
@@ -137,7 +138,7 @@ fn a_table_of_another_database() -> Outcome {
 #[test]
 fn a_table_that_was_dropped() -> Outcome {
     let db = memory().in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.put(&table, b"k", b"v")?;
     let old = db.snapshot()?;
     let mut within = db.begin()?;
@@ -174,7 +175,7 @@ fn a_table_that_was_never_committed() -> Outcome {
     drop(tx);
     refused(db.get(&table, b"k"), ErrorKind::Missing);
     // Another of the same name is another table.
-    let other = db.table("t")?;
+    let other = db.ensure_table("t")?;
     assert_ne!(other.id(), table.id());
     refused(db.put(&table, b"k", b"v"), ErrorKind::Missing);
     Ok(())
@@ -183,7 +184,7 @@ fn a_table_that_was_never_committed() -> Outcome {
 #[test]
 fn savepoints_of_the_past() -> Outcome {
     let db = memory().in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let mut tx = db.begin()?;
     tx.put(&table, b"a", b"")?;
     let outer = tx.savepoint();
@@ -291,7 +292,7 @@ fn a_second_opener_and_the_lock_in_the_end() -> Outcome {
 fn after_close_everything_is_closed_but_snapshots_go_on() -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::builder().page_bytes(4096).create(dir.path())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.write(|tx| (0..100u8).try_for_each(|key| tx.put(&table, &[key], &[key; 100])))?;
     db.checkpoint()?;
     db.put(&table, b"later", b"v")?;
@@ -311,9 +312,10 @@ fn after_close_everything_is_closed_but_snapshots_go_on() -> Outcome {
         refused(db.get(&table, b"later"), ErrorKind::Closed);
         refused(db.put(&table, b"later", b""), ErrorKind::Closed);
         refused(db.delete(&table, b"later"), ErrorKind::Closed);
+        refused(db.ensure_table("t"), ErrorKind::Closed);
+        refused(db.ensure_table("other"), ErrorKind::Closed);
         refused(db.table("t"), ErrorKind::Closed);
-        refused(db.table("other"), ErrorKind::Closed);
-        refused(db.open_table("t", &TableOptions::default()), ErrorKind::Closed);
+        refused(db.ensure_table_with("t", &TableOptions::default()), ErrorKind::Closed);
         refused(db.create_table("other", &TableOptions::default()), ErrorKind::Closed);
         refused(db.drop_table("t"), ErrorKind::Closed);
         refused(db.tables(), ErrorKind::Closed);
@@ -328,7 +330,7 @@ fn after_close_everything_is_closed_but_snapshots_go_on() -> Outcome {
     refused(tx.commit(), ErrorKind::Closed);
 
     let again = Database::open(dir.path())?;
-    let table = again.table("t")?;
+    let table = again.ensure_table("t")?;
     assert_eq!(again.snapshot()?.range(&table, ..)?.count(), 101);
     assert_eq!(again.get(&table, b"pending")?, None);
     Ok(())
@@ -338,7 +340,7 @@ fn after_close_everything_is_closed_but_snapshots_go_on() -> Outcome {
 fn snapshots_and_transactions_outlive_their_database() -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::create(dir.path())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.put(&table, b"k", b"v")?;
     let snapshot = db.snapshot()?;
     let clone = snapshot.try_clone()?;
@@ -349,14 +351,14 @@ fn snapshots_and_transactions_outlive_their_database() -> Outcome {
     assert_eq!(elsewhere.join().unwrap()?, Some(b"v".to_vec()));
 
     let db = Database::open(dir.path())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let mut tx = db.begin()?;
     tx.put(&table, b"from a transaction", b"v")?;
     drop(db);
     // The transaction keeps the database open; nobody closed it.
     tx.commit()?;
     let db = Database::open(dir.path())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     assert_eq!(db.get(&table, b"from a transaction")?, Some(b"v".to_vec()));
     Ok(())
 }
@@ -367,7 +369,7 @@ fn closing_in_the_middle_of_everything() -> Outcome {
     for round in 0..20 {
         let dir = dir_of(&Default::default());
         let db = small().page_bytes(4096).checkpoint_bytes(64 << 10).create_in(dir.clone())?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         let acknowledged = AtomicU64::new(0);
         let begun = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -402,7 +404,7 @@ fn closing_in_the_middle_of_everything() -> Outcome {
             both.0.and(both.1)
         })?;
         let db = small().create_in(dir)?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         assert_eq!(db.snapshot()?.range(&table, ..)?.count() as u64, acknowledged.into_inner());
         db.check()?;
     }
@@ -412,7 +414,7 @@ fn closing_in_the_middle_of_everything() -> Outcome {
 #[test]
 fn cursors_refuse_to_write_where_they_stand_on_nothing() -> Outcome {
     let db = memory().in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.put(&table, b"k", b"v")?;
     let mut tx = db.begin()?;
     let mut cursor = tx.cursor_mut(&table, ..)?;
@@ -430,7 +432,7 @@ fn cursors_refuse_to_write_where_they_stand_on_nothing() -> Outcome {
 #[test]
 fn a_transaction_in_which_nothing_happened() -> Outcome {
     let db = memory().in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let before = db.stats()?.last_commit;
     db.begin()?.commit()?;
     let tx = db.begin()?;
@@ -445,7 +447,7 @@ fn a_transaction_in_which_nothing_happened() -> Outcome {
 #[test]
 fn write_hands_out_errors_and_retries_conflicts() -> Outcome {
     let db = memory().isolation(Isolation::Serializable).in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let error = db.write(|tx| {
         tx.put(&table, b"k", b"v")?;
         tx.insert(&table, b"k", b"w")
@@ -477,7 +479,7 @@ fn write_hands_out_errors_and_retries_conflicts() -> Outcome {
 #[test]
 fn keys_and_values_are_anything_with_bytes() -> pando::Result<()> {
     let db = Database::builder().in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let id = 7_u32.to_be_bytes();
     db.write(|tx| {
         tx.put(&table, "literal", String::from("owned"))?;
@@ -497,7 +499,7 @@ fn keys_and_values_are_anything_with_bytes() -> pando::Result<()> {
 #[test]
 fn a_conflict_carries_its_table_and_key() -> pando::Result<()> {
     let db = Database::builder().in_memory()?;
-    let table = db.table("accounts")?;
+    let table = db.ensure_table("accounts")?;
     let mut tx = db.begin()?;
     tx.get(&table, "alice")?;
     tx.put(&table, "bob", "1")?;

@@ -104,7 +104,7 @@ fn restored(backups: &Backups, at: Option<&str>) -> (u64, Data) {
     assert_eq!(commit, report.commit);
     let data = read_all(&db).unwrap();
     assert_eq!(db.check().unwrap().orphan_units, 0);
-    db.put(&db.table("afterwards").unwrap(), b"k", b"v").unwrap();
+    db.put(&db.ensure_table("afterwards").unwrap(), b"k", b"v").unwrap();
     db.checkpoint().unwrap();
     db.check().unwrap();
     db.close().unwrap();
@@ -173,7 +173,7 @@ fn sample() -> (Database, Backups) {
 #[test]
 fn a_difference_leaves_out_what_did_not_change() {
     let (db, backups) = sample();
-    let table = db.table("accounts").unwrap();
+    let table = db.ensure_table("accounts").unwrap();
     for key in 0..3000u32 {
         db.put(&table, &key.to_be_bytes(), &[7; 100]).unwrap();
     }
@@ -222,7 +222,7 @@ fn an_empty_database_is_backed_up_too() {
     let backups = Backups::in_dir(Arc::new(MemDir::new()));
     db.backup_to(&backups, BackupOptions::default()).unwrap();
     assert_eq!(restored(&backups, None), (0, Data::new()));
-    db.table("t").unwrap();
+    db.ensure_table("t").unwrap();
     let base = backups.newest().unwrap().unwrap();
     db.backup_to(&backups, BackupOptions::default().since(&base)).unwrap();
     assert_eq!(restored(&backups, None).1, read_all(&db).unwrap());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// A tiny database with a tree, a large value and commits in its log.
 fn tiny() -> Database {
     let db = small().page_bytes(4096).create_in(Arc::new(MemDir::new())).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     db.put(&table, b"large", &[3; 1500]).unwrap();
     for key in 0..20u8 {
         db.put(&table, &[key], &[key; 20]).unwrap();
@@ -24,7 +24,7 @@ fn chain() -> Vec<Vec<u8>> {
     let backups = Backups::in_dir(dir.clone());
     db.backup_to(&backups, BackupOptions::default()).unwrap();
     for key in 0..2u8 {
-        db.put(&db.table("t").unwrap(), &[100 + key], b"more").unwrap();
+        db.put(&db.ensure_table("t").unwrap(), &[100 + key], b"more").unwrap();
         db.checkpoint().unwrap();
         let base = backups.newest().unwrap().unwrap();
         db.backup_to(&backups, BackupOptions::default().since(&base)).unwrap();
@@ -169,7 +169,7 @@ fn a_folder_names_what_is_damaged_or_missing() {
 fn a_damaged_page_fails_the_backup_and_is_named() {
     let dir = Arc::new(MemDir::new());
     let db = small().page_bytes(4096).create_in(dir.clone()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for key in 0..500u32 {
         db.put(&table, &key.to_be_bytes(), &[1; 50]).unwrap();
     }

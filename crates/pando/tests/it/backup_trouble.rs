@@ -8,7 +8,7 @@ use pando::{BackupOptions, Backups, Database, ErrorKind, Result};
 /// A database on `disk` with two states, and its data.
 fn database(disk: &SimDisk) -> Database {
     let db = small().page_bytes(4096).create_in(disk.dir()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     for key in 0..60u32 {
         db.put(&table, &key.to_be_bytes(), &vec![5; if key % 20 == 0 { 6000 } else { 40 }]).unwrap();
     }
@@ -84,7 +84,7 @@ fn a_failing_call_fails_the_backup_and_nothing_else() {
     assert!(failed > 20, "{failed} failed calls of the target");
     let failed = every_call(&source, || add(&db, &backups), judge);
     assert!(failed > 10, "{failed} failed calls of the database");
-    db.put(&db.table("t").unwrap(), b"goes on", b"yes").unwrap();
+    db.put(&db.ensure_table("t").unwrap(), b"goes on", b"yes").unwrap();
     db.checkpoint().unwrap();
     db.check().unwrap();
     add(&db, &backups).unwrap();
@@ -110,7 +110,7 @@ fn chain(folder: &SimDisk) -> (Backups, Data) {
     let db = database(&SimDisk::new());
     let backups = Backups::in_dir(folder.dir());
     add(&db, &backups).unwrap();
-    db.put(&db.table("t").unwrap(), b"difference", &[9; 3000]).unwrap();
+    db.put(&db.ensure_table("t").unwrap(), b"difference", &[9; 3000]).unwrap();
     db.checkpoint().unwrap();
     add(&db, &backups).unwrap();
     (backups, read_all(&db).unwrap())
@@ -188,7 +188,7 @@ fn a_backup_cut_off_at_any_moment_leaves_the_folder_sound() {
     let backups = Backups::in_dir(folder.dir());
     add(&db, &backups).unwrap();
     let (first, begin) = (read_all(&db).unwrap(), folder.event_count());
-    db.put(&db.table("t").unwrap(), b"difference", &[9; 3000]).unwrap();
+    db.put(&db.ensure_table("t").unwrap(), b"difference", &[9; 3000]).unwrap();
     db.checkpoint().unwrap();
     add(&db, &backups).unwrap();
     let (second, end) = (read_all(&db).unwrap(), folder.event_count());

@@ -18,7 +18,7 @@ fn what_was_committed_is_there_after_reopening() -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     {
         let db = Database::create(dir.path())?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         for i in 0..1000u32 {
             db.write(|tx| tx.put(&table, &i.to_be_bytes(), &[i as u8; 100]))?;
             if i == 500 {
@@ -27,7 +27,7 @@ fn what_was_committed_is_there_after_reopening() -> Outcome {
         }
     }
     let db = Database::open(dir.path())?;
-    let table = db.open_table("t", &Default::default())?;
+    let table = db.table("t")?.expect("it was created");
     assert_eq!(keys(&db, &table).len(), 1000);
     assert_eq!(db.get(&table, &999u32.to_be_bytes())?, Some(vec![999u32 as u8; 100]));
     db.check()?;
@@ -37,7 +37,7 @@ fn what_was_committed_is_there_after_reopening() -> Outcome {
 #[test]
 fn a_snapshot_stays_as_it_was_over_seals_and_checkpoints() -> Outcome {
     let db = memory();
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.put(&table, b"k", b"1")?;
     let before = db.snapshot()?;
     db.put(&table, b"k", b"2")?;
@@ -55,7 +55,7 @@ fn a_snapshot_stays_as_it_was_over_seals_and_checkpoints() -> Outcome {
 #[test]
 fn ranges_go_both_ways_and_meet() -> Outcome {
     let db = memory();
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.write(|tx| (0..100u8).try_for_each(|i| tx.put(&table, &[i], &[i])))?;
     db.checkpoint()?;
     db.write(|tx| {
@@ -82,7 +82,7 @@ fn ranges_go_both_ways_and_meet() -> Outcome {
 fn phantoms_and_write_skew_are_refused_under_serializable_only() -> Outcome {
     for (isolation, refused) in [(Isolation::Serializable, true), (Isolation::Snapshot, false)] {
         let db = memory();
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         db.write(|tx| (0..10u8).try_for_each(|i| tx.put(&table, &[i], b"on")))?;
         let options = TransactionOptions { isolation, ..Default::default() };
         let (mut a, mut b) = (db.begin_with(options)?, db.begin_with(options)?);
@@ -104,7 +104,7 @@ fn phantoms_and_write_skew_are_refused_under_serializable_only() -> Outcome {
 #[test]
 fn a_dropped_table_is_gone_and_a_writer_to_it_conflicts() -> Outcome {
     let db = memory();
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.put(&table, b"k", b"v")?;
     db.checkpoint()?;
     let old = db.snapshot()?;
@@ -114,7 +114,7 @@ fn a_dropped_table_is_gone_and_a_writer_to_it_conflicts() -> Outcome {
     assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Conflict);
     assert_eq!(db.get(&table, b"k").unwrap_err().kind(), ErrorKind::Missing);
     assert_eq!(old.get(&table, b"k")?, Some(b"v".to_vec()));
-    let again = db.table("t")?;
+    let again = db.ensure_table("t")?;
     assert_eq!(db.get(&again, b"k")?, None);
     db.checkpoint()?;
     drop(old);
@@ -126,7 +126,7 @@ fn a_dropped_table_is_gone_and_a_writer_to_it_conflicts() -> Outcome {
 #[test]
 fn large_values_come_back_whole() -> Outcome {
     let db = memory();
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let large: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7) as u8).collect();
     db.put(&table, b"large", &large)?;
     assert_eq!(db.get(&table, b"large")?.as_ref(), Some(&large));
@@ -141,7 +141,7 @@ fn large_values_come_back_whole() -> Outcome {
 #[test]
 fn limits_are_errors_and_the_transaction_goes_on() -> Outcome {
     let db = memory();
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let mut tx = db.begin()?;
     let too_long = vec![0; pando::limits::max_key_bytes(4096) + 1];
     assert_eq!(tx.put(&table, &too_long, b"").unwrap_err().kind(), ErrorKind::Invalid);
@@ -157,7 +157,7 @@ fn limits_are_errors_and_the_transaction_goes_on() -> Outcome {
 fn every_durability_is_visible_at_once_and_mixed() -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::create(dir.path())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     for (i, durability) in
         [Durability::Buffered, Durability::Sync, Durability::Lazy, Durability::Buffered].iter().enumerate()
     {
@@ -195,7 +195,7 @@ fn an_empty_database_is_small() -> Outcome {
 #[test]
 fn a_commit_inside_a_gated_closure_does_not_wait_for_its_own_gate() -> Outcome {
     let db = memory();
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.put(&table, b"k", b"0")?;
     let mut attempts = 0;
     db.write(|tx| {
@@ -218,7 +218,7 @@ fn lazy_commits_wait_for_one_sync_together() -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let interval = Duration::from_millis(400);
     let db = Database::builder().lazy_interval(interval).durability(Durability::Lazy).create(dir.path())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.sync()?;
     let (before, begun) = (db.stats()?.log_flushes, Instant::now());
     for i in 0..100u8 {
@@ -239,7 +239,7 @@ fn lazy_commits_wait_for_one_sync_together() -> Outcome {
 #[test]
 fn a_table_is_renamed() -> Outcome {
     let db = Database::builder().in_memory()?;
-    let (a, b) = (db.table("a")?, db.table("b")?);
+    let (a, b) = (db.ensure_table("a")?, db.ensure_table("b")?);
     db.put(&a, b"k", b"of a")?;
     db.put(&b, b"k", b"of b")?;
     let kind = |result: Outcome| result.unwrap_err().kind();

@@ -19,7 +19,7 @@ fn value_of(key: u64, version: u64) -> Vec<u8> {
 
 /// Commits of many sizes, and reads that check them.
 fn work(db: &Database, seed: u64, rounds: u64) -> Result<()> {
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let mut random = Random::seeded(seed);
     let mut newest = vec![None; 3_000];
     for round in 0..rounds {
@@ -60,7 +60,7 @@ fn databases_of_several_page_sizes_share_a_budget_that_holds() -> Result<()> {
 }
 
 fn fill(db: &Database, records: u64) -> Result<Table> {
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     for first in (0..records).step_by(100) {
         db.write(|tx| {
             (first..first + 100).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[7; 1000]))
@@ -101,7 +101,7 @@ fn a_busy_database_gets_the_memory_of_idle_ones() -> Result<()> {
 #[test]
 fn a_transaction_of_many_budgets_stays_inside_one() -> Result<()> {
     let db = Database::builder().memory_bytes(2 * MIB).page_bytes(4096).in_memory()?;
-    let table = db.table("large")?;
+    let table = db.ensure_table("large")?;
     db.write(|tx| (0..40_000u64).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[1; 200])))?;
     assert_eq!(db.snapshot()?.range(&table, ..)?.count(), 40_000);
     let stats = db.stats()?.memory;
@@ -113,7 +113,7 @@ fn a_transaction_of_many_budgets_stays_inside_one() -> Result<()> {
 #[test]
 fn what_a_transaction_reads_is_bounded_and_still_conflicts() -> Result<()> {
     let db = Database::builder().memory_bytes(8 * MIB).in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let key = |n: u64| [&b"read/"[..], &n.to_be_bytes(), &[b'x'; 900]].concat();
     let held = || db.stats().map(|stats| stats.memory.held.of(Holder::WriteSets));
     let reader = || -> Result<_> {
@@ -150,7 +150,7 @@ fn memtables_of_idle_databases_make_room() -> Result<()> {
     let idle: Vec<_> = (0..3).map(|_| open(&budget, 4096)).collect::<Result<_>>()?;
     for db in &idle {
         // Just not enough to be sealed.
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         for key in 0..550u64 {
             db.write(|tx| tx.put(&table, &key.to_be_bytes(), &[7; 1000]))?;
         }

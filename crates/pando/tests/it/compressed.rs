@@ -12,10 +12,7 @@ const WORDS: [&str; 8] =
 /// Rows of words and numbers.
 fn fill(db: &Database, random: &mut Random, rows: u64) -> Result<()> {
     let options = TableOptions::with_layout(Layout::Lsm).compression(Compression::Lz4);
-    let table = match db.snapshot()?.table("rows")? {
-        Some(table) => table,
-        None => db.create_table("rows", &options)?,
-    };
+    let table = db.ensure_table_with("rows", &options)?;
     db.write(|tx| {
         for _ in 0..rows {
             let word = |random: &mut Random| WORDS[random.below(8) as usize];

@@ -40,7 +40,7 @@ fn parsed(page: &str) -> BTreeMap<String, f64> {
 fn counts_are_what_was_done() {
     let db = Database::builder().in_memory().unwrap();
     let names = ["plain", "with \"quotes\" and \\", "c", "d", "e", "f", "g"];
-    let tables = names.map(|name| db.table(name).unwrap());
+    let tables = names.map(|name| db.ensure_table(name).unwrap());
     for (index, table) in tables.iter().enumerate() {
         db.write(|tx| (0..=index as u8).try_for_each(|key| tx.put(table, &[key], b"v"))).unwrap();
     }
@@ -75,7 +75,7 @@ fn counts_are_what_was_done() {
 fn waits_are_counted_by_their_cause() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::builder().create(dir.path()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let waited = |cause| db.stats().unwrap().latencies.of(cause);
     let before = waited(WaitCause::Sync);
     for n in 0..10_u8 {
@@ -114,7 +114,7 @@ fn waits_are_counted_by_their_cause() {
     db.close().unwrap();
 
     let db = Database::open(dir.path()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     db.get(&table, &[1]).unwrap();
     // The workers fault as well, also between two counters' readings: they agree as soon as nothing goes on. A thread
     // that waits for a page that another thread loads meanwhile waits for a fault too, and makes none.

@@ -23,7 +23,7 @@ fn create(path: &Path, durability: Durability) -> Database {
 
 /// Puts keys until one is refused; returns how many were acknowledged, and the refusal.
 fn put_until_refused(db: &Database, name: &str) -> (u32, pando::Error) {
-    let (table, begun) = (db.table("t").expect("a table"), Instant::now());
+    let (table, begun) = (db.ensure_table("t").expect("a table"), Instant::now());
     for number in 0.. {
         if let Err(refusal) = db.put(&table, format!("{name}{number:08}").as_bytes(), &[7; 400]) {
             return (number, refusal);
@@ -36,7 +36,7 @@ fn put_until_refused(db: &Database, name: &str) -> (u32, pando::Error) {
 
 fn assert_holds(path: &Path, name: &str, count: u32) -> Result<()> {
     let db = Database::open(path)?;
-    let (table, snapshot) = (db.table("t")?, db.snapshot()?);
+    let (table, snapshot) = (db.ensure_table("t")?, db.snapshot()?);
     for number in 0..count {
         let key = format!("{name}{number:08}");
         assert!(snapshot.get(&table, key.as_bytes())?.is_some(), "{key} of {count} is gone");
@@ -51,11 +51,11 @@ fn a_directory_that_was_moved_and_replaced_leaves_two_whole_databases() -> Resul
     for durability in [Durability::Sync, Durability::Buffered] {
         let (home, path) = place();
         let db = create(&path, durability);
-        db.table("t")?;
+        db.ensure_table("t")?;
         let aside = home.path().join("aside");
         fs::rename(&path, &aside).expect("moved");
         let restored = create(&path, Durability::Sync);
-        let table = restored.table("t")?;
+        let table = restored.ensure_table("t")?;
         restored.put(&table, b"new00000000", b"precious")?;
         let (count, refusal) = put_until_refused(&db, "old");
         assert!(matches!(refusal.kind(), ErrorKind::Latched | ErrorKind::Io), "{refusal:?}");
@@ -73,7 +73,7 @@ fn a_directory_that_was_moved_and_replaced_leaves_two_whole_databases() -> Resul
 fn commits_to_a_deleted_directory_are_refused_and_not_as_missing() -> Result<()> {
     let (_home, path) = place();
     let db = create(&path, Durability::Sync);
-    db.table("t")?;
+    db.ensure_table("t")?;
     fs::remove_dir_all(&path).expect("deleted");
     let (_, refusal) = put_until_refused(&db, "k");
     assert!(matches!(refusal.kind(), ErrorKind::Latched | ErrorKind::Io), "{refusal:?}");
@@ -85,7 +85,7 @@ fn commits_to_a_deleted_directory_are_refused_and_not_as_missing() -> Result<()>
 fn closing_says_that_the_directory_is_gone_where_no_commit_did() -> Result<()> {
     let (_home, path) = place();
     let db = create(&path, Durability::Buffered);
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     fs::remove_dir_all(&path).expect("deleted");
     let put = db.put(&table, b"k", b"v");
     let closed = db.close();
@@ -97,7 +97,7 @@ fn closing_says_that_the_directory_is_gone_where_no_commit_did() -> Result<()> {
 fn a_segment_that_needs_a_new_file_in_a_deleted_directory_is_no_missing_table() -> Result<()> {
     let (_home, path) = place();
     let db = create(&path, Durability::Buffered);
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     fs::remove_dir_all(&path).expect("deleted");
     // One that does not fit the segment that is ready.
     let refusal = db.put(&table, b"k", &vec![7; 900 << 10]).expect_err("no segment can be made");
@@ -109,7 +109,7 @@ fn a_segment_that_needs_a_new_file_in_a_deleted_directory_is_no_missing_table() 
 fn a_deleted_lock_file_lets_no_second_writer_in() -> Result<()> {
     let (_home, path) = place();
     let db = create(&path, Durability::Sync);
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     fs::remove_file(path.join("lock")).expect("deleted");
     assert_eq!(Database::open(&path).expect_err("it is open").kind(), ErrorKind::Locked);
     let reader = Database::builder().read_only(true).open(&path);
@@ -124,7 +124,7 @@ fn a_deleted_lock_file_lets_no_second_writer_in() -> Result<()> {
 fn a_log_segment_that_was_cut_refuses_commits_and_spares_the_process() -> Result<()> {
     let (_home, path) = place();
     let db = create(&path, Durability::Buffered);
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     for number in 0..2000_u32 {
         db.put(&table, &number.to_be_bytes(), &[7; 400])?;
     }
@@ -146,7 +146,7 @@ fn a_sector_lost_after_an_orderly_close_is_corruption() -> Result<()> {
     let (_home, path) = place();
     for number in 0..60_u32 {
         let db = create(&path, Durability::Sync);
-        db.put(&db.table("t")?, format!("k{number:08}").as_bytes(), &[7; 100])?;
+        db.put(&db.ensure_table("t")?, format!("k{number:08}").as_bytes(), &[7; 100])?;
         db.close()?;
     }
     assert_holds(&path, "k", 60)?;

@@ -14,7 +14,7 @@ fn last(told: &Explanation) -> &str {
 fn explained_gets_find_what_gets_find() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::builder().page_bytes(PAGE).create(dir.path()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let mut random = Random::seeded(5);
     for round in 0..4 {
         let mut tx = db.begin().unwrap();
@@ -56,12 +56,12 @@ fn explained_gets_find_what_gets_find() {
 fn pages_are_read_once_and_then_in_memory() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::builder().page_bytes(PAGE).create(dir.path()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     db.write(|tx| (0..3000_u32).try_for_each(|n| tx.put(&table, &n.to_be_bytes(), b"value"))).unwrap();
     db.checkpoint().unwrap();
     db.close().unwrap();
     let db = Database::open(dir.path()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let key = 77_u32.to_be_bytes();
     assert_eq!(db.explain_get(&table, &key).unwrap().pages(), (0, 2));
     let again = db.explain_get(&table, &key).unwrap();
@@ -80,7 +80,7 @@ fn pages_are_read_once_and_then_in_memory() {
 fn a_commit_says_what_it_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::create(dir.path()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let records = [(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), b"2".to_vec())];
     let explain = |durability| {
         let options = TransactionOptions { durability, ..db.transaction_options() };
@@ -100,7 +100,7 @@ fn a_commit_says_what_it_waited_for() {
 fn a_scan_is_explained_without_reading_long_values() {
     let dir = tempfile::tempdir().unwrap();
     let db = Database::create(dir.path()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     db.put(&table, b"a", b"short").unwrap();
     db.put(&table, b"b", &vec![0xab; 3 << 20]).unwrap();
     db.checkpoint().unwrap();
@@ -112,7 +112,7 @@ fn a_scan_is_explained_without_reading_long_values() {
     bytes[within] ^= 1;
     std::fs::write(&data, bytes).unwrap();
     let db = Database::open(dir.path()).unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     assert_eq!(db.get(&table, b"b").unwrap_err().kind(), pando::ErrorKind::Corruption);
     let told = db.explain_scan(&table, .., 10).unwrap();
     assert_eq!(told.steps.iter().map(|step| step.bytes).sum::<u64>(), 1 + 5 + 1 + (3 << 20));

@@ -112,7 +112,7 @@ fn a_full_disk_is_opened_and_emptied() {
         // What the process gave back, somebody else has taken.
         disk.set_capacity(disk.used_bytes());
         let db = open(&disk);
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         delete_half(&db, &table).unwrap();
         takes_puts(&db, &table, MIB / 4);
         db.check().unwrap();
@@ -139,7 +139,7 @@ fn somebody_elses_file_fills_the_disk() {
     db.checkpoint().unwrap();
     db.write(|tx| tx.drop_table(&table)).unwrap();
     let table = loop {
-        match db.table("u") {
+        match db.ensure_table("u") {
             Ok(table) => break table,
             Err(error) => assert_eq!(error.kind(), ErrorKind::Full, "{error}"),
         }

@@ -74,7 +74,7 @@ fn a_value_is_read_and_sought_in_before_and_after_a_checkpoint_and_after_reopeni
     let len = (5 << 20) + 4321;
     {
         let db = open()?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         let mut tx = db.begin()?;
         assert_eq!(tx.put_reader(&table, b"k", Stream::new(3, len))?, len);
         assert_eq!((tx.value_len(&table, b"k")?, tx.contains(&table, b"k")?), (Some(len), true));
@@ -89,7 +89,7 @@ fn a_value_is_read_and_sought_in_before_and_after_a_checkpoint_and_after_reopeni
     }
     for _ in 0..2 {
         let db = open()?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         assert_eq!(db.check()?.orphan_units, 0);
         expect(&db.snapshot()?, &table, b"k", 3, len);
         db.checkpoint()?;
@@ -107,7 +107,7 @@ fn a_value_is_read_and_sought_in_before_and_after_a_checkpoint_and_after_reopeni
 #[test]
 fn what_is_given_up_leaves_no_space_behind() -> Result<()> {
     let db = Database::builder().in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.checkpoint()?;
     let before = used_bytes(&db);
     let len = 3 << 20;
@@ -144,7 +144,7 @@ fn what_is_given_up_leaves_no_space_behind() -> Result<()> {
 #[test]
 fn a_replaced_value_stays_for_its_readers_and_its_space_comes_back() -> Result<()> {
     let db = Database::builder().in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let len = 2 << 20;
     db.write(|tx| tx.put_reader(&table, b"k", Stream::new(1, len)))?;
     let first = db.snapshot()?;
@@ -175,7 +175,7 @@ fn a_replaced_value_stays_for_its_readers_and_its_space_comes_back() -> Result<(
 fn flushes_are_counted() -> Result<()> {
     let disk = SimDisk::new();
     let db = Database::builder().create_in(disk.dir())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     for (durability, flushes) in [(Durability::Sync, 2), (Durability::Buffered, 1)] {
         // Small first, so that the log has a segment with room.
         db.put(&table, b"small", b"")?;

@@ -21,7 +21,7 @@ fn key(random: &mut Random) -> [u8; 4] {
 
 /// Commits `count` random records; a checkpoint every thousand.
 fn load(db: &Database, random: &mut Random, count: u32) {
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let options = TransactionOptions { durability: Durability::Buffered, ..db.transaction_options() };
     for n in 0..count {
         let mut tx = db.begin_with(options).unwrap();
@@ -52,7 +52,7 @@ fn a_snapshot_that_stays_open_keeps_what_it_sees_and_no_more() {
     let mut random = seeded(1);
     load(&db, &mut random, 2000);
     let snapshot = db.snapshot().unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let seen: BTreeMap<_, _> = snapshot.range(&table, ..).unwrap().map(Result::unwrap).collect();
     for _ in 0..5 {
         load(&db, &mut random, 2000);
@@ -79,7 +79,7 @@ fn memory_and_space_stay_inside_their_bounds_and_the_young_read_on() {
         .max_pinned_space_bytes(SPACE_BYTES)
         .in_memory()
         .unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let mut random = seeded(2);
     load(&db, &mut random, 2000);
     // A snapshot keeps what it sees and no more: 12 MB that nobody after it does.
@@ -118,7 +118,7 @@ fn memory_and_space_stay_inside_their_bounds_and_the_young_read_on() {
 #[test]
 fn a_writer_that_sleeps_is_told_and_run_again() {
     let db = small().memory_bytes(2 << 20).checkpoint_bytes(256 << 10).in_memory().unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let mut random = seeded(3);
     let mut sleeper = db.begin().unwrap();
     sleeper.get(&table, b"k").unwrap();
@@ -150,7 +150,7 @@ fn a_writer_that_sleeps_is_told_and_run_again() {
 fn a_cursor_and_a_closure_keep_what_they_look_at_until_they_end() {
     // Ages are known to a quarter of a second: a reader that is not meant has the rest of this, on a busy machine too.
     let db = small().max_snapshot_age(Duration::from_millis(1500)).in_memory().unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let mut random = seeded(4);
     load(&db, &mut random, 3000);
     db.put(&table, b"in memory", b"value").unwrap();

@@ -99,7 +99,7 @@ fn what_is_out_of_its_range_is_refused_by_name() {
         for number in good {
             let db = with(spec.name, number).in_memory();
             let db = db.unwrap_or_else(|error| panic!("{} = {number}: {error}", spec.name));
-            let table = db.table("t").unwrap();
+            let table = db.ensure_table("t").unwrap();
             db.put(&table, b"k", b"v").unwrap();
             db.checkpoint().unwrap();
             assert_eq!(db.get(&table, b"k").unwrap().as_deref(), Some(&b"v"[..]));

@@ -25,7 +25,7 @@ fn the_unabsorbed_log_stays_below_its_cap() -> Result<()> {
             .max_segment_bytes(64 << 10)
             .durability(Durability::Buffered)
             .in_memory()?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         let most = std::thread::scope(|scope| {
             let writers: Vec<_> = (0..threads)
                 .map(|thread| {
@@ -69,7 +69,7 @@ fn writers_are_slowed_and_it_shows_why() -> Result<()> {
         .memory_bytes(4 << 20)
         .durability(Durability::Buffered)
         .create(dir.path())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let (mut random, begun) = (Random::seeded(7), Instant::now());
     let is_slowed = || -> Result<bool> {
         let stats = db.stats()?;

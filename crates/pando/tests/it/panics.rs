@@ -26,7 +26,7 @@ fn panics<T>(what: &str, work: impl FnOnce() -> T) {
 
 /// That the database does all that it did, and that nothing was lost of its room.
 fn check_whole(db: &Database, what: &str) {
-    let table = db.table("after").unwrap();
+    let table = db.ensure_table("after").unwrap();
     for durability in [Durability::Sync, Durability::Buffered, Durability::Lazy] {
         let mut tx = db.begin_with(TransactionOptions { durability, ..db.transaction_options() }).unwrap();
         tx.put(&table, what.as_bytes(), b"goes on").unwrap();
@@ -56,7 +56,7 @@ fn a_callback_that_panics_is_called_again_and_lazy_commits_are_flushed() {
         let before = calls.load(Ordering::SeqCst);
         let snapshot = db.snapshot().unwrap();
         wait_until("the call", || calls.load(Ordering::SeqCst) > before);
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         wait_until("the expiry", || snapshot.get(&table, b"k").is_err());
         drop(snapshot);
         check_whole(&db, &format!("round {round}"));
@@ -100,7 +100,7 @@ impl Write for Sink {
 #[test]
 fn closures_iterators_and_sinks_that_panic_cost_their_call_alone() {
     let db = small().lazy_interval(Duration::from_millis(10)).in_memory().unwrap();
-    let table = db.table("t").unwrap();
+    let table = db.ensure_table("t").unwrap();
     let stack = db.create_table("stack", &TableOptions::with_layout(pando::Layout::Lsm)).unwrap();
     for n in 0..3_000_u32 {
         db.put(&table, &n.to_be_bytes(), &[1; 200]).unwrap();
@@ -275,7 +275,7 @@ fn a_worker_that_panics_stops_all_writing_and_says_so() {
         let fails = Arc::new(OnceLock::new());
         let dir = Broken { dir: MemDir::new(), fails: Arc::clone(&fails) };
         let db = small().lazy_interval(Duration::from_millis(10)).create_in(Arc::new(dir)).unwrap();
-        let table = db.table("t").unwrap();
+        let table = db.ensure_table("t").unwrap();
         db.put(&table, b"before", b"").unwrap();
         fails.set(thread).unwrap();
         let is_log = thread == "pando-log";

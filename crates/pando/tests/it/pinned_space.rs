@@ -26,7 +26,7 @@ fn beside_a_cursor(
     round: impl Fn(&Database, &Table, u32) -> Result<()>,
 ) {
     let db = database();
-    let quiet = db.table("quiet").unwrap();
+    let quiet = db.ensure_table("quiet").unwrap();
     db.put(&quiet, b"a", b"1").unwrap();
     let busy = db.create_table("busy", options).unwrap();
     (0..2).for_each(|number| round(&db, &busy, number).unwrap());

@@ -21,7 +21,7 @@ fn made(seed: u64) -> Result<Made> {
     let mut random = Random::seeded(seed);
     let dir = Arc::new(MemDir::new());
     let db = small().page_bytes(4096).create_in(dir.clone())?;
-    let tables = [db.table("a")?, db.table("b")?];
+    let tables = [db.ensure_table("a")?, db.ensure_table("b")?];
     let commits = 20 + random.below(60);
     for commit in 0..commits {
         let options = TransactionOptions { durability: Durability::Buffered, ..Default::default() };
@@ -95,13 +95,13 @@ fn every_write_is_refused_by_name() -> Result<()> {
     let dir = dir_of(&killed);
     let db = small().read_only(true).open_in(dir.clone())?;
     assert!(db.is_read_only());
-    let table: Table = db.table("a")?;
+    let table: Table = db.ensure_table("a")?;
     let refusals = [
         db.put(&table, b"k", b"v").err(),
         db.delete(&table, b"k").err(),
         db.write(|tx| tx.put(&table, b"k", b"v")).err(),
         db.begin().err(),
-        db.table("new").err(),
+        db.ensure_table("new").err(),
         db.create_table("new", &TableOptions::default()).err(),
         db.drop_table("a").err(),
         db.checkpoint().err(),
@@ -152,7 +152,7 @@ fn a_log_beyond_the_memory_is_refused_with_the_amount_that_does() -> Result<()> 
         let dir = Arc::new(MemDir::new());
         let db =
             Database::builder().memory_bytes(64 << 20).checkpoint_bytes(32 << 20).create_in(dir.clone())?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         for piece in 0..8 {
             db.write(|tx| {
                 (0..250_000 / value_bytes).try_for_each(|n: usize| {

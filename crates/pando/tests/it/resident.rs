@@ -20,7 +20,7 @@ fn options() -> Builder {
 /// A database at `path` whose records, even keys alone, all lie in pages; closed.
 fn filled(path: &Path) -> Result<()> {
     let db = options().create(path)?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.write(|tx| (0..RECORDS).try_for_each(|n| tx.put(&table, &key(2 * n), &value(n))))?;
     db.put(&table, b"long", &vec![7; 10_000])?;
     db.checkpoint()?;
@@ -69,10 +69,10 @@ fn a_long_value_would_have_to_be_read_and_what_was_just_written_would_not() -> R
 #[test]
 fn a_change_of_the_catalog_is_looked_up_by_who_may_wait() -> Result<()> {
     let db = Database::builder().in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     db.put(&table, b"k", b"v")?;
     assert_eq!(ask(&db, &table, b"k")?, Resident::Found(b"v".to_vec()));
-    db.table("other")?;
+    db.ensure_table("other")?;
     assert_eq!(ask(&db, &table, b"k")?, Resident::WouldWait);
     db.get(&table, b"k")?;
     assert_eq!(ask(&db, &table, b"k")?, Resident::Found(b"v".to_vec()));

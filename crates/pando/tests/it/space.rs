@@ -58,7 +58,7 @@ fn churn_takes_little_more_than_what_lives() -> Result<()> {
     let dir = tempfile::tempdir().unwrap();
     let builder = Database::builder().memory_bytes(4 << 20).durability(pando::Durability::Buffered);
     let db = builder.clone().create(dir.path())?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     let live = 20_000;
     put(&db, &table, 0..live)?;
     for turn in 0..6 {
@@ -82,13 +82,13 @@ fn churn_takes_little_more_than_what_lives() -> Result<()> {
     // Of the log a segment of 1 MiB stays: an eighth of the memory, but no less than that.
     assert!(files < live_bytes * 3 / 2 + MIB, "{files} bytes of files for {live_bytes} bytes of records");
     let db = builder.open(dir.path())?;
-    check(&db, &db.table("t")?, 6 * live..7 * live)
+    check(&db, &db.ensure_table("t")?, 6 * live..7 * live)
 }
 
 #[test]
 fn a_compaction_leaves_little_free() -> Result<()> {
     let db = Database::builder().memory_bytes(16 << 20).in_memory()?;
-    let (table, other) = (db.table("t")?, db.table("other")?);
+    let (table, other) = (db.ensure_table("t")?, db.ensure_table("other")?);
     // Two tables grow side by side, so that neither lies at one end.
     for part in 0..5 {
         put(&db, &table, part * 20_000..(part + 1) * 20_000)?;
@@ -123,7 +123,7 @@ fn a_compaction_leaves_little_free() -> Result<()> {
 #[test]
 fn a_compaction_disturbs_neither_readers_nor_writers() -> Result<()> {
     let db = Database::builder().memory_bytes(4 << 20).in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     put(&db, &table, 0..60_000)?;
     db.checkpoint()?;
     let before = db.snapshot()?;
@@ -142,7 +142,7 @@ fn a_compaction_disturbs_neither_readers_nor_writers() -> Result<()> {
 #[test]
 fn what_a_long_reader_held_comes_back_without_a_checkpoint() -> Result<()> {
     let db = Database::builder().memory_bytes(16 << 20).in_memory()?;
-    let table = db.table("t")?;
+    let table = db.ensure_table("t")?;
     put(&db, &table, 0..50_000)?;
     db.checkpoint()?;
     let reader = db.snapshot()?;

@@ -38,7 +38,7 @@ struct Run {
 impl Run {
     fn on(disk: &SimDisk) -> Result<Run> {
         let db = builder().create_in(disk.dir())?;
-        let table = db.table("t")?;
+        let table = db.ensure_table("t")?;
         let model = read_all(&db)?;
         Ok(Run { db, table, model })
     }
@@ -335,7 +335,7 @@ impl Run {
         let Run { db, model, .. } = self;
         db.close().unwrap();
         let db = builder().create_in(disk.dir()).unwrap();
-        let table = db.open_table("t", &Default::default()).unwrap();
+        let table = db.table("t").unwrap().unwrap();
         Run { db, table, model }
     }
 }
@@ -455,10 +455,7 @@ fn play_one(db: &Database, change: &Change, data: &Data) -> std::result::Result<
             let (key, value) = (key.to_be_bytes(), vec![*key as u8; *bytes]);
             after.entry(table.to_string()).or_default().insert(key.to_vec(), value.clone());
             db.write(|tx| {
-                let table = match tx.table(table)? {
-                    Some(table) => table,
-                    None => tx.create_table(table, &Default::default())?,
-                };
+                let table = tx.ensure_table(table)?;
                 tx.put(&table, &key, &value)
             })
         }

@@ -44,7 +44,7 @@ fn everything(n: u8) -> Everything {
 #[test]
 fn all_types_come_back() -> Result<()> {
     let db = Database::builder().in_memory()?;
-    let table = Table::<Everything>::open(&db)?;
+    let table = Table::<Everything>::ensure(&db)?;
     let mut all: Vec<Everything> = (0..12).map(everything).collect();
     db.write(|tx| all.iter().try_for_each(|row| table.insert(tx, row)))?;
     // Within a text, from the largest int to the smallest.
@@ -108,11 +108,11 @@ mod after {
 #[test]
 fn a_struct_that_grew_is_opened_as_what_it_was() -> Result<()> {
     let db = Database::builder().in_memory()?;
-    let old = Table::<before::Person>::open(&db)?;
+    let old = Table::<before::Person>::ensure(&db)?;
     let person = |id: u64| before::Person { id, name: format!("p{id}") };
     db.write(|tx| (0..10).try_for_each(|id| old.insert(tx, &person(id))))?;
     let earlier = db.snapshot()?;
-    let new = Table::<after::Person>::open(&db)?;
+    let new = Table::<after::Person>::ensure(&db)?;
     let now = db.snapshot()?;
     let grown = |id: u64| after::Person { id, name: format!("p{id}"), town: "Ulm".into(), age: None };
     assert_eq!(new.get(&now, 3)?, Some(grown(3)));
@@ -123,15 +123,16 @@ fn a_struct_that_grew_is_opened_as_what_it_was() -> Result<()> {
     assert_eq!(error.kind(), ErrorKind::Mismatch);
     assert!(error.to_string().contains("4 columns, not 2"), "{error}");
     assert_eq!(new.get(&earlier, 3).unwrap_err().kind(), ErrorKind::Mismatch);
-    assert_eq!(Table::<before::Person>::open(&db).unwrap_err().kind(), ErrorKind::Mismatch);
-    assert_eq!(Table::<after::Person>::existing(&now)?.get(&now, 3)?, Some(grown(3)));
+    assert_eq!(Table::<before::Person>::ensure(&db).unwrap_err().kind(), ErrorKind::Mismatch);
+    assert_eq!(Table::<after::Person>::expect(&now)?.get(&now, 3)?, Some(grown(3)));
+    assert_eq!(Table::<after::Person>::open(&now)?.unwrap().get(&now, 3)?, Some(grown(3)));
     Ok(())
 }
 
 #[test]
 fn a_handle_outlives_an_index_made_beside_it() -> Result<()> {
     let db = Database::builder().in_memory()?;
-    let table = Table::<before::Person>::open(&db)?;
+    let table = Table::<before::Person>::ensure(&db)?;
     let person = |id: u64| before::Person { id, name: format!("p{}", id % 3) };
     db.write(|tx| (0..10).try_for_each(|id| table.insert(tx, &person(id))))?;
     let earlier = db.snapshot()?;
@@ -152,7 +153,7 @@ fn a_handle_outlives_an_index_made_beside_it() -> Result<()> {
 #[test]
 fn a_handle_forgets_what_was_undone() -> Result<()> {
     let db = Database::builder().in_memory()?;
-    let table = Table::<before::Person>::open(&db)?;
+    let table = Table::<before::Person>::ensure(&db)?;
     let person = |id: u64| before::Person { id, name: format!("p{}", id % 3) };
     let index = |tx: &mut pando::Transaction, name: &str| {
         DynamicTable::expect(tx, "people")?.create_index(tx, IndexDefinition::new(name, ["name"]))
@@ -185,14 +186,15 @@ fn another_table_of_the_name_is_refused() -> Result<()> {
     ] {
         let db = Database::builder().in_memory()?;
         db.write(|tx| DynamicTable::create(tx, &definition).map(drop))?;
-        let error = Table::<before::Person>::open(&db).unwrap_err();
+        let error = Table::<before::Person>::ensure(&db).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch);
         assert!(error.to_string().contains(says), "{error}");
     }
     let db = Database::builder().in_memory()?;
-    assert_eq!(Table::<before::Person>::existing(&db.snapshot()?).unwrap_err().kind(), ErrorKind::Missing);
+    assert_eq!(Table::<before::Person>::expect(&db.snapshot()?).unwrap_err().kind(), ErrorKind::Missing);
+    assert!(Table::<before::Person>::open(&db.snapshot()?)?.is_none());
     // A number that its field cannot hold.
-    let table = Table::<Everything>::open(&db)?;
+    let table = Table::<Everything>::ensure(&db)?;
     let mut row: Vec<Value<'_>> =
         (0..11).map(|place| pando_rows::Columns::value(&everything(1), place).into_owned()).collect();
     row[4] = Value::UInt(70_000);

@@ -238,13 +238,13 @@ mod tests {
     #[test]
     fn a_handle_that_is_no_good_any_more_is_looked_up_again() {
         let open = Open::alone(Database::builder().in_memory().unwrap());
-        let old = open.db.table("t").unwrap();
+        let old = open.db.ensure_table("t").unwrap();
         open.know(&old);
         let get = |table: Table| on_table(&open, table, |table| Ok(open.db.snapshot()?.get(table, b"k")?));
         assert_eq!(get(old.clone()).unwrap(), None);
         // Somebody drops it, and makes another; a request that had looked it up before keeps the old handle.
         open.db.drop_table("t").unwrap();
-        open.db.put(&open.db.table("t").unwrap(), b"k", b"v").unwrap();
+        open.db.put(&open.db.ensure_table("t").unwrap(), b"k", b"v").unwrap();
         open.know(&old);
         assert_eq!(get(old.clone()).unwrap(), Some(b"v".to_vec()));
         assert_ne!(open.known_table("t").unwrap().id(), old.id());

@@ -211,7 +211,8 @@ fn alter(
         // The rewriting begins with what a checkpoint writes of the catalog.
         open.db.checkpoint()?;
     }
-    let table = open.db.table(new_name)?;
+    let gone = || Error::new(ErrorKind::Missing, format!("there is no table {new_name:?}"));
+    let table = open.db.table(new_name)?.ok_or_else(gone)?;
     open.know(&table);
     describe(&open.db.snapshot()?, &table)
 }
@@ -233,11 +234,12 @@ fn create(open: &crate::open::Open, name: &str, wanted: Wanted) -> Answer<(bool,
         Ok(table) => (true, table),
         Err(error) if error.kind() == ErrorKind::Exists => {
             // What is not said is as it is.
-            let found = open.db.table(name)?;
+            let gone = || Error::new(ErrorKind::Missing, format!("there is no table {name:?}"));
+            let found = open.db.table(name)?.ok_or_else(gone)?;
             options.layout = layout.unwrap_or(found.layout());
             options.ttl = ttl.or(found.ttl());
             options.compression = compression.unwrap_or(found.compression());
-            (false, open.db.open_table(name, &options)?)
+            (false, open.db.ensure_table_with(name, &options)?)
         }
         Err(error) => return Err(error.into()),
     };

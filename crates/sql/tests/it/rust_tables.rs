@@ -132,7 +132,7 @@ fn a_derived_table_under_a_renamed_import_is_a_table_of_sql() {
     }
 
     let (db, sql) = open();
-    let people = rows::Table::<Person>::open(&db).unwrap();
+    let people = rows::Table::<Person>::ensure(&db).unwrap();
     let ann = Person { id: 1, town: "Ulm".into(), age: 30, email: None };
     db.write(|tx| people.insert(tx, &ann)).unwrap();
     sql.connect().unwrap().execute("INSERT INTO people(id, town, age) VALUES(2, 'Bonn', 31)", &[]).unwrap();

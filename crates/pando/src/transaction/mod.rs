@@ -1,15 +1,14 @@
 //! Reads and writes of one transaction.
 
+mod tables;
+
 use crate::cursor::{Cursor, CursorMut, Range, Span};
-use crate::database::{Shared, TableOptions};
+use crate::database::Shared;
 use base::{Error, ErrorKind, Result};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-use store::{
-    Compression, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter, WantedLayout as Layout,
-};
+use store::{Savepoint, Table, TransactionOptions, ValueReader, ValueWriter};
 use txn::Durability;
 
 /// A read-write transaction. It sees the database as of its beginning, and its own writes. If it is dropped without
@@ -21,7 +20,7 @@ use txn::Durability;
 /// ```
 /// # fn main() -> pando::Result<()> {
 /// # let db = pando::Database::builder().in_memory()?;
-/// # let table = db.table("t")?;
+/// # let table = db.ensure_table("t")?;
 /// let mut first = db.begin()?;
 /// let mut second = db.begin()?;
 /// first.insert(&table, b"k", b"1")?;
@@ -77,7 +76,7 @@ impl Transaction {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// db.write(|tx| {
     ///     let records = (0..100_000u32).map(|n| Ok((n.to_be_bytes(), "value")));
     ///     tx.bulk_load(&table, records)
@@ -145,7 +144,7 @@ impl Transaction {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// use std::io::Read;
     /// let stored = db.write(|tx| tx.put_reader(&table, b"film", std::io::repeat(7).take(3 << 20)))?;
     /// assert_eq!(stored, 3 << 20);
@@ -175,7 +174,7 @@ impl Transaction {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// let mut tx = db.begin()?;
     /// let mut writer = tx.value_writer(&table, b"report")?;
     /// for line in 0..3 {
@@ -210,7 +209,7 @@ impl Transaction {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// let mut tx = db.begin()?;
     /// tx.insert(&table, b"k", b"1")?;
     /// assert_eq!(tx.insert(&table, b"k", b"2").unwrap_err().kind(), pando::ErrorKind::Exists);
@@ -243,7 +242,7 @@ impl Transaction {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// db.write(|tx| {
     ///     for key in ["a", "b", "c"] {
     ///         tx.put(&table, key.as_bytes(), b"")?;
@@ -264,7 +263,7 @@ impl Transaction {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// let mut tx = db.begin()?;
     /// assert!(tx.compare_and_swap(&table, b"k", None, Some(b"1"))?);
     /// assert!(!tx.compare_and_swap(&table, b"k", Some(b"2"), None)?);
@@ -302,7 +301,7 @@ impl Transaction {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// let mut tx = db.begin()?;
     /// for key in 0..10u8 {
     ///     tx.put(&table, &[key], b"")?;
@@ -331,7 +330,7 @@ impl Transaction {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// let mut tx = db.begin()?;
     /// tx.put(&table, b"kept", b"")?;
     /// let savepoint = tx.savepoint();
@@ -351,7 +350,7 @@ impl Transaction {
     /// ```
     /// # fn main() -> pando::Result<()> {
     /// # let db = pando::Database::builder().in_memory()?;
-    /// # let table = db.table("t")?;
+    /// # let table = db.ensure_table("t")?;
     /// let mut tx = db.begin()?;
     /// let savepoint = tx.savepoint();
     /// tx.put(&table, b"kept", b"")?;
@@ -366,75 +365,6 @@ impl Transaction {
     /// `Invalid` if the savepoint was released before, or the transaction was rolled back to an earlier one.
     pub fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
         self.inner.release(savepoint)
-    }
-
-    /// Returns the table named `name`, as this transaction sees it.
-    pub fn table(&self, name: &str) -> Result<Option<Table>> {
-        self.inner.table(name)
-    }
-
-    /// Creates a table. Like every other change, it becomes visible to others when the transaction commits.
-    ///
-    /// # Errors
-    /// `Exists` if there is already a table of this name; `Invalid` for a TTL of less than 1 ms.
-    pub fn create_table(&mut self, name: &str, options: &TableOptions) -> Result<Table> {
-        self.inner.create_table_with(name, options.layout, options.ttl, options.compression)
-    }
-
-    /// Drops a table and everything in it.
-    pub fn drop_table(&mut self, table: &Table) -> Result<()> {
-        self.inner.drop_table(table)
-    }
-
-    /// Renames a table and returns a handle with the new name; no data is copied. Concurrent transactions that used
-    /// the table get a conflict, as with a drop. Other handles of the table return `Missing` from now on, also within
-    /// this transaction, because their name may belong to another table later.
-    ///
-    /// ```
-    /// # fn main() -> pando::Result<()> {
-    /// # let db = pando::Database::builder().in_memory()?;
-    /// let old = db.table("old")?;
-    /// db.put(&old, b"k", b"v")?;
-    /// let new = db.write(|tx| tx.rename_table(&old, "new"))?;
-    /// assert_eq!(db.get(&new, b"k")?.as_deref(), Some(&b"v"[..]));
-    /// assert_eq!(db.get(&old, b"k").unwrap_err().kind(), pando::ErrorKind::Missing);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// `Exists` if there is already a table of this name; `Missing` if this table does not exist.
-    pub fn rename_table(&mut self, table: &Table, name: &str) -> Result<Table> {
-        self.inner.rename_table(table, name)
-    }
-
-    /// Changes the layout of a table; see [`Database::set_layout`](crate::Database::set_layout). Conflicts in the
-    /// same cases as [`Transaction::rename_table`]. Nothing is rewritten before the next checkpoint.
-    ///
-    /// # Errors
-    /// `Missing` if the table does not exist.
-    pub fn set_layout(&mut self, table: &Table, layout: Layout) -> Result<()> {
-        self.inner.set_layout(table, layout)
-    }
-
-    /// Sets the compression of leaves that merges write for an LSM table; see
-    /// [`Database::set_compression`](crate::Database::set_compression). Conflicts in the same cases as
-    /// [`Transaction::rename_table`]. Nothing is rewritten.
-    ///
-    /// # Errors
-    /// As for [`Database::set_compression`](crate::Database::set_compression).
-    pub fn set_compression(&mut self, table: &Table, compression: Compression) -> Result<()> {
-        self.inner.set_compression(table, compression)
-    }
-
-    /// Sets how long entries of a table live; see [`Database::set_ttl`](crate::Database::set_ttl). Conflicts in the
-    /// same cases as [`Transaction::rename_table`]. Existing handles stay valid, at the cost of a look-up for each
-    /// use, unless the table had no TTL when they were opened: those return `Missing`.
-    ///
-    /// # Errors
-    /// As for [`Database::set_ttl`](crate::Database::set_ttl).
-    pub fn set_ttl(&mut self, table: &Table, ttl: Option<Duration>) -> Result<()> {
-        self.inner.set_ttl(table, ttl)
     }
 
     /// Commits all changes or none. When this returns, the commit is as durable as the transaction's [`Durability`]
