@@ -6,7 +6,7 @@ use crate::options::{self, Given, Id};
 use crate::workers::ReaderWatch;
 use base::budget::Budget;
 use base::seams::Clock;
-use base::{Error, Result, limits};
+use base::{Error, ErrorKind, Result, limits};
 use io::{Dir, MemDir, OsDir};
 use std::path::Path;
 use std::sync::Arc;
@@ -186,10 +186,18 @@ impl Builder {
         self
     }
 
-    /// Opens the database for reading only; other processes can do the same at the same time. No file is written or
-    /// created, and a log that was not closed properly is replayed into memory and left as it is. This works on a
-    /// read-only file system. Every call that would write returns `ReadOnly`. Set it when several processes must read
-    /// the same database.
+    /// Opens the database for reading only; other processes can do the same at the same time. Every call that would
+    /// write returns `ReadOnly`.
+    ///
+    /// If no process has the database open for writing, no file is written or created, and a log that was not closed
+    /// properly is replayed into memory and left as it is. This works on a read-only file system. No process can open
+    /// the database for writing meanwhile.
+    ///
+    /// If another process has it open for writing, this one follows it: within a few milliseconds snapshots show what
+    /// that process has acknowledged, and [`Database::catch_up`] waits for it. The pages and the log that its open
+    /// snapshots need are kept by the writer, within the writer's bounds for readers; a snapshot past them fails with
+    /// `SnapshotTooOld`, and so does one that is still open when a third process takes over writing. The reader keeps
+    /// a small file in the directory, which it must be allowed to create. Works on Linux.
     ///
     /// Default: no. Range: no, yes. Set it when several processes must read the same database; a read-only database
     /// rejects every write.
@@ -264,8 +272,9 @@ impl Builder {
     /// `Locked` if another process (or this one) has the database open; `Mismatch` if an option contradicts the
     /// stored value; `Foreign` or `Corruption` if the files are not a valid database; `Invalid` with
     /// [`Builder::read_only`].
-    pub fn create(self, path: impl AsRef<Path>) -> Result<Database> {
+    pub fn create(mut self, path: impl AsRef<Path>) -> Result<Database> {
         self.check_may_create()?;
+        self.options.admits_readers = true;
         self.start(Arc::new(OsDir::create(path.as_ref())?), true)
     }
 
@@ -273,7 +282,8 @@ impl Builder {
     ///
     /// # Errors
     /// `Missing` if there is no database; otherwise as for [`Builder::create`].
-    pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
+    pub fn open(mut self, path: impl AsRef<Path>) -> Result<Database> {
+        self.options.admits_readers = true;
         self.start(Arc::new(OsDir::open(path.as_ref())?), false)
     }
 
@@ -311,6 +321,12 @@ impl Builder {
         #[cfg(feature = "tracing")]
         crate::trace::begin();
         let open = if create { store::open_or_create } else { store::open };
-        Database::start(open(dir, &self.options)?, self)
+        match open(Arc::clone(&dir), &self.options) {
+            Err(error) if self.options.read_only && error.kind() == ErrorKind::Locked => {
+                let (store, follower) = store::beside::open(dir, &self.options)?;
+                Database::follow(store, follower, self)
+            }
+            opened => Database::start(opened?, self),
+        }
     }
 }

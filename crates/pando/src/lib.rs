@@ -35,6 +35,7 @@ mod compact;
 mod cursor;
 mod database;
 pub mod explain;
+mod follow;
 mod leisure;
 pub mod options;
 mod pacer;

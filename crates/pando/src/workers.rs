@@ -220,6 +220,19 @@ impl Signals {
         }
     }
 
+    /// Waits for `at_most`. Returns whether the database is being closed.
+    pub fn wait_to_follow(&self, at_most: Duration) -> bool {
+        self.log.wait(Some(at_most));
+        self.stopping()
+    }
+
+    /// Has the threads end that wait.
+    pub fn stop_waiting(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.checkpoint.ring();
+        self.log.ring();
+    }
+
     fn stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
@@ -271,9 +284,7 @@ impl Workers {
 impl Drop for Workers {
     /// Stops the threads and waits for them: a checkpoint under way is finished first.
     fn drop(&mut self) {
-        self.signals.stop.store(true, Ordering::SeqCst);
-        self.signals.checkpoint.ring();
-        self.signals.log.ring();
+        self.signals.stop_waiting();
         for thread in self.threads.drain(..) {
             // A callback that drops the last handle closes the database on the log thread, which ends by itself then.
             if thread.thread().id() != thread::current().id() {

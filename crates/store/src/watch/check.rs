@@ -81,6 +81,7 @@ impl Store {
     /// [`base::ErrorKind::Closed`]. What is wrong is no error here.
     pub fn check_all(&self, progress: &mut dyn FnMut(&Report)) -> Result<Findings> {
         self.check_open()?;
+        self.check_not_beside("a check of the files")?;
         let superblock = self.claim_checkpoint();
         let mut findings = Findings::default();
         let mut extents = Vec::new();
