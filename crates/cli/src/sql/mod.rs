@@ -13,7 +13,7 @@ use crate::open::CreateArgs;
 use crate::output::FormatArgs;
 use crate::remote::Remote;
 use clap::Args;
-use pando::ErrorKind;
+use pando::{Builder, Database, ErrorKind};
 use show::Show;
 use sql::{Connection, Sql};
 use std::io::{IsTerminal, Read, stdin};
@@ -63,7 +63,7 @@ pub fn run(args: &SqlArgs) -> Outcome {
     let builder = args.create.builder();
     let db = match args.read_only {
         true => builder.read_only(true).open(&args.dir)?,
-        false => builder.create(&args.dir)?,
+        false => create_or_read(builder, args)?,
     };
     let sql = Sql::new(db.clone());
     let mut connection = sql.connect().map_err(failure)?;
@@ -91,6 +91,19 @@ pub fn run(args: &SqlArgs) -> Outcome {
     drop(connection);
     db.close()?;
     Ok(())
+}
+
+/// Opens the database for writing, or, while another process does that, for reading: statements that write then fail
+/// with that reason.
+fn create_or_read(builder: Builder, args: &SqlArgs) -> Outcome<Database> {
+    match builder.clone().create(&args.dir) {
+        Err(locked) if locked.kind() == ErrorKind::Locked && args.from_sqlite.is_none() => {
+            let db = builder.read_only(true).open(&args.dir).map_err(|_| locked)?;
+            eprintln!("note: another process has the database open for writing, so statements can only read");
+            Ok(db)
+        }
+        opened => Ok(opened?),
+    }
 }
 
 /// Runs statements up to the first that fails; says on which line that is.

@@ -7,9 +7,9 @@ mod tables;
 pub use tables::TableOptions;
 
 use crate::builder::Builder;
+use crate::follow::Following;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
-use crate::follow::Following;
 use crate::workers::{Foreman, Signals, Workers};
 use base::latency::Cause;
 use base::seams::{Random, Stopwatch};

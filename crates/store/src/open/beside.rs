@@ -37,8 +37,8 @@ use base::{DatabaseId, Error, ErrorKind, Result};
 use io::{Dir, File, ReadOnlyDir};
 use log::{Beside, Log};
 use space::Space;
-use std::sync::{Arc, MutexGuard};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
 /// How often the checkpoint is read again that was to be pinned, because a newer one came.
 const ATTEMPTS: u32 = 1000;
@@ -184,7 +184,7 @@ impl Follower {
     pub fn tick(&mut self, now: std::time::Duration) -> Result<()> {
         let store = Arc::clone(&self.store);
         store.tick(now);
-        store.dir.check_in_place(&[&*store.data])?;
+        store.dir.check_in_place(&[&*store.data, &*self.board])?;
         if self.seat().is_lost() {
             let mut seat = Seat::take(&self.writable, store.database).map_err(no_seat)?;
             pin_newest(&*store.data, &mut seat)?;
@@ -230,7 +230,10 @@ impl Follower {
             return Ok(());
         }
         if superblock.database != store.database {
-            return Err(Error::new(ErrorKind::Foreign, "another database has taken the place of the one that was opened"));
+            return Err(Error::new(
+                ErrorKind::Foreign,
+                "another database has taken the place of the one that was opened",
+            ));
         }
         let tables = Arc::new(read_physical_rows(&superblock.physical, &store.pool, &store.slots)?);
         let space = Space::load(Arc::clone(&store.data), store.database, RESERVED_UNITS, &superblock.space)?;
@@ -239,6 +242,7 @@ impl Follower {
             true => Some(Beside::open(&store.dir, store.database, superblock.replay_from)?),
             false => self.log.take(),
         };
+        store.time.pass(superblock.time_ms);
         let mut last = store.claim_checkpoint();
         *lock(&store.space) = space;
         let mut committer = lock(&store.committer);

@@ -361,13 +361,7 @@ impl Parts {
     }
 
     /// The store as the superblock has it: nothing of the log is replayed yet.
-    pub(super) fn assemble(
-        self,
-        found: Found,
-        log: Log,
-        options: &Options,
-        hold: Hold,
-    ) -> Store {
+    pub(super) fn assemble(self, found: Found, log: Log, options: &Options, hold: Hold) -> Store {
         let (locks, seat) = match hold {
             Hold::Locks(locks) => (Some(locks), None),
             Hold::Seat(seat) => (None, Some(Mutex::new(seat))),

@@ -68,10 +68,10 @@ impl Survey<'_> {
         }
         self.last = ts;
         for (table, op) in &mut decoder {
-            if let (TableId::CATALOG, Op::Put { key, value }) = (table, op) {
-                let row = TableRow::decode(key, value)?;
+            if let Some(row) = catalog_row(table, op) {
+                let row = row?;
                 self.next_table = self.next_table.max(TableId(row.id.0.saturating_add(1)));
-                self.time_ms = self.time_ms.max(row.ttl.map_or(0, |ttl| ttl.floor_ms));
+                self.time_ms = self.time_ms.max(row.floor_ms());
             }
         }
         decoder.finish().filter(|rest| rest.is_empty()).ok_or_else(no_record)?;
@@ -79,6 +79,19 @@ impl Survey<'_> {
         Attached::recover(record, self.pool, &self.reader)?;
         references(record).try_for_each(|reference| claim(&reference, self.pool, self.space))
     }
+}
+
+/// The row that `op` puts into the catalog, if it does.
+fn catalog_row(table: TableId, op: Op<'_>) -> Option<Result<TableRow>> {
+    match (table, op) {
+        (TableId::CATALOG, Op::Put { key, value }) => Some(TableRow::decode(key, value)),
+        _ => None,
+    }
+}
+
+/// The rows that `record` puts into the catalog.
+fn catalog_rows(record: &[u8]) -> impl Iterator<Item = Result<TableRow>> {
+    Decoder::begin(record).into_iter().flatten().filter_map(|(table, op)| catalog_row(table, op))
 }
 
 #[cold]
@@ -166,8 +179,7 @@ impl<'s> Replay<'s> {
         }
         // The catalog's id is the least, so it comes first, unless runs are attached.
         let first = Decoder::begin(record).and_then(|mut decoder| decoder.by_ref().next());
-        let changes_catalog =
-            attached.is_some() || first.is_some_and(|(table, _)| table == TableId::CATALOG);
+        let changes_catalog = attached.is_some() || first.is_some_and(|(table, _)| table == TableId::CATALOG);
         self.make_room_for(record)?;
         let mut guard = lock(&store.committer);
         let committer = &mut *guard;
@@ -181,6 +193,7 @@ impl<'s> Replay<'s> {
         // All of it is durable: the tail was written again and synced.
         store.clocks.publish(ts);
         if changes_catalog {
+            catalog_rows(record).try_for_each(|row| row.map(|row| store.time.pass(row.floor_ms())))?;
             store.catalog_changed.store(ts.0, Ordering::SeqCst);
         }
         self.at = end;

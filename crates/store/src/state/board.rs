@@ -11,7 +11,7 @@
 //! | 8 | 4 | format version, 1 |
 //! | 12 | 4 | zero |
 //! | 16 | 8 | database id |
-//! | 24 | 8 | epoch: drawn at random by each opening for writing |
+//! | 24 | 8 | epoch: one more with each opening for writing |
 //! | 32 | 8 | checksum of bytes 0-31 |
 //! | 64 | 8 | the newest commit that may be shown |
 //! | 72 | 8 | the newest checkpoint |
@@ -21,7 +21,6 @@
 //! writer has filled it anew. A reader that sees a wrong check has come between two stores, and looks again.
 
 use base::codec::{Reader, Writer};
-use base::seams::Random;
 use base::{CheckpointNo, CommitTs, DatabaseId, Result, checksum};
 use io::{Dir, File, LogMap};
 use std::sync::Arc;
@@ -69,12 +68,13 @@ impl Board {
     ) -> Result<Option<Board>> {
         let exists = dir.list()?.iter().any(|name| name == BOARD);
         let file = if exists { dir.open(BOARD)? } else { dir.create(BOARD)? };
+        let before = read(&*file, database)?.map_or(0, |before| before.epoch);
         let mut bytes = Vec::with_capacity(FILE_BYTES);
         bytes.put(&MAGIC);
         bytes.put_u32(FORMAT);
         bytes.put_u32(0);
         bytes.put_u64(database.0);
-        bytes.put_u64(Random::from_entropy().next_u64());
+        bytes.put_u64(before.wrapping_add(1));
         bytes.put_u64(checksum::header(&bytes));
         bytes.resize(SHOWN_AT, 0);
         bytes.put(&encode(visible, checkpoint));

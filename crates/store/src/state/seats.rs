@@ -56,10 +56,7 @@ impl Needed {
     pub const EVERYTHING: Needed = Needed { checkpoint: CheckpointNo(0), segment: 0 };
 
     fn or(self, other: Needed) -> Needed {
-        Needed {
-            checkpoint: self.checkpoint.min(other.checkpoint),
-            segment: self.segment.min(other.segment),
-        }
+        Needed { checkpoint: self.checkpoint.min(other.checkpoint), segment: self.segment.min(other.segment) }
     }
 
     fn encode(self, database: DatabaseId) -> Vec<u8> {

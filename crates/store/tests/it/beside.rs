@@ -244,7 +244,10 @@ fn a_reader_that_stands_still_is_bounded() -> Result<()> {
 #[test]
 fn a_writer_that_admits_no_readers_is_left_alone() -> Result<()> {
     let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
-    let store = pando_store::open_or_create(Arc::clone(&dir), &Options { admits_readers: false, ..options(8 << 20) })?;
+    let store = pando_store::open_or_create(
+        Arc::clone(&dir),
+        &Options { admits_readers: false, ..options(8 << 20) },
+    )?;
     let refused = reader(&dir, 8 << 20).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
     assert!(refused.to_string().contains("does not admit readers"), "{refused}");
