@@ -9,7 +9,8 @@
 //! A key's record decides; where there is none, a range tombstone that covers the key says that it is deleted; else the
 //! runs below decide. The filter is asked before the records' pages.
 
-use crate::build::{Allocate, Builder};
+use crate::allocate::Allocate;
+use crate::build::Builder;
 use crate::cursor::Cursor;
 use crate::descriptor::Run;
 use crate::drop::retire_subtree;

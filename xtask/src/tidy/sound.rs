@@ -19,11 +19,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/io/src/writeback.rs", "a system call that rustix does not have"),
     ("crates/io/tests/it/os.rs", "handlers of a host program, and faults of its own"),
     ("crates/memtable/src/arena.rs", "memory taken piece by piece and given back whole"),
-    ("crates/memtable/src/node.rs", "nodes that readers look at while the one writer adds to them"),
+    ("crates/memtable/src/node.rs", "nodes that readers read while one writer adds to them"),
     ("crates/memtable/src/record.rs", "records as they lie in the arena, reached by pointer"),
     ("crates/pando/tests/fork.rs", "forks"),
     ("crates/pando/tests/footprint.rs", "an allocator that counts, for the tests of memory"),
-    ("crates/memtable/src/pointer.rs", "nodes in the arena, with their level in the low bits of the address"),
     ("crates/memtable/src/table.rs", "directories and arrays in the arena that only grow by copies"),
     (
         "crates/pool/src/chunk.rs",
