@@ -1,6 +1,7 @@
 //! Where new pages and large values get their place in the data file.
 //!
-//! A builder, and what writes large values, ask an [`Allocate`]: the space map itself, or a caller's own source of units.
+//! A builder, and what writes large values, ask an [`Allocate`]: the space map itself, or a caller's own source of
+//! units.
 
 use base::Result;
 use base::sync::{Mutex, lock};

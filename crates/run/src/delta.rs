@@ -239,6 +239,20 @@ impl Delta {
     }
 }
 
+impl Site<'_> {
+    /// Gives up a delta with all that it holds.
+    pub fn retire_delta(&self, delta: &Delta) -> Result<()> {
+        self.retire_run(delta.records, true)?;
+        self.retire_run(delta.ranges_run, false)?;
+        self.retire_run(delta.filter, false)
+    }
+
+    /// Gives up a delta's pages; large values are left to the run that has taken them over.
+    pub fn retire_pages(&self, delta: &Delta) -> Result<()> {
+        delta.all().into_iter().try_for_each(|run| self.retire_run(run, false))
+    }
+}
+
 /// Builds a delta's records and their filter, in one pass.
 pub struct DeltaBuilder<'a, A> {
     records: Builder<'a, A>,

@@ -9,8 +9,8 @@
 //!
 //! The leaf that is being edited may stay dirty, and its ancestors with it: sorted edits then write each leaf once.
 
-use super::Editor;
 use super::arena::node_of;
+use super::{Editor, LEAST_EXTENT_PAGES};
 use crate::drop::saved_units;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
@@ -19,8 +19,6 @@ use page::{Compressed, Compressor, Kind, PageMut, compressed};
 
 /// How much is allocated and written at once: enough that a disk's latency does not matter.
 const EXTENT_BYTES: usize = 1 << 20;
-/// What is written at once with the least memory.
-pub(super) const LEAST_EXTENT_PAGES: usize = 4;
 
 /// A dirty page and who points to it.
 #[derive(Clone, Copy)]
