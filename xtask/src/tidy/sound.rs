@@ -37,6 +37,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/profile/src/freed.rs", "the allocator is told to give back what is free"),
     ("crates/profile/src/native/modules.rs", "the loader's list of what is mapped"),
     ("crates/profile/src/native/signal.rs", "a signal handler, and its timer"),
+    ("crates/profile/src/native/thread.rs", "the thread's name and its errno"),
     ("crates/profile/src/native/unwind.rs", "registers, and stacks read while they are in use"),
     ("crates/sql/src/vtab/calls.rs", "the functions of a virtual table, which SQLite calls"),
     ("crates/sql/src/vtab/host.rs", "calls of the SQLite connection that calls a table"),
