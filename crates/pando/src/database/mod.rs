@@ -2,6 +2,7 @@
 
 mod gate;
 mod inspect;
+mod open;
 mod tables;
 
 pub use tables::TableOptions;

@@ -5,7 +5,7 @@
 //! at all before writers are slowed. Nor does a checkpoint pause while somebody waits for its end, or for the memory
 //! that it will give back.
 
-use crate::workers::Signals;
+use super::Signals;
 use base::leisure;
 use std::cell::Cell;
 use std::rc::Rc;
