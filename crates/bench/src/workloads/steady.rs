@@ -19,10 +19,10 @@
 
 use super::bulk;
 use crate::bed::Bed;
-use crate::cli::{Durability, Settings};
 use crate::measure::{Meter, OwnTime, latencies, resident_bytes};
 use crate::records::Records;
 use crate::report::Row;
+use crate::settings::{Durability, Settings};
 use crate::{Outcome, ensure};
 use hdrhistogram::Histogram;
 use pando::{Database, Holder, Snapshot, Table, WaitCause};
