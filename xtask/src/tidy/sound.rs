@@ -1,6 +1,6 @@
 //! Soundness: where `unsafe` may live and how it is argued for, and orderings weaker than SeqCst.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use crate::source::{Line, Source, find_word};
 
 /// The files that may hold `unsafe`, each with the reason why it cannot do without.
