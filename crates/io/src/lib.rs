@@ -31,11 +31,10 @@ mod holders;
 #[cfg(target_os = "linux")]
 mod map;
 mod mem;
-mod nap;
 mod os;
 mod read_only;
+mod sched;
 pub mod sim;
-mod time_slice;
 #[cfg(target_os = "linux")]
 mod writeback;
 
@@ -43,7 +42,6 @@ pub use dir::{Dir, Lock};
 pub use file::{File, FileId, LogMap};
 pub use fork::Origin;
 pub use mem::MemDir;
-pub use nap::nap;
 pub use os::OsDir;
 pub use read_only::ReadOnlyDir;
-pub use time_slice::ShortTimeSlice;
+pub use sched::{ShortTimeSlice, nap};

@@ -1,7 +1,7 @@
 //! Memory that is taken piece by piece and given back whole.
 //!
 //! 1. The writer alone allocates, through its [`Bump`]; the [`Arena`] owns the chunks and frees them when the
-//!    memtable goes, with pauses where there is time ([`leisure`]): who lets go of a memtable's last reference holds no
+//!    memtable goes, with pauses where there is time ([`background`]): who lets go of a memtable's last reference holds no
 //!    lock that others wait for. Nothing in a chunk is dropped: only plain data and atomics are placed there.
 //! 2. Records grow from a chunk's low end, nodes from its high end. Nodes are aligned to cache lines and
 //!    records to eight bytes, and neither pays for the other's alignment.
@@ -11,8 +11,8 @@
 //! 4. Where there is an account, each chunk is charged to it before it is allocated, out of the writer's *credit*:
 //!    what was reserved while a refusal could still be borne. The arena gives all of it back when it is freed.
 
+use base::background;
 use base::budget::{Account, Charge, Holder};
-use base::leisure;
 use base::sync::atomic::{AtomicUsize, Ordering};
 use base::sync::{Mutex, lock};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -89,7 +89,7 @@ impl Drop for Arena {
             // memtable too.
             unsafe { dealloc(chunk.start, chunk.layout) };
             // 64 MiB in one go take the kernel 20 ms. This lock is nobody else's any more.
-            leisure::pause();
+            background::pause();
         }
     }
 }
@@ -251,7 +251,7 @@ mod tests {
         let chunks = lock(&arena.chunks).list.len();
         let pauses = Rc::new(Cell::new(0));
         let counted = Rc::clone(&pauses);
-        leisure::within(Rc::new(move || counted.set(counted.get() + 1)), || drop(arena));
+        background::within(Rc::new(move || counted.set(counted.get() + 1)), || drop(arena));
         assert_eq!(pauses.get(), chunks);
     }
 }

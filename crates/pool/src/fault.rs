@@ -6,15 +6,15 @@
 //!    waiters, each of which then tries for itself: a failure is not cached.
 //! 4. Under the lock: unlink what else lay at that unit, link, queue, wake the waiters.
 
-use crate::clearing::{Clearing, MemoryPages};
 use crate::frames::{Frames, Limbo, Pin, Vacant};
 use crate::growth::Growth;
+use crate::huge::{Clearing, MemoryPages};
 use crate::ledger::Ledger;
 use crate::policy::{self, Fate, Policy};
 use base::budget::{Given, Need};
 use base::slots::Slots;
 use base::sync::{Condvar, Mutex, MutexGuard, lock, spin, wait};
-use base::{Error, ErrorKind, PagePtr, Result, leisure};
+use base::{Error, ErrorKind, PagePtr, Result, background};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,7 +152,7 @@ impl Misses {
 
     /// Steps 1 and 2 for a page that is offered: `None` if it is here already, or no frame is to be had at once.
     pub(crate) fn begin_admission(&self, ptr: PagePtr, frame: FrameFor) -> Option<Load<'_>> {
-        let pages = self.clearing.pages(leisure::has_time);
+        let pages = self.clearing.pages(background::has_time);
         let mut state = lock(&self.state);
         if self.frames.pin(ptr).is_some() || state.loading.contains(&ptr) {
             return None;
@@ -193,7 +193,7 @@ impl Misses {
                 let end = range.end.min(from + FORGOTTEN_AT_ONCE as u64);
                 (from..end).for_each(|unit| self.unlink_unit(&mut state, unit));
                 drop(state);
-                leisure::pause();
+                background::pause();
             }
         }
     }
@@ -213,7 +213,7 @@ impl Misses {
                 }
             }
             drop(state);
-            leisure::pause();
+            background::pause();
         }
     }
 
@@ -469,11 +469,11 @@ mod tests {
             worked.is_some()
         };
         assert!(!next_is_huge(), "the first one may stay nearly empty");
-        assert!(leisure::within(Rc::new(|| ()), &mut next_is_huge), "nothing was slow");
+        assert!(background::within(Rc::new(|| ()), &mut next_is_huge), "nothing was slow");
         misses.clearing.note(Duration::from_secs(1));
         assert!(next_is_huge(), "in a hurry");
         let before = misses.clearing.small_left();
-        assert!(!leisure::within(Rc::new(|| ()), &mut next_is_huge));
+        assert!(!background::within(Rc::new(|| ()), &mut next_is_huge));
         assert_eq!(misses.clearing.small_left(), before - 1);
     }
 

@@ -25,7 +25,7 @@ use crate::large::{record_hash, value_bytes, write_large};
 use crate::site::Site;
 use base::limits::{MAX_LOGGED_VALUE_BYTES, UNIT_BYTES, max_inline_bytes, max_key_bytes};
 use base::sync::{Mutex, lock};
-use base::{CheckpointNo, Error, ErrorKind, PagePtr, Result, TableId, leisure};
+use base::{CheckpointNo, Error, ErrorKind, PagePtr, Result, TableId, background};
 use page::{EditCounters, Kind, Page, PageMut, Value, compressed};
 use pool::Pool;
 use space::Space;
@@ -338,7 +338,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
                 self.run.saved_units += saved_units(*ptr, page_bytes);
             }
             // Frames of the pool may be memory that the kernel has to find first.
-            leisure::pause();
+            background::pause();
         }
         self.levels[level].full = full;
         Ok(pointers)

@@ -15,7 +15,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/io/src/bus.rs", "a signal handler, and the list of mappings that it looks at"),
     ("crates/io/src/fork.rs", "a page that the kernel wipes in forked children"),
     ("crates/io/src/map.rs", "a log segment that is already written, reached through a shared mapping"),
-    ("crates/io/src/time_slice.rs", "two system calls that rustix does not have"),
+    ("crates/io/src/sched/time_slice.rs", "two system calls that rustix does not have"),
     ("crates/io/src/writeback.rs", "a system call that rustix does not have"),
     ("crates/io/tests/it/os.rs", "handlers of a host program, and faults of its own"),
     ("crates/memtable/src/arena.rs", "memory taken piece by piece and given back whole"),

@@ -6,7 +6,7 @@
 //! that it will give back.
 
 use super::Signals;
-use base::leisure;
+use base::background;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,11 +37,11 @@ pub(crate) fn within<R>(
     let (resumed, paused) = (Cell::new(Instant::now()), Cell::default());
     let leisure =
         Rc::new(Leisure { store: Arc::clone(store), signals: Arc::clone(signals), resumed, paused });
-    let outcome = leisure::within(Rc::clone(&leisure) as Rc<dyn leisure::Leisure>, work);
+    let outcome = background::within(Rc::clone(&leisure) as Rc<dyn background::Leisure>, work);
     (outcome, leisure.paused.get())
 }
 
-impl leisure::Leisure for Leisure {
+impl background::Leisure for Leisure {
     fn pause(&self) {
         let worked = self.resumed.get().elapsed();
         if worked < PIECE {
@@ -84,7 +84,7 @@ mod tests {
             for _ in 0..100 {
                 let begun = Instant::now();
                 while begun.elapsed() < PIECE {}
-                leisure::pause();
+                background::pause();
             }
         };
         within(&db.shared.store, &db.shared.signals, work).1
@@ -96,7 +96,7 @@ mod tests {
         let table = db.table("t").unwrap();
         db.put(&table, b"k", b"v").unwrap();
         assert!(paused(&db) >= 100 * 2 * PIECE, "without debt there is time");
-        let has_time = || within(&db.shared.store, &db.shared.signals, leisure::has_time).0;
+        let has_time = || within(&db.shared.store, &db.shared.signals, background::has_time).0;
         assert!(has_time());
 
         let under_way = db.shared.store.begin_checkpoint().unwrap().expect("there is something to merge");

@@ -8,7 +8,7 @@
 //! be dirty at once. Who has time takes small ones: the kernel clears a huge one in one go, which takes 6 ms where a
 //! virtual machine has not had it before, and a thread that waits for that processor waits for all of it.
 
-use base::{PagePtr, leisure};
+use base::{PagePtr, background};
 use page::{Page, PageMut};
 use pool::memory::{HUGE_BYTES, Memory};
 use std::ops::Range;
@@ -64,7 +64,7 @@ impl Arena {
         let node = self.high as u32;
         if self.place(node).0 == self.chunks.len() {
             let pages = if node == 0 { FIRST_PAGES } else { 1 << self.chunk_shift };
-            self.chunks.push(Memory::zeroed(pages * self.page_bytes, !leisure::has_time()));
+            self.chunks.push(Memory::zeroed(pages * self.page_bytes, !background::has_time()));
         }
         self.high += 1;
         node
@@ -149,6 +149,6 @@ mod tests {
         };
         // A kernel may have none.
         assert_eq!(second_chunk(), fs::exists("/sys/kernel/mm/transparent_hugepage").unwrap());
-        assert!(!leisure::within(Rc::new(|| ()), second_chunk));
+        assert!(!background::within(Rc::new(|| ()), second_chunk));
     }
 }

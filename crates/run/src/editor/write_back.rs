@@ -14,7 +14,7 @@ use super::{Editor, LEAST_EXTENT_PAGES};
 use crate::drop::saved_units;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
-use base::{PagePtr, Result, leisure};
+use base::{PagePtr, Result, background};
 use page::{Compressed, Compressor, Kind, PageMut, compressed};
 
 /// How much is allocated and written at once: enough that a disk's latency does not matter.
@@ -115,7 +115,7 @@ impl Editor<'_> {
         for (dirty, bytes) in pages.iter().zip(buffer.chunks_exact(page_bytes)) {
             self.pool.admit(self.pointer_from(dirty.parent), bytes);
             // Frames of the pool may be memory that the kernel has to find first.
-            leisure::pause();
+            background::pause();
         }
         Ok(count)
     }

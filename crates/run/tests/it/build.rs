@@ -49,7 +49,7 @@ fn whoever_has_time_pauses_behind_each_page() {
     let model: Model = (0..6000).map(|n: u32| (n.to_be_bytes().to_vec(), vec![7; 100])).collect();
     let pauses = Rc::new(Cell::new(0));
     let counted = Rc::clone(&pauses);
-    let run = base::leisure::within(Rc::new(move || counted.set(counted.get() + 1)), || {
+    let run = base::background::within(Rc::new(move || counted.set(counted.get() + 1)), || {
         build(&mut bed, &model, 1 << 20)
     });
     assert!(pauses.get() >= run.leaves, "{} pauses for {} leaves", pauses.get(), run.leaves);

@@ -122,7 +122,7 @@ fn whoever_has_time_pauses_behind_each_page_that_moves() {
     let counted = Rc::clone(&pauses);
     let mut work = Relocation { border_unit: 0, packs: false, units: u64::MAX, parents: u64::MAX };
     let mut before_writing = 0;
-    let moved = base::leisure::within(Rc::new(move || counted.set(counted.get() + 1)), || {
+    let moved = base::background::within(Rc::new(move || counted.set(counted.get() + 1)), || {
         bed.edit(run, 64 << 20, |editor| {
             editor.relocate(&[], &mut work).unwrap();
             before_writing = pauses.get();

@@ -23,7 +23,7 @@
 //! All of this is a function of [`Pressure`] and *R*. The program that drives the store has the clock and sleeps.
 
 use crate::state::options::MAX_SEALED;
-use base::leisure;
+use base::background;
 use base::sync::atomic::{AtomicU64, Ordering};
 
 /// Why writers are slowed down.
@@ -160,7 +160,7 @@ impl Merging {
     /// So many records more were merged. Pauses, if there is time.
     pub fn advance(&self, records: u64) {
         self.done.fetch_add(records, Ordering::Relaxed); // Relaxed: see `Merging`.
-        leisure::pause();
+        background::pause();
     }
 
     pub fn end(&self) {

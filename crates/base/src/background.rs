@@ -37,10 +37,10 @@ thread_local! {
 /// use std::rc::Rc;
 /// let pauses = Rc::new(Cell::new(0));
 /// let counted = Rc::clone(&pauses);
-/// pando_base::leisure::within(Rc::new(move || counted.set(counted.get() + 1)), || {
-///     (0..10).for_each(|_| pando_base::leisure::pause());
+/// pando_base::background::within(Rc::new(move || counted.set(counted.get() + 1)), || {
+///     (0..10).for_each(|_| pando_base::background::pause());
 /// });
-/// pando_base::leisure::pause(); // Nobody has time here.
+/// pando_base::background::pause(); // Nobody has time here.
 /// assert_eq!(pauses.get(), 10);
 /// ```
 pub fn within<R>(leisure: Rc<dyn Leisure>, work: impl FnOnce() -> R) -> R {
