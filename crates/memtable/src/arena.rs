@@ -1,8 +1,9 @@
 //! Memory that is taken piece by piece and given back whole.
 //!
 //! 1. The writer alone allocates, through its [`Bump`]; the [`Arena`] owns the chunks and frees them when the
-//!    memtable goes, with pauses where there is time ([`background`]): who lets go of a memtable's last reference holds no
-//!    lock that others wait for. Nothing in a chunk is dropped: only plain data and atomics are placed there.
+//!    memtable is dropped, with pauses if the thread is throttled ([`background`]): a thread that drops the last
+//!    reference to a memtable holds no lock that others wait for. Nothing in a chunk is dropped: only plain data and
+//!    atomics are placed there.
 //! 2. Records grow from a chunk's low end, nodes from its high end. Nodes are aligned to cache lines and
 //!    records to eight bytes, and neither pays for the other's alignment.
 //! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to at most [`MAX_CHUNK_BYTES`], so that an idle table costs a page
@@ -242,7 +243,7 @@ mod tests {
     use std::rc::Rc;
 
     #[test]
-    fn who_has_time_frees_chunk_by_chunk() {
+    fn a_throttled_thread_frees_chunk_by_chunk() {
         let arena = Arena::new(None);
         let mut bump = Bump::new(None, MAX_CHUNK_BYTES);
         while arena.bytes() < 3 * MAX_CHUNK_BYTES {
@@ -251,7 +252,7 @@ mod tests {
         let chunks = lock(&arena.chunks).list.len();
         let pauses = Rc::new(Cell::new(0));
         let counted = Rc::clone(&pauses);
-        background::within(Rc::new(move || counted.set(counted.get() + 1)), || drop(arena));
+        background::throttled(Rc::new(move || counted.set(counted.get() + 1)), || drop(arena));
         assert_eq!(pauses.get(), chunks);
     }
 }

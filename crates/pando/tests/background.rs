@@ -15,7 +15,7 @@ static SEEN: Mutex<BTreeSet<(&'static str, bool)>> = Mutex::new(BTreeSet::new())
 
 fn hear(phase: Phase, work: &mut dyn FnMut()) {
     if let Phase::Checkpoint { step, .. } = phase {
-        lock(&SEEN).insert((step, background::has_time()));
+        lock(&SEEN).insert((step, background::is_throttled()));
     }
     work();
 }

@@ -1,15 +1,15 @@
-//! Whether the pool grows by huge memory pages, or for somebody who has time by small ones.
+//! Whether the pool grows by huge memory pages or by small ones.
 //!
-//! The kernel clears a huge page in one go when it is first touched. That is a tenth of a millisecond as a rule, but
+//! The kernel clears a huge page at once when it is first touched. That takes a tenth of a millisecond as a rule, but
 //! several on a virtual machine whose host takes free memory back, or where memory must be moved to make room for one;
-//! and a thread that needs that processor waits. So each is timed. After a slow one, chunks that a checkpoint with time
-//! asks for consist of small pages, until it is tried again. A caller in a hurry gets huge ones always: all together
-//! they are cleared the faster.
+//! and a thread that needs that processor waits. So each clearing is timed. After a slow one, the chunks that a
+//! throttled checkpoint asks for consist of small pages, until a huge one is tried again. Other callers always get huge
+//! pages, which the kernel clears faster in total. `docs/background-work.md` says what this is worth.
 
 use base::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Longer than this, somebody notices that he waits.
+/// A clearing that takes longer delays other threads noticeably.
 const SLOW: Duration = Duration::from_millis(1);
 /// After so many chunks in small pages, 30 MiB as a rule, the next is huge again.
 const SMALL_IN_A_ROW: usize = 15;
@@ -23,14 +23,14 @@ pub(crate) enum MemoryPages {
 
 /// What clearing huge pages took lately.
 #[derive(Debug, Default)]
-pub(crate) struct Clearing {
+pub(crate) struct HugePages {
     small_left: AtomicUsize,
 }
 
-impl Clearing {
-    /// What a chunk that is to be had now consists of. `has_time` is asked only where it matters.
-    pub(crate) fn pages(&self, has_time: impl FnOnce() -> bool) -> MemoryPages {
-        if self.small_left() > 0 && has_time() { MemoryPages::Small } else { MemoryPages::Huge }
+impl HugePages {
+    /// Returns what the next chunk consists of. `is_throttled` is called only where it matters.
+    pub(crate) fn pages(&self, is_throttled: impl FnOnce() -> bool) -> MemoryPages {
+        if self.small_left() > 0 && is_throttled() { MemoryPages::Small } else { MemoryPages::Huge }
     }
 
     /// How many chunks may still consist of small pages.
@@ -57,20 +57,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_a_slow_one_who_has_time_takes_small_ones_for_a_while() {
-        let clearing = Clearing::default();
-        assert_eq!(clearing.pages(|| unreachable!("nothing was slow")), MemoryPages::Huge);
-        clearing.note(SLOW);
-        assert_eq!(clearing.pages(|| true), MemoryPages::Huge);
-        clearing.note(SLOW * 2);
+    fn after_a_slow_one_a_throttled_thread_takes_small_ones_for_a_while() {
+        let huge = HugePages::default();
+        assert_eq!(huge.pages(|| unreachable!("nothing was slow")), MemoryPages::Huge);
+        huge.note(SLOW);
+        assert_eq!(huge.pages(|| true), MemoryPages::Huge);
+        huge.note(SLOW * 2);
         for _ in 0..SMALL_IN_A_ROW {
-            assert_eq!(clearing.pages(|| false), MemoryPages::Huge, "in a hurry");
-            assert_eq!(clearing.pages(|| true), MemoryPages::Small);
-            clearing.took_small();
+            assert_eq!(huge.pages(|| false), MemoryPages::Huge, "in a hurry");
+            assert_eq!(huge.pages(|| true), MemoryPages::Small);
+            huge.took_small();
         }
-        assert_eq!(clearing.pages(|| true), MemoryPages::Huge, "tried again");
-        clearing.note(SLOW * 2);
-        clearing.note(SLOW / 8);
-        assert_eq!(clearing.pages(|| true), MemoryPages::Huge, "the last one counts");
+        assert_eq!(huge.pages(|| true), MemoryPages::Huge, "tried again");
+        huge.note(SLOW * 2);
+        huge.note(SLOW / 8);
+        assert_eq!(huge.pages(|| true), MemoryPages::Huge, "the last one counts");
     }
 }

@@ -30,10 +30,10 @@ pub(super) fn shrink(file: &fs::File) {
     }
 }
 
-/// How much of so many bytes one call writes. Work that has time writes them bit by bit: the kernel copies what it is
+/// How much of so many bytes one call writes. Throttled work writes them bit by bit: the kernel copies what it is
 /// given in one go, into pages of memory that it may have to find first.
 fn bytes_at_once(bytes: usize) -> usize {
-    if bytes > PIECE_BYTES && background::has_time() { PIECE_BYTES } else { bytes.max(1) }
+    if bytes > PIECE_BYTES && background::is_throttled() { PIECE_BYTES } else { bytes.max(1) }
 }
 
 /// An open file of the operating system.
@@ -56,7 +56,7 @@ impl OsFile {
     }
 
     /// Has the disk begin with every [`WRITEBACK_BYTES`] that were written, so that the sync at the end of a long write
-    /// finds little left to do, and other flushes wait behind little: work that has time lets the disk rest behind
+    /// finds little left to do, and other flushes wait behind little: throttled work lets the disk rest behind
     /// each.
     fn note_written(&self, bytes: u64) {
         // Relaxed: a count that orders nothing.

@@ -109,7 +109,7 @@ fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
                     let waits = store.waits_for_readers();
                     signals.checkpoint.wait(waits.then_some(RECLAIM));
                     if waits {
-                        throttle::within(store, signals, || store.reclaim());
+                        throttle::throttled(store, signals, || store.reclaim());
                     }
                 }
             }
@@ -150,7 +150,7 @@ fn make(mut checkpoint: Checkpoint<'_>, store: &Arc<Store>, signals: &Arc<Signal
         Ok(())
     };
     let mut with_pauses = |work: &mut dyn FnMut() -> Result<()>| {
-        let (outcome, took) = throttle::within(store, signals, work);
+        let (outcome, took) = throttle::throttled(store, signals, work);
         paused += took;
         outcome.map(|()| begun.elapsed() - paused)
     };

@@ -1,9 +1,9 @@
-//! A checkpoint that nobody waits for takes its time: it pauses behind each piece of work, so that processors and disk
-//! are there for those who wait for a commit.
+//! How a checkpoint that no thread waits for is throttled: it pauses after each piece of its work, so that processors
+//! and the disk are free for threads that wait for a commit.
 //!
-//! For how long, the store tells from its debt ([`store::store::Pressure`]): less as more waits to be merged, and not
-//! at all before writers are slowed. Nor does a checkpoint pause while somebody waits for its end, or for the memory
-//! that it will give back.
+//! The store derives the length of a pause from its debt ([`store::store::Pressure`]): pauses are shorter as more waits
+//! to be merged, and end before writers are slowed. A checkpoint does not pause while a thread waits for its end, or
+//! for the memory that it will return.
 
 use super::Signals;
 use base::background;
@@ -14,34 +14,38 @@ use std::thread;
 use std::time::{Duration, Instant};
 use store::Store;
 
-/// A piece of work is at least so long. The shorter, the less anybody waits behind one; sleeping and waking takes some
+/// The least length of a piece of work. Shorter pieces delay other threads less; sleeping and waking takes about a
 /// twentieth of this.
 const PIECE: Duration = Duration::from_micros(250);
-/// After so long a pause it is looked again whether there is time.
+/// The longest sleep at once: after it the throttle looks again whether to go on pausing.
 const SLICE: Duration = Duration::from_millis(2);
 
-/// The work of one thread, and how it is interrupted.
-struct Leisure {
+/// The work of one thread, and its pauses.
+struct CheckpointThrottle {
     store: Arc<Store>,
     signals: Arc<Signals>,
     resumed: Cell<Instant>,
     paused: Cell<Duration>,
 }
 
-/// Runs `work` with pauses, as far as there is time for them. Answers what they came to, too.
-pub(crate) fn within<R>(
+/// Runs `work` with pauses. Returns its result and the sum of the pauses.
+pub(crate) fn throttled<R>(
     store: &Arc<Store>,
     signals: &Arc<Signals>,
     work: impl FnOnce() -> R,
 ) -> (R, Duration) {
     let (resumed, paused) = (Cell::new(Instant::now()), Cell::default());
-    let leisure =
-        Rc::new(Leisure { store: Arc::clone(store), signals: Arc::clone(signals), resumed, paused });
-    let outcome = background::within(Rc::clone(&leisure) as Rc<dyn background::Leisure>, work);
-    (outcome, leisure.paused.get())
+    let throttle = Rc::new(CheckpointThrottle {
+        store: Arc::clone(store),
+        signals: Arc::clone(signals),
+        resumed,
+        paused,
+    });
+    let outcome = background::throttled(Rc::clone(&throttle) as Rc<dyn background::Throttle>, work);
+    (outcome, throttle.paused.get())
 }
 
-impl background::Leisure for Leisure {
+impl background::Throttle for CheckpointThrottle {
     fn pause(&self) {
         let worked = self.resumed.get().elapsed();
         if worked < PIECE {
@@ -49,7 +53,7 @@ impl background::Leisure for Leisure {
         }
         let begun = Instant::now();
         loop {
-            let (paused, most) = (begun.elapsed(), self.time_after(worked));
+            let (paused, most) = (begun.elapsed(), self.pause_after(worked));
             if paused >= most {
                 break;
             }
@@ -59,16 +63,16 @@ impl background::Leisure for Leisure {
         self.resumed.set(Instant::now());
     }
 
-    fn has_time(&self) -> bool {
-        !self.time_after(PIECE).is_zero()
+    fn is_throttled(&self) -> bool {
+        !self.pause_after(PIECE).is_zero()
     }
 }
 
-impl Leisure {
-    /// For how long a piece of work may be followed by none.
-    fn time_after(&self, worked: Duration) -> Duration {
+impl CheckpointThrottle {
+    /// Returns how long to pause after a piece of work.
+    fn pause_after(&self, worked: Duration) -> Duration {
         let is_awaited = self.signals.wants_checkpoints_soon() || self.store.is_checkpoint_awaited();
-        let permille = if is_awaited { 0 } else { self.store.pressure().leisure_permille() };
+        let permille = if is_awaited { 0 } else { self.store.pressure().pause_permille() };
         worked * permille as u32 / 1000
     }
 }
@@ -78,7 +82,7 @@ mod tests {
     use super::*;
     use crate::Database;
 
-    /// What a hundred pieces of work are interrupted for.
+    /// The sum of the pauses after a hundred pieces of work.
     fn paused(db: &Database) -> Duration {
         let work = || {
             for _ in 0..100 {
@@ -87,17 +91,17 @@ mod tests {
                 background::pause();
             }
         };
-        within(&db.shared.store, &db.shared.signals, work).1
+        throttled(&db.shared.store, &db.shared.signals, work).1
     }
 
     #[test]
-    fn whoever_waits_for_a_checkpoint_hurries_it() {
+    fn a_checkpoint_that_a_thread_waits_for_does_not_pause() {
         let db = Database::builder().in_memory().unwrap();
         let table = db.table("t").unwrap();
         db.put(&table, b"k", b"v").unwrap();
-        assert!(paused(&db) >= 100 * 2 * PIECE, "without debt there is time");
-        let has_time = || within(&db.shared.store, &db.shared.signals, background::has_time).0;
-        assert!(has_time());
+        assert!(paused(&db) >= 100 * 2 * PIECE, "without debt it pauses");
+        let is_throttled = || throttled(&db.shared.store, &db.shared.signals, background::is_throttled).0;
+        assert!(is_throttled());
 
         let under_way = db.shared.store.begin_checkpoint().unwrap().expect("there is something to merge");
         std::thread::scope(|scope| {
@@ -105,10 +109,10 @@ mod tests {
             while !db.shared.store.is_checkpoint_awaited() {
                 thread::yield_now();
             }
-            assert!(paused(&db) < 100 * PIECE && !has_time(), "somebody waits");
+            assert!(paused(&db) < 100 * PIECE && !is_throttled(), "a thread waits");
             under_way.finish().unwrap();
             waiting.join().unwrap().unwrap();
         });
-        assert!(paused(&db) >= 100 * 2 * PIECE, "nobody does any more");
+        assert!(paused(&db) >= 100 * 2 * PIECE, "no thread waits");
     }
 }
