@@ -266,8 +266,8 @@ pub fn check(args: &InspectArgs) -> Outcome {
     }
     if db.is_beside_writer() {
         eprintln!(
-            "note: another process has the database open for writing, so the map of free space was not compared \
-             with the pages in use; use --url to check in that process"
+            "note: another process has the database open for writing, so the map of free space was not \
+             compared with the pages in use; use --url to check in that process"
         );
     }
     let pages = found.report.leaves + found.report.inner_pages;

@@ -35,8 +35,8 @@ impl Follow {
         Follow { random, options, open: None, looks: 0 }
     }
 
-    /// What one turn does: nothing, open, look, or close. `writer` is what is followed; `state_at` knows the state after
-    /// each commit.
+    /// What one turn does: nothing, open, look, or close. `writer` is what is followed; `state_at` knows the state
+    /// after each commit.
     ///
     /// # Errors
     /// What is wrong.

@@ -2,7 +2,7 @@
 //!
 //! The check reads the text in [`SCOPES`]. To hold more text to it, clean the text and add a line there.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use crate::source::{Line, find_word};
 
 /// Words and phrases in lower case, and what to write instead.

@@ -2,15 +2,15 @@
 
 mod gate;
 mod inspect;
+mod open;
 mod tables;
 
 pub use tables::TableOptions;
 
 use crate::builder::Builder;
-use crate::follow::Following;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
-use crate::workers::{Foreman, Signals, Workers};
+use crate::workers::{Following, Foreman, Signals, Workers};
 use base::latency::Cause;
 use base::seams::{Random, Stopwatch};
 use base::sync::lock;

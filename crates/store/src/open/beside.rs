@@ -121,16 +121,16 @@ fn find_board(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<(Arc<dyn File>
     let board = if exists { Some(dir.open(BOARD)?) } else { None };
     let shown = board.as_ref().map_or(Ok(None), |board| board::read(&**board, database))?;
     board.zip(shown).ok_or_else(|| {
-        let message = "another process has the database open for writing and does not admit readers; wait until it \
-                       closes the database";
+        let message = "another process has the database open for writing and does not admit readers; wait \
+                       until it closes the database";
         Error::new(ErrorKind::Locked, message)
     })
 }
 
 #[cold]
 fn no_seat(error: Error) -> Error {
-    let what = "another process has the database open for writing, and to read beside it needs the right to create \
-                files in the directory";
+    let what = "another process has the database open for writing, and to read beside it needs the right \
+                to create files in the directory";
     Error::new(ErrorKind::Locked, what).caused_by(error)
 }
 

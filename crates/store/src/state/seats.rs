@@ -1,8 +1,8 @@
 //! Seats: which checkpoint and which part of the log readers in other processes still need.
 //!
 //! Each reader has a file of its own, `reader-` and 16 hexadecimal digits, and holds its lock. It says what the reader
-//! needs: the oldest checkpoint that it may still read, and the first log segment. The lock is the kernel's, so that it
-//! ends with the process: whoever can take it removes the file.
+//! needs: the oldest checkpoint that it may still read, and the first log segment. The lock is the kernel's and
+//! ends with the process: a writer that can take it removes the file.
 //!
 //! | offset | bytes | field |
 //! |---:|---:|---|

@@ -3,19 +3,18 @@
 use std::thread;
 use std::time::Duration;
 
-/// Sleeps for `time` and at most some 30 microseconds more, where the kernel's timers allow it.
+/// Sleeps for `time`, and on Linux for about 10 to 20 microseconds more.
 ///
-/// Linux lets a timer's end slip by 50 microseconds, the *timer slack*, to wake several threads at once; a sleep of 20
-/// microseconds took 96. For the time of the call this thread asks for none, and for what it had afterwards: three
-/// system calls of a tenth of a microsecond.
+/// Linux lets the end of a sleep slip by 50 microseconds, the *timer slack*, to wake several threads at once. For the
+/// time of the call this thread asks for none, and afterwards for what it had: three system calls.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
 /// let begun = Instant::now();
-/// pando_io::nap(Duration::from_micros(100));
+/// pando_io::precise_sleep(Duration::from_micros(100));
 /// assert!(begun.elapsed() >= Duration::from_micros(100));
 /// ```
-pub fn nap(time: Duration) {
+pub fn precise_sleep(time: Duration) {
     #[cfg(target_os = "linux")]
     let _slack = slack::Least::begin();
     thread::sleep(time);
@@ -26,8 +25,8 @@ mod slack {
     use rustix::thread::{current_timer_slack, set_current_timer_slack};
     use std::num::NonZeroU64;
 
-    /// While it lives, this thread's timers end when they should. Where that is refused they end a little later, which
-    /// is as good: nothing is reported.
+    /// While it lives, this thread has no timer slack. Where the system refuses, sleeps are a little longer: nothing
+    /// is reported.
     pub(super) struct Least {
         before: Option<NonZeroU64>,
     }

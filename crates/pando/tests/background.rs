@@ -3,7 +3,7 @@
 
 use base::phases::{self, Phase};
 use base::sync::lock;
-use base::{Result, leisure};
+use base::{Result, background};
 use pando::{Database, Durability};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ static SEEN: Mutex<BTreeSet<(&'static str, bool)>> = Mutex::new(BTreeSet::new())
 
 fn hear(phase: Phase, work: &mut dyn FnMut()) {
     if let Phase::Checkpoint { step, .. } = phase {
-        lock(&SEEN).insert((step, leisure::has_time()));
+        lock(&SEEN).insert((step, background::is_throttled()));
     }
     work();
 }

@@ -1,26 +1,11 @@
 //! What each option is set to, and whether it may be.
 
-use super::{ALL, Id, Origin, Range, Setting, Spec, Value};
-use crate::builder::Builder;
-use crate::database::Database;
+use super::Builder;
+use crate::options::{ALL, Id, Origin, Range, Setting, Spec, Value};
 use base::{Error, Result};
 use std::time::Duration;
 use store::stats::Stats;
 use txn::{Durability, Isolation};
-
-/// Which options were set, whatever to.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Given(u32);
-
-impl Given {
-    pub fn note(&mut self, id: Id) {
-        self.0 |= 1 << id as u32;
-    }
-
-    fn has(self, id: Id) -> bool {
-        self.0 & 1 << id as u32 != 0
-    }
-}
 
 /// Refuses what is out of its range.
 pub(crate) fn check(builder: &Builder) -> Result<()> {
@@ -48,20 +33,13 @@ fn check_one(builder: &Builder, spec: &Spec) -> Result<()> {
 }
 
 impl Builder {
-    /// Returns the value that each option would have if `db`'s directory were opened with this builder, or, with
-    /// `None`, if a new database were created with it. A value is the one that was set, the one that is stored, or
-    /// follows from this machine and other options.
-    ///
-    /// # Errors
-    /// `Invalid` if an option is out of its range; those of [`Database::stats`].
-    pub fn settings(&self, db: Option<&Database>) -> Result<Vec<Setting>> {
-        check(self)?;
-        let stats = db.map(Database::stats).transpose()?;
+    /// What each option is set to; `stats` are those of the open database, if there is one.
+    pub(crate) fn settings_with(&self, stats: Option<&Stats>) -> Vec<Setting> {
         let setting = |spec: &'static Spec| {
-            let (value, origin) = self.setting(spec.id, stats.as_ref());
+            let (value, origin) = self.setting(spec.id, stats);
             Setting { spec, value, origin }
         };
-        Ok(ALL.iter().map(setting).collect())
+        ALL.iter().map(setting).collect()
     }
 
     fn setting(&self, id: Id, stats: Option<&Stats>) -> (Value, Origin) {

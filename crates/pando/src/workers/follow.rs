@@ -1,6 +1,6 @@
 //! The thread that keeps a database up to date which another process writes.
 
-use crate::workers::Signals;
+use super::signals::Signals;
 use base::sync::lock;
 use base::{Error, Result};
 use std::sync::{Arc, Mutex};
