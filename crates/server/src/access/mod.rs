@@ -1,0 +1,4 @@
+//! Who may do what.
+
+pub mod auth;
+pub mod sites;

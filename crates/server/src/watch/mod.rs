@@ -1,0 +1,5 @@
+//! What operators learn of requests.
+
+pub mod observe;
+pub mod slow;
+pub mod trace;
