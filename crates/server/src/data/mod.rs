@@ -1,5 +1,6 @@
 //! Databases, and the transactions that clients hold.
 
+pub mod conditions;
 pub mod databases;
 pub mod inside;
 pub mod names;

@@ -12,12 +12,12 @@
 //! `insert` wants the key absent; `check` wants it to hold `value`, or with `"absent": true` to be absent. Keys and
 //! values that are not text stand under their name with `_hex` behind it.
 
-use super::conditions::etag;
 use super::entries::table_in;
 use super::{JSON_BYTES, Shared, commit, database, durability, json, place, split, transaction_of};
+use crate::data::conditions::etag;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
-use crate::routes::need::refuse_reserved;
+use crate::routes::tree::refuse_reserved;
 use crate::wire::form::bytes_of;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::{Method, Request, StatusCode};

@@ -1,7 +1,7 @@
 //! `/debug/profile`: a flame graph of the running server, taken while it works. `/debug/slow`: the slowest requests.
 
 use crate::limits::handoff::hand_off;
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::wire::body::Body;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::raw_parameter;

@@ -1,8 +1,8 @@
 //! Single records: `/v1/databases/{database}/tables/{table}/entries/{key}`.
 
-use super::conditions::{Conditions, etag, etag_header, tag_of_long};
 use super::place::Entry;
 use super::{Shared, commit, done, durability, on_table, split, table, transaction_of};
+use crate::data::conditions::{Conditions, etag, etag_header, tag_of_long};
 use crate::data::open::Open;
 use crate::data::writer::{Change, Committed};
 use crate::limits::handoff::hand_off;
@@ -10,7 +10,7 @@ use crate::limits::receive::{Counted, Received, RequestBody};
 use crate::routes::fast::{absent, found};
 use crate::send::long_value::{self, LongValue};
 use crate::send::records::read_all;
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::watch::slow;
 use crate::wire::body::Body;
 use crate::wire::problem::{Answer, Problem};

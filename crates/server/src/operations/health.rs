@@ -2,7 +2,7 @@
 
 use crate::limits::handoff::hand_off;
 use crate::operations::metrics;
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::watch::observe::{Kind, bucket_end_ns};
 use crate::wire::body::Body;
 use crate::wire::problem::{Answer, Problem};

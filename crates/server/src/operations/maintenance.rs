@@ -5,7 +5,7 @@ use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::limits::streams::StreamPermit;
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::wire::form::from_hex;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::raw_parameter;

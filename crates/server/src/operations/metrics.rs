@@ -1,7 +1,7 @@
 //! `/metrics`: everything that is counted, in the text format that Prometheus reads (version 0.0.4).
 
 use crate::log::dropped_lines;
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::watch::observe::{BUCKETS, Kind, bucket_end_ns};
 use crate::wire::problem::Answer;
 use std::fmt::Write;

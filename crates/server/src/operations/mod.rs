@@ -9,9 +9,8 @@
 
 mod advise;
 mod batch;
-pub mod conditions;
-pub mod dashboard;
-mod database;
+pub mod pages;
+mod databases;
 pub mod debug;
 mod documents;
 mod entries;
@@ -34,7 +33,7 @@ pub use maintenance::LEAST_RATE_BYTES;
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::{Counted, RequestBody};
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::wire::body::Body;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::target;
@@ -62,11 +61,11 @@ type Shared = axum::extract::State<Arc<App>>;
 pub fn routes() -> Router<Arc<App>> {
     let one = |rest: &str| format!("/v1/databases/{{database}}{rest}");
     Router::new()
-        .route("/v1/databases", any(database::all))
-        .route(&one(""), any(database::one))
-        .route(&one("/options"), any(database::options))
-        .route(&one("/stats"), any(database::stats))
-        .route(&one("/readers"), any(database::readers))
+        .route("/v1/databases", any(databases::all))
+        .route(&one(""), any(databases::one))
+        .route(&one("/options"), any(databases::options))
+        .route(&one("/stats"), any(databases::stats))
+        .route(&one("/readers"), any(databases::readers))
         .route(&one("/advise"), any(advise::run))
         .route(&one("/checkpoint"), any(maintenance::checkpoint))
         .route(&one("/compact"), any(maintenance::compact))

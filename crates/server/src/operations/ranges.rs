@@ -16,7 +16,7 @@ use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
 use crate::send::records::{Batch, Batches, Nothing, Part, Records, RecordsBody, Which};
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::wire::form::{Form, LONGEST_CUT_BYTES, bytes_of, from_hex};
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::{names, parameter, raw_parameter, raw_parameters};

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
-use crate::routes::need::refuse_reserved;
+use crate::routes::tree::refuse_reserved;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::{Method, Request, StatusCode};
 use pando::{Compression, Database, Error, ErrorKind, Layout, Snapshot, Table, TableOptions};

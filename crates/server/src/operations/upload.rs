@@ -10,7 +10,7 @@ use super::json;
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::{Incoming, Received, RequestBody};
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
 use bytes::{Buf, Bytes};

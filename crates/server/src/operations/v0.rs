@@ -10,15 +10,15 @@
 //!
 //! No `id`, or no `start`: 400. Another method: 405. Any other path under `/v0`: 400.
 
+use crate::data::conditions::Conditions;
 use crate::data::open::Open;
 use crate::data::writer::{Change, Committed};
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::{Received, RequestBody};
-use crate::operations::conditions::Conditions;
 use crate::routes::fast::{absent, found};
 use crate::send::long_value::{self, LongValue};
 use crate::send::records::{Batches, Records, RecordsBody, Which, read_all};
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::watch::slow;
 use crate::wire::body::Body;
 use crate::wire::form::Form;

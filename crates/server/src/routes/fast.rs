@@ -2,11 +2,11 @@
 //!
 //! Whatever is not such a get, or is not quite as it should be, is left to the routes: `None`.
 
+use crate::data::conditions::Conditions;
 use crate::data::open::Open;
-use crate::operations::conditions::Conditions;
 use crate::operations::place::Entry;
 use crate::operations::{self, v0};
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::wire::body::Body;
 use crate::wire::target;
 use axum::http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};

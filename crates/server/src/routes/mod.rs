@@ -2,7 +2,7 @@
 
 pub mod bodies;
 pub mod fast;
-pub mod need;
+pub mod tree;
 pub mod openapi;
-pub mod query;
+pub mod parameters;
 pub mod table;

@@ -6,7 +6,7 @@
 use crate::operations::LEAST_RATE_BYTES;
 use crate::routes::bodies::{body, schemas, table_name};
 use crate::routes::table::{BUSY, OPERATIONS, Operation};
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::wire::body::Body;
 use crate::wire::form::LONGEST_CUT_BYTES;
 use crate::wire::problem::{Answer, Problem};

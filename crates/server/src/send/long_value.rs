@@ -1,10 +1,10 @@
 //! Values of more than 1 MiB: written as they are received, read as they are sent, with the memory of a few pieces.
 
+use crate::data::conditions::Conditions;
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::Incoming;
 use crate::limits::streams::StreamPermit;
-use crate::operations::conditions::Conditions;
 use crate::routes::fast::found;
 use crate::wire::body::Body as ResponseBody;
 use crate::wire::problem::{Answer, Problem};

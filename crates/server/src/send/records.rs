@@ -8,7 +8,7 @@
 use crate::data::open::Open;
 use crate::limits::streams::StreamPermit;
 use crate::send::long_record::{LONG_BYTES, LongRecord};
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::wire::body::Body as ResponseBody;
 use crate::wire::form::Form;
 use crate::wire::problem::Answer;

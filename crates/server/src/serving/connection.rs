@@ -13,7 +13,7 @@
 //! 6. Instead of a timer for each request there is one for each connection, which rings seldom and looks at counters.
 
 use crate::limits::streams::Place;
-use crate::serving::app::Service;
+use crate::serving::service::Service;
 use crate::wire::gate::{Gate, Refusal, UNREADABLE_END};
 use hyper::Request;
 use hyper::body::Incoming;

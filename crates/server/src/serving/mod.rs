@@ -1,6 +1,6 @@
 //! A server from its start to its end.
 
-pub mod app;
+pub mod service;
 pub mod connection;
 pub mod lock;
 pub mod serve;

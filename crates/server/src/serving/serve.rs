@@ -11,9 +11,9 @@
 //!    and tokens are read again when they change.
 
 use crate::config::Config;
-use crate::serving::app::{App, Service};
 use crate::serving::connection;
 use crate::serving::lock::DirLock;
+use crate::serving::service::{App, Service};
 use io::ShortTimeSlice;
 use pando::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

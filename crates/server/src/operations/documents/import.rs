@@ -8,14 +8,14 @@
 //! * `layout`, `ttl_ms`, `compression`: how that table is stored; of one that is there, how it is.
 //! * `chunk=N`: every N rows are a transaction; those before a failure stay, and the problem says so.
 
-use super::{Asked, text_of};
+use super::one::{Asked, text_of};
 use crate::data::open::Open;
 use crate::limits::receive::RequestBody;
 use crate::operations::ranges::flag;
 use crate::operations::tables::{compression_of, layout_of};
 use crate::operations::upload::{RECORD_BYTES, Stored, Upload, import as receive};
 use crate::operations::{database, durability};
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::{names, parameter, raw_parameter, raw_parameters};
 use axum::http::header::CONTENT_TYPE;

@@ -2,14 +2,14 @@
 //! at a time; in a transaction no more than memory is there for. Where there is more the last line is a cursor, which
 //! CSV cannot have.
 
-use super::{Asked, text_of, values_of};
+use super::one::{Asked, text_of, values_of};
 use crate::access::auth::hex;
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::operations::ranges::{flag, limit};
 use crate::operations::{NDJSON, database, streamed, typed};
 use crate::send::records::{Batches, Part, RecordsBody};
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::wire::form::from_hex;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::raw_parameter;

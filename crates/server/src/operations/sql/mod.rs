@@ -22,7 +22,7 @@ use super::{
 };
 use crate::access::auth::{Need, Scope};
 use crate::limits::receive::{Counted, RequestBody};
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::watch::slow::Asked;
 use crate::wire::body::Body;
 use crate::wire::pipe::{Reader, pipe};

@@ -1,7 +1,7 @@
 //! `/`: the dashboard, one page that needs nothing but this server.
 
 use crate::routes::openapi::page;
-use crate::serving::app::App;
+use crate::serving::service::App;
 use crate::wire::problem::Answer;
 use axum::Router;
 use axum::http::Method;

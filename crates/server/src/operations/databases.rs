@@ -126,7 +126,7 @@ pub async fn readers(axum::extract::State(app): Shared, request: Request<Request
 
 /// A GET of what a look into the database says.
 async fn look(
-    app: Arc<crate::serving::app::App>,
+    app: Arc<crate::serving::service::App>,
     request: Request<RequestBody>,
     say: impl FnOnce(&pando::Database) -> Answer<Value> + Send + 'static,
 ) -> Answer {

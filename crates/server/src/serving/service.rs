@@ -9,10 +9,10 @@ use crate::data::transactions::Transactions;
 use crate::limits::receive::{Reception, check_head, is_to_be_heard, lend, throw_away};
 use crate::limits::streams::{StreamPermit, Streams};
 use crate::operations::place::Entry;
-use crate::operations::{self, dashboard, debug, health, v0};
-use crate::routes::need::{is_import, kind, need, refuse_raw_write};
-use crate::routes::query::check_query;
+use crate::operations::{self, debug, health, pages, v0};
+use crate::routes::parameters::check_query;
 use crate::routes::table::methods_of;
+use crate::routes::tree::{is_import, kind, need, refuse_raw_write};
 use crate::routes::{fast, openapi};
 use crate::send::long_record::{CHUNK_BYTES, counted};
 use crate::watch::observe::{Kind, Observed};
@@ -247,7 +247,7 @@ impl Service {
             .merge(operations::routes())
             .merge(health::routes())
             .merge(openapi::routes())
-            .merge(dashboard::routes())
+            .merge(pages::routes())
             .merge(debug::routes())
             .fallback(nothing_here);
         let router = routes.with_state(Arc::clone(&app));
