@@ -8,8 +8,8 @@
 //!    start then, unless it is told that this is meant.
 //! 4. The file is replaced whole, by a rename; a running server looks at it every second.
 
-use crate::data::databases::is_name;
-use crate::wire::form::write_digits;
+use crate::data::names::is_name;
+use crate::wire::digits::{hex, random};
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
 use axum::http::header::AUTHORIZATION;
@@ -354,24 +354,6 @@ fn forbidden() -> Problem {
         "forbidden",
         "the token does not allow this request; use one with a wider scope, or for this database",
     )
-}
-
-/// Bytes that nobody can guess.
-pub fn random(bytes: &mut [u8]) -> Result<()> {
-    let failed = |error: rustix::io::Errno| Error::io("take random bytes", error.into());
-    let mut filled = 0;
-    while filled < bytes.len() {
-        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
-            .map_err(failed)?;
-    }
-    Ok(())
-}
-
-/// Hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    let mut digits = Vec::with_capacity(2 * bytes.len());
-    write_digits(bytes, &mut digits);
-    String::from_utf8(digits).expect("digits are ASCII")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! An ETag is 16 bytes of the value's SHA-256: it depends on nothing but the value, so that it is the same after a
 //! restart, a backup or a copy, and nobody can make two values that have the same.
 
-use crate::access::auth::hex;
+use crate::wire::digits::hex;
 use crate::wire::problem::{Answer, Problem};
 use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};

@@ -2,8 +2,11 @@
 
 pub mod conditions;
 pub mod databases;
+pub mod held;
 pub mod inside;
 pub mod names;
 pub mod open;
+pub mod places;
 pub mod transactions;
+pub mod v0;
 pub mod writer;

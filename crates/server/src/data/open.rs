@@ -4,7 +4,7 @@ use crate::data::names::Names;
 use crate::data::writer::{MOST_WAITING_BYTES, Writer};
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
-use pando::{Database, Result, Table, TableOptions};
+use pando::{Database, Resident, Result, Table, TableOptions};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -58,6 +58,16 @@ impl Open {
     /// A handle that was used before, to be kept.
     pub fn known_table(&self, name: &str) -> Option<Table> {
         self.with_known_table(name, Table::clone)
+    }
+
+    /// What memory knows of `key`: a value, that it is absent, or nothing.
+    #[inline]
+    pub fn resident(&self, table: &Table, key: &[u8]) -> Option<Option<Vec<u8>>> {
+        match self.db.snapshot().ok()?.get_resident(table, key).ok()? {
+            Resident::Found(value) => Some(Some(value)),
+            Resident::Absent => Some(None),
+            Resident::WouldWait => None,
+        }
     }
 
     /// The table named `name`. May read from the disk.

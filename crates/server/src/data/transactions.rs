@@ -6,9 +6,9 @@
 //!    what a reader keeps from being freed is bounded by clients that went away, too.
 //! 4. There are so many at most; a request for one more gets 429 and may come back.
 
-use crate::access::auth::{hex, random};
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
+use crate::wire::digits::{hex, random};
 use crate::wire::problem::{Answer, Problem};
 use axum::http::StatusCode;
 use pando::{Transaction, TransactionOptions};

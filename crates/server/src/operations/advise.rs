@@ -1,23 +1,37 @@
 //! `/v1/databases/{database}/advise`: which layout each table wants, what operations cost in either, and a switch.
 
-use super::{Shared, database, json, place, split};
+use crate::access::auth::Scope;
+use crate::calls::call::Call;
+use crate::calls::meanings::MISSING;
+use crate::calls::operation::{Access, Operation};
+use crate::data::held::Data;
 use crate::limits::handoff::hand_off;
-use crate::limits::receive::RequestBody;
+use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::json;
 use crate::wire::target::raw_parameter;
-use axum::http::{Method, Request, StatusCode};
+use axum::http::StatusCode;
 use pando::{Advice, Costs, Layout, Operations};
 use serde_json::{Value, json as object};
+use std::sync::Arc;
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[Operation::new(
+    "GET",
+    "/v1/databases/{database}/advise",
+    Access::Database(Scope::Read),
+    Kind::Other,
+    "Get the recommended layout of each table, the cost of operations in either layout, and of a switch",
+    |parts, call, _| Box::pin(run(parts.data(), call)),
+)
+.takes(&["reads", "scanned", "writes"])
+.answers(&[(200, "JSON"), MISSING])];
 
 /// GET `?reads=N&scanned=N&writes=N`: as if each table were asked for so much. Without any of them, from what was done
 /// with each since the database was opened.
-pub async fn run(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, _), _) = split(request);
-    if method != Method::GET {
-        return Err(Problem::method_not_allowed());
-    }
-    let assumed = assumed(uri.query())?;
-    let open = database(&app, place::database(uri.path()).unwrap_or_default()).await?;
+async fn run(data: Arc<Data>, call: Call) -> Answer {
+    let assumed = assumed(call.target().query())?;
+    let open = data.database(call.target().database()).await?;
     let advice = hand_off(move || Ok(open.db.advise(assumed)?)).await?;
     let tables: Vec<Value> = advice.iter().map(describe).collect();
     Ok(json(StatusCode::OK, &object!({ "tables": tables })))

@@ -12,21 +12,42 @@
 //! `insert` wants the key absent; `check` wants it to hold `value`, or with `"absent": true` to be absent. Keys and
 //! values that are not text stand under their name with `_hex` behind it.
 
-use super::entries::table_in;
-use super::{JSON_BYTES, Shared, commit, database, durability, json, place, split, transaction_of};
+use crate::access::auth::Scope;
+use crate::access::reserved::refuse_reserved;
+use crate::calls::call::{Call, JSON_BYTES, json_body};
+use crate::calls::meanings::{CONFLICT, FAILED, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::operation::{Access, Operation as Entry};
+use crate::calls::query::durability;
 use crate::data::conditions::etag;
+use crate::data::held::{Data, commit, table_in};
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
-use crate::routes::tree::refuse_reserved;
+use crate::limits::room::Room;
+use crate::watch::observe::Kind;
 use crate::wire::form::bytes_of;
 use crate::wire::problem::{Answer, Problem};
-use axum::http::{Method, Request, StatusCode};
+use crate::wire::response::json;
+use axum::http::StatusCode;
 use pando::{Span, Transaction};
 use serde::Deserialize;
 use serde_json::{Map, Value, json as object};
 use std::ops::Bound;
+use std::sync::Arc;
 
 const _: () = assert!(JSON_BYTES <= crate::limits::receive::WHOLE_BYTES);
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Entry] = &[Entry::new(
+    "POST",
+    "/v1/databases/{database}/batch",
+    Access::Database(Scope::Write),
+    Kind::Transaction,
+    "Run operations on several tables in one transaction: all or none",
+    |parts, call, body| Box::pin(run(parts.data(), parts.room(), call, body)),
+)
+.takes(&["durability", "transaction"])
+.receives("batch")
+.answers(&[(200, "JSON: the commit"), MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL])];
 
 /// The body.
 #[derive(Debug, Deserialize)]
@@ -52,26 +73,22 @@ enum Action {
 }
 
 /// POST.
-pub async fn run(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, headers), body) = split(request);
-    if method != Method::POST {
-        return Err(Problem::method_not_allowed());
-    }
-    let name = place::database(uri.path()).unwrap_or_default();
-    let durability = durability(&app, &uri)?;
-    let (batch, counted): (Batch, _) = super::json_body(&app, body).await?;
+async fn run(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let durability = durability(call.target().query(), data.durability)?;
+    let (name, transaction) = (call.target().database().to_owned(), call.transaction());
+    let (batch, counted): (Batch, _) = json_body(&room.reception, body).await?;
     let operations: Vec<Operation> =
         batch.operations.iter().enumerate().map(|(at, step)| understand(at, step)).collect::<Answer<_>>()?;
-    if let Some(token) = transaction_of(&headers)? {
+    if let Some(token) = transaction? {
         let count = operations.len();
         let run = move |tx: &mut Transaction| {
             let _counted = counted;
             all_or_nothing(tx, &operations)
         };
-        app.transactions.run(name, &token, move |_, tx| run(tx)).await?;
+        data.transactions.run(&name, &token, move |_, tx| run(tx)).await?;
         return Ok(json(StatusCode::OK, &object!({ "operations": count })));
     }
-    let open = database(&app, name).await?;
+    let open = data.database(&name).await?;
     let (count, number) = hand_off(move || {
         let _counted = counted;
         let work = |tx: &mut Transaction| perform_all(tx, &operations).map(|()| operations.len());

@@ -1,26 +1,102 @@
 //! Single records: `/v1/databases/{database}/tables/{table}/entries/{key}`.
 
-use super::place::Entry;
-use super::{Shared, commit, done, durability, on_table, split, table, transaction_of};
+use crate::access::auth::Scope;
+use crate::calls::call::{Call, TRANSACTION};
+use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE, VALUE};
+use crate::calls::operation::{Access, Operation};
+use crate::calls::parts::Parts;
+use crate::calls::query::durability;
+use crate::calls::target::Target;
 use crate::data::conditions::{Conditions, etag, etag_header, tag_of_long};
+use crate::data::held::{Data, commit, on_table, table_in};
 use crate::data::open::Open;
 use crate::data::writer::{Change, Committed};
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::{Counted, Received, RequestBody};
-use crate::routes::fast::{absent, found};
+use crate::limits::room::Room;
 use crate::send::long_value::{self, LongValue};
 use crate::send::records::read_all;
-use crate::serving::service::App;
+use crate::watch::observe::Kind;
 use crate::watch::slow;
 use crate::wire::body::Body;
 use crate::wire::problem::{Answer, Problem};
-use axum::http::header::{CONTENT_LENGTH, ETAG};
-use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use crate::wire::response::{absent, done, found, not_modified};
+use axum::http::header::{CONTENT_LENGTH, ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use pando::{Durability, Table, Transaction, ValueReader};
 use std::sync::Arc;
 
 /// Values up to here are answered from memory, with their ETag.
 const WHOLE_BYTES: u64 = 1 << 20;
+
+const PATH: &str = "/v1/databases/{database}/tables/{table}/entries/{key}";
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new(
+        "GET",
+        PATH,
+        Access::Database(Scope::Read),
+        Kind::Get,
+        "Get the value of a key",
+        |parts, call, _| Box::pin(get(parts.data(), parts.room(), call, false)),
+    )
+    .recalled_by(recall)
+    .takes(&["if-match", "if-none-match", "transaction"])
+    .answers(&[VALUE, (304, "The client has it"), MISSING, CONFLICT, FAILED])
+    .sends(&["application/octet-stream"]),
+    Operation::new(
+        "HEAD",
+        PATH,
+        Access::Database(Scope::Read),
+        Kind::Get,
+        "Get the length and the tag of a value",
+        |parts, call, _| Box::pin(head(parts.data(), parts.room(), call)),
+    )
+    .takes(&["if-match", "if-none-match", "transaction"])
+    .answers(&[(200, "The key exists"), (304, "The client has it"), MISSING, CONFLICT, FAILED]),
+    Operation::new(
+        "PUT",
+        PATH,
+        Access::Database(Scope::Write),
+        Kind::Put,
+        "Put a value; with a condition, compare and swap",
+        |parts, call, body| Box::pin(put(parts.data(), parts.room(), call, body)),
+    )
+    .takes(&["if-match", "if-none-match", "durability", "transaction"])
+    .receives("value")
+    .answers(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
+    Operation::new(
+        "DELETE",
+        PATH,
+        Access::Database(Scope::Write),
+        Kind::Delete,
+        "Delete a key; succeeds if it does not exist",
+        |parts, call, _| Box::pin(delete(parts.data(), call)),
+    )
+    .takes(&["if-match", "if-none-match", "durability", "transaction"])
+    .answers(&[DONE, MISSING, CONFLICT, FAILED, FULL]),
+];
+
+/// A plain get, if memory has the answer.
+fn recall(parts: &Parts, target: Target<'_>, headers: &HeaderMap) -> Option<Response<Body>> {
+    let asks_for_more =
+        || [IF_MATCH, IF_NONE_MATCH, TRANSACTION].iter().any(|name| headers.contains_key(name));
+    if target.query().is_some() || asks_for_more() {
+        return None;
+    }
+    let (table, key) = (target.table().ok()?, target.key().ok()?);
+    let value = parts.data.databases.with_open(target.database(), |open| {
+        open.with_known_table(&table, |table| open.resident(table, &key))
+    });
+    match value??? {
+        Some(value) => {
+            let answer = whole(&parts.room, value, &Conditions::default(), false);
+            Some(answer.unwrap_or_else(|busy| busy.response()))
+        }
+        None => Some(absent()),
+    }
+}
 
 /// What is asked for.
 struct Asked {
@@ -32,28 +108,15 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(uri: &Uri, headers: &HeaderMap) -> Answer<Self> {
-        let entry =
-            Entry::of(uri.path()).unwrap_or_else(|| Err(Problem::not_found("the path has no key")))?;
+    fn of(call: &Call) -> Answer<Self> {
+        let target = call.target();
         Ok(Asked {
-            database: entry.database.to_owned(),
-            table: entry.table.into_owned(),
-            key: entry.key.into_owned(),
-            transaction: transaction_of(headers)?,
-            conditions: Conditions::of(headers)?,
+            database: target.database().to_owned(),
+            table: target.table()?.into_owned(),
+            key: target.key()?.into_owned(),
+            transaction: call.transaction()?,
+            conditions: Conditions::of(&call.headers)?,
         })
-    }
-}
-
-/// Every method.
-pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, headers), body) = split(request);
-    match method {
-        Method::GET => get(app, Asked::of(&uri, &headers)?, false).await,
-        Method::HEAD => get(app, Asked::of(&uri, &headers)?, true).await,
-        Method::PUT => put(app, Asked::of(&uri, &headers)?, &uri, body).await,
-        Method::DELETE => delete(app, Asked::of(&uri, &headers)?, &uri).await,
-        _ => Err(Problem::method_not_allowed()),
     }
 }
 
@@ -73,8 +136,8 @@ fn read(find: impl Fn() -> Answer<Option<ValueReader>>, conditions: &Conditions)
     Ok(Some(Found::Long(reader, again.map(tag_of_long).transpose()?)))
 }
 
-async fn get(app: Arc<App>, asked: Asked, head_alone: bool) -> Answer {
-    let Asked { database, table: name, key, transaction, conditions } = asked;
+async fn get(data: Arc<Data>, room: Arc<Room>, call: Call, head_alone: bool) -> Answer {
+    let Asked { database, table: name, key, transaction, conditions } = Asked::of(&call)?;
     let when = conditions.clone();
     let (value, open) = match transaction {
         Some(token) => {
@@ -82,10 +145,10 @@ async fn get(app: Arc<App>, asked: Asked, head_alone: bool) -> Answer {
                 let table = table_in(tx, &name)?;
                 Ok((read(|| Ok(tx.value_reader(&table, &key)?), &when)?, Arc::clone(open)))
             };
-            app.transactions.run(&database, &token, read).await?
+            data.transactions.run(&database, &token, read).await?
         }
         None => {
-            let (open, table) = table(&app, &database, &name).await?;
+            let (open, table) = data.table(&database, &name).await?;
             let read = move || {
                 let find = |table: &Table| {
                     let snapshot = open.db.snapshot()?;
@@ -101,7 +164,7 @@ async fn get(app: Arc<App>, asked: Asked, head_alone: bool) -> Answer {
             conditions.check(None)?;
             Ok(absent())
         }
-        Some(Found::Whole(value)) => whole(&app, value, &conditions, head_alone),
+        Some(Found::Whole(value)) => whole(&room, value, &conditions, head_alone),
         Some(Found::Long(_, tag)) if conditions.has_this_already(tag.as_deref().unwrap_or_default())? => {
             Ok(not_modified())
         }
@@ -110,26 +173,26 @@ async fn get(app: Arc<App>, asked: Asked, head_alone: bool) -> Answer {
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(reader.len_bytes()));
             Ok(response)
         }
-        Some(Found::Long(reader, _)) => Ok(LongValue::response(reader, open, app.stream_permit().await?)),
+        Some(Found::Long(reader, _)) => Ok(LongValue::response(reader, open, room.stream_permit().await?)),
     }
 }
 
-/// 304: the client has it.
-fn not_modified() -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NOT_MODIFIED;
-    response
+/// Without the value, and with its length.
+async fn head(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+    let mut response = get(data, room, call, true).await?;
+    response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(0));
+    Ok(response)
 }
 
 /// 200 with a value that is in memory, or 304 where the client has it.
-pub fn whole(app: &App, value: Vec<u8>, conditions: &Conditions, head_alone: bool) -> Answer {
+fn whole(room: &Room, value: Vec<u8>, conditions: &Conditions, head_alone: bool) -> Answer {
     let tag = etag(&value);
     let header = etag_header(&tag);
     let mut response = if conditions.has_this_already(&tag)? {
         not_modified()
     } else {
         let length = HeaderValue::from(value.len());
-        let mut response = found(if head_alone { Body::empty() } else { app.body_of(value)? });
+        let mut response = found(if head_alone { Body::empty() } else { room.body_of(value)? });
         if head_alone {
             response.headers_mut().insert(CONTENT_LENGTH, length);
         }
@@ -139,20 +202,16 @@ pub fn whole(app: &App, value: Vec<u8>, conditions: &Conditions, head_alone: boo
     Ok(response)
 }
 
-/// The table as the transaction sees it.
-pub fn table_in(tx: &Transaction, name: &str) -> Answer<Table> {
-    tx.table(name)?.ok_or_else(|| Problem::not_found(format!("there is no table {name:?}")))
-}
-
-async fn put(app: Arc<App>, asked: Asked, uri: &Uri, body: RequestBody) -> Answer {
-    let durability = durability(&app, uri)?;
+async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let asked = Asked::of(&call)?;
+    let durability = durability(call.target().query(), data.durability)?;
     let Asked { database, table: name, key, transaction, conditions } = asked;
     // Before the body, so that nobody sends megabytes to a table that is not there.
     let place = match &transaction {
         Some(_) => None,
-        None => Some(table(&app, &database, &name).await?),
+        None => Some(data.table(&database, &name).await?),
     };
-    let received = app.reception.receive(body, u64::MAX).await?;
+    let received = room.reception.receive(body, u64::MAX).await?;
     match (received, place) {
         (Received::Whole(value, counted), None) => {
             let token = transaction.unwrap_or_default();
@@ -163,7 +222,7 @@ async fn put(app: Arc<App>, asked: Asked, uri: &Uri, body: RequestBody) -> Answe
                 conditions.check_in(tx, &table, &key)?;
                 Ok(tx.put(&table, &key, &value)?)
             };
-            app.transactions.run(&database, &token, move |_, tx| put(tx)).await?;
+            data.transactions.run(&database, &token, move |_, tx| put(tx)).await?;
             Ok(stored(None, &tag))
         }
         (Received::Long(_, mut rest), None) => {
@@ -173,7 +232,7 @@ async fn put(app: Arc<App>, asked: Asked, uri: &Uri, body: RequestBody) -> Answe
             Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail))
         }
         (Received::Long(begin, rest), Some((open, table))) => {
-            let _permit = app.stream_permit().await?;
+            let _permit = room.stream_permit().await?;
             let number = long_value::put(open, table, key, begin, rest, durability, conditions).await?;
             Ok(done(Some(number)))
         }
@@ -194,8 +253,9 @@ fn stored(commit: Option<u64>, tag: &str) -> Response<Body> {
     response
 }
 
-async fn delete(app: Arc<App>, asked: Asked, uri: &Uri) -> Answer {
-    let durability = durability(&app, uri)?;
+async fn delete(data: Arc<Data>, call: Call) -> Answer {
+    let asked = Asked::of(&call)?;
+    let durability = durability(call.target().query(), data.durability)?;
     let Asked { database, table: name, key, transaction, conditions } = asked;
     if let Some(token) = transaction {
         let delete = move |tx: &mut Transaction| {
@@ -203,10 +263,10 @@ async fn delete(app: Arc<App>, asked: Asked, uri: &Uri) -> Answer {
             conditions.check_in(tx, &table, &key)?;
             Ok(tx.delete(&table, &key)?)
         };
-        app.transactions.run(&database, &token, move |_, tx| delete(tx)).await?;
+        data.transactions.run(&database, &token, move |_, tx| delete(tx)).await?;
         return Ok(done(None));
     }
-    let (open, table) = table(&app, &database, &name).await?;
+    let (open, table) = data.table(&database, &name).await?;
     let asked = Asks { key, change: Change::Delete, durability, conditions, counted: None };
     let committed = change(open, table, asked).await?;
     let mut response = done(Some(committed.number));

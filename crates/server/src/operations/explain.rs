@@ -1,31 +1,46 @@
 //! `/v1/databases/{database}/tables/{table}/explain`: a get or a scan, done once more and told step by step.
 
-use super::ranges::span;
-use super::{Shared, json, on_table, place, split, table};
+use crate::access::auth::Scope;
+use crate::calls::call::Call;
+use crate::calls::meanings::MISSING;
+use crate::calls::operation::{Access, Operation};
+use crate::calls::query::span;
+use crate::data::held::{Data, on_table};
 use crate::limits::handoff::hand_off;
-use crate::limits::receive::RequestBody;
+use crate::limits::room::Room;
+use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::json;
 use crate::wire::target::{parameter, raw_parameter};
-use axum::http::{Method, Request, StatusCode};
+use axum::http::StatusCode;
 use pando::explain::{Explanation, Step};
 use serde_json::{Value, json as object};
+use std::sync::Arc;
 
 /// Records of a scan, unless it is asked for fewer or more.
 const USUAL_LIMIT: u64 = 1000;
 /// More are not read for the sake of an explanation.
 const MOST_LIMIT: u64 = 100_000;
 
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[Operation::new(
+    "GET",
+    "/v1/databases/{database}/tables/{table}/explain",
+    Access::Database(Scope::Read),
+    Kind::Other,
+    "Explain a get or a scan step by step: memtables, filters, pages, time",
+    |parts, call, _| Box::pin(run(parts.data(), parts.room(), call)),
+)
+.takes(&["one_key", "start", "end", "prefix", "explained"])
+.answers(&[(200, "JSON: the steps"), MISSING])];
+
 /// GET `?key=K`, or `?start=S&end=E&prefix=P&limit=N`.
-pub async fn run(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, _), _) = split(request);
-    if method != Method::GET {
-        return Err(Problem::method_not_allowed());
-    }
-    let key = parameter(uri.query(), "key")?.map(|key| key.into_owned());
-    let (span, limit) = (span(&uri)?, limit(uri.query())?);
-    let name = place::table(uri.path())?.into_owned();
-    let (open, table) = table(&app, place::database(uri.path()).unwrap_or_default(), &name).await?;
-    let permit = app.stream_permit().await?;
+async fn run(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+    let target = call.target();
+    let key = parameter(target.query(), "key")?.map(|key| key.into_owned());
+    let (span, limit) = (span(target.query())?, limit(target.query())?);
+    let (open, table) = data.table(target.database(), &target.table()?).await?;
+    let permit = room.stream_permit().await?;
     let told = hand_off(move || {
         let _permit = permit;
         on_table(&open, table, |table| {

@@ -1,18 +1,34 @@
-//! `/`: the dashboard, one page that needs nothing but this server.
+//! Pages and documents that are always the same: `/`, the dashboard, which needs nothing but this server; `/docs` and
+//! `/openapi.json`, the OpenAPI document.
 
-use crate::routes::openapi::page;
-use crate::serving::service::App;
-use crate::wire::problem::Answer;
-use axum::Router;
-use axum::http::Method;
-use axum::routing::any;
-use std::sync::Arc;
+use crate::calls::operation::{Access, Operation};
+use crate::watch::observe::Kind;
+use crate::wire::response::page;
+use std::future::ready;
 
-/// The path.
-pub fn routes() -> Router<Arc<App>> {
-    Router::new().route("/", any(show))
-}
+const HTML: &str = "text/html; charset=utf-8";
 
-async fn show(method: Method) -> Answer {
-    page(&method, "text/html; charset=utf-8", include_bytes!("dashboard.html"))
-}
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new("GET", "/openapi.json", Access::Any, Kind::Other, "Get this document", |parts, _, _| {
+        let document = parts.document;
+        Box::pin(async move { Ok(page("application/json", document().as_bytes())) })
+    })
+    .answers(&[(200, "JSON")])
+    .with_any_query()
+    .at_once(),
+    Operation::new("GET", "/docs", Access::Any, Kind::Other, "Read this document as a page", |_, _, _| {
+        Box::pin(ready(Ok(page(HTML, include_bytes!("docs.html")))))
+    })
+    .answers(&[(200, "A page")])
+    .sends(&["text/html"])
+    .with_any_query()
+    .at_once(),
+    Operation::new("GET", "/", Access::Any, Kind::Other, "Open the dashboard", |_, _, _| {
+        Box::pin(ready(Ok(page(HTML, include_bytes!("dashboard.html")))))
+    })
+    .answers(&[(200, "A page")])
+    .sends(&["text/html"])
+    .with_any_query()
+    .at_once(),
+];

@@ -6,21 +6,24 @@
 //! * POST: a line of NDJSON a record, all of them in one transaction.
 //! * DELETE with `start`, `end` or `prefix`: the range, unread.
 
-use super::entries::table_in;
-use super::upload::import_lines;
-use super::{
-    NDJSON, Shared, commit, done, durability, no_part_of_transactions, on_table, place, split, table,
-    transaction_of, typed,
-};
+use crate::access::auth::Scope;
+use crate::calls::call::Call;
+use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::operation::{Access, Operation};
+use crate::calls::query::{durability, flag, limit, span};
+use crate::data::held::{Data, commit, on_table, table_in};
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
+use crate::limits::room::Room;
+use crate::operations::upload::import_lines;
 use crate::send::records::{Batch, Batches, Nothing, Part, Records, RecordsBody, Which};
-use crate::serving::service::App;
-use crate::wire::form::{Form, LONGEST_CUT_BYTES, bytes_of, from_hex};
+use crate::watch::observe::Kind;
+use crate::wire::digits::from_hex;
+use crate::wire::form::{Form, LONGEST_CUT_BYTES, bytes_of};
 use crate::wire::problem::{Answer, Problem};
-use crate::wire::target::{names, parameter, raw_parameter, raw_parameters};
-use axum::http::{HeaderMap, Method, Request, Uri};
+use crate::wire::response::{NDJSON, done, typed};
+use crate::wire::target::{decode, names, raw_parameter, raw_parameters};
 use pando::{Cursor, Span, Table, Transaction};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
@@ -35,70 +38,75 @@ const MOST_IN_TRANSACTION: u64 = 10_000;
 /// The same in bytes; long values, which are read as they are sent, come on top.
 const AT_ONCE_BYTES: usize = 4 << 20;
 
-/// Every method.
-pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, headers), body) = split(request);
-    match method {
-        Method::GET => get(app, &uri, &headers).await,
-        Method::POST => {
-            no_part_of_transactions(&headers, "an import, which is a transaction of its own, is")?;
-            import(app, &uri, body).await
-        }
-        Method::DELETE => delete(app, &uri, &headers).await,
-        _ => Err(Problem::method_not_allowed()),
-    }
-}
+const PATH: &str = "/v1/databases/{database}/tables/{table}/entries";
 
-/// A flag in the query: there, `true`, `false`.
-pub(super) fn flag(uri: &Uri, name: &str) -> Answer<bool> {
-    match raw_parameter(uri.query(), name) {
-        None | Some("false") => Ok(false),
-        Some("" | "true") => Ok(true),
-        Some(_) => Err(Problem::bad_request(format!("`{name}` must be true or false"))),
-    }
-}
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new(
+        "GET",
+        PATH,
+        Access::Database(Scope::Read),
+        Kind::Range,
+        "Get records as NDJSON, from a range or for a list of keys",
+        |parts, call, _| Box::pin(get(parts.data(), parts.room(), call)),
+    )
+    .takes(&[
+        "key",
+        "start",
+        "end",
+        "prefix",
+        "reverse",
+        "limit",
+        "cursor",
+        "keys_only",
+        "value_bytes",
+        "transaction",
+    ])
+    .answers(&[
+        (200, "One record on each line; with a limit, the last line has a cursor if there are more"),
+        MISSING,
+        CONFLICT,
+    ])
+    .sends(&[NDJSON]),
+    Operation::new(
+        "POST",
+        PATH,
+        Access::Database(Scope::Write),
+        Kind::Range,
+        "Import records from NDJSON in one transaction",
+        |parts, call, body| Box::pin(import(parts.data(), parts.room(), call, body)),
+    )
+    .takes(&["durability"])
+    .receives("records")
+    .importing()
+    .answers(&[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
+    Operation::new(
+        "DELETE",
+        PATH,
+        Access::Database(Scope::Write),
+        Kind::Range,
+        "Delete all records of a range without reading them",
+        |parts, call, _| Box::pin(delete(parts.data(), call)),
+    )
+    .takes(&["start", "end", "prefix", "durability", "transaction"])
+    .answers(&[DONE, MISSING, CONFLICT, FULL]),
+];
 
-/// The span that the query names.
-pub(super) fn span(uri: &Uri) -> Answer<Span> {
-    let query = uri.query();
-    let (start, end) = (parameter(query, "start")?, parameter(query, "end")?);
-    match parameter(query, "prefix")? {
-        Some(_) if start.is_some() || end.is_some() => {
-            Err(Problem::bad_request("`prefix` cannot be combined with `start` or `end`"))
-        }
-        Some(prefix) => Ok(Span::prefix(&prefix)),
-        None => {
-            let start = start.as_deref().map_or(Bound::Unbounded, Bound::Included);
-            Ok(Span::between(start, end.as_deref().map_or(Bound::Unbounded, Bound::Excluded)))
-        }
-    }
-}
-
-/// The same for what is to be deleted: it must be named.
-fn span_to_delete(uri: &Uri) -> Answer<Span> {
-    if !names(uri.query()).any(|name| name != "durability") {
+/// The span of what is to be deleted: it must be named.
+fn span_to_delete(query: Option<&str>) -> Answer<Span> {
+    if !names(query).any(|name| name != "durability") {
         let detail =
             "a range is missing: give `start`, `end` or `prefix` (an empty `prefix` means all records)";
         return Err(Problem::bad_request(detail));
     }
-    span(uri)
-}
-
-pub(super) fn limit(uri: &Uri) -> Answer<Option<u64>> {
-    // With none there would be no last one for the cursor to name.
-    let wrong = || Problem::bad_request("`limit` must be a whole number, 1 or more");
-    let number = raw_parameter(uri.query(), "limit").map(|number| number.parse().map_err(|_| wrong()));
-    match number.transpose()? {
-        Some(0) => Err(wrong()),
-        limit => Ok(limit),
-    }
+    span(query)
 }
 
 /// How many bytes of each value are wanted, if not all.
-fn value_bytes(uri: &Uri) -> Answer<Option<u64>> {
+fn value_bytes(query: Option<&str>) -> Answer<Option<u64>> {
     let wrong =
         || Problem::bad_request(format!("`value_bytes` must be a whole number up to {LONGEST_CUT_BYTES}"));
-    let number = raw_parameter(uri.query(), "value_bytes").map(|number| number.parse().map_err(|_| wrong()));
+    let number = raw_parameter(query, "value_bytes").map(|number| number.parse().map_err(|_| wrong()));
     match number.transpose()? {
         Some(bytes) if bytes > LONGEST_CUT_BYTES => Err(wrong()),
         bytes => Ok(bytes),
@@ -106,15 +114,14 @@ fn value_bytes(uri: &Uri) -> Answer<Option<u64>> {
 }
 
 /// Which records the query names.
-fn which(uri: &Uri) -> Answer<Which> {
-    let keys: VecDeque<Vec<u8>> = raw_parameters(uri.query(), "key")
-        .map(|key| Ok(crate::wire::target::decode(key)?.into_owned()))
-        .collect::<Answer<_>>()?;
+fn which(query: Option<&str>) -> Answer<Which> {
+    let keys: VecDeque<Vec<u8>> =
+        raw_parameters(query, "key").map(|key| Ok(decode(key)?.into_owned())).collect::<Answer<_>>()?;
     if keys.len() > MOST_KEYS {
         return Err(Problem::bad_request(format!("a request can ask for at most {MOST_KEYS} keys")));
     }
-    let (span, backwards) = (span(uri)?, flag(uri, "reverse")?);
-    let cursor = raw_parameter(uri.query(), "cursor");
+    let (span, backwards) = (span(query)?, flag(query, "reverse")?);
+    let cursor = raw_parameter(query, "cursor");
     let cursor = cursor.map(|digits| {
         from_hex(digits).ok_or_else(|| {
             Problem::bad_request("`cursor` is not valid; use the one in the last line of the page before")
@@ -140,12 +147,13 @@ fn which(uri: &Uri) -> Answer<Which> {
     Ok(if backwards { Which::Backwards(rest) } else { Which::Forwards(rest) })
 }
 
-async fn get(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
-    let (which, limit) = (which(uri)?, limit(uri)?);
-    let form = Form::Ndjson { keys_only: flag(uri, "keys_only")?, value_bytes: value_bytes(uri)? };
-    let database = place::database(uri.path()).unwrap_or_default().to_owned();
-    let name = place::table(uri.path())?.into_owned();
-    if let Some(token) = transaction_of(headers)? {
+async fn get(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+    let target = call.target();
+    let query = target.query();
+    let (which, limit) = (which(query)?, limit(query)?);
+    let form = Form::Ndjson { keys_only: flag(query, "keys_only")?, value_bytes: value_bytes(query)? };
+    let (database, name) = (target.database(), target.table()?.into_owned());
+    if let Some(token) = call.transaction()? {
         let limit = limit.unwrap_or(USUAL_IN_TRANSACTION).min(MOST_IN_TRANSACTION);
         let read = move |open: &Arc<Open>, tx: &mut Transaction| {
             let table = table_in(tx, &name)?;
@@ -156,10 +164,10 @@ async fn get(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
             };
             Ok(parts)
         };
-        let parts = app.transactions.run(&database, &token, read).await?;
-        return Ok(typed(NDJSON, RecordsBody::response(&app, Nothing, parts).await?));
+        let parts = data.transactions.run(database, &token, read).await?;
+        return Ok(typed(NDJSON, RecordsBody::response(&room, Nothing, parts).await?));
     }
-    let (open, table) = table(&app, &database, &name).await?;
+    let (open, table) = data.table(database, &name).await?;
     let begun = hand_off(move || {
         on_table(&open, table, |table| {
             let mut records = Records::new(&open, table.clone(), which.clone(), form, limit)?;
@@ -168,7 +176,7 @@ async fn get(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
         })
     });
     let (records, first) = begun.await?;
-    Ok(typed(NDJSON, RecordsBody::response(&app, records, first).await?))
+    Ok(typed(NDJSON, RecordsBody::response(&room, records, first).await?))
 }
 
 /// What a transaction sees of a span, own writes included: no more than there is memory for, and a long value last,
@@ -220,20 +228,20 @@ fn keys_in_transaction(
     Ok(parts)
 }
 
-async fn delete(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
-    let durability = durability(&app, uri)?;
-    let span = span_to_delete(uri)?;
-    let database = place::database(uri.path()).unwrap_or_default().to_owned();
-    let name = place::table(uri.path())?.into_owned();
-    if let Some(token) = transaction_of(headers)? {
+async fn delete(data: Arc<Data>, call: Call) -> Answer {
+    let target = call.target();
+    let durability = durability(target.query(), data.durability)?;
+    let span = span_to_delete(target.query())?;
+    let (database, name) = (target.database(), target.table()?.into_owned());
+    if let Some(token) = call.transaction()? {
         let delete = move |tx: &mut Transaction| {
             let table = table_in(tx, &name)?;
             Ok(tx.delete_range(&table, span)?)
         };
-        app.transactions.run(&database, &token, move |_, tx| delete(tx)).await?;
+        data.transactions.run(database, &token, move |_, tx| delete(tx)).await?;
         return Ok(done(None));
     }
-    let (open, table) = table(&app, &database, &name).await?;
+    let (open, table) = data.table(database, &name).await?;
     let ((), number) = hand_off(move || {
         on_table(&open, table, |table| {
             commit(&open.db, durability, |tx| Ok(tx.delete_range(table, span.clone())?))
@@ -243,11 +251,13 @@ async fn delete(app: Arc<App>, uri: &Uri, headers: &HeaderMap) -> Answer {
     Ok(done(Some(number)))
 }
 
-async fn import(app: Arc<App>, uri: &Uri, body: RequestBody) -> Answer {
-    let durability = durability(&app, uri)?;
-    let name = place::table(uri.path())?.into_owned();
+async fn import(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    call.no_part_of_transactions("an import, which is a transaction of its own, is")?;
+    let target = call.target();
+    let durability = durability(target.query(), data.durability)?;
+    let name = target.table()?.into_owned();
     // Before the body, so that nobody sends megabytes to a table that is not there.
-    let (open, _) = table(&app, place::database(uri.path()).unwrap_or_default(), &name).await?;
+    let (open, _) = data.table(target.database(), &name).await?;
     let mut found = None;
     let store = move |tx: &mut Transaction, line: &[u8]| {
         let table = match &mut found {
@@ -256,7 +266,7 @@ async fn import(app: Arc<App>, uri: &Uri, body: RequestBody) -> Answer {
         };
         store_record(tx, table, line)
     };
-    import_lines(&app, open, durability, body, store).await
+    import_lines(&room, open, durability, body, store).await
 }
 
 fn store_record(tx: &mut Transaction, table: &Table, line: &[u8]) -> Answer<()> {

@@ -1,18 +1,74 @@
 //! Tables: made, listed, renamed, dropped.
 
-use super::{
-    Shared, database, done, json, json_body, no_part_of_transactions, on_table, place, split, table,
-};
+use crate::access::auth::Scope;
+use crate::access::reserved::refuse_reserved;
+use crate::calls::call::{Call, json_body};
+use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::operation::{Access, Operation};
+use crate::data::held::{Data, on_table};
+use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
-use crate::routes::tree::refuse_reserved;
+use crate::limits::room::Room;
+use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
-use axum::http::{Method, Request, StatusCode};
+use crate::wire::response::{done, json};
+use axum::http::StatusCode;
 use pando::{Compression, Database, Error, ErrorKind, Layout, Snapshot, Table, TableOptions};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json as object};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
+
+const TABLES: &str = "/v1/databases/{database}/tables";
+const TABLE: &str = "/v1/databases/{database}/tables/{table}";
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new(
+        "GET",
+        TABLES,
+        Access::Database(Scope::Read),
+        Kind::Other,
+        "List tables",
+        |parts, call, _| Box::pin(all(parts.data(), call)),
+    )
+    .answers(&[(200, "JSON"), MISSING]),
+    Operation::new("GET", TABLE, Access::Database(Scope::Read), Kind::Other, "A table", |parts, call, _| {
+        Box::pin(look(parts.data(), call))
+    })
+    .answers(&[(200, "JSON"), MISSING]),
+    Operation::new(
+        "PUT",
+        TABLE,
+        Access::Database(Scope::Write),
+        Kind::Other,
+        "Create a table",
+        |parts, call, body| Box::pin(put(parts.data(), parts.room(), call, body)),
+    )
+    .receives("table")
+    .answers(&[(201, "Made"), (200, "It was there"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
+    Operation::new(
+        "PATCH",
+        TABLE,
+        Access::Database(Scope::Admin),
+        Kind::Other,
+        "Alter a table: its name, layout, compression or TTL, while it is in use",
+        |parts, call, body| Box::pin(patch(parts.data(), parts.room(), call, body)),
+    )
+    .receives("change")
+    .answers(&[(200, "JSON"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
+    Operation::new(
+        "DELETE",
+        TABLE,
+        Access::Database(Scope::Admin),
+        Kind::Other,
+        "Drop a table and everything in it",
+        |parts, call, _| Box::pin(drop_table(parts.data(), call)),
+    )
+    .answers(&[DONE, MISSING, CONFLICT, FULL]),
+];
 
 /// How a table is made.
 #[derive(Debug, Default, Deserialize)]
@@ -41,7 +97,7 @@ fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<u64>>, D::
 }
 
 /// The word for a layout.
-pub fn layout_name(layout: Layout) -> &'static str {
+fn layout_name(layout: Layout) -> &'static str {
     match layout {
         Layout::BTree => "btree",
         Layout::Lsm => "lsm",
@@ -97,7 +153,7 @@ fn ttl_ms(table: &Table) -> Option<u64> {
 }
 
 /// A table by itself.
-pub fn describe(snapshot: &Snapshot, table: &Table) -> Answer<Value> {
+fn describe(snapshot: &Snapshot, table: &Table) -> Answer<Value> {
     Ok(object!({
         "name": table.name(),
         "layout": layout_name(table.layout()),
@@ -108,67 +164,65 @@ pub fn describe(snapshot: &Snapshot, table: &Table) -> Answer<Value> {
 }
 
 /// GET lists them.
-pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, _), _) = split(request);
-    if method != Method::GET {
-        return Err(Problem::method_not_allowed());
-    }
-    let open = database(&app, place::database(uri.path()).unwrap_or_default()).await?;
+async fn all(data: Arc<Data>, call: Call) -> Answer {
+    let open = data.database(call.target().database()).await?;
     let tables = hand_off(move || list(&open.db));
     Ok(json(StatusCode::OK, &object!({ "tables": tables.await? })))
 }
 
-/// GET, PUT, PATCH (its layout, its TTL, its compression, its name), DELETE.
-pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, headers), body) = split(request);
-    if method != Method::GET {
-        no_part_of_transactions(&headers, "creating, altering and dropping a table are")?;
+/// GET: one by itself.
+async fn look(data: Arc<Data>, call: Call) -> Answer {
+    let (open, table) = data.table(call.target().database(), &call.target().table()?).await?;
+    let described = hand_off(move || on_table(&open, table, |table| describe(&open.db.snapshot()?, table)));
+    Ok(json(StatusCode::OK, &described.await?))
+}
+
+/// The database and the name of a table that is to be changed: not within a transaction.
+fn to_change(call: &Call) -> Answer<(String, String)> {
+    call.no_part_of_transactions("creating, altering and dropping a table are")?;
+    Ok((call.target().database().to_owned(), call.target().table()?.into_owned()))
+}
+
+/// PUT makes one.
+async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let (database, name) = to_change(&call)?;
+    let (options, _): (Options, _) = json_body(&room.reception, body).await?;
+    let layout = options.layout.as_deref().map(layout_of).transpose()?;
+    let compression = options.compression.as_deref().map(compression_of).transpose()?;
+    let open = data.database(&database).await?;
+    let wanted = Wanted { layout, ttl: options.ttl_ms.map(Duration::from_millis), compression };
+    let (is_new, described) = hand_off(move || create(&open, &name, wanted)).await?;
+    Ok(json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &described))
+}
+
+/// PATCH changes its layout, its TTL, its compression, its name.
+async fn patch(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let (database, name) = to_change(&call)?;
+    let (change, _): (Change, _) = json_body(&room.reception, body).await?;
+    let open = data.database(&database).await?;
+    let layout = change.layout.as_deref().map(layout_of).transpose()?;
+    let compression = change.compression.as_deref().map(compression_of).transpose()?;
+    let is_nothing = layout.is_none() && compression.is_none() && change.ttl_ms.is_none();
+    if change.name.is_none() && is_nothing {
+        let message = "there is nothing to change: give `name`, `layout`, `compression` or `ttl_ms`";
+        return Err(Problem::bad_request(message));
     }
-    let in_database = place::database(uri.path()).unwrap_or_default();
-    let name = place::table(uri.path())?.into_owned();
-    match method {
-        Method::GET => {
-            let (open, table) = table(&app, in_database, &name).await?;
-            let described =
-                hand_off(move || on_table(&open, table, |table| describe(&open.db.snapshot()?, table)));
-            Ok(json(StatusCode::OK, &described.await?))
-        }
-        Method::PUT => {
-            let (options, _): (Options, _) = json_body(&app, body).await?;
-            let layout = options.layout.as_deref().map(layout_of).transpose()?;
-            let compression = options.compression.as_deref().map(compression_of).transpose()?;
-            let open = database(&app, in_database).await?;
-            let ttl = options.ttl_ms.map(Duration::from_millis);
-            let wanted = Wanted { layout, ttl, compression };
-            let (is_new, described) = hand_off(move || create(&open, &name, wanted)).await?;
-            Ok(json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &described))
-        }
-        Method::PATCH => {
-            let (change, _): (Change, _) = json_body(&app, body).await?;
-            let open = database(&app, in_database).await?;
-            let layout = change.layout.as_deref().map(layout_of).transpose()?;
-            let compression = change.compression.as_deref().map(compression_of).transpose()?;
-            let is_nothing = layout.is_none() && compression.is_none() && change.ttl_ms.is_none();
-            if change.name.is_none() && is_nothing {
-                let message = "there is nothing to change: give `name`, `layout`, `compression` or `ttl_ms`";
-                return Err(Problem::bad_request(message));
-            }
-            refuse_raw_change(&name, &change)?;
-            let described = hand_off(move || alter(&open, &name, &change, layout, compression));
-            Ok(json(StatusCode::OK, &described.await?))
-        }
-        Method::DELETE => {
-            let open = database(&app, in_database).await?;
-            hand_off(move || {
-                let dropped = open.db.drop_table(&name);
-                open.forget(&name);
-                Ok(dropped?)
-            })
-            .await?;
-            Ok(done(None))
-        }
-        _ => Err(Problem::method_not_allowed()),
-    }
+    refuse_raw_change(&name, &change)?;
+    let described = hand_off(move || alter(&open, &name, &change, layout, compression));
+    Ok(json(StatusCode::OK, &described.await?))
+}
+
+/// DELETE drops one.
+async fn drop_table(data: Arc<Data>, call: Call) -> Answer {
+    let (database, name) = to_change(&call)?;
+    let open = data.database(&database).await?;
+    hand_off(move || {
+        let dropped = open.db.drop_table(&name);
+        open.forget(&name);
+        Ok(dropped?)
+    })
+    .await?;
+    Ok(done(None))
 }
 
 /// Refuses what would take a table from the typed table that it belongs to, or have its records expire. How it is laid
@@ -183,7 +237,7 @@ fn refuse_raw_change(name: &str, change: &Change) -> Answer<()> {
 /// Has the table rewritten in another layout, in the background, and gives it another compression, TTL and name: all
 /// that is asked for, or nothing.
 fn alter(
-    open: &crate::data::open::Open,
+    open: &Open,
     name: &str,
     change: &Change,
     layout: Option<Layout>,
@@ -224,7 +278,7 @@ struct Wanted {
 }
 
 /// Makes the table, or finds it with what was asked for.
-fn create(open: &crate::data::open::Open, name: &str, wanted: Wanted) -> Answer<(bool, Value)> {
+fn create(open: &Open, name: &str, wanted: Wanted) -> Answer<(bool, Value)> {
     let Wanted { layout, ttl, compression } = wanted;
     let mut options = TableOptions::with_layout(layout.unwrap_or_default());
     options.ttl = ttl;

@@ -1,12 +1,60 @@
 //! Interactive transactions: begun by POST, used by the header `pando-transaction`, ended by a commit or DELETE.
 
-use super::{Shared, database, done, durability_of, json, json_body, place, split};
+use crate::access::auth::Scope;
+use crate::calls::call::{Call, json_body};
+use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::operation::{Access, Operation};
+use crate::calls::query::durability_of;
+use crate::data::held::Data;
 use crate::limits::receive::RequestBody;
+use crate::limits::room::Room;
+use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
-use axum::http::{Method, Request, StatusCode};
+use crate::wire::response::{done, json};
+use axum::http::StatusCode;
 use pando::{Isolation, TransactionOptions};
 use serde::Deserialize;
 use serde_json::json as object;
+use std::sync::Arc;
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new(
+        "POST",
+        "/v1/databases/{database}/transactions",
+        Access::Database(Scope::Write),
+        Kind::Transaction,
+        "Begin an interactive transaction",
+        |parts, call, body| Box::pin(begin(parts.data(), parts.room(), call, body)),
+    )
+    .receives("transaction")
+    .answers(&[
+        (201, "JSON: the transaction's token"),
+        MISSING,
+        TOO_LARGE,
+        LATE,
+        (429, "Too many are open"),
+        FULL,
+    ]),
+    Operation::new(
+        "DELETE",
+        "/v1/databases/{database}/transactions/{transaction}",
+        Access::Database(Scope::Write),
+        Kind::Transaction,
+        "Roll back a transaction",
+        |parts, call, _| Box::pin(roll_back(parts.data(), call)),
+    )
+    .answers(&[DONE, MISSING, CONFLICT]),
+    Operation::new(
+        "POST",
+        "/v1/databases/{database}/transactions/{transaction}/commit",
+        Access::Database(Scope::Write),
+        Kind::Transaction,
+        "Commit a transaction",
+        |parts, call, _| Box::pin(commit(parts.data(), call)),
+    )
+    .answers(&[(200, "JSON: the commit"), MISSING, CONFLICT, FULL]),
+];
 
 /// How one is begun.
 #[derive(Debug, Default, Deserialize)]
@@ -17,16 +65,11 @@ struct Begin {
 }
 
 /// POST begins one.
-pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, _), body) = split(request);
-    if method != Method::POST {
-        return Err(Problem::method_not_allowed());
-    }
-    let name = place::database(uri.path()).unwrap_or_default();
-    let (begin, _): (Begin, _) = json_body(&app, body).await?;
-    let open = database(&app, name).await?;
-    let mut options =
-        TransactionOptions { durability: app.config.durability, ..open.db.transaction_options() };
+async fn begin(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let name = call.target().database().to_owned();
+    let (begin, _): (Begin, _) = json_body(&room.reception, body).await?;
+    let open = data.database(&name).await?;
+    let mut options = TransactionOptions { durability: data.durability, ..open.db.transaction_options() };
     if let Some(word) = &begin.durability {
         options.durability = durability_of(word)?;
     }
@@ -36,19 +79,14 @@ pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody
         Some("snapshot") => Isolation::Snapshot,
         Some(_) => return Err(Problem::bad_request("`isolation` must be serializable or snapshot")),
     };
-    let token = app.transactions.begin(name, open, options).await?;
-    let idle = app.transactions.idle().as_secs();
+    let token = data.transactions.begin(&name, open, options).await?;
+    let idle = data.transactions.idle().as_secs();
     Ok(json(StatusCode::CREATED, &object!({ "transaction": token, "idle_timeout_s": idle })))
 }
 
 /// DELETE gives it up.
-pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, _), _) = split(request);
-    if method != Method::DELETE {
-        return Err(Problem::method_not_allowed());
-    }
-    let (name, token) = names(uri.path());
-    let ended = app.transactions.end(name, token, |given_up| {
+async fn roll_back(data: Arc<Data>, call: Call) -> Answer {
+    let ended = data.transactions.end(call.target().database(), call.target().second(), |given_up| {
         drop(given_up);
         Ok(())
     });
@@ -57,17 +95,8 @@ pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody
 }
 
 /// POST commits it. A conflict ends it too: it is begun anew.
-pub async fn commit(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, _), _) = split(request);
-    if method != Method::POST {
-        return Err(Problem::method_not_allowed());
-    }
-    let (name, token) = names(uri.path());
-    let number = app.transactions.end(name, token, |transaction| Ok(transaction.commit()?)).await?;
+async fn commit(data: Arc<Data>, call: Call) -> Answer {
+    let commit = |transaction: pando::Transaction| Ok(transaction.commit()?);
+    let number = data.transactions.end(call.target().database(), call.target().second(), commit).await?;
     Ok(json(StatusCode::OK, &object!({ "commit": number })))
-}
-
-fn names(path: &str) -> (&str, &str) {
-    let token = place::part_of(path, "transactions").unwrap_or_default();
-    (place::database(path).unwrap_or_default(), token)
 }

@@ -6,12 +6,12 @@
 //! 3. Where storing fails, the rest of the body is received and thrown away before the client is told, as it would not
 //!    look before; so that it learns in which line it was wrong.
 
-use super::json;
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::{Incoming, Received, RequestBody};
-use crate::serving::service::App;
+use crate::limits::room::Room;
 use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::json;
 use axum::http::StatusCode;
 use bytes::{Buf, Bytes};
 use pando::{Durability, Transaction, TransactionOptions};
@@ -63,12 +63,12 @@ impl Read for Upload {
 
 /// Has `store` read a body that is not empty, and answers what it stored.
 pub(super) async fn import(
-    app: &Arc<App>,
+    room: &Room,
     body: RequestBody,
     store: impl FnOnce(Upload) -> Answer<Stored> + Send + 'static,
 ) -> Answer {
-    let permit = app.stream_permit().await?;
-    let (begin, rest, _counted) = match app.reception.receive_import(body).await? {
+    let permit = room.stream_permit().await?;
+    let (begin, rest, _counted) = match room.reception.receive_import(body).await? {
         Received::Whole(bytes, counted) => (bytes, None, counted),
         Received::Long(begin, rest) => (begin, Some(rest), None),
     };
@@ -106,7 +106,7 @@ async fn send(pieces: mpsc::Sender<Bytes>, begin: Bytes, mut rest: Option<Incomi
 
 /// Runs `store` on every line of a body that is not empty, in one transaction.
 pub(super) async fn import_lines(
-    app: &Arc<App>,
+    room: &Room,
     open: Arc<Open>,
     durability: Durability,
     body: RequestBody,
@@ -118,7 +118,7 @@ pub(super) async fn import_lines(
         let records = store_lines(&mut tx, &mut upload, store)?;
         Ok(Stored { records, commit: tx.commit()? })
     };
-    import(app, body, work).await
+    import(room, body, work).await
 }
 
 /// Stores what each line says. Answers how many there were.

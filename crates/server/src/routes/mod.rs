@@ -1,8 +1,7 @@
-//! Which operations there are, and what each needs.
+//! Which operations there are, and which one a request asks for.
 
-pub mod bodies;
-pub mod fast;
-pub mod tree;
+mod bodies;
 pub mod openapi;
-pub mod parameters;
-pub mod table;
+mod parameters;
+mod table;
+pub mod tree;

@@ -1,7 +1,10 @@
 //! A record whose value is long, written as it is read: its memory is that of a piece.
 
 use crate::data::open::Open;
-use crate::wire::form::{Form, write_digits, write_escaped};
+use crate::limits::room::CHUNK_BYTES;
+use crate::wire::body::counted;
+use crate::wire::digits::write_digits;
+use crate::wire::form::{Form, write_escaped};
 use bytes::Bytes;
 use pando::ValueReader;
 use std::io::{self, Read, Seek};
@@ -13,8 +16,6 @@ use tokio::sync::OwnedSemaphorePermit;
 pub const LONG_BYTES: u64 = 1 << 20;
 /// What is read at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// Of the contract's records, each a chunk, longer ones are several.
-pub const CHUNK_BYTES: u64 = 64 << 20;
 
 /// How the bytes of a value are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,20 +137,6 @@ fn is_text(reader: &mut (impl Read + Seek)) -> io::Result<bool> {
     }
     reader.rewind()?;
     Ok(is_text)
-}
-
-/// Bytes that are counted as `memory` until the last of them is gone.
-pub fn counted(bytes: Vec<u8>, memory: OwnedSemaphorePermit) -> Bytes {
-    struct Counted {
-        bytes: Vec<u8>,
-        _memory: OwnedSemaphorePermit,
-    }
-    impl AsRef<[u8]> for Counted {
-        fn as_ref(&self) -> &[u8] {
-            &self.bytes
-        }
-    }
-    Bytes::from_owner(Counted { bytes, _memory: memory })
 }
 
 #[cfg(test)]

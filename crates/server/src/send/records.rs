@@ -6,9 +6,9 @@
 //! break the body off: the last chunk never comes, and every client notices.
 
 use crate::data::open::Open;
+use crate::limits::room::Room;
 use crate::limits::streams::StreamPermit;
 use crate::send::long_record::{LONG_BYTES, LongRecord};
-use crate::serving::service::App;
 use crate::wire::body::Body as ResponseBody;
 use crate::wire::form::Form;
 use crate::wire::problem::Answer;
@@ -337,15 +337,15 @@ impl<R: Batches> State<R> {
 impl<R: Batches> RecordsBody<R> {
     /// A response of `first`, and then the rest of `records`. Where there is no rest, it takes no place among streams:
     /// a short answer waits for no slow client.
-    pub async fn response(app: &App, records: R, first: VecDeque<Part>) -> Answer<Response<ResponseBody>> {
+    pub async fn response(room: &Room, records: R, first: VecDeque<Part>) -> Answer<Response<ResponseBody>> {
         let read = first.iter().map(|part| match part {
             Part::Bytes(bytes) => Some(bytes.len()),
             Part::Long(_) => None,
         });
         let whole_bytes = read.sum::<Option<usize>>().filter(|_| records.is_over());
         let (permit, memory) = match whole_bytes {
-            Some(bytes) => (None, app.answer_memory(bytes)?),
-            None => (Some(app.stream_permit().await?), None),
+            Some(bytes) => (None, room.answer_memory(bytes)?),
+            None => (Some(room.stream_permit().await?), None),
         };
         let place = permit.as_ref().map(StreamPermit::place);
         let state = State::Resting(Box::new(records));

@@ -13,7 +13,9 @@
 //! 6. Instead of a timer for each request there is one for each connection, which rings seldom and looks at counters.
 
 use crate::limits::streams::Place;
+use crate::routes::tree::find;
 use crate::serving::service::Service;
+use crate::wire::body::Working;
 use crate::wire::gate::{Gate, Refusal, UNREADABLE_END};
 use hyper::Request;
 use hyper::body::Incoming;
@@ -40,11 +42,11 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// What happens on a connection. One thread writes and reads it.
 #[derive(Debug, Default)]
-pub struct Signs {
+struct Signs {
     /// Requests begun, and writes made.
     events: AtomicU64,
     /// Whether a request is being worked on, or what is sent next for one.
-    working: AtomicBool,
+    working: Arc<Working>,
     /// Whether that ends with the client: statements of SQL.
     is_given_up_early: AtomicBool,
     /// The client sends nothing more.
@@ -64,23 +66,17 @@ impl Signs {
         self.events.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes whether it is the server that keeps the client waiting, not the other way round.
-    pub fn set_working(&self, working: bool) {
-        // Relaxed: as above.
-        self.working.store(working, Ordering::Relaxed);
-    }
-
     /// A request has begun.
     fn begin(&self, is_given_up_early: bool) {
         self.note();
-        self.set_working(true);
+        self.working.set(true);
         self.is_given_up_early.store(is_given_up_early, Ordering::Relaxed); // Relaxed: as above.
     }
 
     /// Whether the client's end is to be looked for.
     fn looks_for_end(&self) -> bool {
         // Relaxed: as above.
-        self.working.load(Ordering::Relaxed) && self.is_given_up_early.load(Ordering::Relaxed)
+        self.working.get() && self.is_given_up_early.load(Ordering::Relaxed)
     }
 
     /// Has the connection end whose stream has lost its place.
@@ -114,17 +110,18 @@ pub async fn serve(
     let mut http = http1::Builder::new();
     http.max_buf_size(head_bytes).half_close(true);
     let answer = service_fn(|request: Request<Incoming>| {
-        signs.begin(request.uri().path().ends_with("/sql"));
-        let answer = service.answer(request);
+        let found = find(request.method(), request.uri().path());
+        signs.begin(found.operation().is_some_and(|operation| operation.ends_with_client));
+        let answer = service.answer(found, request);
         let signs = &signs;
         async move {
             let answer = answer.await;
-            signs.set_working(false);
+            signs.working.set(false);
             answer.map(|mut response| {
                 if let Some(place) = response.extensions_mut().remove::<Arc<Place>>() {
                     signs.end_with(&place);
                 }
-                response.map(|body| body.watched_by(signs))
+                response.map(|body| body.watched_by(&signs.working))
             })
         }
     });
@@ -169,10 +166,9 @@ async fn silence(signs: &Signs, patience: Duration) {
     let (mut seen, mut quiet) = (0, 0);
     loop {
         look.tick().await;
-        // Relaxed on both: one thread alone looks at them.
+        // Relaxed: one thread alone looks at them.
         let events = signs.events.load(Ordering::Relaxed);
-        // Relaxed: as above.
-        if events != seen || signs.working.load(Ordering::Relaxed) {
+        if events != seen || signs.working.get() {
             (seen, quiet) = (events, 0);
         } else {
             quiet += 1;

@@ -1,6 +1,7 @@
 //! A server from its start to its end.
 
-pub mod service;
-pub mod connection;
-pub mod lock;
+mod app;
+mod connection;
+mod lock;
 pub mod serve;
+mod service;

@@ -11,9 +11,10 @@
 //!    and tokens are read again when they change.
 
 use crate::config::Config;
+use crate::serving::app::App;
 use crate::serving::connection;
 use crate::serving::lock::DirLock;
-use crate::serving::service::{App, Service};
+use crate::serving::service::Service;
 use io::ShortTimeSlice;
 use pando::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -125,9 +126,9 @@ impl Server {
         make_directory(&config.dir)?;
         let lock = DirLock::take(&config.dir)?;
         config.limits.connections = connections_allowed(config.limits.connections);
-        let app = App::new(config)?;
+        let app = Arc::new(App::new(config)?);
         let config = &app.config;
-        if !config.listen.ip().is_loopback() && !app.keeper.is_on_guard() && !config.allow_anyone {
+        if !config.listen.ip().is_loopback() && !app.parts.keeper.is_on_guard() && !config.allow_anyone {
             let listen = config.listen;
             return Err(Error::invalid(format!(
                 "{listen} can be reached from other machines, but there are no tokens: create one with \
@@ -163,11 +164,11 @@ impl Server {
         let Server { runtime, listener, app, mut signals, workers, .. } = self;
         runtime.block_on(async {
             let looking_after = tokio::spawn(look_after(Arc::clone(&app)));
-            accept(&listener, &app.places, &workers, signals.end()).await;
+            accept(&listener, &app.parts.connections.places, &workers, signals.end()).await;
             drop(listener);
-            app.end();
+            app.parts.connections.end();
             let _ = ending.send(true);
-            let all = app.places.acquire_many(app.config.limits.connections as u32);
+            let all = app.parts.connections.places.acquire_many(app.config.limits.connections as u32);
             if timeout(app.config.limits.drain, all).await.is_err() {
                 tracing::warn!("connections that did not end in time were closed");
             }
@@ -177,8 +178,8 @@ impl Server {
             drop(connections);
             let _ = thread.join();
         }
-        app.transactions.give_up_all();
-        app.databases.close_all()
+        app.parts.data.transactions.give_up_all();
+        app.parts.data.databases.close_all()
     }
 }
 
@@ -186,7 +187,7 @@ impl Worker {
     fn start(number: usize, app: &Arc<App>, ending: watch::Receiver<bool>) -> Result<Self> {
         let runtime = runtime()?;
         let (connections, coming) = mpsc::unbounded_channel();
-        let (service, drain) = (Service::new(Arc::clone(app)), app.config.limits.drain);
+        let (service, drain) = (Service::new(Arc::clone(&app.parts), &app.config), app.config.limits.drain);
         let work = move || {
             let _slice = ShortTimeSlice::begin();
             runtime.block_on(work(coming, service, ending));
@@ -273,7 +274,7 @@ async fn work(mut coming: UnboundedReceiver<Accepted>, service: Service, ending:
                 continue;
             }
         };
-        let limits = &service.config().limits;
+        let limits = service.limits();
         let (patience, head_bytes) = (limits.head_timeout, limits.head_bytes);
         let connection = connection::serve(stream, service.clone(), ending.clone(), patience, head_bytes);
         tokio::spawn(async move {
@@ -351,14 +352,14 @@ mod tests {
         assert_eq!(waits.block_on(waits.spawn_blocking(own_slice_ns)).unwrap(), short_ns);
 
         let dir = tempfile::tempdir().unwrap();
-        let app = App::new(Config::new(dir.path())).unwrap();
+        let app = Arc::new(App::new(Config::new(dir.path())).unwrap());
         let (_ending, told) = watch::channel(false);
         let worker = Worker::start(7, &app, told).unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let place = Arc::clone(&app.places).try_acquire_owned().unwrap();
+        let place = Arc::clone(&app.parts.connections.places).try_acquire_owned().unwrap();
         worker.connections.send((stream, place)).unwrap();
         // Once it has answered it is behind its request for slices.
         client.write_all(b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();

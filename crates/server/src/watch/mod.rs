@@ -3,3 +3,4 @@
 pub mod observe;
 pub mod slow;
 pub mod trace;
+pub mod watcher;

@@ -1,11 +1,12 @@
 //! What a response carries. Most are one piece of memory, and say so without a box and a virtual call.
 
-use crate::serving::connection::Signs;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// The body of a response.
 #[derive(Debug)]
@@ -17,8 +18,26 @@ pub enum Body {
         /// Where they come from.
         body: axum::body::Body,
         /// What is told while there is nothing to send: the server looks for the next record, say.
-        signs: Option<Arc<Signs>>,
+        working: Option<Arc<Working>>,
     },
+}
+
+/// Whether it is the server that keeps the client of a connection waiting, not the other way round.
+#[derive(Debug, Default)]
+pub struct Working(AtomicBool);
+
+impl Working {
+    /// Notes it.
+    pub fn set(&self, working: bool) {
+        // Relaxed: one thread alone looks at it.
+        self.0.store(working, Ordering::Relaxed);
+    }
+
+    /// Whether it is so.
+    pub fn get(&self) -> bool {
+        // Relaxed: as above.
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Body {
@@ -32,10 +51,10 @@ impl Body {
         Body::Whole(None)
     }
 
-    /// The same; what comes in pieces says in `signs` who waits for whom.
-    pub fn watched_by(self, signs: &Arc<Signs>) -> Self {
+    /// The same; what comes in pieces says in `working` who waits for whom.
+    pub fn watched_by(self, working: &Arc<Working>) -> Self {
         match self {
-            Body::Pieces { body, .. } => Body::Pieces { body, signs: Some(Arc::clone(signs)) },
+            Body::Pieces { body, .. } => Body::Pieces { body, working: Some(Arc::clone(working)) },
             whole => whole,
         }
     }
@@ -43,7 +62,7 @@ impl Body {
 
 impl From<axum::body::Body> for Body {
     fn from(body: axum::body::Body) -> Self {
-        Body::Pieces { body, signs: None }
+        Body::Pieces { body, working: None }
     }
 }
 
@@ -57,10 +76,10 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         match self.get_mut() {
             Body::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Body::Pieces { body, signs } => {
+            Body::Pieces { body, working } => {
                 let polled = Pin::new(body).poll_frame(context);
-                if let Some(signs) = signs {
-                    signs.set_working(polled.is_pending());
+                if let Some(working) = working {
+                    working.set(polled.is_pending());
                 }
                 polled
             }
@@ -80,4 +99,18 @@ impl HttpBody for Body {
             Body::Pieces { body, .. } => body.size_hint(),
         }
     }
+}
+
+/// Bytes that are counted as `memory` until the last of them is gone.
+pub fn counted(bytes: Vec<u8>, memory: OwnedSemaphorePermit) -> Bytes {
+    struct Counted {
+        bytes: Vec<u8>,
+        _memory: OwnedSemaphorePermit,
+    }
+    impl AsRef<[u8]> for Counted {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+    Bytes::from_owner(Counted { bytes, _memory: memory })
 }

@@ -4,7 +4,7 @@
 //! * NDJSON: an object a line, `{"key":...,"value":...}`. Bytes that are not UTF-8 are written in hexadecimal digits
 //!   under the name with `_hex` behind it, as `pando export` writes them and `pando import` reads them.
 
-use crate::access::auth::hex;
+use crate::wire::digits::{from_hex, hex, write_digits};
 use serde_json::{Map, Value};
 use std::io::Write;
 
@@ -134,12 +134,6 @@ pub fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes in hexadecimal digits.
-pub fn write_digits(bytes: &[u8], out: &mut Vec<u8>) {
-    let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
-    out.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
-}
-
 /// The bytes of the member `name` of an object, or of `name_hex`; `None` if it has neither.
 ///
 /// # Errors
@@ -156,16 +150,6 @@ pub fn bytes_of(object: &Map<String, Value>, name: &str) -> Result<Option<Vec<u8
         (Some(_), Some(_)) => Err(format!("`{name}` cannot be combined with `{name}_hex`")),
         _ => Err(format!("`{name}` is not a string")),
     }
-}
-
-/// The bytes that hexadecimal digits spell.
-pub fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let pairs = digits.as_bytes().chunks(2).map(|pair| match pair {
-        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-        _ => None,
-    });
-    pairs.collect()
 }
 
 #[cfg(test)]

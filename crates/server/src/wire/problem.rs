@@ -4,7 +4,6 @@ use crate::wire::body::Body;
 use crate::wire::target::BadEscape;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Response, StatusCode};
-use axum::response::IntoResponse;
 use pando::{Error, ErrorKind};
 use serde_json::{Value, json};
 
@@ -102,12 +101,6 @@ impl Problem {
             headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(basic));
         }
         response
-    }
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> axum::response::Response {
-        self.response().map(axum::body::Body::new)
     }
 }
 

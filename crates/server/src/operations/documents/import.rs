@@ -8,22 +8,55 @@
 //! * `layout`, `ttl_ms`, `compression`: how that table is stored; of one that is there, how it is.
 //! * `chunk=N`: every N rows are a transaction; those before a failure stay, and the problem says so.
 
-use super::one::{Asked, text_of};
+use crate::access::auth::Scope;
+use crate::calls::call::Call;
+use crate::calls::meanings::{CONFLICT, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::operation::{Access, Operation};
+use crate::calls::query::{durability, flag};
+use crate::data::held::Data;
 use crate::data::open::Open;
+use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
-use crate::operations::ranges::flag;
+use crate::limits::room::Room;
+use crate::operations::documents::address::{Asked, text_of};
+use crate::operations::documents::range;
 use crate::operations::tables::{compression_of, layout_of};
 use crate::operations::upload::{RECORD_BYTES, Stored, Upload, import as receive};
-use crate::operations::{database, durability};
-use crate::serving::service::App;
+use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::{names, parameter, raw_parameter, raw_parameters};
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode};
 use pando::{Durability, TransactionOptions};
 use rows::{Definition, Import, ImportError, ImportFailure, IndexDefinition, RowFormat, RowReader, Storage};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[Operation::new(
+    "POST",
+    "/v1/databases/{database}/documents/{table}",
+    Access::Database(Scope::Write),
+    Kind::Range,
+    "Import documents from NDJSON or CSV in one transaction; with a schema, create the table first",
+    |parts, call, body| Box::pin(run(parts.data(), parts.room(), call, body)),
+)
+.takes(&[
+    "lines",
+    "delimiter",
+    "insert",
+    "schema",
+    "made",
+    "unique",
+    "layout",
+    "ttl_ms",
+    "compression",
+    "chunk",
+    "durability",
+])
+.receives("rows")
+.importing()
+.answers(&[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL])];
 
 /// What an import may say. Another word is a mistake: `inset=true` would replace what was to be kept.
 const PARAMETERS: [&str; 11] = [
@@ -52,19 +85,20 @@ struct Said {
 }
 
 impl Said {
-    fn of(app: &App, asked: &Asked, uri: &Uri, headers: &HeaderMap) -> Answer<Self> {
-        if let Some(other) = names(uri.query()).find(|name| !PARAMETERS.contains(name)) {
+    fn of(usual: Durability, asked: &Asked, call: &Call) -> Answer<Self> {
+        let query = call.target().query();
+        if let Some(other) = names(query).find(|name| !PARAMETERS.contains(name)) {
             let known = PARAMETERS.join(", ");
             return Err(Problem::bad_request(format!("{other:?} is not one of {known}; nothing was stored")));
         }
         Ok(Said {
-            format: format(uri, headers)?,
-            delimiter: delimiter(uri)?,
-            definition: definition(&asked.table, uri)?,
-            storage: storage(uri)?,
-            upsert: !flag(uri, "insert")?,
-            chunk_rows: chunk_rows(uri)?,
-            durability: durability(app, uri)?,
+            format: format(query, &call.headers)?,
+            delimiter: delimiter(query)?,
+            definition: definition(&asked.table, query)?,
+            storage: storage(query)?,
+            upsert: !flag(query, "insert")?,
+            chunk_rows: chunk_rows(query)?,
+            durability: durability(query, usual)?,
         })
     }
 
@@ -84,12 +118,12 @@ impl Said {
 }
 
 /// How rows are written down: as the query says, else the header.
-fn format(uri: &Uri, headers: &HeaderMap) -> Answer<RowFormat> {
+fn format(query: Option<&str>, headers: &HeaderMap) -> Answer<RowFormat> {
     let is_csv = || {
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/csv"))
     };
-    match super::range::format(uri)? {
+    match range::format(query)? {
         Some(format) => Ok(format),
         None if is_csv() => Ok(RowFormat::Csv),
         None => Ok(RowFormat::Ndjson),
@@ -97,20 +131,20 @@ fn format(uri: &Uri, headers: &HeaderMap) -> Answer<RowFormat> {
 }
 
 /// What stands between the fields of CSV.
-fn delimiter(uri: &Uri) -> Answer<u8> {
+fn delimiter(query: Option<&str>) -> Answer<u8> {
     let wrong =
         || Problem::bad_request("`delimiter` must be one ASCII character other than a quote or a line end");
-    let Some(text) = parameter(uri.query(), "delimiter")? else { return Ok(b',') };
+    let Some(text) = parameter(query, "delimiter")? else { return Ok(b',') };
     match text[..] {
         [byte] if byte.is_ascii() && !b"\"\r\n".contains(&byte) => Ok(byte),
         _ => Err(wrong()),
     }
 }
 
-fn definition(table: &str, uri: &Uri) -> Answer<Option<Definition>> {
-    let all = |name| raw_parameters(uri.query(), name).map(text_of).collect::<Answer<Vec<String>>>();
+fn definition(table: &str, query: Option<&str>) -> Answer<Option<Definition>> {
+    let all = |name| raw_parameters(query, name).map(text_of).collect::<Answer<Vec<String>>>();
     let (indexes, unique) = (all("index")?, all("unique")?);
-    let Some(schema) = raw_parameter(uri.query(), "schema") else {
+    let Some(schema) = raw_parameter(query, "schema") else {
         return match indexes.len() + unique.len() {
             0 => Ok(None),
             _ => Err(Problem::bad_request(
@@ -128,8 +162,8 @@ fn definition(table: &str, uri: &Uri) -> Answer<Option<Definition>> {
     Ok(Some(definition))
 }
 
-fn storage(uri: &Uri) -> Answer<Storage> {
-    let word = |name| raw_parameter(uri.query(), name).map(text_of).transpose();
+fn storage(query: Option<&str>) -> Answer<Storage> {
+    let word = |name| raw_parameter(query, name).map(text_of).transpose();
     let wrong = |_| Problem::bad_request("`ttl_ms` must be a whole number of milliseconds");
     let ttl = word("ttl_ms")?.map(|digits| digits.parse().map(Duration::from_millis).map_err(wrong));
     Ok(Storage {
@@ -139,9 +173,9 @@ fn storage(uri: &Uri) -> Answer<Storage> {
     })
 }
 
-fn chunk_rows(uri: &Uri) -> Answer<Option<u64>> {
+fn chunk_rows(query: Option<&str>) -> Answer<Option<u64>> {
     let wrong = || Problem::bad_request("`chunk` must be a whole number, 1 or more");
-    let rows = raw_parameter(uri.query(), "chunk").map(|digits| digits.parse().map_err(|_| wrong()));
+    let rows = raw_parameter(query, "chunk").map(|digits| digits.parse().map_err(|_| wrong()));
     match rows.transpose()? {
         Some(0) => Err(wrong()),
         rows => Ok(rows),
@@ -164,19 +198,15 @@ fn problem(failure: ImportFailure) -> Problem {
 }
 
 /// POST.
-pub(super) async fn run(
-    app: &Arc<App>,
-    asked: Asked,
-    uri: &Uri,
-    headers: &HeaderMap,
-    body: RequestBody,
-) -> Answer {
-    let said = Said::of(app, &asked, uri, headers)?;
-    let open = database(app, &asked.database).await?;
+async fn run(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let asked = Asked::of(&call)?;
+    call.no_part_of_transactions("an import, which is a transaction of its own, is")?;
+    let said = Said::of(data.durability, &asked, &call)?;
+    let open = data.database(&asked.database).await?;
     // Before the body, so that nobody sends megabytes, or nothing, to a table that is not there.
     if said.definition.is_none() {
         let (looked, place) = (Arc::clone(&open), asked.clone());
-        crate::limits::handoff::hand_off(move || place.open(&looked.db.snapshot()?)).await?;
+        hand_off(move || place.open(&looked.db.snapshot()?)).await?;
     }
-    receive(app, body, move |upload| said.import(&open, &asked.table, upload)).await
+    receive(&room, body, move |upload| said.import(&open, &asked.table, upload)).await
 }

@@ -9,10 +9,11 @@
 //! behind one another with slashes between. A table is looked up in each request's own snapshot or transaction, so that
 //! no handle is ever out of date.
 //!
-//! Ranges are read in `range`, many rows stored in `import`; single documents are here.
+//! Tables are listed in `list`, ranges read in `range`, many rows stored in `import`, and single documents handled in
+//! `one`. `address` takes addresses apart.
 
-mod import;
-mod one;
-mod range;
-
-pub use one::{all, many, one};
+mod address;
+pub mod import;
+pub mod list;
+pub mod one;
+pub mod range;

@@ -1,127 +1,115 @@
-//! The handlers of documents.
+//! Single documents: GET, PUT and DELETE of a primary key.
 
-use super::range::{Which, scan};
+use crate::access::auth::Scope;
+use crate::calls::call::{Call, json_body};
+use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::operation::{Access, Operation};
+use crate::calls::query;
 use crate::data::conditions::{Conditions, etag, etag_header};
+use crate::data::held::{Data, commit};
 use crate::limits::handoff::hand_off;
 use crate::limits::receive::RequestBody;
-use crate::operations::{
-    Shared, commit, database, done, durability, json, no_part_of_transactions, place, split, transaction_of,
-};
-use crate::serving::service::App;
+use crate::limits::room::Room;
+use crate::operations::documents::address::{Asked, values_of};
+use crate::watch::observe::Kind;
 use crate::wire::problem::{Answer, Problem};
-use crate::wire::target::decode;
-use axum::http::header::{CONTENT_TYPE, ETAG};
-use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use pando::{Snapshot, Transaction};
-use rows::{Column, DynamicRow, DynamicTable, Part, Read, Value};
-use serde_json::{Map, Value as Json, json as object};
+use crate::wire::response::{done, not_modified, whole};
+use axum::http::header::ETAG;
+use pando::{Durability, Snapshot, Transaction};
+use rows::{Column, DynamicRow, DynamicTable, Read, Value};
+use serde_json::{Map, Value as Json};
 use std::sync::Arc;
 
-/// GET lists the typed tables.
-pub async fn all(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, _), _) = split(request);
-    if method != Method::GET {
-        return Err(Problem::method_not_allowed());
-    }
-    let open = database(&app, place::database(uri.path()).unwrap_or_default()).await?;
-    let tables = hand_off(move || {
-        let tables = DynamicTable::all(&open.db.snapshot()?)?;
-        Ok(tables.iter().map(describe).collect::<Vec<_>>())
-    });
-    Ok(json(StatusCode::OK, &object!({ "tables": tables.await? })))
-}
+const PATH: &str = "/v1/databases/{database}/documents/{table}/{key}";
 
-fn describe(table: &DynamicTable) -> Json {
-    let part = |part: &Part| {
-        let descending = part.is_descending().then_some(true);
-        let mut shown = object!({ "column": part.column() });
-        let members = shown.as_object_mut().expect("it is one");
-        members.extend(descending.map(|is| ("descending".to_owned(), is.into())));
-        members.extend(part.pointer().map(|pointer| ("pointer".to_owned(), pointer.into())));
-        shown
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new(
+        "GET",
+        PATH,
+        Access::Database(Scope::Read),
+        Kind::Get,
+        "Get the document of a primary key",
+        |parts, call, _| Box::pin(get(parts.data(), call)),
+    )
+    .takes(&["if-match", "if-none-match", "transaction"])
+    .answers(&[
+        (200, "JSON: one member for each column"),
+        (304, "The client has it"),
+        MISSING,
+        CONFLICT,
+        FAILED,
+    ]),
+    Operation::new(
+        "PUT",
+        PATH,
+        Access::Database(Scope::Write),
+        Kind::Put,
+        "Put a document; with a condition, compare and swap",
+        |parts, call, body| Box::pin(put(parts.data(), parts.room(), call, body)),
+    )
+    .takes(&["if-match", "if-none-match", "durability", "transaction"])
+    .receives("document")
+    .answers(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
+    Operation::new(
+        "DELETE",
+        PATH,
+        Access::Database(Scope::Write),
+        Kind::Delete,
+        "Delete a document; succeeds if it does not exist",
+        |parts, call, _| Box::pin(delete(parts.data(), call)),
+    )
+    .takes(&["if-match", "if-none-match", "durability", "transaction"])
+    .answers(&[DONE, MISSING, CONFLICT, FAILED, FULL]),
+];
+
+async fn get(data: Arc<Data>, call: Call) -> Answer {
+    let (asked, conditions) = (Asked::of(&call)?, Conditions::of(&call.headers)?);
+    let found = match asked.transaction.clone() {
+        Some(token) => {
+            let database = asked.database.clone();
+            let look = move |tx: &mut Transaction| find(tx, &asked_key(tx, &asked)?);
+            data.transactions.run(&database, &token, move |_, tx| look(tx)).await?
+        }
+        None => {
+            let open = data.database(&asked.database).await?;
+            let look = move |snapshot: Snapshot| find(&snapshot, &asked_key(&snapshot, &asked)?);
+            hand_off(move || look(open.db.snapshot()?)).await?
+        }
     };
-    let schema = table.schema();
-    let columns = schema.columns().map(|column| {
-        object!({
-            "name": column.name(),
-            "type": column.column_type().to_string(),
-            "nullable": column.is_nullable(),
-            "default": column.default_value().map(|value| value.to_json(column.column_type())),
-        })
-    });
-    let indexes = schema.indexes().iter().map(|index| {
-        let parts: Vec<Json> = index.parts().iter().map(part).collect();
-        object!({
-            "name": index.name(),
-            "parts": parts,
-            "unique": index.is_unique(),
-            "building": index.is_building(),
-        })
-    });
-    object!({
-        "name": table.name(),
-        "columns": columns.collect::<Vec<_>>(),
-        "key": schema.key().iter().map(part).collect::<Vec<_>>(),
-        "indexes": indexes.collect::<Vec<_>>(),
-    })
-}
-
-/// What a path names.
-#[derive(Clone, Debug)]
-pub(super) struct Asked {
-    pub(super) database: String,
-    pub(super) table: String,
-    /// As it stands there: its types are the table's.
-    pub(super) key: String,
-    pub(super) transaction: Option<String>,
-}
-
-impl Asked {
-    pub(super) fn of(uri: &Uri, headers: &HeaderMap) -> Answer<Self> {
-        let path = uri.path();
-        Ok(Asked {
-            database: place::database(path).unwrap_or_default().to_owned(),
-            table: text_of(place::part_of(path, "documents").unwrap_or_default())?,
-            key: place::document_key(path).unwrap_or_default().to_owned(),
-            transaction: transaction_of(headers)?,
-        })
-    }
-
-    /// The table, as `reader` sees it.
-    pub(super) fn open(&self, reader: &impl Read) -> Answer<DynamicTable> {
-        Ok(DynamicTable::expect(reader, &self.table)?)
-    }
-}
-
-/// A part of an address as text.
-pub(super) fn text_of(segment: &str) -> Answer<String> {
-    let wrong = |_| Problem::bad_request("names and values in an address must be UTF-8");
-    String::from_utf8(decode(segment)?.into_owned()).map_err(wrong)
-}
-
-/// The column of a key's or an index's part.
-fn column_of<'t>(table: &'t DynamicTable, part: &Part) -> &'t Column {
-    table.schema().columns().find(|column| column.name() == part.column()).expect("parts are of columns")
-}
-
-/// The values of the first parts of a key, with slashes between them.
-pub(super) fn values_of(table: &DynamicTable, parts: &[Part], text: &str) -> Answer<Vec<Value<'static>>> {
-    let texts: Vec<&str> = text.split('/').collect();
-    if texts.len() > parts.len() {
-        let (is, most) = (texts.len(), parts.len());
-        let detail =
-            format!("table {:?}: the key in the address has {is} values, but {most} parts", table.name());
-        return Err(Problem::bad_request(detail));
-    }
-    let value = |(text, part): (&str, &Part)| {
-        let column = column_of(table, part);
-        // What a path leads to in a document may be of any type.
-        let kind = if part.pointer().is_some() { rows::ColumnType::Any } else { column.column_type() };
-        let name = column.name();
-        let wrong = |what| Problem::bad_request(format!("table {:?}, column {name:?}: {what}", table.name()));
-        kind.parse(&text_of(text)?).map_err(wrong)
+    let Some(text) = found else {
+        conditions.check(None)?;
+        return Err(Problem::not_found("there is no document with this key"));
     };
-    texts.into_iter().zip(parts).map(value).collect()
+    let tag = etag(&text);
+    let mut response =
+        if conditions.has_this_already(&tag)? { not_modified() } else { whole("application/json", text) };
+    response.headers_mut().insert(ETAG, etag_header(&tag));
+    Ok(response)
+}
+
+async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let (asked, conditions) = (Asked::of(&call)?, Conditions::of(&call.headers)?);
+    let durability = query::durability(call.target().query(), data.durability);
+    let (object, counted): (Map<String, Json>, _) = json_body(&room.reception, body).await?;
+    let place = asked.clone();
+    let work = move |tx: &mut Transaction| {
+        let _counted = &counted;
+        set(tx, &asked_key(tx, &place)?, &object, &conditions)
+    };
+    let (tag, number) = change(&data, durability?, asked, work).await?;
+    let mut response = done(number);
+    response.headers_mut().insert(ETAG, etag_header(&tag));
+    Ok(response)
+}
+
+async fn delete(data: Arc<Data>, call: Call) -> Answer {
+    let (asked, conditions) = (Asked::of(&call)?, Conditions::of(&call.headers)?);
+    let durability = query::durability(call.target().query(), data.durability)?;
+    let place = asked.clone();
+    let work = move |tx: &mut Transaction| unset(tx, &asked_key(tx, &place)?, &conditions);
+    let ((), number) = change(&data, durability, asked, work).await?;
+    Ok(done(number))
 }
 
 /// A row as an object, without spaces.
@@ -177,37 +165,6 @@ fn read(
     table.schema().columns().map(value).collect()
 }
 
-/// GET, PUT, DELETE of one.
-pub async fn one(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, headers), body) = split(request);
-    if ![Method::GET, Method::PUT, Method::DELETE].contains(&method) {
-        return Err(Problem::method_not_allowed());
-    }
-    let asked = Asked::of(&uri, &headers)?;
-    let conditions = Conditions::of(&headers)?;
-    match method {
-        Method::GET => get(app, asked, conditions).await,
-        Method::PUT => {
-            let (object, counted): (Map<String, Json>, _) = crate::operations::json_body(&app, body).await?;
-            let place = asked.clone();
-            let work = move |tx: &mut Transaction| {
-                let _counted = &counted;
-                put(tx, &asked_key(tx, &place)?, &object, &conditions)
-            };
-            let (tag, number) = change(&app, &uri, asked, work).await?;
-            let mut response = done(number);
-            response.headers_mut().insert(ETAG, etag_header(&tag));
-            Ok(response)
-        }
-        _ => {
-            let place = asked.clone();
-            let work = move |tx: &mut Transaction| delete(tx, &asked_key(tx, &place)?, &conditions);
-            let ((), number) = change(&app, &uri, asked, work).await?;
-            Ok(done(number))
-        }
-    }
-}
-
 /// A table, and a whole primary key of it.
 struct Place {
     table: DynamicTable,
@@ -225,39 +182,8 @@ fn find(reader: &impl Read, place: &Place) -> Answer<Option<Vec<u8>>> {
     Ok(place.table.get_with(reader, &place.key, |row| document(&place.table, &row))?)
 }
 
-async fn get(app: Arc<App>, asked: Asked, conditions: Conditions) -> Answer {
-    let found = match asked.transaction.clone() {
-        Some(token) => {
-            let database = asked.database.clone();
-            let look = move |tx: &mut Transaction| find(tx, &asked_key(tx, &asked)?);
-            app.transactions.run(&database, &token, move |_, tx| look(tx)).await?
-        }
-        None => {
-            let open = database(&app, &asked.database).await?;
-            let look = move |snapshot: Snapshot| find(&snapshot, &asked_key(&snapshot, &asked)?);
-            hand_off(move || look(open.db.snapshot()?)).await?
-        }
-    };
-    let Some(text) = found else {
-        conditions.check(None)?;
-        return Err(Problem::not_found("there is no document with this key"));
-    };
-    let tag = etag(&text);
-    let mut response = if conditions.has_this_already(&tag)? {
-        let mut response = Response::new(crate::wire::body::Body::empty());
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        response
-    } else {
-        let mut response = Response::new(crate::wire::body::Body::whole(text));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        response
-    };
-    response.headers_mut().insert(ETAG, etag_header(&tag));
-    Ok(response)
-}
-
-/// Sets a document. Answers its tag.
-fn put(
+/// Sets a document, and returns its tag.
+fn set(
     tx: &mut Transaction,
     place: &Place,
     object: &Map<String, Json>,
@@ -269,7 +195,7 @@ fn put(
     Ok(etag(&document(&place.table, &row)))
 }
 
-fn delete(tx: &mut Transaction, place: &Place, conditions: &Conditions) -> Answer<()> {
+fn unset(tx: &mut Transaction, place: &Place, conditions: &Conditions) -> Answer<()> {
     check(tx, place, conditions)?;
     place.table.delete(tx, &place.key)?;
     Ok(())
@@ -284,31 +210,16 @@ fn check(tx: &Transaction, place: &Place, conditions: &Conditions) -> Answer<()>
 
 /// Runs `work` in the request's transaction, or in one of its own.
 async fn change<T: Send + 'static>(
-    app: &Arc<App>,
-    uri: &Uri,
+    data: &Arc<Data>,
+    durability: Durability,
     asked: Asked,
     work: impl Fn(&mut Transaction) -> Answer<T> + Send + 'static,
 ) -> Answer<(T, Option<u64>)> {
-    let durability = durability(app, uri)?;
     if let Some(token) = asked.transaction {
-        let done = app.transactions.run(&asked.database, &token, move |_, tx| work(tx)).await?;
+        let done = data.transactions.run(&asked.database, &token, move |_, tx| work(tx)).await?;
         return Ok((done, None));
     }
-    let open = database(app, &asked.database).await?;
+    let open = data.database(&asked.database).await?;
     let committed = hand_off(move || commit(&open.db, durability, work)).await?;
     Ok((committed.0, Some(committed.1)))
-}
-
-/// GET a range, POST rows.
-pub async fn many(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, headers), body) = split(request);
-    let asked = Asked::of(&uri, &headers)?;
-    match method {
-        Method::GET => scan(app, asked, Which::of(&uri)?).await,
-        Method::POST => {
-            no_part_of_transactions(&headers, "an import, which is a transaction of its own, is")?;
-            super::import::run(&app, asked, &uri, &headers, body).await
-        }
-        _ => Err(Problem::method_not_allowed()),
-    }
 }

@@ -2,23 +2,44 @@
 //! at a time; in a transaction no more than memory is there for. Where there is more the last line is a cursor, which
 //! CSV cannot have.
 
-use super::one::{Asked, text_of, values_of};
-use crate::access::auth::hex;
+use crate::access::auth::Scope;
+use crate::calls::call::Call;
+use crate::calls::meanings::{CONFLICT, MISSING};
+use crate::calls::operation::{Access, Operation};
+use crate::calls::query::{flag, limit};
+use crate::data::held::Data;
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;
-use crate::operations::ranges::{flag, limit};
-use crate::operations::{NDJSON, database, streamed, typed};
+use crate::limits::room::Room;
+use crate::operations::documents::address::{Asked, text_of, values_of};
 use crate::send::records::{Batches, Part, RecordsBody};
-use crate::serving::service::App;
-use crate::wire::form::from_hex;
+use crate::watch::observe::Kind;
+use crate::wire::digits::{from_hex, hex};
 use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::{NDJSON, streamed, typed};
 use crate::wire::target::raw_parameter;
-use axum::http::Uri;
 use pando::{Snapshot, Transaction};
 use rows::{DynamicTable, KeyRange, Position, Read, RowFormat, RowWriter, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[Operation::new(
+    "GET",
+    "/v1/databases/{database}/documents/{table}",
+    Access::Database(Scope::Read),
+    Kind::Range,
+    "Get documents as NDJSON or CSV, from a range of the primary key or of an index",
+    |parts, call, _| Box::pin(scan(parts.data(), parts.room(), call)),
+)
+.takes(&["index", "first", "behind", "beginning", "reverse", "limit", "cursor", "lines", "transaction"])
+.answers(&[
+    (200, "One document on each line; with a limit, the last line has a cursor if there are more"),
+    MISSING,
+    CONFLICT,
+])
+.sends(&[NDJSON, "text/csv"])];
 
 /// About so much is read at once; a single document may be longer.
 const BATCH_BYTES: usize = 128 << 10;
@@ -28,7 +49,7 @@ const MOST_IN_TRANSACTION: u64 = 10_000;
 
 /// Which documents are asked for, as the address says it.
 #[derive(Debug)]
-pub(super) struct Which {
+struct Which {
     index: Option<String>,
     start: Option<String>,
     end: Option<String>,
@@ -40,8 +61,8 @@ pub(super) struct Which {
 }
 
 /// How rows are written down, if the query says it.
-pub(super) fn format(uri: &Uri) -> Answer<Option<RowFormat>> {
-    match raw_parameter(uri.query(), "format") {
+pub fn format(query: Option<&str>) -> Answer<Option<RowFormat>> {
+    match raw_parameter(query, "format") {
         None => Ok(None),
         Some("ndjson") => Ok(Some(RowFormat::Ndjson)),
         Some("csv") => Ok(Some(RowFormat::Csv)),
@@ -50,19 +71,19 @@ pub(super) fn format(uri: &Uri) -> Answer<Option<RowFormat>> {
 }
 
 impl Which {
-    pub(super) fn of(uri: &Uri) -> Answer<Self> {
-        let word = |name| raw_parameter(uri.query(), name).filter(|text| !text.is_empty()).map(str::to_owned);
+    fn of(query: Option<&str>) -> Answer<Self> {
+        let word = |name| raw_parameter(query, name).filter(|text| !text.is_empty()).map(str::to_owned);
         let (start, end, prefix) = (word("start"), word("end"), word("prefix"));
         if prefix.is_some() && (start.is_some() || end.is_some()) {
             return Err(Problem::bad_request("`prefix` cannot be combined with `start` or `end`"));
         }
         let no_cursor =
             || Problem::bad_request("`cursor` is not valid; use the one in the last line of the page before");
-        let cursor = raw_parameter(uri.query(), "cursor");
+        let cursor = raw_parameter(query, "cursor");
         let cursor = cursor.map(|digits| from_hex(digits).ok_or_else(no_cursor)).transpose()?;
         let index = word("index").map(|name| text_of(&name)).transpose()?;
-        let (backwards, limit) = (flag(uri, "reverse")?, limit(uri)?);
-        let format = format(uri)?.unwrap_or(RowFormat::Ndjson);
+        let (backwards, limit) = (flag(query, "reverse")?, limit(query)?);
+        let format = format(query)?.unwrap_or(RowFormat::Ndjson);
         // There is no line in which to say that there is more.
         if format == RowFormat::Csv && (limit.is_some() || cursor.is_some()) {
             return Err(Problem::bad_request("`limit` and `cursor` are for NDJSON only: CSV has no pages"));
@@ -193,7 +214,8 @@ impl Batches for InSnapshot {
 }
 
 /// Those that are asked for, as lines of NDJSON.
-pub(super) async fn scan(app: Arc<App>, asked: Asked, which: Which) -> Answer {
+async fn scan(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+    let (asked, which) = (Asked::of(&call)?, Which::of(call.target().query())?);
     let content_type = match which.format {
         RowFormat::Csv => "text/csv; charset=utf-8",
         RowFormat::Ndjson => NDJSON,
@@ -215,10 +237,10 @@ pub(super) async fn scan(app: Arc<App>, asked: Asked, which: Which) -> Answer {
             }
             Ok(lines)
         };
-        let lines = app.transactions.run(&database, &token, move |_, tx| look(tx)).await?;
+        let lines = data.transactions.run(&database, &token, move |_, tx| look(tx)).await?;
         return Ok(streamed(content_type, axum::body::Body::from(lines)));
     }
-    let open = database(&app, &asked.database).await?;
+    let open = data.database(&asked.database).await?;
     let begun = hand_off(move || {
         let snapshot = open.db.snapshot()?;
         let documents = Documents::new(asked.open(&snapshot)?, &which, which.limit.unwrap_or(u64::MAX))?;
@@ -227,5 +249,5 @@ pub(super) async fn scan(app: Arc<App>, asked: Asked, which: Which) -> Answer {
         Ok((reading, first))
     });
     let (reading, first) = begun.await?;
-    Ok(typed(content_type, RecordsBody::response(&app, reading, first).await?))
+    Ok(typed(content_type, RecordsBody::response(&room, reading, first).await?))
 }

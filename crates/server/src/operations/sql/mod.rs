@@ -17,19 +17,17 @@ mod parameters;
 mod results;
 mod script;
 
-use super::{
-    NDJSON, Shared, database, durability, json_body, no_part_of_transactions, place, split, streamed,
-};
-use crate::access::auth::{Need, Scope};
+use crate::access::auth::{Gatekeeper, Need, Scope};
+use crate::calls::call::{Call, json_body};
+use crate::calls::query::durability;
+use crate::data::held::Data;
 use crate::limits::receive::{Counted, RequestBody};
-use crate::serving::service::App;
+use crate::limits::room::Room;
 use crate::watch::slow::Asked;
-use crate::wire::body::Body;
 use crate::wire::pipe::{Reader, pipe};
 use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::{NDJSON, streamed, whole};
 use crate::wire::target::raw_parameter;
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use pando::TransactionOptions;
 use parameters::Parameters;
 use results::{Format, Results};
@@ -37,7 +35,7 @@ use script::{May, Script};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The body.
 #[derive(Debug, Deserialize)]
@@ -53,38 +51,45 @@ struct Asks {
 }
 
 /// POST.
-pub async fn run(axum::extract::State(app): Shared, request: Request<RequestBody>) -> Answer {
-    let (method, (uri, headers), body) = split(request);
-    if method != Method::POST {
-        return Err(Problem::method_not_allowed());
-    }
-    let (asks, counted): (Asks, _) = json_body(&app, body).await?;
+pub async fn run(
+    data: Arc<Data>,
+    room: Arc<Room>,
+    keeper: Arc<Gatekeeper>,
+    call: Call,
+    body: RequestBody,
+) -> Answer {
+    let (asks, counted): (Asks, _) = json_body(&room.reception, body).await?;
     let text = Asked::new(&asks.sql);
-    let answer = answer(app, &uri, &headers, asks, counted).await;
+    let answer = answer(data, room, keeper, &call, asks, counted).await;
     let mut response = answer.unwrap_or_else(|problem| problem.response());
     response.extensions_mut().insert(text);
     Ok(response)
 }
 
-async fn answer(app: Arc<App>, uri: &Uri, headers: &HeaderMap, asks: Asks, counted: Counted) -> Answer {
-    no_part_of_transactions(
-        headers,
-        "SQL, of which several statements in one request are a transaction, is",
-    )?;
-    let name = place::database(uri.path()).unwrap_or_default();
-    let format = format_of(uri)?;
-    let may = match app.keeper.admit(headers, Need::In(name, Scope::Write)) {
+async fn answer(
+    data: Arc<Data>,
+    room: Arc<Room>,
+    keeper: Arc<Gatekeeper>,
+    call: &Call,
+    asks: Asks,
+    counted: Counted,
+) -> Answer {
+    call.no_part_of_transactions("SQL, of which several statements in one request are a transaction, is")?;
+    let target = call.target();
+    let name = target.database();
+    let format = format_of(target.query())?;
+    let may = match keeper.admit(&call.headers, Need::In(name, Scope::Write)) {
         Ok(_) if asks.read_only => May::ReadAsAsked,
         Ok(_) => May::Write,
         Err(_) => May::Read,
     };
-    let durability = durability(&app, uri)?;
-    let time = time_of(&app, asks.timeout_ms)?;
+    let durability = durability(target.query(), data.durability)?;
+    let time = room.statement_time(asks.timeout_ms)?;
     let parameters = Parameters::read(asks.params)?;
-    let permit = app.statement_permit(time).await?;
+    let permit = room.statement_permit(time).await?;
     // Few run at a time: what their text takes is bounded by that. Those that wait are counted.
     drop(counted);
-    let open = database(&app, name).await?;
+    let open = data.database(name).await?;
     let (writer, reader) = pipe(Instant::now() + time);
     let work = move || {
         let options = TransactionOptions { durability, ..open.db.transaction_options() };
@@ -109,27 +114,16 @@ async fn begin(mut reader: Reader, format: Format) -> Answer {
         Format::Csv => "text/csv; charset=utf-8",
     };
     if reader.is_over() {
-        let mut response = Response::new(Body::whole(first));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-        return Ok(response);
+        return Ok(whole(kind, first));
     }
     Ok(streamed(kind, axum::body::Body::new(reader.with_first(first))))
 }
 
-fn format_of(uri: &Uri) -> Answer<Format> {
-    match raw_parameter(uri.query(), "format") {
+fn format_of(query: Option<&str>) -> Answer<Format> {
+    match raw_parameter(query, "format") {
         None | Some("ndjson") => Ok(Format::Ndjson),
         Some("json") => Ok(Format::Json),
         Some("csv") => Ok(Format::Csv),
         Some(_) => Err(Problem::bad_request("`format` must be ndjson, json or csv")),
-    }
-}
-
-fn time_of(app: &App, asked_ms: Option<u64>) -> Answer<Duration> {
-    let (usual, most) = (app.config.limits.statement_time, app.config.limits.most_statement_time);
-    match asked_ms.map(Duration::from_millis) {
-        None => Ok(usual),
-        Some(time) if !time.is_zero() && time <= most => Ok(time),
-        Some(_) => Err(Problem::bad_request(format!("`timeout_ms` must be 1 to {}", most.as_millis()))),
     }
 }

@@ -104,7 +104,7 @@ fn marked(fields: &Map<String, Json>) -> Result<Value, String> {
     let only = fields.iter().next().filter(|_| fields.len() == 1);
     match only.and_then(|(name, value)| Some((&name[..], value.as_str()?))) {
         Some(("bytes", digits)) => {
-            let bytes = crate::wire::form::from_hex(digits);
+            let bytes = crate::wire::digits::from_hex(digits);
             bytes.map(Value::Blob).ok_or_else(|| "`bytes` must be pairs of hexadecimal digits".to_owned())
         }
         Some(("float", "inf")) => Ok(Value::Real(f64::INFINITY)),

@@ -16,7 +16,8 @@
 //!
 //! Pieces are handed on when they are full, in the midst of a value if it is long: memory is a piece's, not a row's.
 
-use crate::wire::form::{write_digits, write_escaped};
+use crate::wire::digits::write_digits;
+use crate::wire::form::write_escaped;
 use crate::wire::pipe::{Stopped, Writer};
 use crate::wire::problem::{Answer, Problem};
 use bytes::Bytes;
