@@ -92,8 +92,8 @@ pub fn find(method: &Method, path: &str) -> Found {
     let (mut seen_bytes, mut is_whole) = (path.len(), left.is_some());
     while let Some(rest) = left {
         let start = path.len() - rest.len();
-        let (segment, behind) = match rest.bytes().position(|byte| byte == b'/') {
-            Some(slash) => (&rest[..slash], Some(&rest[slash + 1..])),
+        let (segment, behind) = match rest.split_once('/') {
+            Some((segment, behind)) => (segment, Some(behind)),
             None => (rest, None),
         };
         seen_bytes = start + segment.len();
