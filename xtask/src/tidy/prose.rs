@@ -38,6 +38,10 @@ struct Scope {
 const SCOPES: &[Scope] = &[
     Scope { under: "", ending: ".md", part: Part::Page },
     Scope { under: "scripts/", ending: "", part: Part::Page },
+    Scope { under: "bindings/", ending: ".py", part: Part::Page },
+    Scope { under: "bindings/", ending: ".pyi", part: Part::Page },
+    Scope { under: "bindings/", ending: ".rs", part: Part::Documentation },
+    Scope { under: "bindings/", ending: ".rs", part: Part::Literals },
     Scope { under: "crates/", ending: ".rs", part: Part::Documentation },
     Scope { under: "crates/", ending: ".rs", part: Part::Literals },
 ];
