@@ -5,7 +5,8 @@
 //! [`slots`] (who is reading, and what must not be freed under them), [`budget`], [`seams`] (time and chance),
 //! [`mod@prefetch`], [`sync`] (the one door to locks and atomics, so that loom and shuttle can stand in for them),
 //! [`waits`] (who waits for a lock, and how long), [`latency`] and [`reads`] (what is counted),
-//! [`phases`] (what the engine is doing), [`leisure`] (work that has time), [`explain`] (an operation, step by step).
+//! [`phases`] (what the engine is doing), [`background`] (work that makes way for other threads), [`explain`] (an
+//! operation, step by step).
 #![deny(missing_docs)]
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -13,6 +14,7 @@ compile_error!(
     "Pando needs a target with 64-bit pointers: it keeps sizes of files, and offsets in them, as `usize`"
 );
 
+pub mod background;
 pub mod budget;
 pub mod checksum;
 pub mod codec;
@@ -23,7 +25,6 @@ pub mod ids;
 pub mod keys;
 pub mod large;
 pub mod latency;
-pub mod leisure;
 pub mod limits;
 pub mod op;
 pub mod phases;

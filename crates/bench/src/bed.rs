@@ -1,8 +1,8 @@
 //! Where a workload's records lie: a directory that goes away, and in it a database, or a bare editor over a file.
 
-use crate::cli::{Durability, Settings};
 use crate::measure::{Meter, Usage};
 use crate::records::{RunScan, Scan};
+use crate::settings::{Durability, Settings};
 use crate::{Outcome, ensure};
 use base::budget::Account;
 use base::slots::{Reader, Slots};

@@ -6,10 +6,15 @@
 //!                ├──────► measure (time, memory, bytes, flushes)
 //!                └──────► report (a row; rows as a table or as JSON)
 //! ```
-//! Reading order: [`cli`] (the flags), [`workloads`] (what is measured, one file each), [`measure`], [`report`],
-//! [`records`], [`bed`], [`alloc`]; for the workload over sockets, [`http`]. For rows that were kept: [`results`] reads
-//! them back, [`compare`] judges two files, [`page`] draws them; `quick` is what it
-//! draws without any.
+//! The modules, in this order; a module uses those before it, except that [`cli`] and `quick` use each other, as do
+//! [`sink`] and `through_sql`:
+//!
+//! 1. [`settings`]: the flags that workloads share. [`alloc`], [`measure`]: what is counted and timed.
+//! 2. [`records`], [`zipf`]: what is written. [`bed`], [`sink`]: where to. [`http`]: clients of a server.
+//! 3. [`report`]: a row of figures.
+//! 4. [`workloads`]: what is measured, a file each.
+//! 5. [`results`] reads kept rows, [`compare`] judges two files of them, [`page`] draws them.
+//! 6. [`cli`]: the loop over workloads; `quick`: what `report` runs without files.
 //!
 //! # Rules
 //! 1. A workload checks what it wrote: every record with its value, nothing else, and duplicates refused. A wrong
@@ -17,22 +22,23 @@
 //! 2. A row names its durability. Rows of different durability are different cases, never one column.
 //! 3. What surrounds the measured stretch (making the keys, opening, checking) is outside its timer.
 
+pub mod settings;
 pub mod alloc;
-pub mod bed;
-pub mod cli;
-pub mod compare;
-pub mod http;
 pub mod measure;
-pub mod page;
-mod quick;
-pub mod records;
 pub mod report;
-pub mod results;
+pub mod records;
+pub mod zipf;
+pub mod bed;
 pub mod sink;
 #[cfg(feature = "sql")]
 pub mod through_sql;
+pub mod http;
 pub mod workloads;
-pub mod zipf;
+pub mod results;
+pub mod compare;
+pub mod page;
+mod quick;
+pub mod cli;
 
 use std::fmt;
 

@@ -2,7 +2,7 @@
 //! behind it or nothing. The integer is unsigned, but where SQL made the table.
 
 use crate::Outcome;
-use crate::cli::{Api, Settings};
+use crate::settings::{Api, Settings};
 use pando::{Database, Transaction};
 use rows::{Column, ColumnType, Definition, DynamicTable, Value};
 

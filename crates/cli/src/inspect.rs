@@ -264,6 +264,12 @@ pub fn check(args: &InspectArgs) -> Outcome {
     if at_terminal {
         eprintln!();
     }
+    if db.is_beside_writer() {
+        eprintln!(
+            "note: another process has the database open for writing, so the map of free space was not \
+             compared with the pages in use; use --url to check in that process"
+        );
+    }
     let pages = found.report.leaves + found.report.inner_pages;
     let counts = check_fields(&found.report).into_iter().chain(typed_fields(&typed));
     let mut fields: Vec<(&str, Cell<'_>)> = counts.map(|(name, value)| (name, Cell::Number(value))).collect();

@@ -1,52 +1,52 @@
 //! Pando, floor 9: the command.
 //!
-//! [`args`] is what can be typed. Each group of commands has a file:
+//! The modules, in this order. A module uses those before it, except where a line names two that use each other:
 //!
-//! * [`records`]: put, get, delete, scan; [`inspect`]: tables, rename, layout, stats, check, checkpoint; [`compact`];
-//!   [`options`]: what each option is set to;
-//! * [`import`] and [`export`]; [`backup`]: backup and restore; [`salvage`], when a directory is damaged;
-//! * [`demo`], and [`crash`]: the workload that is killed, behind `kills` and the demo;
-//! * [`remote`]: a server in the place of a directory; [`watch`]: what it does, as it does it;
-//! * [`serve`] and [`token`]: the server, which is a crate of its own; so is `bench`. [`profile`] watches any other
-//!   command.
-//!
-//! What they share: [`open`] (options of a database), [`output`] (rows in each format), [`text`] (bytes, sizes,
-//! times), [`tree`] (directories as records), [`scratch`] (temporary directories), [`failure`] (exit codes),
-//! [`signals`].
+//! 1. What all share: [`failure`] (exit codes), [`signals`], [`text`] (bytes, sizes, times), [`open`] (options of a
+//!    database), [`output`] (rows in each format), [`scratch`] (temporary directories), [`tree`] (directories as
+//!    records), [`values`].
+//! 2. [`remote`]: a server in the place of a directory; [`watch`]: what it does, as it does it.
+//! 3. [`records`]: put, get, delete, scan; [`inspect`]: tables, rename, layout, stats, check, checkpoint; [`advise`];
+//!    [`explain`]; [`options`]: what each option is set to; [`compact`].
+//! 4. [`import`]; [`export`] and [`export_typed`], which use each other; [`backup`]: backup and restore; [`salvage`],
+//!    when a directory is damaged; `sql`.
+//! 5. [`crash`]: the workload that `kills` and the demo kill; [`demo`].
+//! 6. [`token`]. [`serve`] and [`profile`], which watches any other command, use [`args`] (what can be typed), which
+//!    lists their arguments.
 //!
 //! Data goes to standard output. Standard error has errors, and progress if it is a terminal. Commands that only
 //! look at a database create nothing.
 #![deny(unsafe_code)]
 
-mod advise;
-mod args;
-mod backup;
-mod compact;
-mod crash;
-mod demo;
-mod explain;
-mod export;
-mod export_typed;
 mod failure;
-mod import;
-mod inspect;
-mod open;
-mod options;
-mod output;
-mod profile;
-mod records;
-mod remote;
-mod salvage;
-mod scratch;
-mod serve;
 mod signals;
-#[cfg(feature = "sql")]
-mod sql;
 mod text;
-mod token;
+mod open;
+mod output;
+mod scratch;
 mod tree;
 mod values;
+mod remote;
 mod watch;
+mod records;
+mod inspect;
+mod advise;
+mod explain;
+mod options;
+mod compact;
+mod import;
+mod export;
+mod export_typed;
+mod backup;
+mod salvage;
+#[cfg(feature = "sql")]
+mod sql;
+mod crash;
+mod demo;
+mod token;
+mod serve;
+mod profile;
+mod args;
 
 use args::{Cli, Command};
 use bench::alloc::CountingAllocator;

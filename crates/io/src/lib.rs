@@ -13,8 +13,8 @@
 //! Reading order: [`Dir`] and [`File`] say what may be relied upon; `os` keeps it with Linux (and macOS) calls,
 //! `map.rs` maps log segments, and `bus.rs` makes an error of what would kill the process there; `mem.rs` is the
 //! shortest implementation; [`ReadOnlyDir`]
-//! refuses to write; [`sim`] is the adversary. [`nap`] sleeps for less than the kernel likes to,
-//! and [`ShortTimeSlice`] has a thread run sooner than it would.
+//! refuses to write; [`sim`] is the adversary. [`precise_sleep`] and
+//! [`ShortTimeSlice`] ask the scheduler for what background work and servers need.
 #![deny(missing_docs)]
 
 #[cfg(not(unix))]
@@ -31,11 +31,10 @@ mod holders;
 #[cfg(target_os = "linux")]
 mod map;
 mod mem;
-mod nap;
 mod os;
 mod read_only;
+mod sched;
 pub mod sim;
-mod time_slice;
 #[cfg(target_os = "linux")]
 mod writeback;
 
@@ -43,7 +42,6 @@ pub use dir::{Dir, Lock};
 pub use file::{File, FileId, LogMap};
 pub use fork::Origin;
 pub use mem::MemDir;
-pub use nap::nap;
 pub use os::OsDir;
 pub use read_only::ReadOnlyDir;
-pub use time_slice::ShortTimeSlice;
+pub use sched::{ShortTimeSlice, precise_sleep};

@@ -12,7 +12,7 @@
 //! used again), `append`, `flush` (one flush for many), `handle` (create, drop, close), `ahead` (segments made before
 //! they are needed), `shorten` (another segment before one is full), then reading:
 //! `survey` (what the directory holds), `window`, `scan`, `evidence` (torn tail or damage), and `resume`;
-//! `follow` reads a log that is being written.
+//! `follow` reads a log that this process writes, and `beside` one that another process writes.
 //!
 //! # What holds
 //! 1. An LSN is the position of a byte in the stream and is never given out for other bytes: a segment owns as many
@@ -49,6 +49,7 @@
 
 mod ahead;
 mod append;
+mod beside;
 mod evidence;
 mod flush;
 mod follow;
@@ -62,6 +63,7 @@ mod stock;
 mod survey;
 mod window;
 
+pub use beside::Beside;
 pub use follow::Follow;
 pub use format::{MAX_PAYLOAD_BYTES, MAX_SEGMENT_BYTES, Position};
 pub use handle::{Log, LogStats, Options};

@@ -60,6 +60,11 @@ impl Window {
         Ok(Some(&self.buffer[from..from + bytes]))
     }
 
+    /// Forgets what was read, so that it is read again.
+    pub fn forget(&mut self) {
+        self.buffer.clear();
+    }
+
     /// `bytes` bytes at `offset`, which lie within what was asked for last.
     pub fn read_before(&self, offset: u64, bytes: usize) -> &[u8] {
         match bytes {

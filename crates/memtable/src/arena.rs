@@ -1,8 +1,9 @@
 //! Memory that is taken piece by piece and given back whole.
 //!
 //! 1. The writer alone allocates, through its [`Bump`]; the [`Arena`] owns the chunks and frees them when the
-//!    memtable goes, with pauses where there is time ([`leisure`]): who lets go of a memtable's last reference holds no
-//!    lock that others wait for. Nothing in a chunk is dropped: only plain data and atomics are placed there.
+//!    memtable is dropped, with pauses if the thread is throttled ([`background`]): a thread that drops the last
+//!    reference to a memtable holds no lock that others wait for. Nothing in a chunk is dropped: only plain data and
+//!    atomics are placed there.
 //! 2. Records grow from a chunk's low end, nodes from its high end. Nodes are aligned to cache lines and
 //!    records to eight bytes, and neither pays for the other's alignment.
 //! 3. Chunks double from [`FIRST_CHUNK_BYTES`] to at most [`MAX_CHUNK_BYTES`], so that an idle table costs a page
@@ -11,8 +12,8 @@
 //! 4. Where there is an account, each chunk is charged to it before it is allocated, out of the writer's *credit*:
 //!    what was reserved while a refusal could still be borne. The arena gives all of it back when it is freed.
 
+use base::background;
 use base::budget::{Account, Charge, Holder};
-use base::leisure;
 use base::sync::atomic::{AtomicUsize, Ordering};
 use base::sync::{Mutex, lock};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -89,7 +90,7 @@ impl Drop for Arena {
             // memtable too.
             unsafe { dealloc(chunk.start, chunk.layout) };
             // 64 MiB in one go take the kernel 20 ms. This lock is nobody else's any more.
-            leisure::pause();
+            background::pause();
         }
     }
 }
@@ -242,7 +243,7 @@ mod tests {
     use std::rc::Rc;
 
     #[test]
-    fn who_has_time_frees_chunk_by_chunk() {
+    fn a_throttled_thread_frees_chunk_by_chunk() {
         let arena = Arena::new(None);
         let mut bump = Bump::new(None, MAX_CHUNK_BYTES);
         while arena.bytes() < 3 * MAX_CHUNK_BYTES {
@@ -251,7 +252,7 @@ mod tests {
         let chunks = lock(&arena.chunks).list.len();
         let pauses = Rc::new(Cell::new(0));
         let counted = Rc::clone(&pauses);
-        leisure::within(Rc::new(move || counted.set(counted.get() + 1)), || drop(arena));
+        background::throttled(Rc::new(move || counted.set(counted.get() + 1)), || drop(arena));
         assert_eq!(pauses.get(), chunks);
     }
 }

@@ -2,8 +2,8 @@
 //! finished node becomes an entry of the level above, and readers see nothing until the root is published.
 
 use crate::insert::{Change, Tree};
-use crate::node::{Entry, SLOTS};
-use crate::pointer::NodePtr;
+use crate::node::{Entry, NodePtr};
+use crate::permutation::SLOTS;
 use crate::record::Record;
 use crate::search::Fences;
 use base::CommitTs;

@@ -3,7 +3,7 @@
 //! A table that has nothing newer answers in O(1); below that, every node says how new what it holds is, so that only
 //! what changed is looked into.
 
-use crate::pointer::NodePtr;
+use crate::node::NodePtr;
 use crate::search::Path;
 use crate::table::Table;
 use base::CommitTs;

@@ -4,9 +4,9 @@
 //! writer) and moves along it. Keys whose versions are all newer than its timestamp are passed over; a key
 //! that a range delete hides is reported as deleted.
 
-use crate::memtable::Found;
+use crate::node::NodePtr;
 use crate::ranges::{Fragment, Ranges};
-use crate::record::Record;
+use crate::record::{Found, Record};
 use crate::search::Path;
 use crate::table::Table;
 use base::{CommitTs, Span};
@@ -103,7 +103,7 @@ impl<'m> Cursor<'m> {
         }
     }
 
-    fn start(&mut self, to: impl FnOnce(crate::pointer::NodePtr<'m>) -> Path<'m>) {
+    fn start(&mut self, to: impl FnOnce(NodePtr<'m>) -> Path<'m>) {
         self.path = self.table.and_then(|table| table.root.load()).map(to);
     }
 

@@ -11,10 +11,9 @@
 //!    place in a slot of the grandparent; with many it is split as in (3), and so on up to a new root.
 
 use crate::arena::{Arena, Bump};
-use crate::memtable::Found;
-use crate::node::{Entry, Inner, Node, SLOTS};
-use crate::pointer::{NodePtr, NodeSlot};
-use crate::record::Record;
+use crate::node::{Entry, Inner, Node, NodePtr, NodeSlot};
+use crate::permutation::SLOTS;
+use crate::record::{Found, Record};
 use crate::search::{Fences, Frame, Path};
 use base::CommitTs;
 use base::keys::head8;

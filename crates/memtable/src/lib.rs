@@ -11,27 +11,35 @@
 //! is insert-only and lies in one arena that is freed whole, so that what a reader was shown stays where it
 //! is for as long as the memtable lives.
 //!
-//! Reading order: `arena` (memory), `record` (one version of one key), `node` (the append slots and the
-//! permutation, and why readers need no lock), `pointer`, `search` (down the tree), `insert` (splits), `bulk`
-//! (sorted loads), `ranges` (range deletes), `table` (both by table), `cursor`, `changed` (what validation
-//! asks), `memtable` and `writer` (the public face).
+//! The files, in this order; each uses only those before it:
+//!
+//! 1. `arena`: the memory.
+//! 2. `record`: one version of one key, and what it says ([`Found`]).
+//! 3. `ranges`: range deletes as a tree of edges.
+//! 4. `permutation` and `node`: the append slots, the pointers to nodes, and why readers need no lock.
+//! 5. `search`: down the tree.
+//! 6. `insert`: one key at a time, and splits; `bulk`: sorted loads.
+//! 7. `table`: the tree and the range deletes of each table, found by its id.
+//! 8. `cursor`: keys in order; `changed`: what validation asks.
+//! 9. `memtable` and `writer`: the public face.
 #![deny(missing_docs)]
 
 mod arena;
-mod bulk;
-mod changed;
-mod cursor;
-mod insert;
-mod memtable;
-mod node;
-mod pointer;
-mod ranges;
 mod record;
+mod ranges;
+mod permutation;
+mod node;
 mod search;
+mod insert;
+mod bulk;
 mod table;
+mod cursor;
+mod changed;
+mod memtable;
 mod writer;
 
 pub use cursor::Cursor;
-pub use memtable::{Found, Memtable};
+pub use memtable::Memtable;
 pub use ranges::{Fragment, Ranges, Span};
+pub use record::Found;
 pub use writer::Writer;

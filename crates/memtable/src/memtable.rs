@@ -1,29 +1,15 @@
 //! The memtable as readers know it.
 
-use crate::arena::{Arena, Bump};
+use crate::arena::Arena;
 use crate::changed;
 use crate::cursor::Cursor;
 use crate::ranges::Ranges;
-use crate::record::Record;
+use crate::record::{Found, Record};
 use crate::search::find;
 use crate::table::{Directory, Table};
-use crate::writer::Writer;
-use base::budget::Charge;
-use base::sync::Arc;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::{CommitTs, LargeRef, TableId};
 use std::ops::Bound;
-
-/// What a memtable knows about a key, and what a change makes of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found<'m> {
-    /// It has this value.
-    Value(&'m [u8]),
-    /// It has a value that lies in the data file.
-    Large(LargeRef),
-    /// It was deleted, by itself or by a range tombstone.
-    Deleted,
-}
 
 /// The changes of many tables since the last seal, in memory, each with its commit timestamp.
 ///
@@ -51,27 +37,6 @@ pub struct Memtable {
 }
 
 impl Memtable {
-    /// An empty memtable, which owns no memory yet, and the one right to write to it.
-    pub fn new() -> (Arc<Memtable>, Writer) {
-        Self::with(None, usize::MAX)
-    }
-
-    /// An empty memtable whose memory is charged to `credit`'s account, and first to `credit` itself, which
-    /// passes to the writer. It grows by at most `max_chunk_bytes` at a time (4 KiB to 1 MiB).
-    pub fn charged(credit: Charge, max_chunk_bytes: usize) -> (Arc<Memtable>, Writer) {
-        Self::with(Some(credit), max_chunk_bytes)
-    }
-
-    fn with(credit: Option<Charge>, max_chunk_bytes: usize) -> (Arc<Memtable>, Writer) {
-        let memtable = Arc::new(Memtable {
-            directory: Directory::new(),
-            records: AtomicU64::new(0),
-            arena: Arena::new(credit.as_ref().map(Charge::account)),
-        });
-        let writer = Writer { memtable: Arc::clone(&memtable), bump: Bump::new(credit, max_chunk_bytes) };
-        (memtable, writer)
-    }
-
     /// The newest change of `key` at or before `at`; `None` if this memtable knows of none. O(log n), plus
     /// the versions of the key newer than `at`.
     #[inline]

@@ -1,5 +1,5 @@
-//! Nodes of append slots under a permutation (after Masstree; Mao, Kohler and Morris 2012), and why readers
-//! of them need neither locks nor retries.
+//! Nodes of append slots under a permutation (after Masstree; Mao, Kohler and Morris 2012), the pointers to them,
+//! and why readers of them need neither locks nor retries.
 //!
 //! A node has [`SLOTS`] slots and one atomic word, the permutation, which says how many slots count and in
 //! which order. A leaf's slot is a key's head and its newest record; an inner node's slot has a child
@@ -55,7 +55,7 @@
 //! to; the readers' Acquire loads of the same words are the partners. Heads are plain data that a permutation
 //! publishes: Relaxed. `newest` is stored before what it announces, and also published by that.
 
-use crate::pointer::{NodePtr, NodeSlot};
+use crate::permutation::{Permutation, SLOTS};
 use crate::record::{Header, Record, compare_behind_head};
 use base::CommitTs;
 use base::keys::head8;
@@ -64,65 +64,14 @@ use base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::array;
 use std::cmp::Ordering as Order;
 use std::hint::select_unpredictable;
+use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::ops::Range;
-use std::ptr;
-
-/// Slots of a node: as many four-bit numbers as one word holds besides their count. Under loom the smallest
-/// number that can split, so that every interleaving can be tried.
-pub(crate) const SLOTS: usize = if cfg!(loom) { 3 } else { 15 };
+use std::ptr::{self, NonNull};
 
 /// More levels than can be: an inner node gains at least four entries (15 slots) between its making and its
 /// split, and 4^16 leaves exceed any memory.
 pub(crate) const MAX_LEVELS: usize = 16;
-
-/// Which slots of a node count, and their order: the count in the low four bits, then four bits a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Permutation(u64);
-
-impl Permutation {
-    /// Slots `0..count` in this order.
-    pub fn identity(count: usize) -> Permutation {
-        let order = 0xfedc_ba98_7654_3210_u64 & !u64::MAX.unbounded_shl(4 * count as u32);
-        Permutation(order << 4 | count as u64)
-    }
-
-    #[inline]
-    pub fn len(self) -> usize {
-        (self.0 & 15) as usize
-    }
-
-    /// The slot at `place`; 0 behind the last.
-    #[inline]
-    pub fn slot(self, place: usize) -> usize {
-        (self.0 >> (4 * place + 4)) as usize & 15
-    }
-
-    /// With `slot` at `place`, before what was there.
-    #[inline]
-    #[must_use]
-    pub fn insert(self, place: usize, slot: usize) -> Permutation {
-        let shift = 4 * place as u32 + 4;
-        let before = self.0 & !(u64::MAX << shift);
-        let behind = (self.0 >> shift).unbounded_shl(shift + 4);
-        Permutation((before | (slot as u64) << shift | behind) + 1)
-    }
-
-    /// With `slot` at `place` instead of what was there.
-    #[inline]
-    #[must_use]
-    pub fn replace(self, place: usize, slot: usize) -> Permutation {
-        let shift = 4 * place as u32 + 4;
-        Permutation(self.0 & !(15 << shift) | (slot as u64) << shift)
-    }
-
-    /// Whether a full leaf's last inserts all came at its end: slots are filled in the order of inserts, so
-    /// the last places then hold the last slots in their order.
-    pub fn grew_at_its_end(self) -> bool {
-        const LAST: usize = SLOTS / 3;
-        self.len() == SLOTS && (SLOTS - LAST..SLOTS).all(|place| self.slot(place) == place)
-    }
-}
 
 /// A leaf, or the front of an inner node. Four cache lines.
 #[repr(C, align(64))]
@@ -131,7 +80,7 @@ pub(crate) struct Node {
     permutation: AtomicU64,
     /// The upper 56 bits: no record below is newer. Kept up in leaves and their parents only, so that commits
     /// leave these lines of the upper levels alone in the readers' caches: see
-    /// [`NodePtr::newest`](crate::pointer::NodePtr::newest). The low byte: the skip, which never changes.
+    /// [`NodePtr::newest`]. The low byte: the skip, which never changes.
     newest_and_skip: AtomicU64,
     heads: [AtomicU64; SLOTS],
     records: [AtomicPtr<Header>; SLOTS],
@@ -405,37 +354,108 @@ impl Inner {
     }
 }
 
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use base::seams::Random;
+/// Nodes have this many levels' worth of low pointer bits to spare.
+const LEVEL_MASK: usize = align_of::<Node>() - 1;
+const _: () = assert!(MAX_LEVELS <= LEVEL_MASK);
 
-    #[test]
-    fn a_permutation_is_a_list_of_slots() {
-        let mut random = Random::seeded(1);
-        for _ in 0..1000 {
-            let mut permutation = Permutation::identity(0);
-            let mut list = Vec::new();
-            for slot in 0..SLOTS {
-                let place = random.below(list.len() as u64 + 1) as usize;
-                permutation = permutation.insert(place, slot);
-                list.insert(place, slot);
-                let replaced = random.below(list.len() as u64) as usize;
-                let by = random.below(SLOTS as u64) as usize;
-                permutation = permutation.replace(replaced, by);
-                list[replaced] = by;
-                assert_eq!(
-                    (0..permutation.len()).map(|place| permutation.slot(place)).collect::<Vec<_>>(),
-                    list
-                );
-            }
+/// A node of a memtable that is borrowed for `'m`, and its level (leaves: 0) in the low bits of the address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodePtr<'m> {
+    tagged: NonNull<Node>,
+    memtable: PhantomData<&'m Node>,
+}
+
+// SAFETY: as good as a `&'m Node`, which holds nothing but atomics; records are reached through them as
+// records are.
+unsafe impl Send for NodePtr<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for NodePtr<'_> {}
+
+impl<'m> NodePtr<'m> {
+    pub fn leaf(leaf: &'m Node) -> NodePtr<'m> {
+        NodePtr { tagged: NonNull::from(leaf), memtable: PhantomData }
+    }
+
+    /// An inner node at `level`, which is above 0.
+    pub fn inner(inner: &'m Inner, level: usize) -> NodePtr<'m> {
+        assert!(0 < level && level < MAX_LEVELS, "a tree of {level} levels");
+        let tagged = NonNull::from(inner).cast::<Node>().map_addr(|addr| addr | level);
+        NodePtr { tagged, memtable: PhantomData }
+    }
+
+    #[inline]
+    pub fn level(self) -> usize {
+        self.tagged.addr().get() & LEVEL_MASK
+    }
+
+    #[inline]
+    fn untagged(self) -> *const Node {
+        self.tagged.as_ptr().map_addr(|addr| addr & !LEVEL_MASK)
+    }
+
+    /// The node; of an inner one its front.
+    #[inline]
+    pub fn node(self) -> &'m Node {
+        // SAFETY: made from a reference that lived for 'm, plus the level, which is taken off again; a Node
+        // is the front of an Inner, which is repr(C).
+        unsafe { &*self.untagged() }
+    }
+
+    /// The inner node; `None` for a leaf.
+    #[inline]
+    pub fn as_inner(self) -> Option<&'m Inner> {
+        // SAFETY: a level above 0 says that it was made from an Inner, by `inner`; else as in `node`.
+        (self.level() > 0).then(|| unsafe { &*self.untagged().cast::<Inner>() })
+    }
+
+    /// No record below is newer.
+    #[inline]
+    pub fn newest(self) -> CommitTs {
+        match self.as_inner() {
+            Some(inner) if self.level() > 1 => inner.newest_below(),
+            _ => self.node().newest(),
         }
     }
 
-    #[test]
-    fn growth_at_the_end_shows() {
-        assert!(Permutation::identity(SLOTS).grew_at_its_end());
-        assert!(!Permutation::identity(SLOTS - 1).grew_at_its_end());
-        assert!(!Permutation::identity(SLOTS - 1).insert(0, SLOTS - 1).grew_at_its_end());
+    /// As [`Node::stamp`].
+    #[inline]
+    pub fn stamp(self, ts: CommitTs) {
+        match self.as_inner() {
+            Some(inner) if self.level() > 1 => inner.stamp_below(ts),
+            _ => self.node().stamp(ts),
+        }
+    }
+
+    /// Fetches all lines of the node side by side, where a search would wait for one after the other.
+    #[inline]
+    pub fn prefetch(self) {
+        let bytes = if self.level() > 0 { Inner::LOOKED_AT_BYTES } else { size_of::<Node>() };
+        for offset in (0..bytes).step_by(64) {
+            prefetch(self.untagged().wrapping_byte_add(offset));
+        }
+    }
+}
+
+/// Where a [`NodePtr`] is published: an inner node's child, a table's root.
+#[derive(Debug)]
+pub(crate) struct NodeSlot(AtomicPtr<Node>);
+
+impl NodeSlot {
+    pub fn new(node: Option<NodePtr<'_>>) -> NodeSlot {
+        NodeSlot(AtomicPtr::new(node.map_or(ptr::null_mut(), |node| node.tagged.as_ptr())))
+    }
+
+    /// Acquire: what the node holds was written before it was published here.
+    #[inline]
+    pub fn load(&self) -> Option<NodePtr<'_>> {
+        // The lifetime is the slot's borrow: slots lie in the same memtable as the nodes that they lead to
+        // (crate invariant: one writer holds the nodes of one memtable).
+        let tagged = NonNull::new(self.0.load(Ordering::Acquire))?;
+        Some(NodePtr { tagged, memtable: PhantomData })
+    }
+
+    pub fn store(&self, node: NodePtr<'_>) {
+        // Release, for the Acquire in `load`: after all that the node holds.
+        self.0.store(node.tagged.as_ptr(), Ordering::Release);
     }
 }

@@ -16,8 +16,7 @@
 //! are applied.
 
 use crate::arena::{Arena, Bump};
-use crate::memtable::Found;
-use crate::record::Record;
+use crate::record::{Found, Record};
 use base::CommitTs;
 use std::cmp::Ordering;
 

@@ -9,12 +9,22 @@
 //!    with one timestamp the first in the chain was applied last, and counts.
 
 use crate::arena::{Arena, Bump};
-use crate::memtable::Found;
 use base::{CommitTs, LargeRef};
 use std::alloc::Layout;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::{mem, ptr, slice};
+
+/// What a memtable knows about a key, and what a change makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'m> {
+    /// It has this value.
+    Value(&'m [u8]),
+    /// It has a value that lies in the data file.
+    Large(LargeRef),
+    /// It was deleted, by itself or by a range tombstone.
+    Deleted,
+}
 
 /// The fixed part. The key and the value follow it.
 #[repr(C)]

@@ -1,7 +1,7 @@
 //! The way down a tree: without a trace for a lookup, with a [`Path`] for what moves or changes from there.
 
-use crate::node::{Entry, Inner, MAX_LEVELS, MAX_SKIP, Node, Permutation};
-use crate::pointer::NodePtr;
+use crate::node::{Entry, Inner, MAX_LEVELS, MAX_SKIP, Node, NodePtr};
+use crate::permutation::Permutation;
 use crate::record::Record;
 use base::keys::head8;
 

@@ -9,7 +9,7 @@
 //! 3. What a reader passed in either stays valid: old directories and arrays remain in the arena.
 
 use crate::arena::{Arena, Bump};
-use crate::pointer::NodeSlot;
+use crate::node::NodeSlot;
 use crate::ranges::{self, Edges, NEVER, Ranges, Span};
 use base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use base::{CommitTs, TableId};

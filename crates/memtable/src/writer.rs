@@ -1,15 +1,16 @@
 //! The one right to write to a memtable.
 
-use crate::arena::Bump;
+use crate::arena::{Arena, Bump};
 use crate::cursor::Cursor;
 use crate::insert::{Change, Tree};
-use crate::memtable::{Found, Memtable};
+use crate::memtable::Memtable;
 use crate::ranges::Span;
-use crate::table::Table;
+use crate::record::Found;
+use crate::table::{Directory, Table};
 use base::budget::Charge;
 use base::op::Op;
 use base::sync::Arc;
-use base::sync::atomic::Ordering;
+use base::sync::atomic::{AtomicU64, Ordering};
 use base::{CommitTs, LargeRef, TableId};
 
 /// Writes to one memtable; there is one for each. Commits are applied in the order of their timestamps: no
@@ -32,6 +33,29 @@ const _: () = {
     assert_send::<Arc<Memtable>>();
     assert_send::<Cursor<'static>>();
 };
+
+impl Memtable {
+    /// An empty memtable, which owns no memory yet, and the one right to write to it.
+    pub fn new() -> (Arc<Memtable>, Writer) {
+        Self::with(None, usize::MAX)
+    }
+
+    /// An empty memtable whose memory is charged to `credit`'s account, and first to `credit` itself, which
+    /// passes to the writer. It grows by at most `max_chunk_bytes` at a time (4 KiB to 1 MiB).
+    pub fn charged(credit: Charge, max_chunk_bytes: usize) -> (Arc<Memtable>, Writer) {
+        Self::with(Some(credit), max_chunk_bytes)
+    }
+
+    fn with(credit: Option<Charge>, max_chunk_bytes: usize) -> (Arc<Memtable>, Writer) {
+        let memtable = Arc::new(Memtable {
+            directory: Directory::new(),
+            records: AtomicU64::new(0),
+            arena: Arena::new(credit.as_ref().map(Charge::account)),
+        });
+        let writer = Writer { memtable: Arc::clone(&memtable), bump: Bump::new(credit, max_chunk_bytes) };
+        (memtable, writer)
+    }
+}
 
 impl Writer {
     /// What it writes to.

@@ -1,14 +1,16 @@
-//! How a database is opened: the options, one after another, then the directory. [`crate::options`] lists them.
+//! How a database is to be opened: the options, one after another. [`crate::options`] lists them, and
+//! `database::open` opens.
+
+mod settings;
+
+pub(crate) use settings::check;
 
 use crate::available::{Available, available};
-use crate::database::Database;
-use crate::options::{self, Given, Id};
+use crate::options::{Given, Id};
 use crate::workers::ReaderWatch;
 use base::budget::Budget;
+use base::limits;
 use base::seams::Clock;
-use base::{Error, Result, limits};
-use io::{Dir, MemDir, OsDir};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{OpenReader, Options, TransactionOptions};
@@ -186,10 +188,18 @@ impl Builder {
         self
     }
 
-    /// Opens the database for reading only; other processes can do the same at the same time. No file is written or
-    /// created, and a log that was not closed properly is replayed into memory and left as it is. This works on a
-    /// read-only file system. Every call that would write returns `ReadOnly`. Set it when several processes must read
-    /// the same database.
+    /// Opens the database for reading only; other processes can do the same at the same time. Every call that would
+    /// write returns `ReadOnly`.
+    ///
+    /// If no process has the database open for writing, no file is written or created, and a log that was not closed
+    /// properly is replayed into memory and left as it is. This works on a read-only file system. No process can open
+    /// the database for writing meanwhile.
+    ///
+    /// If another process has it open for writing, this one follows it: within a few milliseconds snapshots show what
+    /// that process has acknowledged, and [`Database::catch_up`] waits for it. The pages and the log that its open
+    /// snapshots need are kept by the writer, within the writer's bounds for readers; a snapshot past them fails with
+    /// `SnapshotTooOld`, and so does one that is still open when a third process takes over writing. The reader keeps
+    /// a small file in the directory, which it must be allowed to create. Works on Linux.
     ///
     /// Default: no. Range: no, yes. Set it when several processes must read the same database; a read-only database
     /// rejects every write.
@@ -256,61 +266,5 @@ impl Builder {
     pub fn on_long_reader(mut self, report: impl Fn(&OpenReader) + Send + Sync + 'static) -> Self {
         self.watch = ReaderWatch(Some(Arc::new(report)));
         self
-    }
-
-    /// Opens the database in the directory `path`, or creates it, including parent directories.
-    ///
-    /// # Errors
-    /// `Locked` if another process (or this one) has the database open; `Mismatch` if an option contradicts the
-    /// stored value; `Foreign` or `Corruption` if the files are not a valid database; `Invalid` with
-    /// [`Builder::read_only`].
-    pub fn create(self, path: impl AsRef<Path>) -> Result<Database> {
-        self.check_may_create()?;
-        self.start(Arc::new(OsDir::create(path.as_ref())?), true)
-    }
-
-    /// Opens the existing database in the directory `path`.
-    ///
-    /// # Errors
-    /// `Missing` if there is no database; otherwise as for [`Builder::create`].
-    pub fn open(self, path: impl AsRef<Path>) -> Result<Database> {
-        self.start(Arc::new(OsDir::open(path.as_ref())?), false)
-    }
-
-    /// Creates a database in memory only. Its contents are lost when the last handle is dropped.
-    pub fn in_memory(self) -> Result<Database> {
-        self.start(Arc::new(MemDir::new()), true)
-    }
-
-    /// Creates or opens a database in any directory that implements [`Dir`]. Tests use it.
-    #[doc(hidden)]
-    pub fn create_in(self, dir: Arc<dyn Dir>) -> Result<Database> {
-        self.start(dir, true)
-    }
-
-    /// Opens an existing database in any directory that implements [`Dir`]. Tests use it.
-    #[doc(hidden)]
-    pub fn open_in(self, dir: Arc<dyn Dir>) -> Result<Database> {
-        self.start(dir, false)
-    }
-
-    fn check_may_create(&self) -> Result<()> {
-        if self.options.read_only {
-            return Err(Error::invalid(
-                "cannot create a database read-only; use open, or leave out read_only",
-            ));
-        }
-        Ok(())
-    }
-
-    fn start(self, dir: Arc<dyn Dir>, create: bool) -> Result<Database> {
-        if create {
-            self.check_may_create()?;
-        }
-        options::check(&self)?;
-        #[cfg(feature = "tracing")]
-        crate::trace::begin();
-        let open = if create { store::open_or_create } else { store::open };
-        Database::start(open(dir, &self.options)?, self)
     }
 }

@@ -24,27 +24,33 @@
 //! [`ValueReader`] and [`ValueWriter`] (values of gigabytes), [`Cursor`] and [`Range`] (in order), [`Builder`]
 //! (options; all of them in [`options`]), [`Database::backup`] and [`restore`], [`Error`] and [`ErrorKind`].
 //!
+//! In the code, each module uses those before it; only `database` and `transaction` use each other:
+//!
+//! 1. `available` (memory of the machine), [`options`], `builder`: what a database is opened with.
+//! 2. `pacer` (delays writers) and `workers` (the two threads, and what throttles them).
+//! 3. `cursor` and `snapshot`: reads. `database` and `transaction`: handles, retries and writes.
+//! 4. `backup`, `compact`, [`explain`], `prometheus`, [`salvage`]: what else a database can do.
+//!
 //! What a commit survives is its [`Durability`], what it is protected from its [`Isolation`]. The defaults are the
 //! strongest of both: serializable, and on the disk when the call returns.
 #![deny(missing_docs, unsafe_code)]
 
 mod available;
-mod backup;
-mod builder;
-mod compact;
-mod cursor;
-mod database;
-pub mod explain;
-mod leisure;
 pub mod options;
 mod pacer;
-mod prometheus;
-pub mod salvage;
-mod snapshot;
+mod workers;
+mod builder;
 #[cfg(feature = "tracing")]
 mod trace;
+mod cursor;
+mod snapshot;
+mod database;
 mod transaction;
-mod workers;
+mod backup;
+mod compact;
+pub mod explain;
+mod prometheus;
+pub mod salvage;
 
 pub use backup::{
     BackupEntry, BackupInfo, BackupOptions, BackupProgress, BackupReport, Backups, RestoreReport, restore,

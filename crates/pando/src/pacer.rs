@@ -9,7 +9,7 @@
 
 use base::latency::{self, Latencies};
 use base::sync::lock;
-use io::nap;
+use io::precise_sleep;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
@@ -125,7 +125,7 @@ impl Pacer {
             if mine <= now + QUANTUM_NS {
                 break;
             }
-            nap(Duration::from_nanos((mine - now - WAKING_NS).min(SLICE_NS)));
+            precise_sleep(Duration::from_nanos((mine - now - WAKING_NS).min(SLICE_NS)));
             now = self.now_ns();
         }
         if now > begun {

@@ -3,7 +3,7 @@
 //! What may be done with a frame's bytes, and when a chunk is freed, is said at the head of `frames.rs`; the numbers in
 //! comments here are of that list.
 
-use crate::clearing::MemoryPages;
+use crate::huge::MemoryPages;
 use crate::ledger::Charge;
 use crate::memory::{HUGE_BYTES, Memory};
 use base::prefetch::prefetch;

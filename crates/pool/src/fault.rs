@@ -6,15 +6,15 @@
 //!    waiters, each of which then tries for itself: a failure is not cached.
 //! 4. Under the lock: unlink what else lay at that unit, link, queue, wake the waiters.
 
-use crate::clearing::{Clearing, MemoryPages};
 use crate::frames::{Frames, Limbo, Pin, Vacant};
 use crate::growth::Growth;
+use crate::huge::{HugePages, MemoryPages};
 use crate::ledger::Ledger;
 use crate::policy::{self, Fate, Policy};
 use base::budget::{Given, Need};
 use base::slots::Slots;
 use base::sync::{Condvar, Mutex, MutexGuard, lock, spin, wait};
-use base::{Error, ErrorKind, PagePtr, Result, leisure};
+use base::{Error, ErrorKind, PagePtr, Result, background};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) struct Misses {
     slots: Arc<Slots>,
     ledger: Arc<Ledger>,
     page_bytes: usize,
-    clearing: Clearing,
+    huge: HugePages,
     state: Mutex<State>,
     loaded: Condvar,
 }
@@ -100,8 +100,8 @@ impl Misses {
             wants_others: false,
             counts: Counts::default(),
         };
-        let (clearing, state) = (Clearing::default(), Mutex::new(state));
-        Misses { frames, slots, ledger, page_bytes, clearing, state, loaded: Condvar::new() }
+        let (huge, state) = (HugePages::default(), Mutex::new(state));
+        Misses { frames, slots, ledger, page_bytes, huge, state, loaded: Condvar::new() }
     }
 
     /// Beyond `share_bytes` the pool grows only where that is worth it.
@@ -152,7 +152,7 @@ impl Misses {
 
     /// Steps 1 and 2 for a page that is offered: `None` if it is here already, or no frame is to be had at once.
     pub(crate) fn begin_admission(&self, ptr: PagePtr, frame: FrameFor) -> Option<Load<'_>> {
-        let pages = self.clearing.pages(leisure::has_time);
+        let pages = self.huge.pages(background::is_throttled);
         let mut state = lock(&self.state);
         if self.frames.pin(ptr).is_some() || state.loading.contains(&ptr) {
             return None;
@@ -193,7 +193,7 @@ impl Misses {
                 let end = range.end.min(from + FORGOTTEN_AT_ONCE as u64);
                 (from..end).for_each(|unit| self.unlink_unit(&mut state, unit));
                 drop(state);
-                leisure::pause();
+                background::pause();
             }
         }
     }
@@ -213,7 +213,7 @@ impl Misses {
                 }
             }
             drop(state);
-            leisure::pause();
+            background::pause();
         }
     }
 
@@ -281,7 +281,7 @@ impl Misses {
             return false;
         };
         if pages == MemoryPages::Small {
-            self.clearing.took_small();
+            self.huge.took_small();
         }
         state.policy.cover(frames);
         state.growth.grown(self.ledger.used_bytes());
@@ -404,7 +404,7 @@ impl Load<'_> {
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         let vacant = self.vacant.as_mut().expect("a load has its frame until it is finished");
         if let Some(worked) = vacant.touch_huge() {
-            self.misses.clearing.note(worked);
+            self.misses.huge.note(worked);
         }
         vacant.bytes()
     }
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_slow_huge_page_who_has_time_grows_by_small_ones() {
+    fn after_a_slow_huge_page_a_throttled_thread_grows_by_small_ones() {
         let (misses, mut units, mut held) = (misses(), (1..).step_by(16), Vec::new());
         let mut next_is_huge = || {
             let mut chunk = next_chunk(&misses, &mut units);
@@ -469,25 +469,25 @@ mod tests {
             worked.is_some()
         };
         assert!(!next_is_huge(), "the first one may stay nearly empty");
-        assert!(leisure::within(Rc::new(|| ()), &mut next_is_huge), "nothing was slow");
-        misses.clearing.note(Duration::from_secs(1));
+        assert!(background::throttled(Rc::new(|| ()), &mut next_is_huge), "nothing was slow");
+        misses.huge.note(Duration::from_secs(1));
         assert!(next_is_huge(), "in a hurry");
-        let before = misses.clearing.small_left();
-        assert!(!leisure::within(Rc::new(|| ()), &mut next_is_huge));
-        assert_eq!(misses.clearing.small_left(), before - 1);
+        let before = misses.huge.small_left();
+        assert!(!background::throttled(Rc::new(|| ()), &mut next_is_huge));
+        assert_eq!(misses.huge.small_left(), before - 1);
     }
 
     #[test]
     fn the_first_touch_of_a_huge_page_is_timed() {
         let (misses, mut units) = (misses(), (1..).step_by(16));
         let _small = next_chunk(&misses, &mut units);
-        misses.clearing.note(Duration::from_secs(1));
-        misses.clearing.took_small();
-        let before = misses.clearing.small_left();
+        misses.huge.note(Duration::from_secs(1));
+        misses.huge.took_small();
+        let before = misses.huge.small_left();
         let mut huge = next_chunk(&misses, &mut units);
         huge[1].bytes();
-        assert_eq!(misses.clearing.small_left(), before, "only the first frame's");
+        assert_eq!(misses.huge.small_left(), before, "only the first frame's");
         huge[0].bytes();
-        assert_ne!(misses.clearing.small_left(), before, "fast or slow, it counts");
+        assert_ne!(misses.huge.small_left(), before, "fast or slow, it counts");
     }
 }

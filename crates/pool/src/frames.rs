@@ -24,8 +24,8 @@
 //!    by (2) nobody does so any more for this one. A pin has a reference of its own and needs no place.
 
 use crate::chunk::{Chunk, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Meta, Place};
-use crate::clearing::MemoryPages;
 use crate::hints::{Blocks, FreeBlocks, Hint, Hints};
+use crate::huge::MemoryPages;
 use crate::ledger::Ledger;
 use crate::table::{MAX_FRAMES, Table};
 use base::PagePtr;

@@ -9,12 +9,12 @@
 //! ```
 //! Reading order: [`pool`] (hits, faults, admission), `table` (unit to frame, without locks), `frames` (pins, and when
 //! a frame may be written again), `hints` (where a child was found last), `chunk` (the memory of frames), `policy`
-//! (which page goes), `ledger` (what may be allocated), `growth` (how far it grows), `clearing` (by what memory pages),
+//! (which page goes), `ledger` (what may be allocated), `growth` (how far it grows), `huge` (by what memory pages),
 //! [`stored`] (a page from the file), [`memory`] (many pages at once, for who edits them).
 #![deny(missing_docs)]
 
 mod chunk;
-mod clearing;
+mod huge;
 mod fault;
 mod frames;
 mod growth;

@@ -23,8 +23,9 @@
 //! between half and one and a half of the mean, so that a loop which allocates the same sizes over and over is not hit
 //! in step; the sample stands for all bytes since the one before.
 
+use crate::kind::Error;
 use crate::native;
-use crate::recording::{Error, ring};
+use crate::ring::ring;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};

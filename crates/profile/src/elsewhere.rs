@@ -1,6 +1,6 @@
 //! On targets whose registers and unwind tables this crate does not read: nothing can be recorded, and says so.
 
-use crate::recording::Error;
+use crate::kind::Error;
 use crate::ring::Ring;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! Names come from the debug information (`debug = "line-tables-only"` is enough, and names inlined functions too),
 //! else from the symbol table. A stack begins with its thread's name.
 
-use crate::recording::{Kind, Sums};
+use crate::kind::Kind;
 use crate::ring::MAX_FRAMES;
 use inferno::flamegraph;
 use std::collections::{BTreeMap, HashMap};
@@ -18,6 +18,9 @@ const OWN: [&str; 5] =
 const RUNTIME: &str = "__rust_begin_short_backtrace";
 /// Who did something is neither the standard library nor C, if anybody else was there.
 const LIBRARIES: [&str; 3] = ["core::", "alloc::", "std::"];
+
+/// Stacks, each a thread's name and addresses, with the sum of what they stand for.
+pub(crate) type Sums = HashMap<([u64; 2], Box<[u64]>), u64>;
 
 /// A finished profile, with the names of functions.
 #[derive(Clone, Debug)]

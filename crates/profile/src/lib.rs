@@ -7,9 +7,14 @@
 //!   a lock was waited for ──────────┘  addresses only        adds up     names, at the end
 //! ```
 //!
-//! Reading order: [`recording`] (what a user calls), `window` (the last seconds of all that time),
-//! `native` (registers, unwinding, the signal: Linux on x86-64 and AArch64), `ring` (from the sampled threads to the
-//! drainer), [`allocator`], `locks`, and [`folded`]; [`freed`] (what the allocator keeps).
+//! The modules, in this order; each uses only those before it:
+//!
+//! 1. [`kind`]: what can be recorded. `ring`: from the sampled threads to the drainer.
+//! 2. `native`: registers, unwinding, the signal: Linux on x86-64 and AArch64.
+//! 3. [`allocator`] and `locks`: the other two sources.
+//! 4. [`folded`]: names, text and pictures.
+//! 5. [`recording`]: what a user calls; `window`: the last seconds of all that time.
+//! 6. [`freed`]: what the allocator keeps.
 //!
 //! A source takes no lock, allocates nothing, and writes only to the ring: any instruction of the process may be
 //! under it. One recording at a time; nothing is paid while there is none, but one load for each allocation where the
@@ -23,22 +28,24 @@
 //! ```
 #![deny(missing_docs)]
 
-pub mod allocator;
-pub mod folded;
-pub mod freed;
-mod locks;
+pub mod kind;
+mod ring;
 #[cfg_attr(
     not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))),
     path = "elsewhere.rs"
 )]
 mod native;
+pub mod allocator;
+mod locks;
+pub mod folded;
 pub mod recording;
-mod ring;
 mod window;
+pub mod freed;
 
 pub use allocator::Allocator;
 pub use folded::Profile;
-pub use recording::{Error, Kind, Recording, alloc, cpu, lock};
+pub use kind::{Error, Kind};
+pub use recording::{Recording, alloc, cpu, lock};
 pub use window::Window;
 
 /// The examples of the package's page, compiled and run.

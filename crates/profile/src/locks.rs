@@ -5,8 +5,9 @@
 //! since the one before. Waits on other locks (the system's allocator, the caller's own) are not seen.
 
 use crate::allocator::{Countdown, is_muted};
+use crate::kind::Error;
 use crate::native;
-use crate::recording::{Error, ring};
+use crate::ring::ring;
 use std::cell::Cell;
 
 /// One sample stands for about so long.

@@ -7,6 +7,7 @@
 //!
 //! Every step is an atomic of its own, so a signal may come between any two.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Deeper stacks lose their outer frames.
@@ -42,6 +43,19 @@ pub(crate) struct Ring {
     slots: Box<[Slot]>,
     next: AtomicUsize,
     lost: AtomicU64,
+}
+
+/// The process's ring. It is made for the first recording and never freed, as a late signal may write to it.
+static RING: OnceLock<Ring> = OnceLock::new();
+
+/// Where sources put samples; `None` before the first recording.
+pub(crate) fn ring() -> Option<&'static Ring> {
+    RING.get()
+}
+
+/// The process's ring, made if this is the first recording.
+pub(crate) fn ensure() -> &'static Ring {
+    RING.get_or_init(Ring::new)
 }
 
 impl Ring {

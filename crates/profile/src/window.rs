@@ -3,8 +3,9 @@
 //! The drainer adds up second by second, and forgets what is older than what is kept. Asking adds the seconds up, and
 //! looks the names up; nothing stops meanwhile.
 
-use crate::folded::Profile;
-use crate::recording::{Error, Kind, Recording, Sums, add};
+use crate::folded::{Profile, Sums};
+use crate::kind::{Error, Kind};
+use crate::recording::{Recording, add};
 use crate::ring::Ring;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

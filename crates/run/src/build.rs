@@ -17,6 +17,7 @@
 //! The hashes of the records that come in and of those in the leaves that are written are held against each other, as
 //! by the editor: a difference is corruption, and the run is not handed out.
 
+use crate::allocate::Allocate;
 use crate::compressing::Compressing;
 use crate::descriptor::{MAX_HEIGHT, Run, expect_leaf, expect_level};
 use crate::drop::saved_units;
@@ -24,50 +25,13 @@ use crate::large::{record_hash, value_bytes, write_large};
 use crate::site::Site;
 use base::limits::{MAX_LOGGED_VALUE_BYTES, UNIT_BYTES, max_inline_bytes, max_key_bytes};
 use base::sync::{Mutex, lock};
-use base::{CheckpointNo, Error, ErrorKind, PagePtr, Result, TableId, leisure};
+use base::{CheckpointNo, Error, ErrorKind, PagePtr, Result, TableId, background};
 use page::{EditCounters, Kind, Page, PageMut, Value, compressed};
 use pool::Pool;
 use space::Space;
-use std::cell::RefCell;
 
 /// The most that is allocated and written at once: enough that a disk's latency does not matter.
 const MAX_BUFFER_BYTES: usize = 1 << 20;
-
-/// Where a builder's pages and large values get their room from.
-pub trait Allocate {
-    /// The first of `units` contiguous units for pages.
-    fn for_pages(&mut self, units: u64) -> Result<u64>;
-    /// The first of `units` contiguous units for one large value.
-    fn for_value(&mut self, units: u64) -> Result<u64>;
-}
-
-impl Allocate for &Mutex<Space> {
-    fn for_pages(&mut self, units: u64) -> Result<u64> {
-        lock(self).allocate(units)
-    }
-    fn for_value(&mut self, units: u64) -> Result<u64> {
-        lock(self).allocate(units)
-    }
-}
-
-/// For builders that take their room from the same place by turns.
-impl<A: Allocate + ?Sized> Allocate for &RefCell<A> {
-    fn for_pages(&mut self, units: u64) -> Result<u64> {
-        self.borrow_mut().for_pages(units)
-    }
-    fn for_value(&mut self, units: u64) -> Result<u64> {
-        self.borrow_mut().for_value(units)
-    }
-}
-
-impl<A: Allocate + ?Sized> Allocate for &mut A {
-    fn for_pages(&mut self, units: u64) -> Result<u64> {
-        (**self).for_pages(units)
-    }
-    fn for_value(&mut self, units: u64) -> Result<u64> {
-        (**self).for_value(units)
-    }
-}
 
 /// Builds a [`Run`]. See the [module](self) for how.
 ///
@@ -374,7 +338,7 @@ impl<'a, A: Allocate> Builder<'a, A> {
                 self.run.saved_units += saved_units(*ptr, page_bytes);
             }
             // Frames of the pool may be memory that the kernel has to find first.
-            leisure::pause();
+            background::pause();
         }
         self.levels[level].full = full;
         Ok(pointers)

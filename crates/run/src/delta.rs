@@ -9,7 +9,8 @@
 //! A key's record decides; where there is none, a range tombstone that covers the key says that it is deleted; else the
 //! runs below decide. The filter is asked before the records' pages.
 
-use crate::build::{Allocate, Builder};
+use crate::allocate::Allocate;
+use crate::build::Builder;
 use crate::cursor::Cursor;
 use crate::descriptor::Run;
 use crate::drop::retire_subtree;
@@ -235,6 +236,20 @@ impl Delta {
             }
         }
         Ok(())
+    }
+}
+
+impl Site<'_> {
+    /// Gives up a delta with all that it holds.
+    pub fn retire_delta(&self, delta: &Delta) -> Result<()> {
+        self.retire_run(delta.records, true)?;
+        self.retire_run(delta.ranges_run, false)?;
+        self.retire_run(delta.filter, false)
+    }
+
+    /// Gives up a delta's pages; large values are left to the run that has taken them over.
+    pub fn retire_pages(&self, delta: &Delta) -> Result<()> {
+        delta.all().into_iter().try_for_each(|run| self.retire_run(run, false))
     }
 }
 

@@ -26,7 +26,8 @@
 //! 3. A run without a filter is asked itself.
 //! 4. Its pages name no table: salvage, which knows pages by that, would take stretches for records.
 
-use crate::build::{Allocate, Builder};
+use crate::allocate::Allocate;
+use crate::build::Builder;
 use crate::cursor::Cursor;
 use crate::descriptor::{Run, expect_leaf};
 use crate::get::{descend, foresee};

@@ -12,7 +12,7 @@
 //!
 //! What a reference, an index and a piece claim is believed only after it was found to agree: [`Pieces::open`].
 
-use crate::build::Allocate;
+use crate::allocate::Allocate;
 use base::limits::{MAX_LOGGED_VALUE_BYTES, MAX_PIECES, MAX_VALUE_BYTES, PIECE_BYTES, UNIT_BYTES};
 use base::sync::{Mutex, lock};
 use base::{CheckpointNo, DatabaseId, Error, ErrorKind, LargeRef, PagePtr, Result, checksum};

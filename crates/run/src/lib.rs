@@ -9,11 +9,18 @@
 //! records for ever, until its pages are released. A changed run is another run that shares the pages that stayed
 //! the same.
 //!
-//! Reading order: [`Run`] (the descriptor), [`get`] (one key), [`cursor`] (many, both ways), [`editor`] (the one
-//! writer: shadows pages, edits them in place, writes them back in key order), [`build`] (a whole run, from records in
-//! order, or more of them behind those it has), `compressing` (its leaves), `drop` (of subtrees, unread), `cut` (of a
-//! front), [`check`], [`walk`] (every extent, for a copy). A [`delta`] is a run that lies over others, with deletes,
-//! [`ranges`] of them and a [`filter`]; [`merge`] reads several as one.
+//! The modules, in this order; each uses only those before it:
+//!
+//! 1. `allocate`: where new pages get their place; `descriptor`: [`Run`].
+//! 2. `compressing`: which leaves are compressed; [`large`]: values outside of pages.
+//! 3. [`get`]: one key; [`cursor`]: many, both ways.
+//! 4. `drop`: retires subtrees unread; `site`: what a checkpoint reads and writes through.
+//! 5. [`build`]: a whole run, from records in order, or more of them after those it has.
+//! 6. [`editor`]: the one writer: shadows pages, edits them in place, writes them back in key order.
+//! 7. `cut`: takes away a run's front.
+//! 8. [`ranges`] and [`filter`]; [`delta`]: a run that lies over others, with deletes, ranges of them and a filter.
+//! 9. [`merge`]: several runs read as one; `explain`: what a lookup passed.
+//! 10. [`check`]: everything is verified; [`walk`]: every extent, for a copy.
 //!
 //! # Rules
 //! 1. A child's level is its parent's less one; the root's level is the height less one. Every descent counts down,
@@ -26,25 +33,27 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-pub mod build;
-pub mod check;
-mod compressing;
-pub mod cursor;
-mod cut;
-pub mod delta;
+mod allocate;
 mod descriptor;
-mod drop;
-pub mod editor;
-mod explain;
-pub mod filter;
-pub mod get;
+mod compressing;
 pub mod large;
-pub mod merge;
-pub mod ranges;
+pub mod get;
+pub mod cursor;
+mod drop;
 mod site;
+pub mod build;
+pub mod editor;
+mod cut;
+pub mod ranges;
+pub mod filter;
+pub mod delta;
+pub mod merge;
+mod explain;
+pub mod check;
 pub mod walk;
 
-pub use build::{Allocate, Builder};
+pub use allocate::Allocate;
+pub use build::Builder;
 pub use check::CheckReport;
 pub use cursor::Cursor;
 pub use delta::{Delta, DeltaBuilder, Said};

@@ -4,7 +4,8 @@
 //! as long as the run is in use, on the disk in a small run of their own, whose keys are where spans start and whose
 //! values are where they end (empty: at the end of the table).
 
-use crate::build::{Allocate, Builder};
+use crate::allocate::Allocate;
+use crate::build::Builder;
 use crate::cursor::Cursor;
 use crate::descriptor::Run;
 use base::limits::max_key_bytes;

@@ -1,7 +1,6 @@
 //! Where a checkpoint works on runs: what it reads through, takes room from and gives up to.
 
-use crate::build::Allocate;
-use crate::delta::Delta;
+use crate::allocate::Allocate;
 use crate::descriptor::Run;
 use crate::drop::retire_subtree;
 use crate::large::{adopt_large, retire_large};
@@ -56,18 +55,6 @@ impl Site<'_> {
         let Some((root, level)) = run.top() else { return Ok(()) };
         let lived = self.lived();
         retire_subtree(self.pool, self.reader, self.space, &lived, root, level, values).map(drop)
-    }
-
-    /// Gives up a delta with all that it holds.
-    pub fn retire_delta(&self, delta: &Delta) -> Result<()> {
-        self.retire_run(delta.records, true)?;
-        self.retire_run(delta.ranges_run, false)?;
-        self.retire_run(delta.filter, false)
-    }
-
-    /// Gives up a delta's pages; large values are left to the run that has taken them over.
-    pub fn retire_pages(&self, delta: &Delta) -> Result<()> {
-        delta.all().into_iter().try_for_each(|run| self.retire_run(run, false))
     }
 
     /// Writes a page to a place of its own.

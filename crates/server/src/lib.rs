@@ -1,66 +1,46 @@
 //! Pando, floor 8: databases over HTTP.
 //!
 //! ```text
-//!   socket ──► hyper ──► fast: a get that memory can answer ──────────────────► response
-//!                          │ no
-//!                          └──► routes ──► hand_off: a thread that may wait ──► library
-//!                                     └──► writer: single writes, committed together
+//!   socket ──► hyper ──► find: which operation ──► memory has the answer ────────► response
+//!                                   │ no
+//!                                   └──► handler ──► hand_off: a thread that may wait ──► library
+//!                                           └──► writer: single writes, committed together
 //! ```
 //!
-//! Reading order: [`config`] (what can be set), `serve` (a server from start to end), `app` (the way of a request),
-//! `fast`, `v0` and `v1` (the paths); what they use: `target` (addresses), `receive` (bodies in), `body`, `records`,
-//! `long_record`, `long_value` and `pipe` (bodies out), `streams` (their places), `gate` (heads of requests),
-//! `writer` (commits), `databases`, `inside`, `open` and `names`, `transactions`, `problem` (errors), `lock`; for
-//! operators: [`auth`], `need` and `sites` (who may do what), `health`, [`log`], `metrics`, `observe` and `slow`,
-//! `trace`, `openapi` with `operations` and `bodies`, `dashboard`, `debug` (profiles).
+//! The crate has wings, a folder each, whose `mod.rs` lists its files. In this order a wing uses the ones before it:
+//!
+//! 1. [`config`]: what can be set. [`log`]: the server's log, which no request waits for.
+//! 2. `wire`: what goes over the wire: addresses, bodies, problems, records as bytes, the heads of requests.
+//! 3. `limits`: what requests may take: threads, the memory of bodies, the places of streams, connections.
+//! 4. `watch`: what operators learn: counts and latencies, slow requests, a line for each request.
+//! 5. `data`: databases that are opened and closed as needed, single writes that are committed together, interactive
+//!    transactions, conditions.
+//! 6. `access`: who may do what: [`auth`] (tokens), pages of other sites, reserved tables.
+//! 7. `send`: records and long values as bodies of responses.
+//! 8. `calls`: what an operation is, and what its handler is called with.
+//! 9. `operations`: the handlers, each with its entry for the table.
+//! 10. `routes`: the table, the tree that finds an operation by its path, and the OpenAPI document.
+//! 11. `serving`: the way of a request, a connection, and a server from start to end.
+//!
+//! To add an operation, write its handler in `operations`, and its entry in the `OPERATIONS` beside it.
 //!
 //! The threads that read sockets never wait: not for a disk, not for a commit, not for a lock held across either.
 #![deny(missing_docs, unsafe_code)]
 
-mod app;
-pub mod auth;
-mod bodies;
-mod body;
 pub mod config;
-mod connection;
-mod dashboard;
-mod databases;
-mod debug;
-mod fast;
-mod form;
-mod gate;
-mod handoff;
-mod health;
-mod inside;
-mod lock;
 pub mod log;
-mod long_record;
-mod long_value;
-mod metrics;
-mod names;
-mod need;
-mod observe;
-mod open;
-mod openapi;
+mod wire;
+mod limits;
+mod watch;
+mod data;
+mod access;
+mod send;
+mod calls;
 mod operations;
-#[cfg(feature = "sql")]
-mod pipe;
-mod problem;
-mod query;
-mod receive;
-mod records;
-mod serve;
-mod sites;
-mod slow;
-mod streams;
-mod target;
-mod trace;
-mod transactions;
-mod v0;
-mod v1;
-mod writer;
+mod routes;
+mod serving;
 
-pub use auth::{Scope, Token, TokenFile};
+pub use access::auth::{self, Scope, Token, TokenFile};
 pub use config::{Config, Limits};
-pub use databases::DEFAULT_DATABASE;
-pub use serve::Server;
+pub use data::databases::DEFAULT_DATABASE;
+pub use serving::serve::Server;

@@ -171,6 +171,7 @@ impl Explorer<'_> {
         tally.checkpoints += run.crossed.checkpoints;
         tally.switches += run.crossed.switches;
         tally.copies += run.copies;
+        tally.looks += run.looks;
         Ok(())
     }
 

@@ -168,6 +168,7 @@ impl Start {
             sessions: Vec::new(),
             crossed: Crossed::default(),
             copies: Copies::default(),
+            looks: 0,
         };
         Start { disk: SimDisk::new(), run, promise: Promise::default(), workload }
     }
@@ -181,6 +182,7 @@ impl Start {
             sessions: Vec::new(),
             crossed: Crossed::default(),
             copies: Copies::default(),
+            looks: 0,
         };
         let mut workload = self.workload.clone();
         workload.hand = hand;

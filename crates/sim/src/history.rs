@@ -65,4 +65,6 @@ pub struct Run {
     pub crossed: Crossed,
     /// Backups taken meanwhile.
     pub copies: Copies,
+    /// How often a reader in another process looked.
+    pub looks: u64,
 }

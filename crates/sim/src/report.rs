@@ -95,6 +95,8 @@ pub struct Tally {
     pub switches: u64,
     /// Backups taken meanwhile, each rebuilt and compared.
     pub copies: Copies,
+    /// How often a reader in another process looked.
+    pub looks: u64,
     distinct: HashMap<u64, Place, ByFingerprint>,
 }
 
@@ -126,6 +128,7 @@ impl Default for Tally {
             checkpoints: 0,
             switches: 0,
             copies: Copies::default(),
+            looks: 0,
             distinct: HashMap::default(),
         }
     }
@@ -152,6 +155,7 @@ impl Tally {
         self.checkpoints += other.checkpoints;
         self.switches += other.switches;
         self.copies += other.copies;
+        self.looks += other.looks;
         for (fingerprint, place) in other.distinct {
             self.distinct.entry(fingerprint).or_insert(place);
         }
@@ -276,6 +280,7 @@ impl fmt::Display for Tally {
             "{taken} backups rebuilt, {differences} of them differences; {images} crashes \
              of rebuildings"
         )?;
+        writeln!(f, "{} looks of a reader in another process", self.looks)?;
         write!(f, "{seconds:.1} s, {:.0} distinct images/s", distinct as f64 / seconds)
     }
 }

@@ -108,6 +108,7 @@ impl Workload {
             fan: [2, 3, 8][random.below(3) as usize],
             write_set_bytes: random.chance(3, 4).then(|| 1500 + random.below(4000) as usize),
             database: Some(DatabaseId(random.next_u64())),
+            admits_readers: seed % 2 == 1,
             max_snapshot_age: random.chance(1, 3).then(|| Duration::from_millis(20 + random.below(100))),
             ..Options::default()
         };

@@ -8,7 +8,7 @@
 //! 4. [`commit`]: the one path in, in nine steps.
 //! 5. `write`: [`transaction`], which reads, gathers and commits.
 //! 6. [`checkpoint`]: from memtables to runs, in thirteen steps, with [`lsm`] and [`relocate`].
-//! 7. `open`: [`recovery`], [`pinned`] copies, and [`rebuild`].
+//! 7. `open`: [`recovery`], [`beside`] another process, [`pinned`] copies, and [`rebuild`].
 //! 8. [`salvage`]: what can still be read of a damaged database.
 //! 9. `watch`: [`stats`], [`figures`], [`advice`] and [`check`].
 #![deny(missing_docs)]
@@ -27,6 +27,7 @@ mod watch;
 
 pub use base::Span;
 pub use checkpoint::{lsm, relocate};
+pub use open::beside::{self, Follower};
 pub use open::pinned::{self, Part, Pinned};
 pub use open::rebuild::{self, Rebuild};
 pub use open::recovery::{self, is_database_file, open, open_or_create};

@@ -1,7 +1,7 @@
 //! Docs: every crate opens with its purpose and has its public items documented; every relative link leads to a file,
 //! and its anchor to a heading.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();

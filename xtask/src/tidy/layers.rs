@@ -4,7 +4,7 @@
 //! the house (benchmarks, simulation, checks) may look into every floor and into each other; of the floors, only
 //! the command may look at them, as it runs them.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 
 /// Every crate and its floor.
 const FLOORS: &[(&str, u8)] = &[

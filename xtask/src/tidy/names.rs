@@ -2,7 +2,7 @@
 //! what the manifests say.
 
 use super::layers::{floor_of, own_dependencies};
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use crate::source::find_word;
 
 /// The page with the table of floors.

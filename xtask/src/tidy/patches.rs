@@ -3,7 +3,7 @@
 //!
 //! A hunk applies if the lines that it expects, unchanged and removed ones, follow each other somewhere in its file.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let is_patch = |path: &str| path.starts_with("mutants/") && path.ends_with(".patch");

@@ -2,7 +2,7 @@
 //!
 //! The check reads the text in [`SCOPES`]. To hold more text to it, clean the text and add a line there.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use crate::source::{Line, find_word};
 
 /// Words and phrases in lower case, and what to write instead.
@@ -38,6 +38,10 @@ struct Scope {
 const SCOPES: &[Scope] = &[
     Scope { under: "", ending: ".md", part: Part::Page },
     Scope { under: "scripts/", ending: "", part: Part::Page },
+    Scope { under: "bindings/", ending: ".py", part: Part::Page },
+    Scope { under: "bindings/", ending: ".pyi", part: Part::Page },
+    Scope { under: "bindings/", ending: ".rs", part: Part::Documentation },
+    Scope { under: "bindings/", ending: ".rs", part: Part::Literals },
     Scope { under: "crates/", ending: ".rs", part: Part::Documentation },
     Scope { under: "crates/", ending: ".rs", part: Part::Literals },
 ];

@@ -1,7 +1,7 @@
 //! Sizes: a line that a diff can show beside another, a function that fits a screen or nearly, a file that one
 //! sitting can read.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use crate::source::{Source, find_word};
 
 /// rustfmt's `max_width`: what it could not break must be broken by hand.

@@ -1,6 +1,6 @@
 //! Soundness: where `unsafe` may live and how it is argued for, and orderings weaker than SeqCst.
 
-use super::{Finding, Tree};
+use super::tree::{Finding, Tree};
 use crate::source::{Line, Source, find_word};
 
 /// The files that may hold `unsafe`, each with the reason why it cannot do without.
@@ -15,15 +15,14 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/io/src/bus.rs", "a signal handler, and the list of mappings that it looks at"),
     ("crates/io/src/fork.rs", "a page that the kernel wipes in forked children"),
     ("crates/io/src/map.rs", "a log segment that is already written, reached through a shared mapping"),
-    ("crates/io/src/time_slice.rs", "two system calls that rustix does not have"),
+    ("crates/io/src/sched/time_slice.rs", "two system calls that rustix does not have"),
     ("crates/io/src/writeback.rs", "a system call that rustix does not have"),
     ("crates/io/tests/it/os.rs", "handlers of a host program, and faults of its own"),
     ("crates/memtable/src/arena.rs", "memory taken piece by piece and given back whole"),
-    ("crates/memtable/src/node.rs", "nodes that readers look at while the one writer adds to them"),
+    ("crates/memtable/src/node.rs", "nodes that readers read while one writer adds to them"),
     ("crates/memtable/src/record.rs", "records as they lie in the arena, reached by pointer"),
     ("crates/pando/tests/fork.rs", "forks"),
     ("crates/pando/tests/footprint.rs", "an allocator that counts, for the tests of memory"),
-    ("crates/memtable/src/pointer.rs", "nodes in the arena, with their level in the low bits of the address"),
     ("crates/memtable/src/table.rs", "directories and arrays in the arena that only grow by copies"),
     (
         "crates/pool/src/chunk.rs",
@@ -38,6 +37,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/profile/src/freed.rs", "the allocator is told to give back what is free"),
     ("crates/profile/src/native/modules.rs", "the loader's list of what is mapped"),
     ("crates/profile/src/native/signal.rs", "a signal handler, and its timer"),
+    ("crates/profile/src/native/thread.rs", "the thread's name and its errno"),
     ("crates/profile/src/native/unwind.rs", "registers, and stacks read while they are in use"),
     ("crates/sql/src/vtab/calls.rs", "the functions of a virtual table, which SQLite calls"),
     ("crates/sql/src/vtab/host.rs", "calls of the SQLite connection that calls a table"),

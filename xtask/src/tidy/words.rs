@@ -1,7 +1,8 @@
 //! What may not be written: unfinished work, noise, panics without a reason, the clock outside its door, and paths of
 //! a machine: those that people have, and that of this tree.
 
-use super::{Finding, Tree, crate_of, layers};
+use super::layers;
+use super::tree::{Finding, Tree, crate_of};
 use crate::source::{Source, find_word};
 
 /// A call that is banned in some code, and what to write instead.

@@ -5,8 +5,8 @@ use clap::Parser;
 use pando::{Database, Table, TransactionOptions};
 use pando_bench::Outcome;
 use pando_bench::bed::{Bed, EditorBed};
-use pando_bench::cli::{Durability, Settings};
 use pando_bench::records::{Records, permutation};
+use pando_bench::settings::{Durability, Settings};
 use run::Editor;
 use std::hint::black_box;
 

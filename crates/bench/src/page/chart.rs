@@ -1,6 +1,5 @@
 //! The drawings: bars as boxes of text, lines as SVG.
 
-use super::escape;
 use std::fmt::Write;
 
 /// A bar with its spread.
@@ -123,6 +122,11 @@ fn close(mut out: String, lines: &[Line]) -> String {
     }
     out.push_str("</ul>\n");
     out
+}
+
+/// Text that stands for itself in HTML, in attributes too.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 mod chart;
 
 use crate::results::{Key, Results, Series};
-use chart::{Bar, Line, bars, lines, polylines};
+use chart::{Bar, Line, bars, escape, lines, polylines};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
@@ -201,11 +201,6 @@ fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
     let value = value / step;
     let digits = if value >= 100.0 || value.fract() == 0.0 { 0 } else { 1 };
     format!("{value:.digits$} {unit}")
-}
-
-/// Text that stands for itself in HTML, in attributes too.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

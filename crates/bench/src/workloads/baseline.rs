@@ -5,9 +5,9 @@
 //! * `BTreeMap`: n (1,000,000) random inserts and gets of 8-byte integers.
 
 use crate::bed::Place;
-use crate::cli::Settings;
 use crate::measure::{Meter, latencies};
 use crate::report::Row;
+use crate::settings::Settings;
 use crate::{Outcome, ensure};
 use base::seams::Random;
 use io::{Dir, File, OsDir};

@@ -8,12 +8,12 @@
 //! * `BTreeMap<u32, ()>`: the same keys as integers and nothing beside them, in the same run: the leanest that there is
 //!   in memory. `BTreeMap<u64, u64>`: with the 16 bytes that a slot and a cell take here.
 
-use super::{cases, duplicate_step};
+use super::cases::{cases, duplicate_step};
 use crate::bed::{Bed, EditorBed};
-use crate::cli::{Api, Durability, Path, Settings, Txn};
 use crate::measure::Meter;
 use crate::records::{check_ascending, permutation};
 use crate::report::Row;
+use crate::settings::{Api, Durability, Path, Settings, Txn};
 use crate::sink::Sink;
 use crate::{Failure, Outcome, ensure};
 use pando::{Database, ErrorKind};

@@ -7,12 +7,12 @@
 //! * Making a record is inside the timer, as keeping them all would cost the caches more; `make_ns` is what it takes.
 //! * `editor`, with `--path editor`: one record at a time through the run's editor.
 
-use super::{cases, duplicate_step};
+use super::cases::{cases, duplicate_step};
 use crate::bed::{Bed, EditorBed, check_duplicates};
-use crate::cli::{Durability, Path, Settings};
 use crate::measure::Meter;
 use crate::records::{Records, check_ascending};
 use crate::report::Row;
+use crate::settings::{Durability, Path, Settings};
 use crate::{Outcome, ensure};
 use pando::{Database, Table};
 use std::hint::black_box;

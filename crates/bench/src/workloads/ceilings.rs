@@ -15,10 +15,10 @@
 
 use super::bulk;
 use crate::bed::Bed;
-use crate::cli::{Durability, Settings};
 use crate::measure::{Meter, Usage, resident_bytes};
 use crate::records::{Records, check_ascending};
 use crate::report::Row;
+use crate::settings::{Durability, Settings};
 use crate::{Outcome, ensure};
 use pando::{BackupOptions, Database, Table};
 use std::io;

@@ -10,10 +10,10 @@
 
 use super::bulk;
 use crate::bed::Bed;
-use crate::cli::{Durability, Settings};
 use crate::measure::Meter;
 use crate::records::{Records, Scan};
 use crate::report::Row;
+use crate::settings::{Durability, Settings};
 use crate::{Outcome, ensure};
 use pando::{Database, Table};
 

@@ -24,7 +24,6 @@
 //!   from when each was due, as the PUTs' latencies do: what stands still for a moment holds up all that is due.
 
 use crate::bed::Place;
-use crate::cli::{Durability, Settings};
 use crate::http::connection::Reply;
 use crate::http::crowd::Crowd;
 use crate::http::disk::{Beside, time_syncs};
@@ -33,6 +32,7 @@ use crate::http::server::Server;
 use crate::measure::{Usage, latencies};
 use crate::records::Records;
 use crate::report::{Figure, Row};
+use crate::settings::{Durability, Settings};
 use crate::{Failure, Outcome, ensure};
 use base::seams::Random;
 use hdrhistogram::Histogram;

@@ -13,10 +13,10 @@
 //! * `delete`: every record by its key, then `compact`; the room of nothing.
 
 use crate::bed::Bed;
-use crate::cli::{Durability, Settings};
 use crate::measure::{Meter, OwnTime, latencies};
 use crate::records::Records;
 use crate::report::Row;
+use crate::settings::{Durability, Settings};
 use crate::{Outcome, ensure};
 use base::seams::Random;
 use hdrhistogram::Histogram;

@@ -8,12 +8,12 @@
 //! * `editor`: every key in the given order straight through the run's editor, which counts the work inside pages.
 //!   Its second row adds the write-out and a sync.
 
-use super::{cases, duplicate_step};
+use super::cases::{cases, duplicate_step};
 use crate::bed::{Bed, EditorBed, check_duplicates};
-use crate::cli::{Durability, Path, Settings};
 use crate::measure::Meter;
 use crate::records::{check_ascending, permutation};
 use crate::report::Row;
+use crate::settings::{Durability, Path, Settings};
 use crate::{Failure, Outcome, ensure};
 
 pub(super) const NAME: &str = "leaf-edit";

@@ -6,9 +6,9 @@
 //!   `checkpoint`: the one that merges it all.
 
 use crate::bed::Bed;
-use crate::cli::{Durability, Settings};
 use crate::measure::{Meter, Usage};
 use crate::report::Row;
+use crate::settings::{Durability, Settings};
 use crate::{Outcome, ensure};
 use pando::{Database, Table};
 

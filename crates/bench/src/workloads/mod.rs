@@ -1,5 +1,7 @@
 //! The workloads, one file each. What a file's head says is the definition.
 
+mod cases;
+
 mod baseline;
 mod btree_insert;
 mod bulk;
@@ -18,8 +20,8 @@ mod steady;
 mod write_throughput;
 mod ycsb;
 
-use crate::cli::Settings;
 use crate::report::Row;
+use crate::settings::Settings;
 use crate::{Failure, Outcome};
 
 /// One workload.
@@ -59,17 +61,4 @@ pub fn named(name: &str) -> Outcome<&'static Workload> {
         Failure::Usage(format!("there is no workload {name:?}; there are {}", names.join(", ")))
     };
     ALL.iter().find(|workload| workload.name == name).ok_or_else(unknown)
-}
-
-/// How many duplicates a workload tries to insert when it checks that they are refused.
-const DUPLICATES: usize = 1000;
-
-/// Every so-many-th of `n`, so that about [`DUPLICATES`] are tried.
-fn duplicate_step(n: usize) -> usize {
-    n.div_ceil(DUPLICATES).max(1)
-}
-
-/// The names of the two cases that a load has: without and with the time of its checkpoint.
-fn cases(name: &str) -> [String; 2] {
-    [name.to_owned(), format!("{name} + checkpoint")]
 }

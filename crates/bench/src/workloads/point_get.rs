@@ -10,10 +10,10 @@
 //! With `--memory` far below the records' size this is the larger-than-memory workload: the peak is in every row.
 
 use super::bulk;
-use crate::cli::Settings;
 use crate::measure::{Meter, together};
 use crate::records::Records;
 use crate::report::Row;
+use crate::settings::Settings;
 use crate::{Outcome, ensure};
 use base::seams::Random;
 use pando::{Database, Table};

@@ -8,9 +8,9 @@
 //! * `dead_passed`: entries that cursors passed over one by one, for each operation.
 
 use crate::bed::Bed;
-use crate::cli::{Durability, Settings};
 use crate::measure::Meter;
 use crate::report::Row;
+use crate::settings::{Durability, Settings};
 use crate::{Outcome, ensure};
 use pando::{Database, Table};
 

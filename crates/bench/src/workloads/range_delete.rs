@@ -7,10 +7,10 @@
 //!   uses (`data_used_bytes`).
 
 use crate::bed::Bed;
-use crate::cli::{Durability, Settings};
 use crate::measure::{Meter, Usage};
 use crate::records::check_ascending;
 use crate::report::Row;
+use crate::settings::{Durability, Settings};
 use crate::{Outcome, ensure};
 use pando::{Database, Table};
 

@@ -9,10 +9,10 @@
 
 use super::bulk;
 use crate::alloc;
-use crate::cli::Settings;
 use crate::measure::{Meter, together};
 use crate::records::Records;
 use crate::report::Row;
+use crate::settings::Settings;
 use crate::{Outcome, ensure};
 use base::seams::Random;
 use pando::{Database, Snapshot, Table};

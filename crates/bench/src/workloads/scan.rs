@@ -5,10 +5,10 @@
 //! * Again with 1% of the records newly written, so that they come from the memtable.
 
 use super::bulk;
-use crate::cli::Settings;
 use crate::measure::Meter;
 use crate::records::Records;
 use crate::report::Row;
+use crate::settings::Settings;
 use crate::{Outcome, ensure};
 use pando::{Database, Table};
 

@@ -19,10 +19,10 @@
 
 use super::bulk;
 use crate::bed::Bed;
-use crate::cli::{Durability, Settings};
 use crate::measure::{Meter, OwnTime, latencies, resident_bytes};
 use crate::records::Records;
 use crate::report::Row;
+use crate::settings::{Durability, Settings};
 use crate::{Outcome, ensure};
 use hdrhistogram::Histogram;
 use pando::{Database, Holder, Snapshot, Table, WaitCause};
@@ -40,7 +40,7 @@ const VALUE_BYTES: usize = 100;
 /// What a process may take beside its budget.
 const SLACK_BYTES: u64 = 32 << 20;
 /// What the bystander sleeps for at once, as the engine's writers do at most.
-const BYSTANDER_NAP: Duration = Duration::from_millis(1);
+const BYSTANDER_SLEEP: Duration = Duration::from_millis(1);
 /// How closely two means of the debt can be compared, in thousandths of its ceiling.
 const DEBT_SLACK_PERMILLE: f64 = 50.0;
 /// Fewer seconds than this say nothing about the debt.
@@ -252,8 +252,8 @@ fn stand_by(stop: &AtomicBool) -> Histogram<u64> {
     let mut late = latencies();
     while !stop.load(Ordering::SeqCst) {
         let began = Instant::now();
-        io::nap(BYSTANDER_NAP);
-        late.saturating_record(began.elapsed().saturating_sub(BYSTANDER_NAP).as_nanos() as u64);
+        io::precise_sleep(BYSTANDER_SLEEP);
+        late.saturating_record(began.elapsed().saturating_sub(BYSTANDER_SLEEP).as_nanos() as u64);
     }
     late
 }

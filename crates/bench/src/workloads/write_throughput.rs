@@ -14,10 +14,10 @@
 //! its acknowledgement. The worst second is the one with the fewest rows among the whole seconds.
 
 use crate::bed::Bed;
-use crate::cli::{Connections, Durability, Settings};
 use crate::measure::{Meter, latencies, spin, together};
 use crate::records::check_ascending;
 use crate::report::Row;
+use crate::settings::{Connections, Durability, Settings};
 use crate::sink::Sink;
 use crate::{Outcome, alloc};
 use hdrhistogram::Histogram;

@@ -19,10 +19,10 @@
 //!   latency counts from then: what a stall holds up is counted for all that it held up.
 
 use super::bulk;
-use crate::cli::Settings;
 use crate::measure::{Meter, latencies, together};
 use crate::records::Records;
 use crate::report::Row;
+use crate::settings::Settings;
 use crate::zipf::Zipf;
 use crate::{Outcome, ensure};
 use base::seams::Random;

@@ -3,7 +3,7 @@
 //! A commit puts each file's content into [`FILES`] and, under the same path, its batch's number and its length into
 //! [`INDEX`]: by the two tables, and by the number of files that a batch has, a commit seen in part would show.
 
-use super::source::Source;
+use super::source::{FILES, INDEX, Source, index_row};
 use super::verify::{self, Tally};
 use crate::failure::Outcome;
 use crate::tree;
@@ -14,11 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Path to content.
-pub const FILES: &str = "files";
-/// Path to [`index_row`].
-pub const INDEX: &str = "index";
-
 /// What an import measured.
 #[derive(Debug)]
 pub struct Loaded {
@@ -28,14 +23,6 @@ pub struct Loaded {
     pub latencies: Histogram<u64>,
     /// What was verified meanwhile.
     pub verified: Tally,
-}
-
-/// A row of the index: the number of the file's batch, and its length.
-pub fn index_row(batch: usize, bytes: usize) -> [u8; 16] {
-    let mut row = [0; 16];
-    row[..8].copy_from_slice(&(batch as u64).to_le_bytes());
-    row[8..].copy_from_slice(&(bytes as u64).to_le_bytes());
-    row
 }
 
 /// Imports `source`.

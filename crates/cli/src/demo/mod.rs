@@ -8,10 +8,13 @@
 //!
 //! Each step prints what it measured. The run fails if anything was found untrue.
 
-mod load;
-mod report;
+mod args;
 mod source;
 mod verify;
+mod load;
+mod report;
+
+pub use args::DemoArgs;
 
 use crate::crash::victim::Victim;
 use crate::crash::workload;
@@ -21,39 +24,11 @@ use crate::open::CreateArgs;
 use crate::output::say;
 use crate::scratch::Scratch;
 use crate::text;
-use clap::{Args, value_parser};
 use pando::{Database, Stats};
 use source::Source;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use verify::Tally;
-
-#[derive(Args, Debug)]
-pub struct DemoArgs {
-    /// The directory tree to import [default: the sources in cargo's registry, or a small generated tree if there are
-    /// none]
-    source: Option<PathBuf>,
-    /// Import a generated tree of a few MiB and finish within seconds
-    #[arg(long, conflicts_with = "source")]
-    small: bool,
-    /// Keep the database in this directory, which must be empty or not exist [default: a temporary one]
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// Import with N concurrent writers
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(1..=256))]
-    threads: u16,
-    /// Seed of the order of the files and of generated content
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Import at most SIZE bytes
-    #[arg(long, value_name = "SIZE", value_parser = text::parse_size, default_value = "200M")]
-    most_bytes: usize,
-    /// Import at most N files
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
-    most_files: usize,
-    #[command(flatten)]
-    create: CreateArgs,
-}
 
 /// The memory ceiling if none is given: less than there is to import, so that checkpoints, faults and evictions
 /// happen while it is verified.

@@ -1,6 +1,6 @@
-//! The files of a demonstration.
+//! The files of a demonstration, and the two tables that show them.
 
-use super::DemoArgs;
+use super::args::DemoArgs;
 use crate::failure::{Failure, Outcome};
 use crate::tree::{self, Entry, Limits};
 use base::seams::Random;
@@ -12,6 +12,11 @@ const MOST_FILE_BYTES: u64 = 16 << 20;
 /// A batch, which is one commit, ends with the file that reaches either.
 const BATCH_FILES: usize = 32;
 const BATCH_BYTES: u64 = 1 << 20;
+
+/// Path to content.
+pub const FILES: &str = "files";
+/// Path to [`index_row`].
+pub const INDEX: &str = "index";
 
 /// A tree of files, shuffled and cut into batches.
 #[derive(Debug)]
@@ -64,6 +69,14 @@ impl Source {
         let begin = |index: usize| index.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.ends.iter().enumerate().map(move |(index, end)| &self.files[begin(index)..*end])
     }
+}
+
+/// A row of the index: the number of the file's batch, and its length.
+pub fn index_row(batch: usize, bytes: usize) -> [u8; 16] {
+    let mut row = [0; 16];
+    row[..8].copy_from_slice(&(batch as u64).to_le_bytes());
+    row[8..].copy_from_slice(&(bytes as u64).to_le_bytes());
+    row
 }
 
 /// Where cargo keeps the sources of what was built here.

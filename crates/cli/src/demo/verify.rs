@@ -1,7 +1,6 @@
 //! Compares what one snapshot shows with the files.
 
-use super::load::{self, FILES, INDEX};
-use super::source::Source;
+use super::source::{FILES, INDEX, Source, index_row};
 use crate::failure::{Failure, Outcome};
 use crate::{text, tree};
 use pando::{Database, ErrorKind, Span, Table};
@@ -39,7 +38,7 @@ pub fn sweep(db: &Database, source: &Source, is_complete: bool, tally: &mut Tall
         let untrue = |what: &str| Failure::Failed(format!("{}: {what}", text::show(key)));
         let (path, batch) = places.get(key).ok_or_else(|| untrue("no such file was imported"))?;
         let row = rows.next()?.ok_or_else(|| untrue("in the table, not in the index"))?;
-        if row != (key, &load::index_row(*batch, content.len())) {
+        if row != (key, &index_row(*batch, content.len())) {
             return Err(untrue("table and index differ"));
         }
         if tree::read(path)? != content {

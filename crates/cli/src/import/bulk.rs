@@ -1,6 +1,6 @@
 //! `import --bulk`: the whole input as one load ([`pando::Database::bulk_load`]).
 
-use super::{Item, Items, Loaded};
+use super::items::{Item, Items, Loaded};
 use crate::failure::{Failure, Outcome};
 use indicatif::ProgressBar;
 use pando::{Database, Error, Table};

@@ -3,7 +3,7 @@
 //! The key is the column named, or the first. The value is the column named; else, of two columns, the other one;
 //! else the whole row as a JSON object, in the order of the columns.
 
-use super::Item;
+use super::items::Item;
 use crate::failure::{Failure, Outcome};
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use rows::{Quotes, Refused, Text, other_delimiter};

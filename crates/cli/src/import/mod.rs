@@ -5,9 +5,10 @@
 //! since a record is put under its key whether it is there or not. With `--bulk` all records are one transaction. Rows
 //! of typed tables go another way: [`typed`]; what goes to a server does so by [`server`].
 
-mod bulk;
+mod items;
 mod csv_input;
 mod ndjson_input;
+mod bulk;
 mod server;
 mod typed;
 
@@ -17,28 +18,18 @@ use crate::output::say;
 use crate::remote::Remote;
 use crate::values::SHORT_BYTES;
 use crate::{text, tree};
-use clap::{Args, ValueEnum, value_parser};
-use indicatif::{ProgressBar, ProgressStyle};
+use clap::{Args, value_parser};
+use indicatif::ProgressBar;
+pub use items::RecordFormat;
+use items::{Item, Items, Loaded, open_input, progress};
 use pando::{Database, Table};
 use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
-
-/// How records are written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RecordFormat {
-    /// Comma-separated values with a header
-    Csv,
-    /// One JSON object on each line: {"key": ..., "value": ...}, or key_hex and value_hex
-    Ndjson,
-    /// A directory tree: the path of each file is the key, its content the value
-    Tree,
-}
+use std::time::Instant;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -84,16 +75,6 @@ pub struct ImportArgs {
     #[command(flatten)]
     create: CreateArgs,
 }
-
-/// What is to be put.
-pub enum Item {
-    Record(Vec<u8>, Vec<u8>),
-    /// A file, read by the writer, so that several are read at once.
-    File(tree::Entry),
-}
-
-/// The records of an input, one after the other.
-type Items = Box<dyn Iterator<Item = Outcome<Item>>>;
 
 /// `pando import`.
 pub fn run(args: &ImportArgs) -> Outcome {
@@ -189,14 +170,6 @@ impl ImportArgs {
     }
 }
 
-fn open_input(source: &Path) -> Outcome<Box<dyn Read>> {
-    if source == Path::new("-") {
-        return Ok(Box::new(io::stdin()));
-    }
-    let refused = |cause| Failure::system(format_args!("open {}", source.display()), cause);
-    Ok(Box::new(File::open(source).map_err(refused)?))
-}
-
 fn parse_delimiter(text: &str) -> Result<u8, String> {
     match (text, text.as_bytes()) {
         ("tab" | "\\t", _) => Ok(b'\t'),
@@ -205,39 +178,6 @@ fn parse_delimiter(text: &str) -> Result<u8, String> {
             Err("a delimiter must be one ASCII character, as in ';', or `tab`, but not a quote or a line end"
                 .to_owned())
         }
-    }
-}
-
-/// How many records are in, on standard error, if that is a terminal.
-fn progress() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {human_pos} records, {per_sec}");
-    let bar = ProgressBar::new_spinner().with_style(style.expect("the template is right"));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
-}
-
-/// What was put.
-#[derive(Clone, Copy, Debug, Default)]
-struct Loaded {
-    records: u64,
-    /// Of keys and values.
-    bytes: u64,
-    commits: u64,
-}
-
-impl Loaded {
-    /// A failure, with what was committed before it.
-    fn left_by(self, failure: Failure, is_in_order: bool) -> Failure {
-        let Loaded { records, commits, .. } = self;
-        let of = if is_in_order { "the first " } else { "" };
-        let kept = match records {
-            0 => "no record was imported".to_owned(),
-            1 => format!("{of}1 record was imported before and is in the table"),
-            _ => format!(
-                "{of}{records} records were imported before, in {commits} commits, and are in the table"
-            ),
-        };
-        failure.keeping(kept, "the batch that failed may also be in the table")
     }
 }
 

@@ -4,7 +4,7 @@
 //! UTF-8: what `export` writes. A value that is not a string is kept as its JSON text. With `--key FIELD` a line is
 //! any object: that field is the key, and the value the whole line or the field that `--value` names.
 
-use super::Item;
+use super::items::Item;
 use crate::failure::{Failure, Outcome};
 use crate::text;
 use rows::{Refused, Text, json_problem};

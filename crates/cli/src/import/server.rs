@@ -3,7 +3,7 @@
 //! A long value goes by itself, piece by piece: its transaction is its own. What stands before it is sent before it, so
 //! that the last of several records of the same key stays here too.
 
-use super::{Item, Items, Loaded};
+use super::items::{Item, Items, Loaded};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Cell, Format, Rows};
 use crate::remote::Remote;

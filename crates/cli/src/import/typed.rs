@@ -4,7 +4,8 @@
 //! which names line and column, nothing is there. `--chunk N` commits every N rows instead; then a failure says behind
 //! which line nothing is. [`rows::Import`] does it, in this process or in the server, which is sent the input as it is.
 
-use super::{ImportArgs, RecordFormat, open_input, progress};
+use super::ImportArgs;
+use super::items::{RecordFormat, open_input, progress};
 use crate::failure::{Failure, Outcome};
 use crate::open::TableArgs;
 use crate::output::say;

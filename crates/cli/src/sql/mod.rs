@@ -4,18 +4,20 @@
 //! * [`show`]: rows in the format asked for;
 //! * [`remote`]: a server in the place of a directory.
 
-mod remote;
-mod shell;
+mod statements;
 mod show;
+mod shell;
+mod remote;
 
 use crate::failure::{Failure, Outcome};
 use crate::open::CreateArgs;
 use crate::output::FormatArgs;
 use crate::remote::Remote;
 use clap::Args;
-use pando::ErrorKind;
+use pando::{Builder, Database, ErrorKind};
 use show::Show;
-use sql::{Connection, Sql};
+use sql::Sql;
+use statements::failure;
 use std::io::{IsTerminal, Read, stdin};
 use std::path::PathBuf;
 
@@ -63,7 +65,7 @@ pub fn run(args: &SqlArgs) -> Outcome {
     let builder = args.create.builder();
     let db = match args.read_only {
         true => builder.read_only(true).open(&args.dir)?,
-        false => builder.create(&args.dir)?,
+        false => create_or_read(builder, args)?,
     };
     let sql = Sql::new(db.clone());
     let mut connection = sql.connect().map_err(failure)?;
@@ -74,7 +76,7 @@ pub fn run(args: &SqlArgs) -> Outcome {
     }
     let copies = args.from_sqlite.is_some() || args.to_sqlite.is_some();
     if !args.statements.is_empty() {
-        args.statements.iter().try_for_each(|text| script(&connection, &mut show, text))?;
+        args.statements.iter().try_for_each(|text| show.script(&connection, text))?;
     } else if !copies && stdin().is_terminal() {
         shell::run(&connection, &mut show)?;
     } else if !copies {
@@ -83,7 +85,7 @@ pub fn run(args: &SqlArgs) -> Outcome {
             .lock()
             .read_to_string(&mut text)
             .map_err(|cause| Failure::system("read standard input", cause))?;
-        script(&connection, &mut show, &text)?;
+        show.script(&connection, &text)?;
     }
     if let Some(file) = &args.to_sqlite {
         show::export_sqlite(&sql, file)?;
@@ -93,39 +95,15 @@ pub fn run(args: &SqlArgs) -> Outcome {
     Ok(())
 }
 
-/// Runs statements up to the first that fails; says on which line that is.
-fn script(connection: &Connection, show: &mut Show, text: &str) -> Outcome {
-    each_statement(text, |statement| show.statement(connection, statement))
-}
-
-fn each_statement(text: &str, mut run: impl FnMut(&str) -> Outcome) -> Outcome {
-    let mut rest = text;
-    while let Some(first) = sql::split_first(rest) {
-        let line = 1 + text[..text.len() - rest.len() + offset(rest, first.statement)].matches('\n').count();
-        let place =
-            |message: String| if text.contains('\n') { format!("line {line}: {message}") } else { message };
-        run(first.statement).map_err(|failure| match failure {
-            Failure::Failed(message) => Failure::Failed(place(message)),
-            other => other,
-        })?;
-        rest = first.rest;
-    }
-    Ok(())
-}
-
-/// Where in `text` its part `part` begins.
-fn offset(text: &str, part: &str) -> usize {
-    part.as_ptr().addr() - text.as_ptr().addr()
-}
-
-/// A failed statement: an exit code of its own where the caller can do something about it.
-pub(super) fn failure(error: sql::Error) -> Failure {
-    match error.kind() {
-        ErrorKind::Conflict
-        | ErrorKind::Corruption
-        | ErrorKind::Locked
-        | ErrorKind::Full
-        | ErrorKind::Foreign => Failure::Engine(error.into()),
-        _ => Failure::Failed(error.to_string()),
+/// Opens the database for writing, or, while another process does that, for reading: statements that write then fail
+/// with that reason.
+fn create_or_read(builder: Builder, args: &SqlArgs) -> Outcome<Database> {
+    match builder.clone().create(&args.dir) {
+        Err(locked) if locked.kind() == ErrorKind::Locked && args.from_sqlite.is_none() => {
+            let db = builder.read_only(true).open(&args.dir).map_err(|_| locked)?;
+            eprintln!("note: another process has the database open for writing, so statements can only read");
+            Ok(db)
+        }
+        opened => Ok(opened?),
     }
 }

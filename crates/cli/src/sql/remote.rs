@@ -1,6 +1,7 @@
 //! `sql` of a server: each statement is a request, and so a transaction, as it is of a directory.
 
 use super::SqlArgs;
+use super::statements::each_statement;
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, Rows};
 use crate::remote::Remote;
@@ -32,7 +33,7 @@ pub fn run(remote: &Remote, args: &SqlArgs) -> Outcome {
         }
     };
     for text in &statements {
-        super::each_statement(text, |statement| timed(remote, args, statement))?;
+        each_statement(text, |statement| timed(remote, args, statement))?;
     }
     Ok(())
 }

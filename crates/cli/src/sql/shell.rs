@@ -1,6 +1,7 @@
 //! The prompt: lines with history and completion, statements that end with a semicolon, commands that begin with a dot.
 
-use super::{failure, show, show::Show};
+use super::show::{self, Show};
+use super::statements::failure;
 use crate::failure::{Doing, Failure, Outcome};
 use crate::output::{Format, say_line};
 use clap::ValueEnum;
@@ -188,7 +189,7 @@ fn command(connection: &Connection, show: &mut Show, text: &str) -> Outcome<bool
         (".read", Some(file)) => {
             let text = std::fs::read_to_string(file);
             let text = text.map_err(|cause| Failure::system(format!("read {file}"), cause))?;
-            super::script(connection, show, &text)?;
+            show.script(connection, &text)?;
         }
         (".help", None) => say_line(format_args!("{HELP}"))?,
         (".quit" | ".exit", None) => return Ok(false),

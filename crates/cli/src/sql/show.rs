@@ -1,6 +1,6 @@
 //! Results on standard output, what they took on standard error.
 
-use super::failure;
+use super::statements::{each_statement, failure};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Cell, Format, Rows};
 use crate::text;
@@ -29,6 +29,11 @@ struct Running {
 const LONG: Duration = Duration::from_secs(1);
 
 impl Show {
+    /// Runs statements up to the first that fails; the failure says on which line that is.
+    pub fn script(&mut self, connection: &Connection, text: &str) -> Outcome {
+        each_statement(text, |statement| self.statement(connection, statement))
+    }
+
     pub fn new(format: Format, timing: bool) -> Self {
         let running = Running { since: Instant::now(), bar: None };
         Show { format, timing, running: Arc::new(Mutex::new(running)) }

@@ -2,6 +2,7 @@
 
 mod advise;
 mod backup;
+mod beside;
 #[cfg(feature = "sql")]
 mod browser;
 mod common;

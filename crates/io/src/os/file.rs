@@ -4,7 +4,7 @@ use super::id_of;
 use crate::file::{FileId, LONGEST_FILE_BYTES, checked_end};
 use crate::{File, LogMap};
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::{Error, Result, leisure};
+use base::{Error, Result, background};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -26,14 +26,14 @@ pub(super) fn shrink(file: &fs::File) {
         if file.set_len(left).is_err() {
             return;
         }
-        leisure::pause();
+        background::pause();
     }
 }
 
-/// How much of so many bytes one call writes. Work that has time writes them bit by bit: the kernel copies what it is
+/// How much of so many bytes one call writes. Throttled work writes them bit by bit: the kernel copies what it is
 /// given in one go, into pages of memory that it may have to find first.
 fn bytes_at_once(bytes: usize) -> usize {
-    if bytes > PIECE_BYTES && leisure::has_time() { PIECE_BYTES } else { bytes.max(1) }
+    if bytes > PIECE_BYTES && background::is_throttled() { PIECE_BYTES } else { bytes.max(1) }
 }
 
 /// An open file of the operating system.
@@ -56,14 +56,14 @@ impl OsFile {
     }
 
     /// Has the disk begin with every [`WRITEBACK_BYTES`] that were written, so that the sync at the end of a long write
-    /// finds little left to do, and other flushes wait behind little: work that has time lets the disk rest behind
+    /// finds little left to do, and other flushes wait behind little: throttled work lets the disk rest behind
     /// each.
     fn note_written(&self, bytes: u64) {
         // Relaxed: a count that orders nothing.
         let before = self.written.fetch_add(bytes, Ordering::Relaxed);
         if before / WRITEBACK_BYTES != (before + bytes) / WRITEBACK_BYTES {
             self.begin_sync();
-            leisure::pause();
+            background::pause();
         }
     }
 
@@ -101,7 +101,7 @@ impl File for OsFile {
         let mut at = offset;
         for piece in bytes.chunks(bytes_at_once(bytes.len())) {
             if at > offset {
-                leisure::pause();
+                background::pause();
             }
             self.handle
                 .write_all_at(piece, at)

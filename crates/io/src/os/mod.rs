@@ -25,7 +25,7 @@ mod lock;
 use crate::dir::check_name;
 use crate::file::FileId;
 use crate::{Dir, File, Lock};
-use base::{Error, ErrorKind, Result, leisure};
+use base::{Error, ErrorKind, Result, background};
 use file::OsFile;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::{Errno, retry_on_intr};
@@ -169,7 +169,7 @@ impl Dir for OsDir {
     fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
         // Open, it keeps its room when its name goes.
-        let file = if leisure::has_time() { self.open_at(name, OFlags::WRONLY).ok() } else { None };
+        let file = if background::is_throttled() { self.open_at(name, OFlags::WRONLY).ok() } else { None };
         retry_on_intr(|| unlinkat(&self.handle, name, AtFlags::empty())).map_err(|error| {
             Error::io(format_args!("remove {}", self.path.join(name).display()), error.into())
         })?;

@@ -462,14 +462,14 @@ fn stores_through_a_mapping_reach_other_handles_of_the_system() -> Result<()> {
 fn a_long_file_goes_in_pieces_where_there_is_time() {
     const MIB: u64 = 1 << 20;
     let subject = os();
-    for has_time in [false, true] {
+    for is_throttled in [false, true] {
         let file = subject.dir.create("long").unwrap();
         file.set_len(8 * MIB).unwrap();
         let (lengths, seen) = (Rc::new(RefCell::new(Vec::new())), Arc::clone(&file));
         let noted = Rc::clone(&lengths);
         let pause = move || noted.borrow_mut().push(seen.len().unwrap() / MIB);
-        if has_time {
-            base::leisure::within(Rc::new(pause), || subject.dir.remove("long")).unwrap();
+        if is_throttled {
+            base::background::throttled(Rc::new(pause), || subject.dir.remove("long")).unwrap();
             assert_eq!(*lengths.borrow(), [7, 6, 5, 4, 3, 2, 1]);
         } else {
             subject.dir.remove("long").unwrap();
@@ -484,13 +484,13 @@ fn a_long_write_comes_in_pieces_where_there_is_time() {
     const KIB: u64 = 1 << 10;
     let subject = os();
     let written: Vec<u8> = (0..200 * KIB).map(|i| (i / KIB) as u8).collect();
-    for has_time in [false, true] {
+    for is_throttled in [false, true] {
         let file = subject.dir.create("long").unwrap();
         let (lengths, seen) = (Rc::new(RefCell::new(Vec::new())), Arc::clone(&file));
         let noted = Rc::clone(&lengths);
         let pause = move || noted.borrow_mut().push(seen.len().unwrap() / KIB);
-        if has_time {
-            base::leisure::within(Rc::new(pause), || file.write_at(&written, 8 * KIB)).unwrap();
+        if is_throttled {
+            base::background::throttled(Rc::new(pause), || file.write_at(&written, 8 * KIB)).unwrap();
             assert_eq!(*lengths.borrow(), [72, 136, 200]);
         } else {
             file.write_at(&written, 8 * KIB).unwrap();
@@ -510,6 +510,6 @@ fn a_file_that_somebody_has_linked_to_is_not_cut() {
     let kept = dir.path().join("kept");
     subject.create("long").unwrap().set_len(8 << 20).unwrap();
     std::fs::hard_link(dir.path().join("long"), &kept).unwrap();
-    base::leisure::within(Rc::new(|| ()), || subject.remove("long")).unwrap();
+    base::background::throttled(Rc::new(|| ()), || subject.remove("long")).unwrap();
     assert_eq!(kept.metadata().unwrap().len(), 8 << 20);
 }

@@ -1,9 +1,8 @@
 //! Where a backup's bytes go to and come from: a file in a directory, or a stream that cannot seek.
 
-use super::folder::open_file;
-use base::{Error, Result};
-use io::File;
-use std::io::{ErrorKind, Read, Write};
+use base::{Error, ErrorKind, Result};
+use io::{Dir, File, OsDir};
+use std::io::{ErrorKind as IoErrorKind, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,7 +32,7 @@ impl<T: Read + ?Sized> Source for Stream<'_, T> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         loop {
             match self.0.read(buffer) {
-                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+                Err(cause) if cause.kind() == IoErrorKind::Interrupted => {}
                 read => return read.map_err(|cause| Error::io("read the backup", cause)),
             }
         }
@@ -79,4 +78,16 @@ impl Source for InFile {
     fn name(&self) -> &str {
         self.file.name()
     }
+}
+
+/// Opens a file anywhere. [`ErrorKind::Missing`] if there is none.
+pub(super) fn open_file(path: &Path) -> Result<Arc<dyn File>> {
+    if !path.exists() {
+        let message = format!("there is no file {}", path.display());
+        return Err(Error::new(ErrorKind::Missing, message));
+    }
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Error::invalid(format!("{} is not the name of a file", path.display())))?;
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    OsDir::open(folder.unwrap_or(Path::new(".")))?.open_to_read(name)
 }

@@ -5,7 +5,7 @@
 //! well: a file with a backup's name is complete. Who adds one holds `backups.lock`; what an addition that was killed
 //! left behind is removed by the next. A chain is found by what the headers say of each other, not by names or numbers.
 
-use super::channel::InFile;
+use super::channel::{InFile, open_file};
 use super::format::{Base, END_BYTES, HEADER_BYTES, Header, Kind, RECORD_BYTES, RecordHead, Totals};
 use base::{Error, ErrorKind, Result};
 use io::{Dir, File, Lock, OsDir};
@@ -265,17 +265,6 @@ fn number_of(name: &str) -> Option<u64> {
     let rest = name.strip_prefix(PREFIX)?;
     let digits = rest.strip_suffix(FULL).or_else(|| rest.strip_suffix(INCREMENTAL))?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
-}
-
-/// Opens a file anywhere. [`ErrorKind::Missing`] if there is none.
-pub(super) fn open_file(path: &Path) -> Result<Arc<dyn File>> {
-    if !path.exists() {
-        return Err(missing(format!("there is no file {}", path.display())));
-    }
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| Error::invalid(format!("{} is not the name of a file", path.display())))?;
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    OsDir::open(folder.unwrap_or(Path::new(".")))?.open_to_read(name)
 }
 
 /// A backup that is being added to a folder. Given up, it takes its file away.

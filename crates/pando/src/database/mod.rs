@@ -2,6 +2,7 @@
 
 mod gate;
 mod inspect;
+mod open;
 mod tables;
 
 pub use tables::TableOptions;
@@ -9,7 +10,7 @@ pub use tables::TableOptions;
 use crate::builder::Builder;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
-use crate::workers::{Foreman, Signals, Workers};
+use crate::workers::{Following, Foreman, Signals, Workers};
 use base::latency::Cause;
 use base::seams::{Random, Stopwatch};
 use base::sync::lock;
@@ -19,7 +20,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use store::{Store, Table, TransactionOptions};
+use store::{Follower, Store, Table, TransactionOptions};
 use txn::Durability;
 
 /// An open database. A clone is another handle on the same database, which closes when the last handle is dropped.
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub store: Arc<Store>,
     pub signals: Arc<Signals>,
     workers: Mutex<Option<Workers>>,
+    /// Where another process writes.
+    following: Option<Following>,
     builder: Builder,
     gate: Gate,
 }
@@ -85,7 +88,31 @@ impl Database {
         let workers = if store.is_read_only() { None } else { Some(Workers::start(&store, &signals)?) };
         store.set_attendant(Box::new(Foreman(Arc::clone(&signals))));
         let (workers, gate) = (Mutex::new(workers), Gate::default());
-        Ok(Database { shared: Arc::new(Shared { store, signals, workers, builder, gate }) })
+        Ok(Database { shared: Arc::new(Shared { store, signals, workers, following: None, builder, gate }) })
+    }
+
+    /// A handle on `store`, which another process writes.
+    pub(crate) fn follow(store: Arc<Store>, follower: Follower, builder: Builder) -> Result<Self> {
+        let signals = Arc::new(Signals::new(builder.lazy_interval, builder.watch.clone(), store.latencies()));
+        let following = Some(Following::start(follower, &signals)?);
+        let (workers, gate) = (Mutex::new(None), Gate::default());
+        Ok(Database { shared: Arc::new(Shared { store, signals, workers, following, builder, gate }) })
+    }
+
+    /// Returns whether another process has the database open for writing, and this one reads beside it; see
+    /// [`Builder::read_only`].
+    pub fn is_beside_writer(&self) -> bool {
+        self.shared.following.is_some()
+    }
+
+    /// Returns after later snapshots show at least what the writing process had acknowledged when this was called.
+    /// Without it they do so a few milliseconds later. Does nothing unless the database is read beside a writer.
+    ///
+    /// # Errors
+    /// What keeps this process from following the writer. Snapshots go on showing what they showed before.
+    pub fn catch_up(&self) -> Result<()> {
+        self.shared.store.check_process()?;
+        self.shared.following.as_ref().map_or(Ok(()), Following::catch_up)
     }
 
     /// Takes a read-only snapshot of everything acknowledged so far. It takes nanoseconds: no allocation, no lock.
@@ -306,8 +333,10 @@ impl Shared {
         if let Err(forked) = self.store.check_process() {
             // The threads are the parent's; there is nothing here to stop or to wait for.
             std::mem::forget(lock(&self.workers).take());
+            self.following.as_ref().inspect(|following| following.forget());
             return Err(forked);
         }
+        self.following.as_ref().inspect(|following| following.stop());
         drop(lock(&self.workers).take());
         self.store.close()
     }

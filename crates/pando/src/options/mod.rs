@@ -20,12 +20,10 @@
 //! # }
 //! ```
 
-mod settings;
 mod table;
 
 use std::fmt;
 
-pub(crate) use settings::{Given, check};
 pub use table::ALL;
 
 /// The description of an option.
@@ -63,6 +61,20 @@ pub(crate) enum Id {
     MaxPinnedSpaceBytes,
     PageBytes,
     ReadOnly,
+}
+
+/// Which options were set, whatever to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Given(u32);
+
+impl Given {
+    pub fn note(&mut self, id: Id) {
+        self.0 |= 1 << id as u32;
+    }
+
+    pub fn has(self, id: Id) -> bool {
+        self.0 & 1 << id as u32 != 0
+    }
 }
 
 /// A group of options.

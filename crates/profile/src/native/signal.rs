@@ -4,8 +4,10 @@
 //! The handler stays once it is installed, and does nothing while there is no recording: `SIGPROF` with nobody to take
 //! it would end the process.
 
+use super::capture::push;
+use super::thread::Errno;
 use super::unwind::Registers;
-use crate::recording::Error;
+use crate::kind::Error;
 use crate::ring::Ring;
 use std::io;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -60,7 +62,7 @@ extern "C" fn handle(_signal: libc::c_int, _info: *mut libc::siginfo_t, context:
     // SAFETY: the kernel hands a handler with SA_SIGINFO the context that it interrupted.
     let context = unsafe { context.cast::<libc::ucontext_t>().as_ref() };
     if let (Some(ring), Some(context)) = (ring, context) {
-        super::push(ring, 1, interrupted(context));
+        push(ring, 1, interrupted(context));
     }
     errno.restore();
 }
@@ -79,27 +81,4 @@ fn interrupted(context: &libc::ucontext_t) -> Registers {
 fn interrupted(context: &libc::ucontext_t) -> Registers {
     let machine = &context.uc_mcontext;
     Registers { instruction: machine.pc, stack: machine.sp, frame: machine.regs[29], link: machine.regs[30] }
-}
-
-/// This thread's name, asked of the kernel without a lock.
-pub(super) fn thread_name() -> [u64; 2] {
-    let mut name = [0_u64; 2];
-    // SAFETY: the kernel writes 16 bytes.
-    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    name
-}
-
-/// What `errno` was, for the code that was interrupted or is on its way to read it.
-pub(super) struct Errno(libc::c_int);
-
-impl Errno {
-    pub fn save() -> Self {
-        // SAFETY: this thread's errno.
-        Errno(unsafe { *libc::__errno_location() })
-    }
-
-    pub fn restore(self) {
-        // SAFETY: this thread's errno.
-        unsafe { *libc::__errno_location() = self.0 };
-    }
 }

@@ -6,7 +6,7 @@
 //! and no crash.
 
 use super::modules::{self, Generation};
-use crate::recording::Error;
+use crate::kind::Error;
 use framehop::{CacheNative, MustNotAllocateDuringUnwind, UnwindRegsNative, Unwinder, UnwinderNative};
 use std::arch::asm;
 use std::cell::UnsafeCell;

@@ -5,10 +5,10 @@
 //!
 //! Memory comes in chunks. The first is small, so that a small checkpoint costs little; the others are a huge memory
 //! page each, since random edits would otherwise miss the TLB on every leaf, but no larger than a quarter of what may
-//! be dirty at once. Who has time takes small ones: the kernel clears a huge one in one go, which takes 6 ms where a
-//! virtual machine has not had it before, and a thread that waits for that processor waits for all of it.
+//! be dirty at once. A throttled thread takes small ones: the kernel clears a huge one in one go, which takes 6 ms
+//! where a virtual machine has not had it before, and a thread that waits for that processor waits for all of it.
 
-use base::{PagePtr, leisure};
+use base::{PagePtr, background};
 use page::{Page, PageMut};
 use pool::memory::{HUGE_BYTES, Memory};
 use std::ops::Range;
@@ -64,7 +64,7 @@ impl Arena {
         let node = self.high as u32;
         if self.place(node).0 == self.chunks.len() {
             let pages = if node == 0 { FIRST_PAGES } else { 1 << self.chunk_shift };
-            self.chunks.push(Memory::zeroed(pages * self.page_bytes, !leisure::has_time()));
+            self.chunks.push(Memory::zeroed(pages * self.page_bytes, !background::is_throttled()));
         }
         self.high += 1;
         node
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_time_takes_small_pages() {
+    fn a_throttled_thread_takes_small_pages() {
         let second_chunk = || {
             let mut arena = Arena::new(16 << 10, 1 << 20);
             let nodes: Vec<u32> = (0..=FIRST_PAGES).map(|_| arena.take()).collect();
@@ -149,6 +149,6 @@ mod tests {
         };
         // A kernel may have none.
         assert_eq!(second_chunk(), fs::exists("/sys/kernel/mm/transparent_hugepage").unwrap());
-        assert!(!leisure::within(Rc::new(|| ()), second_chunk));
+        assert!(!background::throttled(Rc::new(|| ()), second_chunk));
     }
 }

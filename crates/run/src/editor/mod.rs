@@ -25,8 +25,9 @@
 //! After any error the editor and what it wrote must be thrown away (drop it, then [`space::Space::revert`]).
 
 mod arena;
-mod pack;
 mod path;
+mod descend;
+mod pack;
 mod range;
 mod rebalance;
 mod relocate;
@@ -52,6 +53,8 @@ use std::collections::HashSet;
 const MIN_DIRTY_PAGES: usize = 16;
 /// How many pages one edit may make dirty beyond the limit: a path, what splits add, and a sibling a level.
 const EDIT_PAGES: usize = 12;
+/// How many pages are written at once with the least memory.
+const LEAST_EXTENT_PAGES: usize = 4;
 
 /// Turns a run into the next one. See the [module](self) for how.
 ///
@@ -188,7 +191,7 @@ impl<'a> Editor<'a> {
 
     /// What an editor takes whatever its limit, in bytes: dirty pages, and the buffer that they are written from.
     pub fn least_bytes(page_bytes: usize) -> usize {
-        (MIN_DIRTY_PAGES + EDIT_PAGES + write_back::LEAST_EXTENT_PAGES) * page_bytes
+        (MIN_DIRTY_PAGES + EDIT_PAGES + LEAST_EXTENT_PAGES) * page_bytes
     }
 
     /// Stores `value` under `key`; true when it replaced a record.

@@ -17,7 +17,7 @@ use crate::descriptor::expect_level;
 use crate::large::{move_large, record_hash};
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
-use base::{LargeRef, PagePtr, Result, leisure};
+use base::{LargeRef, PagePtr, Result, background};
 use page::{Page, Value};
 
 /// What to move, and how much work that may be.
@@ -164,7 +164,7 @@ impl Editor<'_> {
             let leaf = self.own_child(node, slot, 0)?;
             work.units = work.units.saturating_sub(page_units);
             self.move_values(leaf, work)?;
-            leisure::pause();
+            background::pause();
         }
         Ok(())
     }

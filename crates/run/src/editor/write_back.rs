@@ -9,18 +9,16 @@
 //!
 //! The leaf that is being edited may stay dirty, and its ancestors with it: sorted edits then write each leaf once.
 
-use super::Editor;
 use super::arena::node_of;
+use super::{Editor, LEAST_EXTENT_PAGES};
 use crate::drop::saved_units;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
-use base::{PagePtr, Result, leisure};
+use base::{PagePtr, Result, background};
 use page::{Compressed, Compressor, Kind, PageMut, compressed};
 
 /// How much is allocated and written at once: enough that a disk's latency does not matter.
 const EXTENT_BYTES: usize = 1 << 20;
-/// What is written at once with the least memory.
-pub(super) const LEAST_EXTENT_PAGES: usize = 4;
 
 /// A dirty page and who points to it.
 #[derive(Clone, Copy)]
@@ -117,7 +115,7 @@ impl Editor<'_> {
         for (dirty, bytes) in pages.iter().zip(buffer.chunks_exact(page_bytes)) {
             self.pool.admit(self.pointer_from(dirty.parent), bytes);
             // Frames of the pool may be memory that the kernel has to find first.
-            leisure::pause();
+            background::pause();
         }
         Ok(count)
     }

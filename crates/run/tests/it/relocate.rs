@@ -115,14 +115,14 @@ fn each_round_is_bounded() {
 
 /// Copies of pages may be memory that the kernel has to find first: those of one parent in one go take milliseconds.
 #[test]
-fn whoever_has_time_pauses_behind_each_page_that_moves() {
+fn a_throttled_thread_pauses_after_each_page_that_moves() {
     let mut bed = Bed::new(PAGE_BYTES);
     let (run, _) = scattered(&mut bed, 4000, &mut Random::seeded(5), |_| vec![7; 50]);
     let pauses = Rc::new(Cell::new(0));
     let counted = Rc::clone(&pauses);
     let mut work = Relocation { border_unit: 0, packs: false, units: u64::MAX, parents: u64::MAX };
     let mut before_writing = 0;
-    let moved = base::leisure::within(Rc::new(move || counted.set(counted.get() + 1)), || {
+    let moved = base::background::throttled(Rc::new(move || counted.set(counted.get() + 1)), || {
         bed.edit(run, 64 << 20, |editor| {
             editor.relocate(&[], &mut work).unwrap();
             before_writing = pauses.get();

@@ -13,6 +13,7 @@
 
 mod turns;
 
+use crate::beside::Follow;
 use crate::copying::{Copier, Copies};
 use crate::history::{Crossed, Promise, Run, Session};
 use crate::model::{Draft, Model, State};
@@ -48,6 +49,7 @@ pub fn run(seed: u64) -> Result<Run, String> {
         sessions: Vec::new(),
         crossed: Crossed::default(),
         copies: Copies::default(),
+        looks: 0,
     };
     let mut copier = Copier::new(seed, run.options.clone());
     let mut disk = SimDisk::new();
@@ -61,7 +63,8 @@ pub fn run(seed: u64) -> Result<Run, String> {
             }
             return Err(format!("{MAX_SESSIONS} sessions crossed no more than {:?}", run.crossed));
         }
-        let (session, next) = run_session(&disk, promise, &mut run, &mut workload, &mut random, &mut copier)?;
+        let (session, next) =
+            run_session(seed, &disk, promise, &mut run, &mut workload, &mut random, &mut copier)?;
         promise = session.promise(session.last);
         run.sessions.push(session);
         disk = next;
@@ -78,6 +81,7 @@ impl Crossed {
 
 /// Opens, takes turns for a while, and ends. Returns the session and the disk that the next process finds.
 fn run_session(
+    seed: u64,
     disk: &SimDisk,
     promise: Promise,
     run: &mut Run,
@@ -128,9 +132,13 @@ fn run_session(
         time_ms: store.time_ms(),
         snapshots: Vec::new(),
         number: run.sessions.len() as u64,
+        follow: Follow::new(seed ^ run.sessions.len() as u64, &run.options),
+        turns: 0,
     };
     let next = driver.drive()?;
+    let looks = driver.follow.looks;
     drop(driver);
+    run.looks += looks;
     // The process is gone; this gives back what its thread still holds of the store.
     session.disk.clear_faults();
     let _ = store.close();
@@ -184,6 +192,8 @@ struct Driver<'s> {
     snapshots: Vec<(Snapshot, State)>,
     /// How many sessions there were before: later ones are longer, so that every border is crossed in the end.
     number: u64,
+    follow: Follow,
+    turns: u64,
 }
 
 impl<'s> Driver<'s> {
@@ -213,6 +223,7 @@ impl<'s> Driver<'s> {
         self.session.last = self.events();
         let next = self.session.disk.after_kill();
         self.copier.give_up();
+        self.follow.give_up();
         // The lock on the checkpoint goes first: closing waits for it.
         self.checkpoint = None;
         self.clients.clear();
@@ -282,6 +293,12 @@ impl<'s> Driver<'s> {
         turned?;
         let (copier, model) = (&mut *self.copier, &*self.model);
         copier.turn(self.store, |commits| model.at(commits).cloned())?;
+        self.turns += 1;
+        if self.store.latched().is_none() {
+            let model = &*self.model;
+            let state_at = |commits| model.at(commits).cloned();
+            self.follow.turn(&self.session.disk, self.store, self.turns, state_at)?;
+        }
         self.observe()
     }
 

@@ -19,7 +19,7 @@ use crate::state::room::Care;
 use crate::state::store::Store;
 use base::limits::UNIT_BYTES;
 use base::sync::lock;
-use base::{Result, TableId, leisure};
+use base::{Result, TableId, background};
 use run::Relocation;
 use space::SpaceStats;
 
@@ -98,7 +98,7 @@ impl Store {
             }
         };
         while lock(&self.space).trim_on(&mut trim)?.is_some() {
-            leisure::pause();
+            background::pause();
         }
         Ok(())
     }

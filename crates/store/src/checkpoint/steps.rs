@@ -243,7 +243,7 @@ impl Checkpoint<'_> {
                 self.give_back()?;
                 store.limit_log();
             }
-            Step::DropLog => store.log.drop_before(self.next.replay_from)?,
+            Step::DropLog => store.drop_log(self.next.replay_from)?,
             Step::Done => {}
         }
         self.step = self.step.next();
@@ -372,6 +372,9 @@ impl Checkpoint<'_> {
         let tables = Arc::new(std::mem::take(&mut self.tables));
         store.pins.switch(self.next, Arc::clone(&tables));
         store.views.switch(self.next.absorbed, tables, self.next.checkpoint);
+        if let Some(board) = &store.board {
+            board.show_checkpoint(store.clocks.visible(), self.next.checkpoint);
+        }
         *self.last = self.next;
         store.replay_from.store(self.next.replay_from.lsn.0, Ordering::SeqCst);
         store.merging.end();

@@ -1,11 +1,14 @@
 //! What only ended or expired readers needed is freed: old views with their memtables, conflict history, retired pages.
 
 use crate::state::committer::Committer;
+use crate::state::seats::{self, Needed};
 use crate::state::store::Store;
 use crate::state::view::{SealedMemtable, oldest_writing_view};
-use base::CheckpointNo;
 use base::budget::Need;
+use base::limits::UNIT_BYTES;
 use base::sync::lock;
+use base::{CheckpointNo, Result};
+use log::Position;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -37,11 +40,43 @@ impl Store {
         read.extend(self.pins.all());
         read.sort_unstable();
         read.dedup();
-        let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
-        let mut freed = lock(&self.space).release(noted, &read);
+        let through = self.freed_through();
+        let mut freed = lock(&self.space).release(through, &read);
         freed.sort_unstable();
         // What somebody has written there since the lock was let go is forgotten, too: it is read again.
         self.pool.forget_all(&freed.iter().map(|extent| extent.unit..extent.end()).collect::<Vec<_>>());
+    }
+
+    /// What only checkpoints before this one need may be freed.
+    fn freed_through(&self) -> CheckpointNo {
+        let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
+        let needed = self.needed_by_others().checkpoint;
+        if needed < noted && self.others_keep_too_much() {
+            // They get until the next look to notice it.
+            let _ = seats::revoke_before(&*self.dir, self.database, noted);
+        }
+        noted.min(needed)
+    }
+
+    /// What readers in other processes need. Where it cannot be known, everything.
+    fn needed_by_others(&self) -> Needed {
+        match self.board {
+            Some(_) => seats::needed(&*self.dir, self.database).unwrap_or(Needed::EVERYTHING),
+            None => Needed::NOTHING,
+        }
+    }
+
+    fn others_keep_too_much(&self) -> bool {
+        let space = lock(&self.space).stats();
+        let bytes = |units: u64| units * UNIT_BYTES as u64;
+        self.expiry.is_too_much_space(bytes(space.retired_units), bytes(space.used_units))
+            || self.log.stats().live_bytes > 2 * self.max_log_bytes
+    }
+
+    /// Lets the log go before `position`, but for what readers in other processes still have to read.
+    pub(crate) fn drop_log(&self, position: Position) -> Result<()> {
+        let segment = position.segment.min(self.needed_by_others().segment);
+        self.log.drop_before(Position { segment, ..position })
     }
 
     /// Gives the memory of a closed database back, but for what snapshots still read that were begun before: threads
@@ -91,8 +126,6 @@ impl Store {
 mod tests {
     use super::*;
     use crate::{Options, Table, Transaction, TransactionOptions, WantedLayout};
-    use base::Result;
-    use base::limits::UNIT_BYTES;
     use io::MemDir;
 
     const PAGE_BYTES: usize = 16 << 10;

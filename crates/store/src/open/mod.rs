@@ -4,5 +4,6 @@ pub mod recovery;
 pub(crate) mod replay;
 pub(crate) mod claims;
 pub(crate) mod read_only;
+pub mod beside;
 pub mod pinned;
 pub mod rebuild;

@@ -16,6 +16,7 @@
 
 use crate::open::read_only::Ceiling;
 use crate::open::replay::Survey;
+use crate::state::board::{BOARD, Board};
 use crate::state::closing::known_durable;
 use crate::state::committer::Committer;
 use crate::state::expiry::Expiry;
@@ -25,6 +26,7 @@ use crate::state::options::{Options, SLICE_MEMTABLES};
 use crate::state::pacing::Merging;
 use crate::state::pins::Pins;
 use crate::state::room::Rooms;
+use crate::state::seats::{SEAT_PREFIX, Seat};
 use crate::state::store::{Store, Tallies};
 use crate::state::stretches::Known;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
@@ -72,7 +74,7 @@ pub fn open_or_create(dir: Arc<dyn Dir>, options: &Options) -> Result<Arc<Store>
     open_locked(dir, options, true).map_err(|error| error.within(format!("opening {describe}")))
 }
 
-fn check(options: &Options) -> Result<()> {
+pub(super) fn check(options: &Options) -> Result<()> {
     let page_bytes = options.page_bytes_or_default();
     if !limits::is_page_size(page_bytes) {
         let message =
@@ -150,7 +152,9 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
 /// assert!(!pando_store::is_database_file("notes.txt"));
 /// ```
 pub fn is_database_file(name: &str) -> bool {
-    matches!(name, DATA | NEW_DATA | REBUILT_DATA | LOCK) || name.starts_with(LOG_PREFIX)
+    matches!(name, DATA | NEW_DATA | REBUILT_DATA | LOCK | BOARD)
+        || name.starts_with(LOG_PREFIX)
+        || name.starts_with(SEAT_PREFIX)
 }
 
 /// Leaves a directory with an empty database, or, after any crash, something that creation starts over from.
@@ -192,7 +196,7 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
     dir.rename(NEW_DATA, DATA)
 }
 
-fn check_stored(options: &Options, superblock: &Superblock) -> Result<()> {
+pub(super) fn check_stored(options: &Options, superblock: &Superblock) -> Result<()> {
     match options.page_bytes {
         Some(asked) if asked != superblock.page_bytes => {
             let stored = superblock.page_bytes;
@@ -205,7 +209,7 @@ fn check_stored(options: &Options, superblock: &Superblock) -> Result<()> {
 }
 
 /// What the read-only half gathers.
-struct Parts {
+pub(super) struct Parts {
     dir: Arc<dyn Dir>,
     data: Arc<dyn File>,
     superblock: Superblock,
@@ -216,17 +220,25 @@ struct Parts {
     tables: Tables,
 }
 
+/// What keeps other processes from taking away what a store reads.
+pub(super) enum Hold {
+    /// They cannot write.
+    Locks([Box<dyn io::Lock>; 2]),
+    /// The one that writes looks at it.
+    Seat(Seat),
+}
+
 /// What the log says beside its end.
-struct Found {
+pub(super) struct Found {
     /// The last commit.
-    last: CommitTs,
-    next_table: TableId,
+    pub last: CommitTs,
+    pub next_table: TableId,
     /// How far the time had come at least, by the log.
-    time_ms: u64,
+    pub time_ms: u64,
 }
 
 impl Parts {
-    fn read(
+    pub(super) fn read(
         dir: Arc<dyn Dir>,
         data: Arc<dyn File>,
         superblock: Superblock,
@@ -297,13 +309,14 @@ impl Parts {
             false => self.resume(tail, options)?,
         };
         let last = found.last;
-        let store = Arc::new(self.assemble(found, log, options, locks));
+        let store = Arc::new(self.assemble(found, log, options, Hold::Locks(locks)));
         let begun = store.log.end().lsn;
         store.rooms.note_gap(begun, begun.0.saturating_sub(end.0));
         let member: Arc<dyn Member> = store.clone();
         store.account.set_member(Arc::downgrade(&member));
         store.replay(superblock.replay_from, ceiling)?;
         assert_eq!(store.clocks.applied(), last, "the log was replayed to another end than the scan found");
+        store.show_readers();
         Ok(store)
     }
 
@@ -338,8 +351,22 @@ impl Parts {
         Log::resume(self.dir.clone(), tail, superblock.checkpoint, options.log())
     }
 
+    /// Where readers in other processes see how far they may read. Without the room for it, there are none.
+    fn board(&self, options: &Options) -> Option<Board> {
+        if options.read_only || !options.admits_readers {
+            return None;
+        }
+        let Superblock { database, absorbed, checkpoint, .. } = self.superblock;
+        Board::open(&*self.dir, database, absorbed, checkpoint).ok().flatten()
+    }
+
     /// The store as the superblock has it: nothing of the log is replayed yet.
-    fn assemble(self, found: Found, log: Log, options: &Options, locks: [Box<dyn io::Lock>; 2]) -> Store {
+    pub(super) fn assemble(self, found: Found, log: Log, options: &Options, hold: Hold) -> Store {
+        let (locks, seat) = match hold {
+            Hold::Locks(locks) => (Some(locks), None),
+            Hold::Seat(seat) => (None, Some(Mutex::new(seat))),
+        };
+        let board = self.board(options);
         let shares = options.shares();
         let (open, writer) = charged_memtable(&self.account, None, shares.memtable_chunk_bytes);
         let view = View {
@@ -410,7 +437,9 @@ impl Parts {
             origin: io::Origin::here(),
             tallies: Tallies::default(),
             rooms,
-            locks: Mutex::new(Some(locks)),
+            board,
+            seat,
+            locks: Mutex::new(locks),
         }
     }
 }

@@ -68,10 +68,10 @@ impl Survey<'_> {
         }
         self.last = ts;
         for (table, op) in &mut decoder {
-            if let (TableId::CATALOG, Op::Put { key, value }) = (table, op) {
-                let row = TableRow::decode(key, value)?;
+            if let Some(row) = catalog_row(table, op) {
+                let row = row?;
                 self.next_table = self.next_table.max(TableId(row.id.0.saturating_add(1)));
-                self.time_ms = self.time_ms.max(row.ttl.map_or(0, |ttl| ttl.floor_ms));
+                self.time_ms = self.time_ms.max(row.floor_ms());
             }
         }
         decoder.finish().filter(|rest| rest.is_empty()).ok_or_else(no_record)?;
@@ -79,6 +79,19 @@ impl Survey<'_> {
         Attached::recover(record, self.pool, &self.reader)?;
         references(record).try_for_each(|reference| claim(&reference, self.pool, self.space))
     }
+}
+
+/// The row that `op` puts into the catalog, if it does.
+fn catalog_row(table: TableId, op: Op<'_>) -> Option<Result<TableRow>> {
+    match (table, op) {
+        (TableId::CATALOG, Op::Put { key, value }) => Some(TableRow::decode(key, value)),
+        _ => None,
+    }
+}
+
+/// The rows that `record` puts into the catalog.
+fn catalog_rows(record: &[u8]) -> impl Iterator<Item = Result<TableRow>> {
+    Decoder::begin(record).into_iter().flatten().filter_map(|(table, op)| catalog_row(table, op))
 }
 
 #[cold]
@@ -94,8 +107,7 @@ impl Store {
     pub(crate) fn replay(&self, from: Position, ceiling: Option<Ceiling>) -> Result<()> {
         let mut follow = self.log.follow(from)?;
         let _buffer = self.account.charge_making_room(Holder::Recovery, log::Follow::LEAST_BYTES);
-        let reader = self.slots.claim().expect("nobody else has taken slots yet");
-        let mut replay = Replay { store: self, reader, at: from, ceiling };
+        let mut replay = Replay::new(self, from, ceiling);
         while follow.advance()? {
             let lsn = replay.at.lsn;
             replay.record(follow.payload(), follow.end()).map_err(|error| {
@@ -131,7 +143,8 @@ fn with_need(store: &Store, error: Error) -> Error {
     ))
 }
 
-struct Replay<'s> {
+/// Applies records of the log to a store, one after the other.
+pub(crate) struct Replay<'s> {
     store: &'s Store,
     reader: Reader,
     /// Behind the last record that was applied.
@@ -139,9 +152,20 @@ struct Replay<'s> {
     ceiling: Option<Ceiling>,
 }
 
-impl Replay<'_> {
+impl<'s> Replay<'s> {
+    /// Begins at `at`. What is applied is limited by `ceiling`.
+    pub fn new(store: &'s Store, at: Position, ceiling: Option<Ceiling>) -> Self {
+        let reader = store.slots.claim().expect("a database that is being opened has free slots");
+        Replay { store, reader, at, ceiling }
+    }
+
+    /// The ceiling, as far as it is used up.
+    pub fn into_ceiling(self) -> Option<Ceiling> {
+        self.ceiling
+    }
+
     /// Applies `record`, which ends at `end`.
-    fn record(&mut self, record: &[u8], end: Position) -> Result<()> {
+    pub fn record(&mut self, record: &[u8], end: Position) -> Result<()> {
         let store = self.store;
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.admit(record.len(), store.pressure().memtables_bytes)?;
@@ -153,6 +177,9 @@ impl Replay<'_> {
             }
             store.seal_at(&mut lock(&store.committer), self.at);
         }
+        // The catalog's id is the least, so it comes first, unless runs are attached.
+        let first = Decoder::begin(record).and_then(|mut decoder| decoder.by_ref().next());
+        let changes_catalog = attached.is_some() || first.is_some_and(|(table, _)| table == TableId::CATALOG);
         self.make_room_for(record)?;
         let mut guard = lock(&store.committer);
         let committer = &mut *guard;
@@ -165,7 +192,10 @@ impl Replay<'_> {
         store.clocks.advance_applied(ts);
         // All of it is durable: the tail was written again and synced.
         store.clocks.publish(ts);
-        store.catalog_changed.store(ts.0, Ordering::SeqCst);
+        if changes_catalog {
+            catalog_rows(record).try_for_each(|row| row.map(|row| store.time.pass(row.floor_ms())))?;
+            store.catalog_changed.store(ts.0, Ordering::SeqCst);
+        }
         self.at = end;
         let full = {
             let committer = lock(&store.committer);

@@ -136,6 +136,11 @@ const COMPRESSION_TAG: u8 = 2;
 const LZ4_TAG: u8 = 1;
 
 impl TableRow {
+    /// How far the time had come at least when this row was committed, in milliseconds since 1970.
+    pub(crate) fn floor_ms(&self) -> u64 {
+        self.ttl.map_or(0, |ttl| ttl.floor_ms)
+    }
+
     /// The row's value.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(24);

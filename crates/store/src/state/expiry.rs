@@ -111,6 +111,11 @@ impl Expiry {
         self.memory_bytes
     }
 
+    /// Whether readers may not keep as much of the data file as `kept_bytes`, beside `used_bytes` in use.
+    pub fn is_too_much_space(&self, kept_bytes: u64, used_bytes: u64) -> bool {
+        kept_bytes > self.space_bytes.unwrap_or_else(|| default_space_bytes(used_bytes))
+    }
+
     /// The last time that [`crate::Store::tick`] got, in milliseconds.
     #[inline]
     pub fn now_ms(&self) -> u64 {

@@ -10,6 +10,8 @@ pub mod tables;
 pub mod stack;
 pub mod attach;
 pub mod ttl;
+pub(crate) mod board;
+pub(crate) mod seats;
 // In memory.
 pub mod options;
 pub mod latch;

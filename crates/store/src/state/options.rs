@@ -52,6 +52,8 @@ pub struct Options {
     pub clock: Clock,
     /// Beside other openers of the same kind, and without a write of any sort.
     pub read_only: bool,
+    /// Other processes may open the database for reading while this one writes. Costs a small file.
+    pub admits_readers: bool,
 }
 
 impl Default for Options {
@@ -76,6 +78,7 @@ impl Default for Options {
             database: None,
             clock: Clock::System,
             read_only: false,
+            admits_readers: false,
         }
     }
 }

@@ -17,13 +17,13 @@
 //! times as long as one that does not. So the time left is estimated from the records that are left, all of them, and
 //! from what a record and a flush took lately.
 //!
-//! Well below the debt at which anybody is slowed a checkpoint has time, and pauses between its pieces: see
-//! [`Pressure::leisure_permille`].
+//! Well below the debt at which writers are slowed, a checkpoint pauses between the pieces of its work: see
+//! [`Pressure::pause_permille`].
 //!
 //! All of this is a function of [`Pressure`] and *R*. The program that drives the store has the clock and sleeps.
 
 use crate::state::options::MAX_SEALED;
-use base::leisure;
+use base::background;
 use base::sync::atomic::{AtomicU64, Ordering};
 
 /// Why writers are slowed down.
@@ -55,10 +55,10 @@ impl Cause {
 
 /// Below this debt nobody is slowed, in thousandths.
 const FREE_PERMILLE: u64 = 250;
-/// Below this debt a checkpoint has as much time as it ever gets, in thousandths.
-const LEISURE_PERMILLE: u64 = FREE_PERMILLE / 2;
-/// A checkpoint with time pauses at most so many thousandths of the time it works.
-const MOST_LEISURE_PERMILLE: u64 = 3000;
+/// Below this debt the pauses of a checkpoint are longest, in thousandths.
+const FULL_PAUSE_PERMILLE: u64 = FREE_PERMILLE / 2;
+/// The longest pauses, in thousandths of the time that a checkpoint works.
+const MOST_PAUSE_PERMILLE: u64 = 3000;
 /// Debt at and above the ceiling: writers get a hundredth of what is merged. Whether they may begin at all is for
 /// [`Pressure::is_full`] to say.
 const MOST_PERMILLE: u64 = 990;
@@ -157,10 +157,10 @@ impl Merging {
         self.compacted_records.store(records, Ordering::Relaxed); // Relaxed: see `Merging`.
     }
 
-    /// So many records more were merged. Pauses, if there is time.
+    /// So many records more were merged. Pauses, if this thread is throttled.
     pub fn advance(&self, records: u64) {
         self.done.fetch_add(records, Ordering::Relaxed); // Relaxed: see `Merging`.
-        leisure::pause();
+        background::pause();
     }
 
     pub fn end(&self) {
@@ -231,10 +231,10 @@ impl Pressure {
     /// For how long a checkpoint may pause after a piece of work, in thousandths of the time that the piece took. At
     /// half the debt at which writers are slowed it takes a quarter of a processor; from there on more and more, as
     /// writers are faster than it is, and all of one before anybody is slowed.
-    pub fn leisure_permille(&self) -> u64 {
+    pub fn pause_permille(&self) -> u64 {
         let debt = self.debt_permille().into_iter().max().unwrap_or(0);
         let left = FREE_PERMILLE.saturating_sub(debt);
-        (left * MOST_LEISURE_PERMILLE / (FREE_PERMILLE - LEISURE_PERMILLE)).min(MOST_LEISURE_PERMILLE)
+        (left * MOST_PAUSE_PERMILLE / (FREE_PERMILLE - FULL_PAUSE_PERMILLE)).min(MOST_PAUSE_PERMILLE)
     }
 
     /// How fast writers may go when memtables are merged at `absorbed_bytes_per_s` (0: nobody knows yet); `None`: as
@@ -341,15 +341,15 @@ mod tests {
     }
 
     #[test]
-    fn leisure_ends_before_anybody_is_slowed() {
-        assert_eq!(pressure(0, 0, 0).leisure_permille(), 3000);
-        assert_eq!(pressure(LIMIT / 8, 0, 0).leisure_permille(), 3000);
-        assert_eq!(pressure(LIMIT * 3 / 16, 0, 0).leisure_permille(), 1512);
-        assert_eq!(pressure(LIMIT / 2, LIMIT * 3 / 8, 0).leisure_permille(), 3000, "what is merged is paid");
+    fn pauses_end_before_writers_are_slowed() {
+        assert_eq!(pressure(0, 0, 0).pause_permille(), 3000);
+        assert_eq!(pressure(LIMIT / 8, 0, 0).pause_permille(), 3000);
+        assert_eq!(pressure(LIMIT * 3 / 16, 0, 0).pause_permille(), 1512);
+        assert_eq!(pressure(LIMIT / 2, LIMIT * 3 / 8, 0).pause_permille(), 3000, "what is merged is paid");
         for held in (0..=LIMIT).step_by(LIMIT as usize / 200) {
             let pressure = pressure(held, 0, 0);
-            let (leisure, pace) = (pressure.leisure_permille(), pressure.pace(1 << 20));
-            assert!(leisure == 0 || pace.is_none(), "at {held}: {leisure} and {pace:?}");
+            let (pause, pace) = (pressure.pause_permille(), pressure.pace(1 << 20));
+            assert!(pause == 0 || pace.is_none(), "at {held}: {pause} and {pace:?}");
         }
     }
 

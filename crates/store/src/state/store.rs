@@ -4,6 +4,7 @@
 //! locks. A thread that holds one takes only later ones. Under the lock of what is `known` of stretches, and of what
 //! `time` suspects, nothing else is locked but the budget.
 
+use crate::state::board::Board;
 use crate::state::committer::Committer;
 use crate::state::expiry::Expiry;
 use crate::state::latch::Latch;
@@ -14,6 +15,7 @@ use crate::state::pins::Pins;
 use crate::state::room::Rooms;
 use crate::state::rounds::Place;
 use crate::state::rounds::Swept;
+use crate::state::seats::Seat;
 use crate::state::stretches::Known;
 use crate::state::superblock::Superblock;
 use crate::state::time::Time;
@@ -108,6 +110,11 @@ pub struct Store {
     pub(crate) origin: io::Origin,
     pub(crate) tallies: Tallies,
     pub(crate) rooms: Rooms,
+    /// Where readers in other processes see how far they may read. `None`: there are no such readers.
+    pub(crate) board: Option<Board>,
+    /// What has another process keep what this store reads ([`crate::beside`]). `None`: no other process writes it.
+    /// Here, so that snapshots find what they read also after closing.
+    pub(crate) seat: Option<Mutex<Seat>>,
     /// Those of the lock file and of the data file. Released by closing, so that the directory can be opened again
     /// although snapshots still live.
     pub(crate) locks: Mutex<Option<[Box<dyn Lock>; 2]>>,
@@ -177,6 +184,31 @@ impl Store {
     /// The directory, for messages.
     pub fn describe(&self) -> String {
         self.dir.describe()
+    }
+
+    /// Whether another process writes what this store reads; see [`crate::beside`].
+    pub fn is_beside(&self) -> bool {
+        self.seat.is_some()
+    }
+
+    /// Refuses what a store cannot do that reads beside another process.
+    pub(crate) fn check_not_beside(&self, what: &str) -> Result<()> {
+        if self.seat.is_none() {
+            return Ok(());
+        }
+        let message = format!(
+            "{what} is not possible while another process has the database open for writing; do it in that \
+             process, or after it has closed the database"
+        );
+        Err(Error::new(ErrorKind::ReadOnly, message))
+    }
+
+    /// Shows readers in other processes what they may read. The caller holds the commit lock.
+    #[inline]
+    pub(crate) fn show_readers(&self) {
+        if let Some(board) = &self.board {
+            board.show(self.clocks.visible());
+        }
     }
 
     /// Whether it was opened read-only.

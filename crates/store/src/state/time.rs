@@ -94,6 +94,11 @@ impl Time {
         if now > latest { self.latest_ms.fetch_max(now, Ordering::SeqCst).max(now) } else { latest }
     }
 
+    /// It is at least `least_ms` from now on: another process that has the database open was given that time.
+    pub fn pass(&self, least_ms: u64) {
+        self.latest_ms.fetch_max(least_ms, Ordering::SeqCst);
+    }
+
     /// The wall does not show what it should.
     #[cold]
     fn suspect(&self, moment: Moment) {

@@ -76,6 +76,20 @@ impl Store {
         }
     }
 
+    /// Takes their views from all readers but those of the newest view: what they see may be gone.
+    pub(crate) fn expire_older_views(&self) {
+        let newest = self.views.with_current(|view| view.number);
+        let held = self.slots.announced().filter_map(|announced| match announced {
+            Announced::Held(holding) => Some(holding),
+            Announced::Pending => None,
+        });
+        for holding in held.filter(|holding| holding.view < newest && !holding.is_revoked) {
+            if self.slots.revoke(&holding) {
+                self.expiry.expired.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally.
+            }
+        }
+    }
+
     /// Takes their views from the readers that are past a bound. While one is just beginning nobody expires: the
     /// next time will do.
     pub(crate) fn expire_readers(&self) -> bool {

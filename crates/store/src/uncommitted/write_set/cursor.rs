@@ -2,8 +2,8 @@
 
 use super::arena::Arena;
 use super::order::{Order, Position};
+use super::own::{LargeValues, Own};
 use super::table::TableSet;
-use super::{LargeValues, Own};
 
 /// See the module. Borrows the write set: after a write a new cursor is sought to where the old one stood, which
 /// costs O(log n).

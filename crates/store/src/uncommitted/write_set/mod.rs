@@ -35,17 +35,20 @@ mod contents;
 mod cursor;
 mod index;
 mod order;
+mod own;
 mod ranges;
 mod savepoints;
 mod table;
 
 pub use cursor::Cursor;
+pub use own::Own;
 pub use savepoints::Savepoint;
 
 use crate::state::stretches;
 use crate::uncommitted::large::Unpublished;
 use arena::Arena;
-use base::{LargeRef, TableId};
+use base::TableId;
+use own::LargeValues;
 use savepoints::{LiveSavepoint, Undo};
 use std::sync::Arc;
 use table::{Content, ENTRY_BYTES, State, TableSet};
@@ -66,40 +69,6 @@ pub struct Footprint {
     pub logged_bytes: usize,
     /// An upper bound of the memory that is held, free room in buffers included.
     pub held_bytes: usize,
-}
-
-/// What a transaction's own writes say about a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own<'a> {
-    /// It has this value.
-    Value(&'a [u8]),
-    /// It has a value that lies in the data file.
-    Large(LargeRef),
-    /// It is deleted, whatever the snapshot says.
-    Deleted,
-}
-
-/// The large values of a transaction, by number; none where one was replaced or rolled back.
-#[derive(Debug, Default)]
-struct LargeValues(Vec<Option<Arc<Unpublished>>>);
-
-impl LargeValues {
-    fn add(&mut self, value: Arc<Unpublished>) -> usize {
-        self.0.push(Some(value));
-        self.0.len() - 1
-    }
-
-    fn get(&self, index: usize) -> &Arc<Unpublished> {
-        self.0[index].as_ref().expect("an entry's large value is held")
-    }
-
-    /// Nothing refers to what `content` held any more.
-    #[inline]
-    fn let_go(&mut self, content: Content) {
-        if let Some(index) = content.large() {
-            self.0[index] = None;
-        }
-    }
 }
 
 /// Whether the transaction looked a key up in its snapshot before it writes it. An insert that answers duplicates
@@ -194,7 +163,7 @@ impl WriteSet {
 
     /// Whether a large value was ever put: the data file is to be synced before the commit.
     pub fn has_large(&self) -> bool {
-        !self.large.0.is_empty()
+        !self.large.is_empty()
     }
 
     /// Deletes `key`, present or not. Costs what [`WriteSet::put`] does.
@@ -237,7 +206,7 @@ impl WriteSet {
             set.mark_read(number);
         }
         if self.savepoints.is_empty() {
-            self.large.let_go(old);
+            self.large.release(old.large());
         } else {
             self.undo.push(Undo::Entry { table: set.table, number, old });
         }
@@ -301,7 +270,7 @@ impl WriteSet {
         self.tables[..used].iter_mut().for_each(TableSet::clear);
         self.used = 0;
         self.arena.clear();
-        self.large.0 = Vec::new();
+        self.large = LargeValues::default();
         self.undo = Vec::new();
         self.savepoints.clear();
         self.known.take();

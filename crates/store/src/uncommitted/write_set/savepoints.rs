@@ -68,7 +68,7 @@ impl WriteSet {
                 Undo::Entry { table, number, old } => {
                     let at = self.table_index(table);
                     let undone = self.tables[at].set(number, old, &self.arena);
-                    self.large.let_go(undone);
+                    self.large.release(undone.large());
                 }
                 Undo::Range { table, change } => {
                     let at = self.table_index(table);
@@ -87,7 +87,7 @@ impl WriteSet {
         if level == 0 {
             for undo in self.undo.drain(..) {
                 if let Undo::Entry { old, .. } = undo {
-                    self.large.let_go(old);
+                    self.large.release(old.large());
                 }
             }
         }

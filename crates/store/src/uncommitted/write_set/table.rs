@@ -11,8 +11,8 @@
 use super::arena::{Arena, Place};
 use super::index::{self, Index};
 use super::order::{Keys, Order};
+use super::own::{LargeValues, Own};
 use super::ranges::Ranges;
-use super::{LargeValues, Own};
 use base::TableId;
 use base::keys::head8;
 use base::prefetch::prefetch;

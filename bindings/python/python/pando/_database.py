@@ -1,0 +1,293 @@
+"""The classes that a program uses: thin over the native ones, with what is quicker said in Python."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import ItemsView, Iterator, Mapping, MutableMapping, ValuesView
+from datetime import timedelta
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, TypeVar, Union, overload
+
+from . import _pando
+from ._errors import ConflictError, SnapshotTooOldError
+
+if TYPE_CHECKING:
+    from .dbapi import Connection
+
+K = TypeVar("K")
+V = TypeVar("V")
+D = TypeVar("D")
+T = TypeVar("T")
+
+Path = Union[str, "PathLike[str]"]
+Seconds = Union[float, timedelta]
+Durability = Literal["sync", "buffered", "lazy"]
+Isolation = Literal["serializable", "snapshot"]
+Layout = Literal["btree", "lsm"]
+Compression = Literal["none", "lz4"]
+KeyType = Union[type[bytes], type[str], type[int]]
+ValueType = Union[type[bytes], type[str], Literal["json"]]
+
+_ABSENT: Any = object()
+# The pause before a second attempt is at most so long, and doubles with each further one.
+_FIRST_PAUSE_S = 0.00005
+_LONGEST_PAUSE_S = 0.05
+
+
+class _Items(ItemsView[K, V]):
+    """Pairs in key order, read in chunks."""
+
+    _mapping: _pando.View[K, V]
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return self._mapping.range()
+
+    def __reversed__(self) -> Iterator[tuple[K, V]]:
+        return self._mapping.range(reverse=True)
+
+
+class _Values(ValuesView[V]):
+    """Values in the order of their keys, read in chunks."""
+
+    _mapping: _pando.View[Any, V]
+
+    def __iter__(self) -> Iterator[V]:
+        return self._mapping.range_values()
+
+    def __reversed__(self) -> Iterator[V]:
+        return self._mapping.range_values(reverse=True)
+
+
+class SnapshotTable(_pando.View[K, V], Mapping[K, V]):
+    """A table as a snapshot sees it: a ``Mapping`` in key order."""
+
+    __slots__ = ()
+
+    def items(self) -> ItemsView[K, V]:
+        return _Items(self)
+
+    def values(self) -> ValuesView[V]:
+        return _Values(self)
+
+
+class _Writable(_pando.WritableView[K, V], MutableMapping[K, V]):
+    """What the tables of databases and of transactions have in common."""
+
+    __slots__ = ()
+
+    def items(self) -> ItemsView[K, V]:
+        return _Items(self)
+
+    def values(self) -> ValuesView[V]:
+        return _Values(self)
+
+    @overload
+    def pop(self, key: K, /) -> V: ...
+    @overload
+    def pop(self, key: K, /, default: V) -> V: ...
+    @overload
+    def pop(self, key: K, /, default: D) -> Union[V, D]: ...
+    def pop(self, key: K, /, default: Any = _ABSENT) -> Any:
+        """Deletes ``key`` and returns its value, in one transaction."""
+        # JSON has a value that looks like an absent one.
+        found = self._pop(key)
+        if found is not None:
+            return found[0]
+        if default is _ABSENT:
+            raise KeyError(key)
+        return default
+
+    def popitem(self, last: bool = True) -> tuple[K, V]:
+        """Deletes the record with the largest key, or the smallest one, and returns it, in one transaction."""
+        popped = self._pop_end(last)
+        if popped is None:
+            raise KeyError("popitem(): the table is empty")
+        return popped
+
+    def setdefault(self, key: K, default: Any = None) -> V:
+        """Sets ``key`` to ``default`` if it does not exist, and returns its value, in one transaction."""
+        return self._get_or_put(key, default)
+
+    def update(self, other: Any = (), /, **more: Any) -> None:
+        """Puts many records, in one transaction."""
+        if more:
+            merged: dict[Any, Any] = dict(other)
+            merged.update(more)
+            other = merged
+        self.put_many(other)
+
+
+class Table(_Writable[K, V]):
+    """A table of a database: a ``MutableMapping`` in key order.
+
+    Each read sees the newest state, each write is a transaction by itself, and an iterator sees the moment of its
+    beginning. ``len`` counts the keys, in O(n).
+    """
+
+    __slots__ = ()
+
+
+class TransactionTable(_Writable[K, V]):
+    """A table within a transaction: a ``MutableMapping`` in key order.
+
+    An iterator sees the writes that the transaction made before the iterator read its current chunk.
+    """
+
+    __slots__ = ()
+
+
+class Snapshot(_pando.Snapshot):
+    """A read-only view of everything that was committed at one moment. Threads can share it."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, table: str, /) -> SnapshotTable[bytes, bytes]: ...
+    @overload
+    def __getitem__(self, table: Table[K, V], /) -> SnapshotTable[K, V]: ...
+    def __getitem__(self, table: Any, /) -> Any:
+        """Returns a table, by its name or as the database's."""
+        view: SnapshotTable[Any, Any] = SnapshotTable(self, table)
+        return view
+
+
+class Transaction(_pando.Transaction):
+    """A read-write transaction. As a context manager it commits at the end, and rolls back after an exception."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, table: str, /) -> TransactionTable[bytes, bytes]: ...
+    @overload
+    def __getitem__(self, table: Table[K, V], /) -> TransactionTable[K, V]: ...
+    @overload
+    def __getitem__(self, table: TransactionTable[K, V], /) -> TransactionTable[K, V]: ...
+    def __getitem__(self, table: Any, /) -> Any:
+        """Returns a table, by its name or as the database's."""
+        view: TransactionTable[Any, Any] = TransactionTable(self, table)
+        return view
+
+    def create_table(
+        self,
+        name: str,
+        *,
+        layout: Layout = "btree",
+        ttl: Optional[Seconds] = None,
+        compression: Compression = "none",
+        key: KeyType = bytes,
+        value: ValueType = bytes,
+    ) -> TransactionTable[Any, Any]:
+        """Creates a table. Others see it after the commit."""
+        self._create_table(name, layout=layout, ttl=ttl, compression=compression)
+        return TransactionTable(self, name, key=key, value=value)
+
+
+class Database(_pando.Database):
+    """An open database. As a context manager it is closed at the end."""
+
+    __slots__ = ()
+
+    @overload
+    def table(self, name: str, *, create: bool = True) -> Table[bytes, bytes]: ...
+    @overload
+    def table(self, name: str, *, key: type[K], create: bool = True) -> Table[K, bytes]: ...
+    @overload
+    def table(self, name: str, *, key: type[K], value: type[V], create: bool = True) -> Table[K, V]: ...
+    @overload
+    def table(self, name: str, *, value: type[V], create: bool = True) -> Table[bytes, V]: ...
+    @overload
+    def table(self, name: str, *, key: type[K], value: Literal["json"], create: bool = True) -> Table[K, Any]: ...
+    @overload
+    def table(self, name: str, *, value: Literal["json"], create: bool = True) -> Table[bytes, Any]: ...
+    def table(self, name: str, *, key: Any = bytes, value: Any = bytes, create: bool = True) -> Any:
+        """Returns a table, and creates it with default options if it does not exist and ``create`` is true.
+
+        ``key`` is ``bytes``, ``str`` or ``int``, and ``value`` is ``bytes``, ``str`` or ``"json"``. Neither is
+        stored: use the same ones each time.
+        """
+        view: Table[Any, Any] = Table(self, name, key=key, value=value, create=create)
+        return view
+
+    def create_table(
+        self,
+        name: str,
+        *,
+        layout: Layout = "btree",
+        ttl: Optional[Seconds] = None,
+        compression: Compression = "none",
+        key: KeyType = bytes,
+        value: ValueType = bytes,
+    ) -> Table[Any, Any]:
+        """Creates a table with options, which are stored. ``ttl`` is how many seconds an entry lives."""
+        self._create_table(name, layout=layout, ttl=ttl, compression=compression)
+        return Table(self, name, key=key, value=value)
+
+    def write(
+        self,
+        *,
+        durability: Optional[Durability] = None,
+        isolation: Optional[Isolation] = None,
+        check_same_thread: bool = True,
+    ) -> Transaction:
+        """Begins a transaction. ``with db.write() as tx:`` commits it at the end of the block.
+
+        Only the thread that began it may use it, unless ``check_same_thread`` is false.
+        """
+        return Transaction(
+            self, durability=durability, isolation=isolation, check_same_thread=check_same_thread
+        )
+
+    def snapshot(self) -> Snapshot:
+        """Takes a snapshot of everything that is committed."""
+        return Snapshot(self)
+
+    def transact(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        retries: int = 10,
+        durability: Optional[Durability] = None,
+        isolation: Optional[Isolation] = None,
+    ) -> T:
+        """Runs ``work`` in a transaction and commits it, and again after a conflict, up to ``retries`` times.
+
+        ``work`` can run several times, so its effects outside of the transaction must be safe to repeat.
+        """
+        pause_s = _FIRST_PAUSE_S
+        for attempt in range(max(retries, 0) + 1):
+            try:
+                with self.write(durability=durability, isolation=isolation) as tx:
+                    return work(tx)
+            except (ConflictError, SnapshotTooOldError):
+                if attempt >= retries:
+                    raise
+            time.sleep(random.uniform(0, pause_s))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def sql(self, *, autocommit: bool = False) -> Connection:
+        """Opens a connection for SQL, as PEP 249 describes it."""
+        from .dbapi import Connection
+
+        return Connection(self, autocommit=autocommit)
+
+
+def open(path: Path, **options: Any) -> Database:
+    """Opens the existing database in the directory ``path``; ``MissingError`` if there is none.
+
+    The options are those of ``docs/options.md``, by name; times are in seconds.
+    """
+    return Database(path, create=False, **options)
+
+
+def create(path: Path, **options: Any) -> Database:
+    """Opens the database in the directory ``path``, or creates it. The options are those of ``open``."""
+    return Database(path, create=True, **options)
+
+
+def in_memory(**options: Any) -> Database:
+    """Creates a database in memory, which is gone once it is closed. The options are those of ``open``."""
+    return Database(None, create=True, **options)
+
+

@@ -1,0 +1,210 @@
+//! What the objects of one database share, and how they end.
+
+use crate::errors;
+use crate::guard::{Failure, run};
+use pando::{Database, Snapshot, Transaction};
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::thread::{self, ThreadId};
+
+/// How often this process is the child of a fork.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Notes that this process is a fork's child. Python calls it first thing in the child.
+#[pyfunction]
+#[pyo3(name = "_after_fork")]
+pub fn after_fork() {
+    FORKS.fetch_add(1, Ordering::SeqCst);
+}
+
+/// An open database.
+pub struct Handle {
+    db: Database,
+    is_closed: AtomicBool,
+    forks: u32,
+}
+
+impl Handle {
+    /// Of a database that was just opened.
+    pub fn new(db: Database) -> Arc<Self> {
+        Arc::new(Handle { db, is_closed: AtomicBool::new(false), forks: FORKS.load(Ordering::SeqCst) })
+    }
+
+    /// Refuses a child's use. It comes before every lock, as a thread of the parent may have held one.
+    pub fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        if self.forks == FORKS.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let message = "the database was opened before this process was forked; open it in the child, after \
+                       the parent has closed it";
+        Err(errors::named(py, "ForkedError", message))
+    }
+
+    /// The database, if it may be used.
+    pub fn open(&self, py: Python<'_>) -> PyResult<&Database> {
+        self.check_process(py)?;
+        if self.is_closed() {
+            return Err(errors::closed(py, "the database"));
+        }
+        Ok(&self.db)
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Closes the database. A second time has no effect.
+    pub fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_process(py)?;
+        if self.is_closed.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        run(py, || Ok(self.db.close()?))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.is_closed() || self.forks != FORKS.load(Ordering::SeqCst) {
+            return;
+        }
+        let db = &self.db;
+        // Nobody is left to get the error. At the interpreter's end there is nothing to attach to, nor to wait for.
+        let closed = Python::try_attach(|py| py.detach(|| db.close()));
+        if closed.is_none() {
+            let _ = db.close();
+        }
+    }
+}
+
+/// A snapshot that threads share: one reads at a time.
+pub struct Held {
+    handle: Arc<Handle>,
+    inner: Mutex<Option<Snapshot>>,
+}
+
+impl Held {
+    /// Takes a snapshot.
+    pub fn take(py: Python<'_>, handle: &Arc<Handle>) -> PyResult<Arc<Self>> {
+        let db = handle.open(py)?;
+        let snapshot = run(py, || Ok(db.snapshot()?))?;
+        Ok(Arc::new(Held { handle: Arc::clone(handle), inner: Mutex::new(Some(snapshot)) }))
+    }
+
+    /// Runs `read` on the snapshot.
+    pub fn read<T: Send>(
+        &self,
+        py: Python<'_>,
+        read: impl FnOnce(&Snapshot) -> pando::Result<T> + Send,
+    ) -> PyResult<T> {
+        self.handle.open(py)?;
+        run(py, || {
+            let held = self.inner.lock().map_err(|_| Failure::Closed("the snapshot"))?;
+            Ok(read(held.as_ref().ok_or(Failure::Closed("the snapshot"))?)?)
+        })
+    }
+
+    /// The snapshot, unless another thread reads from it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, Option<Snapshot>>> {
+        self.inner.try_lock().ok()
+    }
+
+    /// The database.
+    pub fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// Ends the snapshot. A second time has no effect.
+    pub fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.check_process(py)?;
+        run(py, || {
+            drop(
+                self.inner
+                    .lock()
+                    .map_or_else(|poisoned| poisoned.into_inner().take(), |mut held| held.take()),
+            );
+            Ok(())
+        })
+    }
+}
+
+/// A transaction, and the only thread that may use it.
+pub struct Begun {
+    handle: Arc<Handle>,
+    inner: Mutex<Option<Transaction>>,
+    thread: Option<ThreadId>,
+}
+
+impl Begun {
+    /// Of a transaction that has just begun; `is_shared` lets every thread use it, one at a time.
+    pub fn new(handle: &Arc<Handle>, transaction: Transaction, is_shared: bool) -> Arc<Self> {
+        let thread = (!is_shared).then(|| thread::current().id());
+        Arc::new(Begun { handle: Arc::clone(handle), inner: Mutex::new(Some(transaction)), thread })
+    }
+
+    /// The database.
+    pub fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// Runs `work` on the transaction.
+    pub fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Transaction) -> pando::Result<T> + Send,
+    ) -> PyResult<T> {
+        self.check(py)?;
+        run(py, || {
+            let mut guard = self.lock()?;
+            Ok(work(guard.as_mut().ok_or(ENDED)?)?)
+        })
+    }
+
+    /// Takes the transaction, to end it; `None` if it has ended.
+    pub fn end(&self, py: Python<'_>) -> PyResult<Option<Transaction>> {
+        self.check(py)?;
+        self.lock().map(|mut guard| guard.take()).map_err(|failure| failure.raise(py))
+    }
+
+    /// Whether it can still be used; `None` while another thread uses it.
+    pub fn is_active(&self) -> Option<bool> {
+        self.inner.try_lock().ok().map(|guard| guard.is_some())
+    }
+
+    fn lock(&self) -> Result<MutexGuard<'_, Option<Transaction>>, Failure> {
+        self.inner.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => Failure::InUse("the transaction"),
+            TryLockError::Poisoned(_) => ENDED,
+        })
+    }
+
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.open(py)?;
+        if self.thread.is_some_and(|thread| thread != thread::current().id()) {
+            let message = "the transaction was begun by another thread; begin one for each thread, or begin \
+                           it with check_same_thread=False and use it from one thread at a time";
+            return Err(errors::named(py, "ThreadError", message));
+        }
+        Ok(())
+    }
+}
+
+const ENDED: Failure = Failure::Closed("the transaction");
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        // A rollback can free much. In a child it would touch what is the parent's.
+        let inner = std::mem::take(self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        if let Some(transaction) = inner {
+            drop_detached(transaction);
+        }
+    }
+}
+
+/// Drops without the interpreter's lock, if there still is an interpreter.
+fn drop_detached<T: Send>(value: T) {
+    let mut value = Some(value);
+    let _ = Python::try_attach(|py| py.detach(|| drop(value.take())));
+}

@@ -1,0 +1,305 @@
+//! SQL: a connection and its results, under the DB-API connection of `pando.dbapi`.
+//!
+//! A statement runs to its end without the interpreter's lock, and its rows are kept in memory as the library's values.
+//! They become objects of Python as they are fetched.
+
+use crate::database::Database;
+use crate::errors;
+use crate::handle::Handle;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
+};
+use sql::{Connection, Interrupt, Value, to_owned};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+/// Why a statement has failed.
+enum Failure {
+    Sql(sql::Error),
+    Closed,
+    Panic(String),
+    /// A named parameter without a value.
+    Parameter(String),
+}
+
+impl From<sql::Error> for Failure {
+    fn from(error: sql::Error) -> Self {
+        Failure::Sql(error)
+    }
+}
+
+impl Failure {
+    #[cold]
+    fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Failure::Sql(error) => errors::made(py, "of_sql", (error.code(), error.message())),
+            Failure::Closed => errors::made(py, "programming_error", ("the connection is closed",)),
+            Failure::Panic(text) => errors::made(py, "InternalError", (text,)),
+            Failure::Parameter(text) => errors::made(py, "programming_error", (text,)),
+        }
+    }
+}
+
+/// Parameters of a statement.
+enum Parameters {
+    Places(Vec<Value>),
+    Names(Vec<(String, Value)>),
+}
+
+/// What a statement returned.
+struct Outcome {
+    columns: Option<Vec<String>>,
+    rows: Vec<Vec<Value>>,
+    changes: u64,
+    last_row_id: i64,
+}
+
+/// A connection.
+#[pyclass(frozen, module = "pando._pando")]
+pub struct SqlConnection {
+    handle: Arc<Handle>,
+    inner: Mutex<Option<Connection>>,
+    interrupt: Interrupt,
+}
+
+impl SqlConnection {
+    /// Runs `work` on the connection, one call at a time, without the interpreter's lock.
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Connection) -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        self.handle.check_process(py)?;
+        if self.handle.is_closed() {
+            return Err(Failure::Closed.raise(py));
+        }
+        let work = || {
+            let inner = self.inner.lock().map_err(|_| Failure::Closed)?;
+            work(inner.as_ref().ok_or(Failure::Closed)?)
+        };
+        let done = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+        done.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))).map_err(|failure| failure.raise(py))
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Failure {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    Failure::Panic(format!("a defect in Pando, please report it: {text}"))
+}
+
+#[pymethods]
+impl SqlConnection {
+    #[new]
+    fn new(py: Python<'_>, db: PyRef<'_, Database>) -> PyResult<Self> {
+        let sql = db.sql(py)?;
+        let connection = py.detach(|| sql.connect()).map_err(|error| Failure::from(error).raise(py))?;
+        let interrupt = connection.interrupt_handle();
+        Ok(SqlConnection { handle: Arc::clone(db.handle()), inner: Mutex::new(Some(connection)), interrupt })
+    }
+
+    /// Runs one statement.
+    fn execute(&self, py: Python<'_>, sql: &str, parameters: &Bound<'_, PyAny>) -> PyResult<SqlResult> {
+        let parameters = parameters_of(parameters)?;
+        let outcome = self.run(py, move |connection| execute(connection, sql, parameters))?;
+        Ok(SqlResult::of(outcome))
+    }
+
+    /// Runs one statement for each of many lists of parameters. Returns how many rows it changed.
+    fn execute_many(&self, py: Python<'_>, sql: &str, parameters: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let lists = parameters.try_iter()?.map(|list| parameters_of(&list?));
+        let lists = lists.collect::<PyResult<Vec<_>>>()?;
+        self.run(py, move |connection| {
+            let mut statement = connection.prepare(sql)?;
+            let mut changes = 0;
+            for list in lists {
+                let places = in_places(&statement, list)?;
+                changes += statement.execute(&places)?;
+            }
+            Ok(changes)
+        })
+    }
+
+    /// Runs the statements of a script one after another.
+    fn execute_script(&self, py: Python<'_>, sql: &str) -> PyResult<()> {
+        self.run(py, |connection| Ok(connection.execute_batch(sql)?))
+    }
+
+    /// Whether no transaction is open.
+    #[getter]
+    fn is_autocommit(&self, py: Python<'_>) -> PyResult<bool> {
+        self.run(py, |connection| Ok(connection.is_autocommit()))
+    }
+
+    /// Stops the statement that runs.
+    fn interrupt(&self) {
+        self.interrupt.interrupt();
+    }
+
+    /// Closes the connection, and rolls back its transaction.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.check_process(py)?;
+        py.detach(|| {
+            let taken =
+                self.inner.lock().map_or_else(|poisoned| poisoned.into_inner().take(), |mut one| one.take());
+            drop(taken);
+        });
+        Ok(())
+    }
+}
+
+fn execute(connection: &Connection, sql: &str, parameters: Parameters) -> Result<Outcome, Failure> {
+    let mut statement = connection.prepare(sql)?;
+    let places = in_places(&statement, parameters)?;
+    let before = connection.last_insert_row_id();
+    let mut kept = Vec::new();
+    let (columns, changes) = {
+        let mut rows = statement.query(&places)?;
+        while let Some(row) = rows.next()? {
+            kept.push((0..row.len()).map(|column| to_owned(row.get(column))).collect());
+        }
+        let columns = rows.columns().to_vec();
+        (columns, rows.changes())
+    };
+    let columns = (!columns.is_empty()).then_some(columns);
+    let last_row_id = if changes > 0 { connection.last_insert_row_id() } else { before };
+    Ok(Outcome { columns, rows: kept, changes, last_row_id })
+}
+
+/// Parameters in the order of their places.
+fn in_places(statement: &sql::Statement<'_>, parameters: Parameters) -> Result<Vec<Value>, Failure> {
+    let named = match parameters {
+        Parameters::Places(values) => return Ok(values),
+        Parameters::Names(named) => named,
+    };
+    let mut places: Vec<Option<Value>> = vec![None; statement.parameter_count()];
+    for (name, value) in named {
+        for mark in [":", "@", "$"] {
+            let place = statement.parameter(&format!("{mark}{name}"))?;
+            if let Some(place) = place.and_then(|place| places.get_mut(place)) {
+                *place = Some(value.clone());
+            }
+        }
+    }
+    let missing = places.iter().position(Option::is_none);
+    if let Some(place) = missing {
+        let message = format!("parameter {} of the statement has no value in the mapping", place + 1);
+        return Err(Failure::Parameter(message));
+    }
+    Ok(places.into_iter().flatten().collect())
+}
+
+fn parameters_of(given: &Bound<'_, PyAny>) -> PyResult<Parameters> {
+    if let Ok(mapping) = given.cast::<PyDict>() {
+        let pair = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+            Ok((name.extract::<String>()?, value_of(&value)?))
+        };
+        return Ok(Parameters::Names(mapping.iter().map(pair).collect::<PyResult<_>>()?));
+    }
+    if given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>() {
+        return Err(PyTypeError::new_err("parameters are a sequence or a dict, not one value"));
+    }
+    Ok(Parameters::Places(given.try_iter()?.map(|value| value_of(&value?)).collect::<PyResult<_>>()?))
+}
+
+/// A value of Python as one of SQL.
+fn value_of(given: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if given.is_none() {
+        return Ok(Value::Null);
+    }
+    if let Ok(truth) = given.cast::<PyBool>() {
+        return Ok(Value::Integer(truth.is_true().into()));
+    }
+    if given.is_instance_of::<PyInt>() {
+        let out = |_| PyOverflowError::new_err("an integer of SQL has 64 bits, with its sign");
+        return given.extract().map(Value::Integer).map_err(out);
+    }
+    if given.is_instance_of::<PyFloat>() {
+        return given.extract().map(Value::Real);
+    }
+    if let Ok(text) = given.cast::<PyString>() {
+        return Ok(Value::Text(text.to_cow()?.into_owned()));
+    }
+    if let Ok(bytes) = given.cast::<PyBytes>() {
+        return Ok(Value::Blob(bytes.as_bytes().to_vec()));
+    }
+    if let Ok(bytes) = given.cast::<PyByteArray>() {
+        return Ok(Value::Blob(bytes.to_vec()));
+    }
+    if given.is_instance_of::<PyMemoryView>() {
+        return value_of(&given.call_method0("tobytes")?);
+    }
+    if given.hasattr("isoformat")? {
+        // Dates and times, as SQLite's functions of time read them.
+        let text: String = given.call_method0("isoformat")?.extract()?;
+        return Ok(Value::Text(text.replacen('T', " ", 1)));
+    }
+    let name = given.get_type().name()?;
+    Err(PyTypeError::new_err(format!("a value of type {name} cannot be a parameter of SQL")))
+}
+
+fn object<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Null => py.None().into_bound(py),
+        Value::Integer(number) => number.into_pyobject(py)?.into_any(),
+        Value::Real(number) => number.into_pyobject(py)?.into_any(),
+        Value::Text(text) => PyString::new(py, text).into_any(),
+        Value::Blob(bytes) => PyBytes::new(py, bytes).into_any(),
+    })
+}
+
+/// The name of a type in PEP 249.
+fn type_of(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::Null => None,
+        Value::Integer(_) | Value::Real(_) => Some("NUMBER"),
+        Value::Text(_) => Some("STRING"),
+        Value::Blob(_) => Some("BINARY"),
+    }
+}
+
+/// The rows of a statement that has run.
+#[pyclass(frozen, module = "pando._pando")]
+pub struct SqlResult {
+    #[pyo3(get)]
+    columns: Option<Vec<String>>,
+    /// The types of the first row's values.
+    #[pyo3(get)]
+    types: Vec<Option<&'static str>>,
+    #[pyo3(get)]
+    changes: u64,
+    #[pyo3(get)]
+    last_row_id: i64,
+    #[pyo3(get)]
+    row_count: usize,
+    rows: Mutex<std::vec::IntoIter<Vec<Value>>>,
+}
+
+impl SqlResult {
+    fn of(outcome: Outcome) -> Self {
+        let Outcome { columns, rows, changes, last_row_id } = outcome;
+        let types = rows.first().map_or_else(Vec::new, |row| row.iter().map(type_of).collect());
+        let (row_count, rows) = (rows.len(), Mutex::new(rows.into_iter()));
+        SqlResult { columns, types, changes, last_row_id, row_count, rows }
+    }
+}
+
+#[pymethods]
+impl SqlResult {
+    /// Returns up to `most` further rows.
+    fn fetch<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
+        let taken: Vec<_> = match self.rows.lock() {
+            Ok(mut rows) => rows.by_ref().take(most).collect(),
+            Err(_) => Vec::new(),
+        };
+        let list = PyList::empty(py);
+        for row in &taken {
+            let values = row.iter().map(|value| object(py, value)).collect::<PyResult<Vec<_>>>()?;
+            list.append(PyTuple::new(py, values)?)?;
+        }
+        Ok(list)
+    }
+}

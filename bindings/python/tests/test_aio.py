@@ -1,0 +1,114 @@
+"""asyncio: what it does, and that the loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from pathlib import Path
+
+import pytest
+
+import pando
+from pando import aio
+
+TASKS = 1000
+
+
+def test_tables_transactions_and_snapshots(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with await aio.create(tmp_path / "db", durability="buffered") as db:
+            table = await db.table("t", key=int, value=str)
+            await table.put_many((number, str(number)) for number in range(5000))
+            async with db.snapshot() as snapshot:
+                await table.delete_range(0, 4990)
+                assert await snapshot[table].count() == 5000
+                assert [key async for key, _ in snapshot[table].range(limit=3000)] == list(range(3000))
+            assert [pair async for pair in table.range(4995, 4997)] == [(4995, "4995"), (4996, "4996")]
+            async with db.write() as tx:
+                await tx[table].put(1, "one")
+                assert await table.get(1) is None
+            assert await table.get(1) == "one" and await table.contains(1)
+            with pytest.raises(ZeroDivisionError):
+                async with db.write() as tx:
+                    await tx[table].put(2, "two")
+                    raise ZeroDivisionError
+            assert await table.multi_get([1, 2]) == ["one", None]
+            assert await table.remove(1) == "one"
+            assert await table.compare_and_swap(1, None, "1")
+            await table.delete(1)
+            await table.insert(1, "1")
+            with pytest.raises(pando.ExistsError):
+                await table.insert(1, "1")
+            assert await db.transact(lambda inner: inner["t"].get(b"none")) is None
+            async with db.write() as tx:
+                number = await tx.commit()
+            assert number >= 1
+            async with db.write() as tx:
+                await tx[table].put(3, "three")
+                await tx.rollback()
+            assert await table.get(3) is None
+        with pytest.raises(pando.MissingError):
+            await aio.open(tmp_path / "none")
+        async with await aio.open(tmp_path / "db", threads=1) as db:
+            assert await (await db.table("t", key=int, value=str)).get(1) == "1"
+
+    asyncio.run(main())
+
+
+def test_conflicts_reach_the_task() -> None:
+    async def main() -> None:
+        async with await aio.in_memory() as db:
+            table = await db.table("t", key=str, value=str)
+            with pytest.raises(pando.ConflictError):
+                async with db.write() as tx:
+                    assert await tx[table].get("k") is None
+                    await table.put("k", "other")
+                    await tx[table].put("k", "own")
+
+    asyncio.run(main())
+
+
+async def lateness_ms(work: list[object]) -> list[float]:
+    """How late a ticker of 1 ms is while the work goes on."""
+    late: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(0.001)
+            late.append((time.perf_counter() - began - 0.001) * 1000)
+
+    ticker = asyncio.create_task(tick())
+    await asyncio.gather(*work)  # type: ignore[call-overload]
+    ticker.cancel()
+    return late
+
+
+def test_a_thousand_tasks_leave_the_loop_free(tmp_path: Path, record_property: object) -> None:
+    async def main() -> None:
+        async with await aio.create(tmp_path / "db") as db:
+            table = await db.table("t", key=int, value=bytes)
+
+            async def use(number: int) -> None:
+                await table.put(number, bytes(100))
+                assert await table.get(number) == bytes(100)
+
+            async def control(number: int) -> None:
+                # As many hops to the same threads, which only sleep there as long as a sync takes.
+                await db.run(time.sleep, 0.0005)
+                await db.run(time.sleep, 0)
+
+            for name, task in (("control", control), ("pando", use)):
+                began = time.perf_counter()
+                late = await lateness_ms([task(number) for number in range(TASKS)])
+                seconds = time.perf_counter() - began
+                print(
+                    f"{name}: {TASKS} tasks in {seconds:.2f} s; a ticker was late by {statistics.median(late):.2f} ms "
+                    f"in the middle, {max(late):.2f} ms at most"
+                )
+                # A blocked loop would be late by all of the work. The bound is wide, as machines are shared.
+                assert max(late) < 1000 * seconds / 2
+            assert await table.count() == TASKS
+
+    asyncio.run(main())

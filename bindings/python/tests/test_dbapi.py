@@ -1,0 +1,194 @@
+"""SQL as PEP 249 describes it: the suite `dbapi-compliance`, and what it does not cover."""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import dbapi20
+import pytest
+
+import pando
+from pando import dbapi
+
+
+class TestCompliance(dbapi20.DatabaseAPI20Test):  # type: ignore[misc]
+    """The suite of others, whole, except for what the test cases below give their reasons for."""
+
+    driver = dbapi
+
+    def setUp(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.connect_args = (self.folder.name,)
+        self.connect_kw_args = {"durability": "buffered"}
+
+    def tearDown(self) -> None:
+        self.folder.cleanup()
+
+    # SQLite's front end has no stored procedures, and a statement has one result.
+    def test_callproc(self) -> None:
+        assert not hasattr(dbapi.Cursor, "callproc")
+
+    def test_nextset(self) -> None:
+        connection = dbapi.connect(self.folder.name)
+        assert connection.cursor().nextset() is None
+        connection.close()
+
+    # The type of a column is that of its first value, and the suite's table is empty.
+    def test_description(self) -> None:
+        connection = dbapi.connect(self.folder.name)
+        cursor = connection.execute("CREATE TABLE booze(name varchar(20))")
+        assert cursor.description is None
+        for types in (None, dbapi.STRING):
+            cursor.execute("SELECT name FROM booze")
+            assert cursor.description == (("name", types, None, None, None, None, None),)
+            cursor.execute("INSERT INTO booze VALUES ('Victoria Bitter')")
+        connection.close()
+
+    # Closing twice has no effect, as in the standard library's sqlite3.
+    def test_non_idempotent_close(self) -> None:
+        connection = dbapi.connect(self.folder.name)
+        connection.close()
+        connection.close()
+
+    # The suite asks each driver for a test of its own.
+    def test_setoutputsize(self) -> None:
+        connection = dbapi.connect(self.folder.name)
+        connection.cursor().setoutputsize(1000)
+        connection.close()
+
+
+@pytest.fixture
+def connection(db: pando.Database) -> dbapi.Connection:
+    """A connection with a table."""
+    made = db.sql()
+    made.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT UNIQUE, b)")
+    made.commit()
+    return made
+
+
+def test_values(connection: dbapi.Connection) -> None:
+    values: list[Any] = [
+        None, 0, -(2**63), 2**63 - 1, 1.5, "é", "", b"", b"\x00\xff", True, bytearray(b"x"), memoryview(b"y"),
+    ]  # fmt: skip
+    for value in values:
+        row = connection.execute("SELECT ?", [value]).fetchone()
+        assert row is not None and row[0] == value, value
+    times: list[Any] = [datetime.date(2024, 2, 3), datetime.datetime(2024, 2, 3, 4, 5, 6)]
+    assert connection.execute("SELECT ?, ?", times).fetchall() == [("2024-02-03", "2024-02-03 04:05:06")]
+    assert connection.execute("SELECT date(?)", [times[1]]).fetchone() == ("2024-02-03",)
+    for value in (object(), [1], 2**63):
+        with pytest.raises((TypeError, OverflowError)):
+            connection.execute("SELECT ?", [value])
+
+
+def test_parameters(connection: dbapi.Connection) -> None:
+    insert = connection.execute("INSERT INTO t(a, b) VALUES (:name, :name)", {"name": "x", "unused": 1})
+    assert (insert.rowcount, insert.lastrowid, insert.description) == (1, 1, None)
+    assert connection.execute("SELECT a, b FROM t").fetchall() == [("x", "x")]
+    for sql, parameters in (
+        ("SELECT ?", []), ("SELECT ?", [1, 2]), ("SELECT :a", {"b": 1}), ("SELECT 1; SELECT 2", []),
+        ("SELECT nothing FROM t", []), ("SELEC", []),
+    ):  # fmt: skip
+        with pytest.raises(dbapi.ProgrammingError):
+            connection.execute(sql, parameters)
+    for wrong in ("x", b"x", 7, None, {1: 2}):
+        with pytest.raises(TypeError):
+            connection.execute("SELECT ?", wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        connection.execute(7)  # type: ignore[arg-type]
+
+
+def test_fetching(connection: dbapi.Connection) -> None:
+    cursor = connection.executemany("INSERT INTO t(id) VALUES (?)", ([number] for number in range(10)))
+    assert cursor.rowcount == 10
+    cursor.execute("SELECT id AS number FROM t ORDER BY id")
+    assert cursor.rowcount == 10 and cursor.description is not None and cursor.description[0][:2] == ("number", dbapi.NUMBER)
+    assert cursor.fetchone() == (0,)
+    assert cursor.fetchmany() == [(1,)] and cursor.fetchmany(2) == [(2,), (3,)] and cursor.fetchmany(0) == []
+    assert list(cursor) == [(number,) for number in range(4, 10)]
+    assert cursor.fetchone() is None and cursor.fetchall() == []
+    cursor.execute("SELECT id FROM t WHERE id > 100")
+    assert cursor.fetchall() == [] and cursor.description is not None
+    returned = connection.execute("INSERT INTO t(a) VALUES ('new') RETURNING id, a")
+    assert returned.fetchall() == [(10, "new")]
+
+
+def test_transactions(db: pando.Database, connection: dbapi.Connection) -> None:
+    assert not connection.in_transaction
+    connection.execute("INSERT INTO t(a) VALUES ('x')")
+    assert connection.in_transaction
+    other = db.sql()
+    assert other.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
+    connection.commit()
+    assert other.execute("SELECT count(*) FROM t").fetchall() == [(0,)], "the transaction sees its beginning"
+    other.rollback()
+    assert other.execute("/* now */ -- \n SELECT count(*) FROM t").fetchall() == [(1,)]
+    connection.execute("DELETE FROM t")
+    connection.rollback()
+    assert connection.execute("SELECT count(*) FROM t").fetchall() == [(1,)]
+    automatic = db.sql(autocommit=True)
+    automatic.execute("INSERT INTO t(a) VALUES ('y')")
+    assert not automatic.in_transaction
+    with pytest.raises(ZeroDivisionError), db.sql() as third:
+        third.execute("DELETE FROM t")
+        raise ZeroDivisionError
+    with db.sql() as third:
+        third.execute("INSERT INTO t(a) VALUES ('z')")
+    assert automatic.execute("SELECT a FROM t ORDER BY a").fetchall() == [("x",), ("y",), ("z",)]
+    third.close()
+    with pytest.raises(dbapi.ProgrammingError):
+        third.cursor()
+
+
+def test_errors(db: pando.Database, connection: dbapi.Connection) -> None:
+    connection.execute("INSERT INTO t(id, a) VALUES (1, 'x')")
+    connection.commit()
+    with pytest.raises(dbapi.IntegrityError) as caught:
+        connection.execute("INSERT INTO t(a) VALUES ('x')")
+    assert caught.value.sqlite_code == 2067 and isinstance(caught.value, pando.Error)
+    connection.rollback()
+    first, second = db.sql(), db.sql()
+    for one in (first, second):
+        one.execute("UPDATE t SET b = coalesce(b, 0) + 1 WHERE id = 1")
+    first.commit()
+    with pytest.raises(dbapi.OperationalError) as conflict:
+        second.commit()
+    assert isinstance(conflict.value, pando.ConflictError) and not second.in_transaction
+    read_only = db.sql()
+    read_only.execute("SELECT 1")
+    with pytest.raises(dbapi.ProgrammingError):
+        read_only.cursor().fetchone()
+    assert {one.__name__ for one in dbapi.DatabaseError.__subclasses__()} == {
+        "DataError", "OperationalError", "IntegrityError", "SqlInternalError", "ProgrammingError", "NotSupportedError",
+    }  # fmt: skip
+
+
+def test_interrupt(db: pando.Database) -> None:
+    connection = db.sql()
+    timer = threading.Thread(target=lambda: (time.sleep(0.2), connection.interrupt()))
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(dbapi.OperationalError):
+        connection.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000) SELECT max(i) FROM n"
+        )
+    timer.join()
+    assert time.monotonic() - began < 30
+    assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_scripts_and_dictionaries_of_tables(db: pando.Database, tmp_path: Path) -> None:
+    connection = db.sql()
+    connection.cursor().executescript(
+        "CREATE TABLE a(id INTEGER PRIMARY KEY, n TEXT); INSERT INTO a(n) VALUES ('x'), ('y');"
+    )
+    assert connection.execute("SELECT n FROM a ORDER BY id").fetchall() == [("x",), ("y",)]
+    with dbapi.connect(tmp_path / "other") as made:
+        made.execute("CREATE TABLE a(id INTEGER PRIMARY KEY)")
+    with dbapi.connect(tmp_path / "other") as made:
+        assert made.execute("SELECT count(*) FROM a").fetchone() == (0,)

@@ -1,0 +1,72 @@
+//! What an import reads, whatever the format: records one after the other, and how many of them were put.
+
+use crate::failure::{Failure, Outcome};
+use crate::tree;
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+/// How records are written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecordFormat {
+    /// Comma-separated values with a header
+    Csv,
+    /// One JSON object on each line: {"key": ..., "value": ...}, or key_hex and value_hex
+    Ndjson,
+    /// A directory tree: the path of each file is the key, its content the value
+    Tree,
+}
+
+/// What is to be put.
+pub enum Item {
+    Record(Vec<u8>, Vec<u8>),
+    /// A file, read by the writer, so that several are read at once.
+    File(tree::Entry),
+}
+
+/// The records of an input, one after the other.
+pub(super) type Items = Box<dyn Iterator<Item = Outcome<Item>>>;
+
+pub(super) fn open_input(source: &Path) -> Outcome<Box<dyn Read>> {
+    if source == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let refused = |cause| Failure::system(format_args!("open {}", source.display()), cause);
+    Ok(Box::new(File::open(source).map_err(refused)?))
+}
+
+/// How many records are in, on standard error, if that is a terminal.
+pub(super) fn progress() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {human_pos} records, {per_sec}");
+    let bar = ProgressBar::new_spinner().with_style(style.expect("the template is right"));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// What was put.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Loaded {
+    pub records: u64,
+    /// Of keys and values.
+    pub bytes: u64,
+    pub commits: u64,
+}
+
+impl Loaded {
+    /// A failure, with what was committed before it.
+    pub fn left_by(self, failure: Failure, is_in_order: bool) -> Failure {
+        let Loaded { records, commits, .. } = self;
+        let of = if is_in_order { "the first " } else { "" };
+        let kept = match records {
+            0 => "no record was imported".to_owned(),
+            1 => format!("{of}1 record was imported before and is in the table"),
+            _ => format!(
+                "{of}{records} records were imported before, in {commits} commits, and are in the table"
+            ),
+        };
+        failure.keeping(kept, "the batch that failed may also be in the table")
+    }
+}

@@ -1,0 +1,220 @@
+//! The two threads of an open database.
+//!
+//! * *checkpoint* merges sealed memtables when it is told that there are some, and runs of LSM tables in between, a
+//!   slice at a time;
+//! * *log* readies the next segment before it is needed and syncs `Lazy` commits within their interval. It is also the
+//!   store's clock: four times a second it says what time it is, and looks after readers that have been open long and
+//!   after files that the log needs no more, now that nobody writes.
+//!
+//! Each sleeps until rung; an idle database uses no processor but for the clock's few microseconds a second. While
+//! readers hold back what a checkpoint replaced, the first looks twice a second whether they have ended. Both are
+//! joined when the database closes.
+//!
+//! A database that another process writes has one thread instead, which `follow`s that process.
+
+mod follow;
+mod signals;
+mod throttle;
+
+use base::{Error, ErrorKind, Result};
+pub(crate) use follow::Following;
+pub(crate) use signals::{Foreman, ReaderWatch, Signals};
+use signals::{Room, TICK};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use store::Store;
+use store::checkpoint::{Checkpoint, Step};
+
+/// How long a checkpoint that failed waits before it is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+/// How often it is looked whether a reader has ended that held back memory or space. Ending readers ring no bell: they
+/// are to cost nothing.
+const RECLAIM: Duration = Duration::from_millis(500);
+
+/// The running threads.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    signals: Arc<Signals>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    pub fn start(store: &Arc<Store>, signals: &Arc<Signals>) -> Result<Self> {
+        let mut workers = Workers { signals: Arc::clone(signals), threads: Vec::new() };
+        workers.spawn("pando-checkpoint", store, run_checkpoints)?;
+        workers.spawn("pando-log", store, run_log)?;
+        Ok(workers)
+    }
+
+    fn spawn(&mut self, name: &str, store: &Arc<Store>, run: fn(&Arc<Store>, &Arc<Signals>)) -> Result<()> {
+        let (store, signals) = (Arc::clone(store), Arc::clone(&self.signals));
+        let named = name.to_owned();
+        let run = move || attend(&named, &store, &signals, run);
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+        self.threads
+            .push(thread.map_err(|cause| base::Error::io(format!("start the thread {name}"), cause))?);
+        Ok(())
+    }
+}
+
+impl Drop for Workers {
+    /// Stops the threads and waits for them: a checkpoint under way is finished first.
+    fn drop(&mut self) {
+        self.signals.stop_waiting();
+        for thread in self.threads.drain(..) {
+            // A callback that drops the last handle closes the database on the log thread, which ends by itself then.
+            if thread.thread().id() != thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// Runs a worker. One that panics may have left work half done: the store stops writing, and later commits return the
+/// reason.
+fn attend(name: &str, store: &Arc<Store>, signals: &Arc<Signals>, run: fn(&Arc<Store>, &Arc<Signals>)) {
+    let ended = panic::catch_unwind(AssertUnwindSafe(|| run(store, signals)));
+    if let Err(panic) = ended {
+        let said = panic.downcast_ref::<&str>().map(|said| (*said).to_owned());
+        let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
+        let said = said.unwrap_or_else(|| "no message".to_owned());
+        let message = format!("the thread {name} of the database panicked: {said}");
+        store.stop_writing(Error::new(ErrorKind::Latched, message));
+        signals.set_room(Room::Unattended);
+    }
+}
+
+fn run_checkpoints(store: &Arc<Store>, signals: &Arc<Signals>) {
+    // However this ends, nobody goes on waiting for it.
+    struct Leaving<'a>(&'a Signals);
+    impl Drop for Leaving<'_> {
+        fn drop(&mut self) {
+            self.0.set_room(Room::Unattended);
+        }
+    }
+    let _leaving = Leaving(signals);
+    while !signals.stopping() {
+        let care = store.care_taken();
+        let result = next_checkpoint(store).and_then(|next| match next {
+            Some(checkpoint) => make(checkpoint, store, signals).map(|()| true),
+            None => Ok(false),
+        });
+        let full = store.pressure().is_full();
+        match result {
+            Ok(more) => {
+                signals.set_full(full);
+                if !more {
+                    signals.memory_wanted.store(false, Ordering::SeqCst);
+                    let waits = store.waits_for_readers();
+                    signals.checkpoint.wait(waits.then_some(RECLAIM));
+                    if waits {
+                        throttle::throttled(store, signals, || store.reclaim());
+                    }
+                }
+            }
+            // The next write gets the error from the store. There is nothing left to do here.
+            Err(error) if matches!(error.kind(), ErrorKind::Latched | ErrorKind::Closed) => break,
+            // The disk is full, and a checkpoint that takes what is kept for it has not been tried yet.
+            Err(error) if store.is_worth_more_care(&error, care) => {}
+            // The sealed memtables are still there. A full disk, or a page that cannot be read, may mend.
+            Err(error) => {
+                signals.set_room(if full { Room::Stuck(error) } else { Room::Free });
+                signals.checkpoint.wait(Some(RETRY));
+            }
+        }
+    }
+}
+
+/// The checkpoint that is due: of what is sealed; else a slice of an LSM table, if one is due, or if there is no room.
+fn next_checkpoint(store: &Arc<Store>) -> Result<Option<Checkpoint<'_>>> {
+    if let Some(pending) = store.begin_pending_checkpoint()? {
+        return Ok(Some(pending));
+    }
+    match store.begin_compaction()? {
+        Some(slice) => Ok(Some(slice)),
+        None => store.begin_merging_for_room(),
+    }
+}
+
+/// Makes a checkpoint, and notes for the pace what it took. It pauses while it merges and moves pages, while memtables
+/// are freed, and while room and files of the log go: in between there is little, under locks that writers may wait
+/// for.
+fn make(mut checkpoint: Checkpoint<'_>, store: &Arc<Store>, signals: &Arc<Signals>) -> Result<()> {
+    let (begun, bytes) = (Instant::now(), checkpoint.merging_bytes());
+    let mut paused = Duration::ZERO;
+    let mut step_to = |last: Step| -> Result<()> {
+        while checkpoint.next_step() <= last {
+            checkpoint.step()?;
+        }
+        Ok(())
+    };
+    let mut with_pauses = |work: &mut dyn FnMut() -> Result<()>| {
+        let (outcome, took) = throttle::throttled(store, signals, work);
+        paused += took;
+        outcome.map(|()| begun.elapsed() - paused)
+    };
+    step_to(Step::SyncLog)?;
+    let records = with_pauses(&mut || step_to(Step::Compact))?;
+    with_pauses(&mut || step_to(Step::PhysicalRows))?;
+    step_to(Step::SyncSuperblock)?;
+    let worked = with_pauses(&mut || step_to(Step::Switch))?;
+    store.note_checkpoint(records.as_nanos() as u64, (worked - records).as_nanos() as u64);
+    // The memory is back already; what is left takes another flush.
+    signals.set_full(store.pressure().is_full());
+    step_to(Step::Note)?;
+    let worked = with_pauses(&mut || step_to(Step::DropLog))?;
+    if bytes > 0 || store.pressure().sealed > 0 {
+        signals.pacer.absorbed(bytes, worked);
+    }
+    Ok(())
+}
+
+fn run_log(store: &Arc<Store>, signals: &Arc<Signals>) {
+    let mut ticked = Instant::now();
+    while !signals.stopping() {
+        signals.log.wait(Some(TICK));
+        signals.tick(store, &mut ticked);
+        ready_log(store, signals);
+        while signals.lazy_waits.load(Ordering::SeqCst) && !signals.stopping() {
+            wait_lazily(store, signals, &mut ticked);
+            // Before the sync: a commit that comes after this asks for the next one, those before are in this one.
+            signals.lazy_waits.store(false, Ordering::SeqCst);
+            // A failed sync latches; the next write gets the error.
+            let _ = store.sync();
+        }
+    }
+}
+
+/// Lets the lazy interval pass, readying segments meanwhile. `lazy_waits` stays set, so that the commits of the
+/// interval do not ring: all wait for one sync.
+fn wait_lazily(store: &Store, signals: &Signals, ticked: &mut Instant) {
+    let due = Instant::now() + signals.lazy_interval;
+    while !signals.stopping() {
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        signals.log.wait(Some(left.min(TICK)));
+        signals.tick(store, ticked);
+        ready_log(store, signals);
+    }
+}
+
+/// Readies a segment if one is due or asked for. A failure shows again, to the caller whom it concerns, when the
+/// segment is needed.
+fn ready_log(store: &Store, signals: &Signals) {
+    let _ = match signals.expected_bytes.swap(0, Ordering::SeqCst) {
+        0 => store.prepare_log(&|time| {
+            // A sync that is due is not to come late, and closing not to wait.
+            let has_time = !signals.stopping() && !signals.lazy_waits.load(Ordering::SeqCst);
+            if has_time {
+                thread::sleep(time);
+            }
+            has_time
+        }),
+        bytes => store.expect_record(bytes),
+    };
+}

@@ -1,0 +1,238 @@
+//! What the two threads of a database and its callers tell each other.
+
+use crate::pacer::Pacer;
+use base::latency::Latencies;
+use base::{Error, Result};
+use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use store::memory::Attendant;
+use store::{OpenReader, Store};
+
+/// How exactly the age of a reader is known. Reading a clock when a snapshot begins would cost more than all the rest
+/// of its life.
+pub(super) const TICK: Duration = Duration::from_millis(250);
+/// How long a thread that finds no memory waits before it tries again.
+const MEMORY_WAIT: Duration = Duration::from_millis(1);
+
+/// Wakes a sleeper: rung any number of times before the sleeper looks, it wakes once.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Bell {
+    pub fn ring(&self) {
+        *base::sync::lock(&self.rung) = true;
+        self.changed.notify_all();
+    }
+
+    /// Returns when the bell was rung, or after `at_most`.
+    pub fn wait(&self, at_most: Option<Duration>) {
+        let mut rung = base::sync::lock(&self.rung);
+        while !*rung {
+            match at_most {
+                None => rung = self.changed.wait(rung).unwrap_or_else(|poisoned| poisoned.into_inner()),
+                Some(limit) => {
+                    let waited = self.changed.wait_timeout(rung, limit);
+                    rung = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+                    break;
+                }
+            }
+        }
+        *rung = false;
+    }
+}
+
+/// Told of readers that keep much, are open long, or expired.
+#[derive(Clone, Default)]
+pub(crate) struct ReaderWatch(pub Option<Arc<Told>>);
+
+type Told = dyn Fn(&OpenReader) + Send + Sync;
+
+impl fmt::Debug for ReaderWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Some(..)" } else { "None" })
+    }
+}
+
+/// How writers find the memory for memtables.
+#[derive(Debug)]
+pub(crate) enum Room {
+    /// There is some.
+    Free,
+    /// There is none until the checkpoint under way is done: writers wait.
+    Full,
+    /// There is none, and the last checkpoint failed for this reason: writers are told, until one succeeds.
+    Stuck(Error),
+    /// No checkpoint comes any more: nobody waits for one. Final.
+    Unattended,
+}
+
+/// What workers and callers tell each other.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    /// Rung when a memtable was sealed.
+    pub checkpoint: Bell,
+    /// Rung when the log wants its next segment, or a lazy commit waits for its sync.
+    pub log: Bell,
+    /// The longest commit record that some transaction expects to write; 0: none since the log thread looked.
+    pub expected_bytes: AtomicU64,
+    /// Set by a `Lazy` commit, cleared by the log thread just before it syncs.
+    pub lazy_waits: AtomicBool,
+    room: Mutex<Room>,
+    room_changed: Condvar,
+    /// Whether writers have to look at `room`; read without its lock.
+    is_full: AtomicBool,
+    pub stop: AtomicBool,
+    pub lazy_interval: Duration,
+    started: Instant,
+    watch: ReaderWatch,
+    /// Set while somebody waits for the memory that checkpoints give back, until there is nothing more to merge.
+    pub memory_wanted: AtomicBool,
+    /// Slows writers when merging does not keep up.
+    pub pacer: Pacer,
+}
+
+impl Signals {
+    pub fn new(lazy_interval: Duration, watch: ReaderWatch, latencies: &Arc<Latencies>) -> Self {
+        Signals {
+            checkpoint: Bell::default(),
+            log: Bell::default(),
+            expected_bytes: AtomicU64::new(0),
+            lazy_waits: AtomicBool::new(false),
+            room: Mutex::new(Room::Free),
+            room_changed: Condvar::new(),
+            is_full: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            lazy_interval,
+            started: Instant::now(),
+            watch,
+            memory_wanted: AtomicBool::new(false),
+            pacer: Pacer::new(Arc::clone(latencies)),
+        }
+    }
+
+    /// Says what time it is, looks after readers if the last time was a while ago, and tells of them.
+    pub fn tick(&self, store: &Store, last: &mut Instant) {
+        if last.elapsed() < TICK {
+            return;
+        }
+        *last = Instant::now();
+        store.tick(self.started.elapsed());
+        store.look_after_readers();
+        store.rest_log();
+        store.look_after_room();
+        // What it finds latches: the next commit returns it, or closing does.
+        let _ = store.check_in_place();
+        store.keep_time();
+        let notices = store.take_notices();
+        if let ReaderWatch(Some(watch)) = &self.watch {
+            // A panic in the caller's function was printed. It must not end the thread that syncs commits, nor keep the
+            // next reader from being reported.
+            let tell = |reader| panic::catch_unwind(AssertUnwindSafe(|| watch(reader)));
+            notices.iter().for_each(|reader| drop(tell(reader)));
+        }
+    }
+
+    /// Has the log thread make room for a commit record of about `bytes`.
+    pub fn expect_record(&self, bytes: u64) {
+        self.expected_bytes.fetch_max(bytes, Ordering::SeqCst);
+        self.log.ring();
+    }
+
+    /// Notes whether the memtables are at their limit.
+    pub fn set_full(&self, full: bool) {
+        self.set_room(if full { Room::Full } else { Room::Free });
+    }
+
+    pub fn set_room(&self, room: Room) {
+        let mut current = base::sync::lock(&self.room);
+        if !matches!(*current, Room::Unattended) {
+            self.is_full.store(matches!(room, Room::Full | Room::Stuck(_)), Ordering::SeqCst);
+            *current = room;
+        }
+        self.room_changed.notify_all();
+    }
+
+    /// Returns when a writer may begin: at once, unless the memtables are at their limit. One load.
+    ///
+    /// # Errors
+    /// The last checkpoint's, if they are at their limit because it failed.
+    #[inline]
+    pub fn wait_for_room(&self) -> Result<()> {
+        if self.is_full.load(Ordering::SeqCst) { self.wait_until_room() } else { Ok(()) }
+    }
+
+    /// Whether a writer would wait before it begins, or pay for debt afterwards.
+    pub fn holds_writers(&self) -> bool {
+        self.is_full.load(Ordering::SeqCst) || self.pacer.is_owed()
+    }
+
+    /// Whether the checkpoint under way is to take no time off.
+    pub fn wants_checkpoints_soon(&self) -> bool {
+        self.stopping() || self.memory_wanted.load(Ordering::SeqCst) || self.holds_writers()
+    }
+
+    #[cold]
+    fn wait_until_room(&self) -> Result<()> {
+        let begun = Instant::now();
+        let result = self.wait_until_room_uncounted();
+        self.pacer.count_full(begun.elapsed().as_nanos() as u64);
+        result
+    }
+
+    fn wait_until_room_uncounted(&self) -> Result<()> {
+        let mut room = base::sync::lock(&self.room);
+        loop {
+            match &*room {
+                Room::Full => {}
+                Room::Stuck(cause) => {
+                    let what = "the memory for writes is full, and the last checkpoint, which would have \
+                                freed it, failed";
+                    return Err(cause.duplicate().within(what));
+                }
+                Room::Free | Room::Unattended => return Ok(()),
+            }
+            room = base::sync::wait(&self.room_changed, room);
+        }
+    }
+
+    /// Waits for `at_most`. Returns whether the database is being closed.
+    pub fn wait_to_follow(&self, at_most: Duration) -> bool {
+        self.log.wait(Some(at_most));
+        self.stopping()
+    }
+
+    /// Has the threads end that wait.
+    pub fn stop_waiting(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.checkpoint.ring();
+        self.log.ring();
+    }
+
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+}
+
+/// What the store is told of its workers.
+#[derive(Debug)]
+pub(crate) struct Foreman(pub Arc<Signals>);
+
+impl Attendant for Foreman {
+    fn merge_soon(&self) {
+        self.0.memory_wanted.store(true, Ordering::SeqCst);
+        self.0.checkpoint.ring();
+    }
+
+    fn wait_a_moment(&self) -> bool {
+        thread::sleep(MEMORY_WAIT);
+        // Without a worker the database is about to be closed, or has latched: waiters get that error in a moment.
+        !matches!(*base::sync::lock(&self.0.room), Room::Stuck(_))
+    }
+}

@@ -1,0 +1,22 @@
+//! One sample: a stack, put into the ring.
+
+use super::thread::{Errno, thread_name};
+use super::unwind::{Registers, walk};
+use crate::ring::{MAX_FRAMES, Ring, Sample};
+
+/// Puts this thread's stack into `ring`, from the caller on outwards. Neither allocates nor locks.
+#[inline(never)]
+pub(crate) fn capture(ring: &Ring, weight: u64) {
+    let errno = Errno::save();
+    push(ring, weight, Registers::here());
+    errno.restore();
+}
+
+/// Puts the stack of `registers` into `ring`, or counts a lost sample.
+pub(super) fn push(ring: &Ring, weight: u64, registers: Registers) {
+    let mut frames = [0; MAX_FRAMES];
+    match walk(registers, &mut frames) {
+        Some(count) => ring.push(Sample { weight, thread: thread_name(), frames: &frames[..count] }),
+        None => ring.lose(),
+    }
+}

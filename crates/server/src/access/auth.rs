@@ -1,0 +1,432 @@
+//! Who may do what: bearer tokens, each with a scope over one database or over all.
+//!
+//! 1. A token is 32 random bytes. What is stored is its SHA-256: with so much chance in it there is nothing to guess,
+//!    so that no slow hash is needed, and a reader of the file has no token.
+//! 2. A presented token's hash is compared with every stored one, each in constant time, also after a match: how long
+//!    it takes says nothing.
+//! 3. As long as there is no file of tokens, nothing is asked for; a server that listens beyond this machine refuses to
+//!    start then, unless it is told that this is meant.
+//! 4. The file is replaced whole, by a rename; a running server looks at it every second.
+
+use crate::data::names::is_name;
+use crate::wire::digits::{hex, random};
+use crate::wire::problem::{Answer, Problem};
+use arc_swap::ArcSwap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use pando::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::{ErrorKind as IoErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+use subtle::ConstantTimeEq;
+
+/// The file of tokens in the served directory.
+const FILE: &str = "tokens.json";
+/// What every token begins with, so that one that was lost is recognised.
+const PREFIX: &str = "pando_";
+const SECRET_BYTES: usize = 32;
+
+/// What a token allows. Each scope includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// Reading records.
+    Read,
+    /// Reading and changing records.
+    Write,
+    /// Everything: also databases, tables, backups and profiles.
+    Admin,
+}
+
+/// A token, as it is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Token {
+    /// The name of the token.
+    pub name: String,
+    /// What the token allows.
+    pub scope: Scope,
+    /// The only database that it allows this in; `None`: all.
+    pub database: Option<String>,
+    /// When it was created, in seconds since 1970.
+    pub created_s: u64,
+    /// SHA-256 of the token, in hexadecimal digits.
+    sha256: String,
+}
+
+/// The tokens of a served directory; `pando token` changes them.
+#[derive(Debug)]
+pub struct TokenFile {
+    path: PathBuf,
+}
+
+impl TokenFile {
+    /// Creates a handle for the directory `dir`, which need not have tokens yet.
+    pub fn of(dir: &Path) -> Self {
+        TokenFile { path: dir.join(FILE) }
+    }
+
+    /// Returns all tokens.
+    ///
+    /// # Errors
+    /// `Invalid` if the file is not a list of tokens.
+    pub fn list(&self) -> Result<Vec<Token>> {
+        let text = match fs::read(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.failed("read", error)),
+        };
+        serde_json::from_slice(&text).map_err(|error| self.unreadable(&error.to_string()))
+    }
+
+    /// Creates a token and returns it. It cannot be shown again, because only its hash is stored.
+    ///
+    /// # Errors
+    /// `Exists` if a token `name` already exists; `Invalid` if `name` is not a valid name.
+    pub fn create(&self, name: &str, scope: Scope, database: Option<String>) -> Result<String> {
+        if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
+            return Err(Error::invalid("a token's name must have 1 to 100 bytes and no control characters"));
+        }
+        if let Some(database) = database.as_ref().filter(|database| !is_name(database)) {
+            return Err(Error::invalid(format!("{database:?} is not a valid name of a database")));
+        }
+        let dir = self.dir();
+        fs::create_dir_all(dir).map_err(|error| self.failed("make the directory of", error))?;
+        let _turn = self.take_turn()?;
+        let mut tokens = self.list()?;
+        if tokens.iter().any(|token| token.name == name) {
+            return Err(Error::new(
+                ErrorKind::Exists,
+                format!("a token {name:?} already exists; revoke it first"),
+            ));
+        }
+        let mut secret = [0; SECRET_BYTES];
+        random(&mut secret)?;
+        let text = format!("{PREFIX}{}", hex(&secret));
+        let created_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let sha256 = hex(&Sha256::digest(&text));
+        tokens.push(Token { name: name.to_owned(), scope, database, created_s, sha256 });
+        self.store(&tokens)?;
+        Ok(text)
+    }
+
+    /// Revokes a token.
+    ///
+    /// # Errors
+    /// `Missing` if there is no token `name`.
+    pub fn revoke(&self, name: &str) -> Result<()> {
+        let _turn = self.take_turn()?;
+        let mut tokens = self.list()?;
+        let before = tokens.len();
+        tokens.retain(|token| token.name != name);
+        if tokens.len() == before {
+            return Err(Error::new(ErrorKind::Missing, format!("there is no token {name:?}")));
+        }
+        self.store(&tokens)
+    }
+
+    fn dir(&self) -> &Path {
+        self.path.parent().expect("it was joined to a directory")
+    }
+
+    /// One at a time changes the tokens: another that read them before a token was revoked would bring it back. The
+    /// turn is over when the file is dropped. `None`: there is no directory, and so no token.
+    fn take_turn(&self) -> Result<Option<fs::File>> {
+        let dir = match fs::File::open(self.dir()) {
+            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|error| self.failed("open the directory of", error))?,
+        };
+        dir.lock().map_err(|error| self.failed("lock the directory of", error))?;
+        Ok(Some(dir))
+    }
+
+    /// A whole new file in the place of the old one, readable by its owner alone.
+    fn store(&self, tokens: &[Token]) -> Result<()> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let dir = self.dir();
+        let text = serde_json::to_vec_pretty(tokens).expect("tokens are plain data");
+        let new = self.path.with_extension("new");
+        let write = || {
+            let mut options = fs::OpenOptions::new();
+            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&new, &self.path)?;
+            fs::File::open(dir)?.sync_all()
+        };
+        write().map_err(|error| self.failed("write", error))
+    }
+
+    /// The databases beside it are as they were: nothing is to be salvaged.
+    fn unreadable(&self, what: &str) -> Error {
+        Error::invalid(format!(
+            "{} is not a list of tokens ({what}): restore it, or delete it and create the tokens again with \
+             `pando token create`",
+            self.path.display()
+        ))
+    }
+
+    fn failed(&self, what: &str, error: std::io::Error) -> Error {
+        Error::io(format!("{what} {}", self.path.display()), error)
+    }
+}
+
+/// What a request must be allowed to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need<'r> {
+    /// Nothing: whether the server is well is nobody's secret.
+    Nothing,
+    /// Any token will do: the answer depends on it, or says nothing of anybody's data.
+    Any,
+    /// This much in one database.
+    In(&'r str, Scope),
+    /// This much in all.
+    All(Scope),
+}
+
+/// The tokens that a running server knows.
+#[derive(Debug)]
+pub struct Gatekeeper {
+    file: TokenFile,
+    tokens: ArcSwap<Vec<Known>>,
+    /// The file as it was when it was read: its time, length and number.
+    seen: Mutex<Option<(SystemTime, u64, u64)>>,
+}
+
+/// A token, ready to be compared.
+#[derive(Debug)]
+struct Known {
+    hash: [u8; 32],
+    scope: Scope,
+    database: Option<Box<str>>,
+}
+
+impl Gatekeeper {
+    /// With the tokens of `dir`.
+    pub fn new(dir: &Path) -> Result<Self> {
+        let keeper =
+            Gatekeeper { file: TokenFile::of(dir), tokens: ArcSwap::default(), seen: Mutex::default() };
+        keeper.refresh()?;
+        Ok(keeper)
+    }
+
+    /// Whether a token is asked for.
+    #[inline]
+    pub fn is_on_guard(&self) -> bool {
+        !self.tokens.load().is_empty()
+    }
+
+    /// Reads the file again if it has changed.
+    pub fn refresh(&self) -> Result<()> {
+        let meta = fs::metadata(&self.file.path).ok();
+        let stamp = meta.and_then(|meta| Some((meta.modified().ok()?, meta.len(), meta.ino())));
+        let mut seen = self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // A file that goes takes no guard away: all of its tokens are revoked, and nobody gets in.
+        if stamp == *seen || (stamp.is_none() && seen.is_some()) {
+            return Ok(());
+        }
+        let known = self.file.list()?.into_iter().map(Known::new).collect::<Result<Vec<_>>>()?;
+        // An operator who revokes the last token wants fewer to come in, not more.
+        let shut = known.is_empty() && stamp.is_some();
+        self.tokens.store(if shut { vec![Known::nobody()].into() } else { known.into() });
+        *seen = stamp;
+        Ok(())
+    }
+
+    /// Whether a request with these headers may do what it needs to.
+    ///
+    /// # Errors
+    /// 401 without a token that is known, 403 with one that does not reach so far.
+    #[inline]
+    pub fn admit(&self, headers: &HeaderMap, need: Need<'_>) -> Answer<()> {
+        let tokens = self.tokens.load();
+        if tokens.is_empty() || need == Need::Nothing {
+            return Ok(());
+        }
+        let known = find(&tokens, headers).ok_or_else(unauthorized)?;
+        if known.allows(need) { Ok(()) } else { Err(forbidden()) }
+    }
+
+    /// Whether the sender of these headers may see that there is such a database.
+    pub fn may_see(&self, headers: &HeaderMap, database: &str) -> bool {
+        self.admit(headers, Need::In(database, Scope::Read)).is_ok()
+    }
+}
+
+impl Known {
+    fn new(token: Token) -> Result<Self> {
+        let wrong = || {
+            let name = &token.name;
+            Error::invalid(format!("token {name:?} in {FILE} has no SHA-256: revoke it and create another"))
+        };
+        let mut hash = [0; 32];
+        if token.sha256.len() != 64 || !token.sha256.is_ascii() {
+            return Err(wrong());
+        }
+        for (byte, digits) in hash.iter_mut().zip(token.sha256.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
+        }
+        Ok(Known { hash, scope: token.scope, database: token.database.map(String::into_boxed_str) })
+    }
+
+    /// Stands for all tokens that were revoked: no token has this hash.
+    fn nobody() -> Self {
+        Known { hash: [0; 32], scope: Scope::Read, database: Some("".into()) }
+    }
+
+    fn allows(&self, need: Need<'_>) -> bool {
+        match need {
+            Need::Nothing | Need::Any => true,
+            Need::In(database, scope) => {
+                self.scope >= scope && self.database.as_deref().is_none_or(|own| own == database)
+            }
+            Need::All(scope) => self.scope >= scope && self.database.is_none(),
+        }
+    }
+}
+
+fn find<'t>(tokens: &'t [Known], headers: &HeaderMap) -> Option<&'t Known> {
+    let presented = headers.get(AUTHORIZATION)?.as_bytes();
+    let token = credentials(presented)?;
+    let hash: [u8; 32] = Sha256::digest(&token).into();
+    let mut found = None;
+    for known in tokens {
+        if bool::from(known.hash.ct_eq(&hash)) {
+            found = Some(known);
+        }
+    }
+    found
+}
+
+/// The token in an `Authorization` header: after `Bearer`, or as the password of `Basic`, which browsers can ask for.
+fn credentials(header: &[u8]) -> Option<Vec<u8>> {
+    let (scheme, rest) = header.split_at_checked(header.iter().position(|&byte| byte == b' ')?)?;
+    let rest = rest.trim_ascii();
+    if scheme.eq_ignore_ascii_case(b"bearer") {
+        return Some(rest.to_vec());
+    }
+    if !scheme.eq_ignore_ascii_case(b"basic") {
+        return None;
+    }
+    let pair = from_base64(rest)?;
+    let colon = pair.iter().position(|&byte| byte == b':')?;
+    Some(pair[colon + 1..].to_vec())
+}
+
+fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let digits = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
+    let (mut bits, mut count, mut bytes) = (0u32, 0, Vec::with_capacity(digits.len()));
+    for digit in digits {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+#[cold]
+fn unauthorized() -> Problem {
+    let detail =
+        "a token is required: send `Authorization: Bearer TOKEN`; create one with `pando token create`";
+    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+}
+
+#[cold]
+fn forbidden() -> Problem {
+    Problem::new(
+        StatusCode::FORBIDDEN,
+        "forbidden",
+        "the token does not allow this request; use one with a wider scope, or for this database",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(authorization: &str) -> HeaderMap {
+        HeaderMap::from_iter([(AUTHORIZATION, authorization.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_token_opens_what_its_scope_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(dir.path());
+        let keeper = Gatekeeper::new(dir.path()).unwrap();
+        assert!(keeper.admit(&HeaderMap::new(), Need::All(Scope::Admin)).is_ok(), "no tokens, no guard");
+        let reader = file.create("reader", Scope::Read, Some("a".into())).unwrap();
+        let admin = file.create("admin", Scope::Admin, None).unwrap();
+        keeper.refresh().unwrap();
+        let status = |headers: &HeaderMap, need| keeper.admit(headers, need).map_err(|p| p.status.as_u16());
+        assert_eq!(status(&HeaderMap::new(), Need::Any), Err(401));
+        assert_eq!(status(&HeaderMap::new(), Need::Nothing), Ok(()));
+        let bearer = |token: &str| headers(&format!("Bearer {token}"));
+        assert_eq!(status(&bearer("pando_wrong"), Need::Any), Err(401));
+        assert_eq!(status(&bearer(&reader), Need::In("a", Scope::Read)), Ok(()));
+        assert_eq!(status(&bearer(&reader), Need::In("a", Scope::Write)), Err(403));
+        assert_eq!(status(&bearer(&reader), Need::In("b", Scope::Read)), Err(403));
+        assert_eq!(status(&bearer(&reader), Need::All(Scope::Read)), Err(403));
+        assert_eq!(status(&bearer(&admin), Need::All(Scope::Admin)), Ok(()));
+        assert_eq!(status(&headers("bearer"), Need::Any), Err(401));
+        assert!(!fs::read_to_string(dir.path().join(FILE)).unwrap().contains(&admin[10..]));
+    }
+
+    #[test]
+    fn the_last_token_revoked_leaves_the_door_shut() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(dir.path());
+        let token = file.create("only", Scope::Admin, None).unwrap();
+        let keeper = Gatekeeper::new(dir.path()).unwrap();
+        assert_eq!(file.create("only", Scope::Read, None).unwrap_err().kind(), ErrorKind::Exists);
+        file.revoke("only").unwrap();
+        keeper.refresh().unwrap();
+        let bearer = headers(&format!("Bearer {token}"));
+        assert_eq!(keeper.admit(&bearer, Need::Any).unwrap_err().status, StatusCode::UNAUTHORIZED);
+        assert_eq!(file.revoke("only").unwrap_err().kind(), ErrorKind::Missing);
+    }
+
+    #[test]
+    fn changes_of_the_tokens_wait_for_one_another() {
+        let dir = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for n in 0..16 {
+                let file = TokenFile::of(dir.path());
+                scope.spawn(move || {
+                    file.create(&format!("kept {n}"), Scope::Read, None).unwrap();
+                    file.create(&format!("gone {n}"), Scope::Read, None).unwrap();
+                    file.revoke(&format!("gone {n}")).unwrap();
+                });
+            }
+        });
+        let tokens = TokenFile::of(dir.path()).list().unwrap();
+        assert_eq!(tokens.len(), 16);
+        assert!(tokens.iter().all(|token| token.name.starts_with("kept")));
+        let nowhere = TokenFile::of(dir.path()).create("a", Scope::Read, Some("a/b".into()));
+        assert_eq!(nowhere.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn a_browser_sends_the_token_as_a_password() {
+        assert_eq!(credentials(b"Basic dXNlcjpwYW5kb18x").unwrap(), b"pando_1");
+        assert_eq!(credentials(b"Basic OnA=").unwrap(), b"p");
+        for wrong in [&b"Basic"[..], b"Basic !!", b"Basic dXNlcg==", b"Digest x", b""] {
+            assert_eq!(credentials(wrong), None, "{wrong:?}");
+        }
+    }
+}

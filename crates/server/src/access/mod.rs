@@ -1,0 +1,5 @@
+//! Who may do what.
+
+pub mod auth;
+pub mod reserved;
+pub mod sites;

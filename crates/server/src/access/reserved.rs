@@ -1,0 +1,17 @@
+//! Tables that belong to typed ones are not written to by their names, whatever the token.
+
+use crate::wire::problem::{Answer, Problem};
+use axum::http::StatusCode;
+
+/// Refuses a table with a reserved name ([`rows::is_reserved`]).
+///
+/// # Errors
+/// 403.
+#[inline]
+pub fn refuse_reserved(table: &str) -> Answer<()> {
+    rows::refuse_reserved(table).map_err(|error| {
+        let mut problem = Problem::new(StatusCode::FORBIDDEN, "reserved-table", error.message());
+        problem.cause = Some(error);
+        problem
+    })
+}

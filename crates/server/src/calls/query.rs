@@ -1,0 +1,56 @@
+//! Parameters of a query that several operations have.
+
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::target::{parameter, raw_parameter};
+use pando::{Durability, Span};
+use std::ops::Bound;
+
+/// A flag: there, `true`, `false`.
+pub fn flag(query: Option<&str>, name: &str) -> Answer<bool> {
+    match raw_parameter(query, name) {
+        None | Some("false") => Ok(false),
+        Some("" | "true") => Ok(true),
+        Some(_) => Err(Problem::bad_request(format!("`{name}` must be true or false"))),
+    }
+}
+
+/// The span that `start`, `end` and `prefix` name.
+pub fn span(query: Option<&str>) -> Answer<Span> {
+    let (start, end) = (parameter(query, "start")?, parameter(query, "end")?);
+    match parameter(query, "prefix")? {
+        Some(_) if start.is_some() || end.is_some() => {
+            Err(Problem::bad_request("`prefix` cannot be combined with `start` or `end`"))
+        }
+        Some(prefix) => Ok(Span::prefix(&prefix)),
+        None => {
+            let start = start.as_deref().map_or(Bound::Unbounded, Bound::Included);
+            Ok(Span::between(start, end.as_deref().map_or(Bound::Unbounded, Bound::Excluded)))
+        }
+    }
+}
+
+/// How many records are wanted at most.
+pub fn limit(query: Option<&str>) -> Answer<Option<u64>> {
+    // With none there would be no last one for the cursor to name.
+    let wrong = || Problem::bad_request("`limit` must be a whole number, 1 or more");
+    let number = raw_parameter(query, "limit").map(|number| number.parse().map_err(|_| wrong()));
+    match number.transpose()? {
+        Some(0) => Err(wrong()),
+        limit => Ok(limit),
+    }
+}
+
+/// What a write is to survive: the request's word, or the server's, `usual`.
+pub fn durability(query: Option<&str>, usual: Durability) -> Answer<Durability> {
+    raw_parameter(query, "durability").map_or(Ok(usual), durability_of)
+}
+
+/// The durability of a word.
+pub fn durability_of(word: &str) -> Answer<Durability> {
+    match word {
+        "sync" => Ok(Durability::Sync),
+        "buffered" => Ok(Durability::Buffered),
+        "lazy" => Ok(Durability::Lazy),
+        _ => Err(Problem::bad_request("`durability` must be sync, buffered or lazy")),
+    }
+}

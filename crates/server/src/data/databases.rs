@@ -1,0 +1,363 @@
+//! The databases of a directory: opened when a request needs them; the one that was used longest ago is closed when too
+//! many are open, or when another needs the memory.
+//!
+//! 1. A name that a request brings becomes a path only if it is one of [`is_name`]: letters, digits, `-` and `_`.
+//! 2. Where open ones are found, and how they are closed, is for [`places`](crate::data::places).
+//! 3. A dropped database's directory is renamed before it is removed: a crash between leaves a name that no database
+//!    can have, and that the next start removes.
+//! 4. A directory that holds anything else is not removed, and one that holds nothing of a database is none: neither
+//!    listed nor, unless it is empty, made one. A directory of the operator's own keeps what is in it.
+
+use crate::data::inside::{Inside, remove};
+use crate::data::names::{MAX_NAME_BYTES, is_name};
+use crate::data::open::Open;
+use crate::data::places::{Place, Places};
+use crate::wire::problem::{Answer, Problem};
+use axum::http::StatusCode;
+use pando::{Budget, Database, Durability, Error, ErrorKind, Holder, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// The name of the database that `/v0` uses. It is always open.
+pub const DEFAULT_DATABASE: &str = "default";
+/// Before this in the name of a directory stands what was dropped.
+const DROPPED: &str = ".dropped-";
+/// A database that was not used for so many seconds is closed while memory is short.
+const IDLE_TICKS: u64 = 2;
+/// How long a drop waits for those who use the database.
+const DROP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// All databases of a directory.
+#[derive(Debug)]
+pub struct Databases {
+    dir: PathBuf,
+    budget: Arc<Budget>,
+    durability: Durability,
+    most_open: usize,
+    /// For writes that wait.
+    memory: Arc<Semaphore>,
+    places: Places,
+}
+
+fn check_name(name: &str) -> Answer<()> {
+    if is_name(name) {
+        return Ok(());
+    }
+    let detail = format!("a database's name must have 1 to {MAX_NAME_BYTES} letters, digits, `-` and `_`");
+    Err(Problem::bad_request(detail))
+}
+
+fn missing(name: &str) -> Problem {
+    Problem::not_found(format!("there is no database {name:?}"))
+}
+
+impl Databases {
+    /// Those in `dir`, none of them open yet; what was dropped and not removed is removed.
+    pub fn new(dir: &Path, budget: Arc<Budget>, durability: Durability, most_open: usize) -> Result<Self> {
+        let failed = |error| Error::io(format!("read the directory {}", dir.display()), error);
+        for entry in fs::read_dir(dir).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(DROPPED.as_bytes())) {
+                remove(&path)?;
+            }
+        }
+        let (dir, memory, places) = (dir.to_owned(), Open::memory(), Places::default());
+        Ok(Databases { dir, budget, durability, most_open, memory, places })
+    }
+
+    /// Moves the clock of [`Databases::close_idle`].
+    pub fn tick(&self) {
+        self.places.tick();
+    }
+
+    /// Runs `with` on a database that is open.
+    #[inline]
+    pub fn with_open<T>(&self, name: &str, with: impl FnOnce(&Open) -> T) -> Option<T> {
+        self.places.with_open(name, with)
+    }
+
+    /// A database that is open, to be used for longer.
+    pub fn get_open(&self, name: &str) -> Option<Arc<Open>> {
+        self.places.get_open(name)
+    }
+
+    /// The database, opened if it is not yet. Waits for the disk.
+    pub fn open(&self, name: &str) -> Answer<Arc<Open>> {
+        check_name(name)?;
+        if let Some(open) = self.get_open(name) {
+            return Ok(open);
+        }
+        let path = self.dir.join(name);
+        // Before a place is made: it takes a copy of the map, and clients may think up any number of names.
+        if !path.is_dir() {
+            return Err(missing(name));
+        }
+        self.at_gate(name, |place| {
+            if let Some(open) = place.open() {
+                return Ok(open);
+            }
+            if !path.is_dir() {
+                return Err(missing(name));
+            }
+            let db = self.with_room(|| self.builder().open(&path))?;
+            Ok(self.install(place, db))
+        })
+    }
+
+    /// Makes a database; `false` if it was there, as it is.
+    pub fn create(&self, name: &str, page_bytes: Option<usize>) -> Answer<(Arc<Open>, bool)> {
+        check_name(name)?;
+        self.at_gate(name, |place| self.create_at(place, page_bytes))
+    }
+
+    fn create_at(&self, place: &Place, page_bytes: Option<usize>) -> Answer<(Arc<Open>, bool)> {
+        let name = &*place.name;
+        let path = self.dir.join(name);
+        let inside = Inside::of(&path)?;
+        if inside.others && !inside.ours {
+            return Err(other_files(name));
+        }
+        let is_new = !inside.ours;
+        if let Some(open) = place.open() {
+            let stored = open.db.stats()?.page_bytes;
+            if page_bytes.is_some_and(|asked| asked as u64 != stored) {
+                let detail = format!("database {name:?} has pages of {stored} bytes");
+                return Err(Problem::new(StatusCode::CONFLICT, "mismatch", detail));
+            }
+            return Ok((open, false));
+        }
+        let create = || {
+            let mut builder = self.builder();
+            if let Some(bytes) = page_bytes {
+                builder = builder.page_bytes(bytes);
+            }
+            builder.create(&path).inspect_err(|_| {
+                // Only an empty directory goes: what is in one that was there stays.
+                let _ = fs::remove_dir(&path);
+            })
+        };
+        let db = self.with_room(create)?;
+        Ok((self.install(place, db), is_new))
+    }
+
+    /// Removes a database with all it holds, once nobody uses it.
+    pub fn drop_database(&self, name: &str) -> Answer<()> {
+        check_name(name)?;
+        if name == DEFAULT_DATABASE {
+            let detail = "the default database cannot be dropped: `/v0` uses it";
+            return Err(Problem::new(StatusCode::CONFLICT, "in-use", detail));
+        }
+        let path = self.dir.join(name);
+        let inside = Inside::of(&path)?;
+        if !inside.ours {
+            return Err(missing(name));
+        }
+        if inside.others {
+            return Err(other_files(name));
+        }
+        self.at_gate(name, |place| self.drop_at(place))
+    }
+
+    fn drop_at(&self, place: &Place) -> Answer<()> {
+        let name = &*place.name;
+        if !place.close(DROP_PATIENCE)? {
+            let detail = format!(
+                "database {name:?} is in use by a transaction or a stream; end it, or try again later"
+            );
+            return Err(Problem::new(StatusCode::CONFLICT, "in-use", detail));
+        }
+        let failed = |error| Error::io(format!("drop the database {name}"), error);
+        let aside = self.dir.join(format!("{DROPPED}{name}-{}", self.places.tick()));
+        fs::rename(self.dir.join(name), &aside).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => missing(name),
+            _ => failed(error).into(),
+        })?;
+        fs::File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+        remove(&aside)?;
+        Ok(())
+    }
+
+    /// The names of all databases, in order.
+    pub fn names(&self) -> Answer<Vec<String>> {
+        let failed = |error| Error::io("read the directory of databases", error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            names.extend(entry.file_name().into_string().ok().filter(|name| is_dir && is_name(name)));
+        }
+        // One that is gone meanwhile is no more listed than one that never was a database.
+        names.retain(|name| Inside::of(&self.dir.join(name)).is_ok_and(|inside| inside.ours));
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Every database that is open.
+    pub fn all_open(&self) -> Vec<(String, Arc<Open>)> {
+        self.places.all_open()
+    }
+
+    /// Closes what was used longest ago, while more are open than may be, or their memory is short. What is in use
+    /// stays.
+    pub fn close_idle(&self) {
+        self.places.close_down_to(self.most_open);
+        while self.is_memory_short() && self.places.close_some(1, IDLE_TICKS) > 0 {}
+    }
+
+    /// Whether so much memory is held for other things than pages, which are given back when they are wanted, that a
+    /// write of one database may find none because of others that are idle.
+    fn is_memory_short(&self) -> bool {
+        let firm_bytes = self.budget.used_bytes().saturating_sub(self.budget.held_as(Holder::Pool));
+        firm_bytes > self.budget.limit_bytes() / 4 * 3
+    }
+
+    /// Closes everything, to the last one that can be: the first error is returned.
+    pub fn close_all(&self) -> Result<()> {
+        self.places.close_all()
+    }
+
+    /// Opens one more database: room is made for it first, and where the memory of all is used up, as long as there is
+    /// an idle one to be closed.
+    fn with_room(&self, open: impl Fn() -> Result<Database>) -> Result<Database> {
+        self.places.close_down_to(self.most_open.saturating_sub(1));
+        while self.is_memory_short() && self.places.close_some(1, 0) > 0 {}
+        loop {
+            match open() {
+                Err(error) if error.kind() == ErrorKind::Full && self.places.close_some(1, 0) > 0 => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn builder(&self) -> pando::Builder {
+        Database::builder().budget(&self.budget).durability(self.durability)
+    }
+
+    fn at_gate<T>(&self, name: &str, work: impl FnMut(&Place) -> Answer<T>) -> Answer<T> {
+        self.places.at_gate(name, || self.dir.join(name).is_dir(), work)
+    }
+
+    fn install(&self, place: &Place, db: Database) -> Arc<Open> {
+        self.places.install(place, Open::new(db, Arc::clone(&self.memory)))
+    }
+}
+
+fn other_files(name: &str) -> Problem {
+    let detail =
+        format!("the directory {name:?} holds files that do not belong to a database; they were not deleted");
+    Problem::new(StatusCode::CONFLICT, "other-files", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    fn databases(dir: &Path, most_open: usize) -> Databases {
+        Databases::new(dir, Budget::new(64 << 20), Durability::Buffered, most_open).unwrap()
+    }
+
+    #[test]
+    fn what_is_idle_is_closed_and_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let databases = databases(dir.path(), 2);
+        for name in ["a", "b", "c", "d"] {
+            databases.tick();
+            let (open, is_new) = databases.create(name, None).unwrap();
+            assert!(is_new);
+            let table = open.table_or_create("t", &pando::TableOptions::default()).unwrap();
+            open.db.put(&table, b"k", name.as_bytes()).unwrap();
+        }
+        let mut open: Vec<String> = databases.all_open().into_iter().map(|(name, _)| name).collect();
+        open.sort_unstable();
+        assert_eq!(open, ["c", "d"]);
+        let a = databases.open("a").unwrap();
+        assert_eq!(a.db.get(&a.table("t").unwrap(), b"k").unwrap(), Some(b"a".to_vec()));
+        assert!(databases.drop_database("a").is_err_and(|problem| problem.status == StatusCode::CONFLICT));
+        drop(a);
+        databases.drop_database("a").unwrap();
+        assert!(databases.open("a").is_err_and(|problem| problem.status == StatusCode::NOT_FOUND));
+        assert_eq!(databases.names().unwrap(), ["b", "c", "d"]);
+        assert_eq!(databases.places.count(), 3, "what was dropped, or never was, is not remembered");
+        databases.close_all().unwrap();
+    }
+
+    #[test]
+    fn idle_databases_are_closed_when_others_need_the_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let budget = Budget::new(32 << 20);
+        let databases = Databases::new(dir.path(), Arc::clone(&budget), Durability::Buffered, 64).unwrap();
+        for n in 0..40 {
+            let (open, is_new) = databases.create(&format!("d{n}"), None).unwrap();
+            assert!(is_new);
+            let table = open.table_or_create("t", &pando::TableOptions::default()).unwrap();
+            open.db.put(&table, b"k", &[n]).unwrap();
+        }
+        let open = databases.all_open().len();
+        assert!((2..40).contains(&open), "{open} are open");
+        for n in (0..40).rev() {
+            let open = databases.open(&format!("d{n}")).unwrap();
+            assert_eq!(open.db.get(&open.table("t").unwrap(), b"k").unwrap(), Some(vec![n]));
+        }
+        // A database in use is not closed for its memory.
+        let used: Vec<_> = (0..40).map_while(|n| databases.open(&format!("d{n}")).ok()).collect();
+        assert!((2..40).contains(&used.len()), "{} at a time", used.len());
+        assert!(databases.open("d39").is_err_and(|problem| problem.status.as_u16() == 507));
+        drop(used);
+        assert!(databases.open("d39").is_ok());
+        databases.close_all().unwrap();
+    }
+
+    #[test]
+    fn whoever_asks_while_a_drop_waits_is_served() {
+        let dir = tempfile::tempdir().unwrap();
+        let databases = databases(dir.path(), 4);
+        let (used, _) = databases.create("a", None).unwrap();
+        std::thread::scope(|scope| {
+            let dropping = scope.spawn(|| databases.drop_database("a"));
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(300) {
+                assert!(databases.open("a").is_ok());
+            }
+            assert!(begun.elapsed() < DROP_PATIENCE / 2, "they waited for {:?}", begun.elapsed());
+            drop(used);
+            dropping.join().unwrap().unwrap();
+        });
+        assert!(databases.open("a").is_err_and(|problem| problem.status == StatusCode::NOT_FOUND));
+    }
+
+    #[test]
+    fn what_is_no_database_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let databases = databases(dir.path(), 2);
+        fs::create_dir_all(dir.path().join("pictures/inner")).unwrap();
+        fs::create_dir(dir.path().join("empty")).unwrap();
+        fs::write(dir.path().join("file"), b"x").unwrap();
+        for name in ["pictures", "empty", "file", "none"] {
+            assert!(databases.names().unwrap().is_empty(), "{name}");
+            let status = |answer: Answer<()>| answer.unwrap_err().status.as_u16();
+            assert_eq!(status(databases.open(name).map(drop)), 404, "{name}");
+            assert_eq!(status(databases.drop_database(name)), 404, "{name}");
+        }
+        assert_eq!(databases.create("pictures", None).unwrap_err().status.as_u16(), 409);
+        assert!(databases.create("empty", None).unwrap().1, "it is new");
+        // With something else beside it a database is one, and nobody removes it.
+        fs::write(dir.path().join("empty/notes"), b"x").unwrap();
+        assert_eq!(databases.names().unwrap(), ["empty"]);
+        assert_eq!(databases.drop_database("empty").unwrap_err().status.as_u16(), 409);
+        fs::remove_file(dir.path().join("empty/notes")).unwrap();
+        databases.drop_database("empty").unwrap();
+        assert!(dir.path().join("pictures/inner").is_dir() && dir.path().join("file").is_file());
+    }
+
+    #[test]
+    fn what_a_crash_left_of_a_drop_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join(".dropped-x-1/inner")).unwrap();
+        let databases = databases(dir.path(), 2);
+        assert_eq!((databases.names().unwrap().len(), fs::read_dir(dir.path()).unwrap().count()), (0, 0));
+    }
+}

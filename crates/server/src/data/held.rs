@@ -1,0 +1,107 @@
+//! What requests work on: the databases of a server, their tables, and the transactions that clients hold.
+
+use crate::data::databases::Databases;
+use crate::data::open::Open;
+use crate::data::transactions::Transactions;
+use crate::limits::handoff::hand_off;
+use crate::wire::problem::{Answer, Problem};
+use axum::http::StatusCode;
+use pando::{Database, Durability, Table, Transaction, TransactionOptions};
+use std::sync::Arc;
+
+/// How often a write that meets a conflict is tried.
+const ATTEMPTS: u32 = 8;
+
+/// All data of a server.
+#[derive(Debug)]
+pub struct Data {
+    /// All databases.
+    pub databases: Databases,
+    /// The transactions that clients hold.
+    pub transactions: Arc<Transactions>,
+    /// What a write survives, unless its request says it.
+    pub durability: Durability,
+}
+
+impl Data {
+    /// The database, opened if it is not yet.
+    pub async fn database(self: &Arc<Self>, name: &str) -> Answer<Arc<Open>> {
+        if let Some(open) = self.databases.get_open(name) {
+            return Ok(open);
+        }
+        let (this, name) = (Arc::clone(self), name.to_owned());
+        hand_off(move || this.databases.open(&name)).await
+    }
+
+    /// The database and a table of it.
+    pub async fn table(self: &Arc<Self>, database: &str, name: &str) -> Answer<(Arc<Open>, Table)> {
+        let open = self.database(database).await?;
+        if let Some(table) = open.known_table(name) {
+            return Ok((open, table));
+        }
+        let name = name.to_owned();
+        hand_off(move || open.table(&name).map(|table| (open, table))).await
+    }
+}
+
+/// The table as the transaction sees it.
+pub fn table_in(tx: &Transaction, name: &str) -> Answer<Table> {
+    tx.table(name)?.ok_or_else(|| Problem::not_found(format!("there is no table {name:?}")))
+}
+
+/// Runs `work` on a table; if the handle turns out to be no good any more, as the table was dropped, renamed or given a
+/// TTL, on what there is of that name now.
+pub fn on_table<T>(open: &Open, table: Table, mut work: impl FnMut(&Table) -> Answer<T>) -> Answer<T> {
+    match work(&table) {
+        Err(problem) if problem.status == StatusCode::NOT_FOUND => {
+            open.forget(table.name());
+            work(&open.table(table.name())?)
+        }
+        done => done,
+    }
+}
+
+/// Runs `work` in a transaction of `durability`, again after a conflict, and commits it; returns the commit's number
+/// too.
+pub fn commit<T>(
+    db: &Database,
+    durability: Durability,
+    mut work: impl FnMut(&mut Transaction) -> Answer<T>,
+) -> Answer<(T, u64)> {
+    let options = TransactionOptions { durability, ..db.transaction_options() };
+    let mut attempt = 1;
+    loop {
+        let mut tx = db.begin_with(options)?;
+        let outcome = work(&mut tx)?;
+        match tx.commit() {
+            Ok(number) => return Ok((outcome, number)),
+            Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
+                attempt += 1;
+                std::thread::sleep(std::time::Duration::from_micros(50 << attempt));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_that_is_no_good_any_more_is_looked_up_again() {
+        let open = Open::alone(Database::builder().in_memory().unwrap());
+        let old = open.db.ensure_table("t").unwrap();
+        open.know(&old);
+        let get = |table: Table| on_table(&open, table, |table| Ok(open.db.snapshot()?.get(table, b"k")?));
+        assert_eq!(get(old.clone()).unwrap(), None);
+        // Somebody drops it, and makes another; a request that had looked it up before keeps the old handle.
+        open.db.drop_table("t").unwrap();
+        open.db.put(&open.db.ensure_table("t").unwrap(), b"k", b"v").unwrap();
+        open.know(&old);
+        assert_eq!(get(old.clone()).unwrap(), Some(b"v".to_vec()));
+        assert_ne!(open.known_table("t").unwrap().id(), old.id());
+        open.db.drop_table("t").unwrap();
+        assert_eq!(get(old).unwrap_err().status, StatusCode::NOT_FOUND);
+    }
+}

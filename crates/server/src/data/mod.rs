@@ -1,0 +1,12 @@
+//! Databases, and the transactions that clients hold.
+
+pub mod conditions;
+pub mod databases;
+pub mod held;
+pub mod inside;
+pub mod names;
+pub mod open;
+pub mod places;
+pub mod transactions;
+pub mod v0;
+pub mod writer;

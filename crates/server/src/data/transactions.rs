@@ -1,0 +1,212 @@
+//! Interactive transactions: begun by one request, used by others, ended by a last one, or by silence.
+//!
+//! 1. A transaction is known by a token of 16 random bytes, and belongs to one database.
+//! 2. One request at a time uses it: a second one is told so, rather than made to wait with a thread.
+//! 3. One that nobody has used for the idle time is given up, and one that grows older than the longest time as well:
+//!    what a reader keeps from being freed is bounded by clients that went away, too.
+//! 4. There are so many at most; a request for one more gets 429 and may come back.
+
+use crate::data::open::Open;
+use crate::limits::handoff::hand_off;
+use crate::wire::digits::{hex, random};
+use crate::wire::problem::{Answer, Problem};
+use axum::http::StatusCode;
+use pando::{Transaction, TransactionOptions};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+/// A transaction lives no longer than so many idle times.
+const LONGEST_IDLES: u32 = 20;
+
+/// The transactions that clients hold.
+#[derive(Debug)]
+pub struct Transactions {
+    held: Mutex<HashMap<String, Arc<Entry>>>,
+    most: usize,
+    idle: Duration,
+}
+
+#[derive(Debug)]
+struct Entry {
+    database: String,
+    open: Arc<Open>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// None once it has ended.
+    transaction: Option<Transaction>,
+    begun: Instant,
+    used: Instant,
+}
+
+fn no_such() -> Problem {
+    let detail = "there is no such transaction: it has ended, or was rolled back after it was idle for \
+                  too long; begin another";
+    Problem::new(StatusCode::NOT_FOUND, "no-transaction", detail)
+}
+
+impl Transactions {
+    /// `most` at a time, each given up when not used for `idle`.
+    pub fn new(most: usize, idle: Duration) -> Self {
+        Transactions { held: Mutex::default(), most, idle }
+    }
+
+    /// How long one may go unused.
+    pub fn idle(&self) -> Duration {
+        self.idle
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.held().len()
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<String, Arc<Entry>>> {
+        self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Begins one, and answers its token.
+    pub async fn begin(
+        self: &Arc<Self>,
+        name: &str,
+        open: Arc<Open>,
+        options: TransactionOptions,
+    ) -> Answer<String> {
+        let (this, database) = (Arc::clone(self), name.to_owned());
+        hand_off(move || {
+            let transaction = open.db.begin_with(options)?;
+            let mut bytes = [0; 16];
+            random(&mut bytes)?;
+            let (token, now) = (hex(&bytes), Instant::now());
+            let inner = Mutex::new(Inner { transaction: Some(transaction), begun: now, used: now });
+            let entry = Arc::new(Entry { database, open, inner });
+            let mut held = this.held();
+            if held.len() >= this.most {
+                let detail = "the limit of open transactions is reached (--max-transactions); end some, \
+                              or try again in a moment";
+                let mut problem =
+                    Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-transactions", detail);
+                problem.retry_after_s = Some(1);
+                return Err(problem);
+            }
+            held.insert(token.clone(), entry);
+            Ok(token)
+        })
+        .await
+    }
+
+    /// Runs `work` in the transaction, where it may wait.
+    pub async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        database: &str,
+        token: &str,
+        work: impl FnOnce(&Arc<Open>, &mut Transaction) -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
+        let entry = self.find(database, token)?;
+        hand_off(move || {
+            let mut inner = entry.take_turn()?;
+            let transaction = inner.transaction.as_mut().ok_or_else(no_such)?;
+            let done = work(&entry.open, transaction);
+            inner.used = Instant::now();
+            done
+        })
+        .await
+    }
+
+    /// Ends it with `end`: by a commit, or by giving it up.
+    pub async fn end<T: Send + 'static>(
+        self: &Arc<Self>,
+        database: &str,
+        token: &str,
+        end: impl FnOnce(Transaction) -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
+        let entry = self.find(database, token)?;
+        let (this, token) = (Arc::clone(self), token.to_owned());
+        hand_off(move || {
+            let transaction = entry.take_turn()?.transaction.take().ok_or_else(no_such)?;
+            this.held().remove(&token);
+            end(transaction)
+        })
+        .await
+    }
+
+    fn find(&self, database: &str, token: &str) -> Answer<Arc<Entry>> {
+        let entry = self.held().get(token).map(Arc::clone);
+        entry.filter(|entry| entry.database == database).ok_or_else(no_such)
+    }
+
+    /// Gives up what was not used for too long. Called where one may wait.
+    pub fn give_up_idle(&self) {
+        let now = Instant::now();
+        let mut given_up = Vec::new();
+        self.held().retain(|_, entry| {
+            let inner = match entry.inner.try_lock() {
+                Ok(inner) => inner,
+                // One that is in use is not idle.
+                Err(TryLockError::WouldBlock) => return true,
+                // A request that ended badly left it, and nobody gets at it any more.
+                Err(TryLockError::Poisoned(_)) => {
+                    given_up.push(Arc::clone(entry));
+                    return false;
+                }
+            };
+            let stays = now.duration_since(inner.used) < self.idle
+                && now.duration_since(inner.begun) < self.idle * LONGEST_IDLES;
+            if !stays {
+                given_up.push(Arc::clone(entry));
+            }
+            stays
+        });
+        // A request that found one a moment ago may be about to use it: it is over for that one as well.
+        for entry in given_up {
+            drop(entry.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).transaction.take());
+        }
+    }
+
+    /// Gives up everything.
+    pub fn give_up_all(&self) {
+        self.held().clear();
+    }
+}
+
+impl Entry {
+    fn take_turn(&self) -> Answer<MutexGuard<'_, Inner>> {
+        match self.inner.try_lock() {
+            Ok(inner) => Ok(inner),
+            Err(TryLockError::Poisoned(_)) => Err(no_such()),
+            Err(TryLockError::WouldBlock) => {
+                let detail = "another request is using this transaction; send one request at a time";
+                Err(Problem::new(StatusCode::CONFLICT, "transaction-busy", detail))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pando::Database;
+
+    #[test]
+    fn one_whose_request_ended_badly_is_given_up() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let open = Arc::new(Open::alone(Database::builder().in_memory().unwrap()));
+        let transactions = Arc::new(Transactions::new(1, Duration::from_secs(30)));
+        let begin = || transactions.begin("d", Arc::clone(&open), open.db.transaction_options());
+        runtime.block_on(async {
+            let token = begin().await.unwrap();
+            assert_eq!(begin().await.unwrap_err().status, StatusCode::TOO_MANY_REQUESTS);
+            transactions.give_up_idle();
+            let failed: Answer<()> = transactions.run("d", &token, |_, _| panic!("a slip of ours")).await;
+            assert_eq!(failed.unwrap_err().status, StatusCode::INTERNAL_SERVER_ERROR);
+            let gone: Answer<()> = transactions.run("d", &token, |_, _| Ok(())).await;
+            assert_eq!(gone.unwrap_err().status, StatusCode::NOT_FOUND);
+            transactions.give_up_idle();
+            assert_eq!((transactions.count(), Arc::strong_count(&open)), (0, 1));
+            begin().await.unwrap();
+        });
+    }
+}

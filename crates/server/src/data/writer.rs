@@ -1,0 +1,296 @@
+//! Single writes, committed together.
+//!
+//! 0. A short write that asks for no flush, and that nothing keeps waiting, is made where it was read from its socket:
+//!    that takes microseconds, and no other thread has to be woken. For any other:
+//! 1. A write joins its database's queue. If nobody is committing, a thread is sent to.
+//! 2. That thread takes what is waiting, up to a bound, puts it into one transaction, and commits: one record of the
+//!    log, one flush, however many clients wait. Meanwhile the next writes gather.
+//! 3. Every client is told the outcome of its own write. One that cannot be put (its key is too long, its table is
+//!    gone) fails alone; the commit's failure is everybody's.
+//! 4. When nothing waits any more the thread goes back.
+//!
+//! Writes are blind, so they conflict with nobody but who drops their table, and the order within a commit is that of
+//! the queue: the last of two writes of one key stays.
+
+use crate::watch::slow::Phases;
+use crate::wire::problem::{Answer, Problem};
+use bytes::Bytes;
+use pando::{Database, Durability, Error, Table, Transaction, TransactionOptions};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// Longer changes go to another thread in any case: copying them takes longer than handing them over.
+const AT_ONCE_BYTES: usize = 32 << 10;
+/// Values committed together have so many bytes, or there is but one.
+const BATCH_BYTES: usize = 1 << 20;
+/// So many writes are committed together at most.
+const BATCH_WRITES: usize = 4096;
+/// So many writes may wait. Beyond it clients are told to come back: waiting would only take memory.
+const MOST_WAITING: usize = 65_536;
+/// And of so many bytes, of all databases together. A client that goes away leaves its write in the queue, and what it
+/// was counted as while it was received is free for the next.
+pub const MOST_WAITING_BYTES: usize = 256 << 20;
+/// How often a commit that met a conflict, with a table that was dropped, is tried.
+const ATTEMPTS: u32 = 3;
+
+/// What becomes of a key.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// It gets this value.
+    Put(Bytes),
+    /// It goes, if it is there.
+    Delete,
+}
+
+#[derive(Debug)]
+struct Write {
+    table: Table,
+    key: Vec<u8>,
+    change: Change,
+    asked: Instant,
+    told: oneshot::Sender<Result<Committed, Error>>,
+    /// What it takes of the memory that there is for those that wait.
+    _memory: OwnedSemaphorePermit,
+}
+
+/// A write that was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Committed {
+    /// The number of its commit.
+    pub number: u64,
+    /// What its time went to; `None`: it did not wait in a queue.
+    pub phases: Option<Phases>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: Vec<Write>,
+    /// Whether a thread is committing, or on its way.
+    attended: bool,
+}
+
+/// The queue of single writes of a database.
+#[derive(Debug)]
+pub struct Writer {
+    db: Database,
+    queue: Mutex<[Queue; 3]>,
+    /// A permit for each byte.
+    memory: Arc<Semaphore>,
+}
+
+impl Writer {
+    /// A queue for `db`, within `memory`, which has [`MOST_WAITING_BYTES`] permits.
+    pub fn new(db: Database, memory: Arc<Semaphore>) -> Arc<Self> {
+        Arc::new(Writer { db, queue: Mutex::default(), memory })
+    }
+
+    /// Makes the change, and answers its commit once that is as durable as was asked for.
+    pub async fn write(
+        self: &Arc<Self>,
+        table: Table,
+        key: Vec<u8>,
+        change: Change,
+        durability: Durability,
+    ) -> Answer<Committed> {
+        let (change, key) = match self.write_at_once(&table, key, change, durability) {
+            Ok(done) => return Ok(done?),
+            Err(queued) => queued,
+        };
+        let busy = || Problem::busy("too many writes are waiting to be committed");
+        let bytes = (key.len() + change.len()).clamp(1, MOST_WAITING_BYTES) as u32;
+        let memory = Arc::clone(&self.memory).try_acquire_many_owned(bytes).map_err(|_| busy())?;
+        let asked = Instant::now();
+        let (told, outcome) = oneshot::channel();
+        let lane = durability as usize;
+        let send = {
+            let queue = &mut self.queues()[lane];
+            if queue.waiting.len() >= MOST_WAITING {
+                return Err(busy());
+            }
+            queue.waiting.push(Write { table, key, change, asked, told, _memory: memory });
+            !std::mem::replace(&mut queue.attended, true)
+        };
+        if send {
+            let writer = Arc::clone(self);
+            tokio::task::spawn_blocking(move || writer.attend(durability));
+        }
+        match outcome.await {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => Err(Problem::internal(
+                "the commit failed unexpectedly, and it is not known whether it was stored; read it back",
+            )),
+        }
+    }
+
+    /// Makes a short change on this thread, which serves sockets, if nothing keeps it waiting: neither those that wait
+    /// before it, nor the engine. Handing it over and back takes many times as long as such a commit. Else the change
+    /// is given back.
+    fn write_at_once(
+        &self,
+        table: &Table,
+        key: Vec<u8>,
+        change: Change,
+        durability: Durability,
+    ) -> Result<Result<Committed, Error>, (Change, Vec<u8>)> {
+        let bytes = key.len() + change.len();
+        if bytes > AT_ONCE_BYTES
+            || self.queues()[durability as usize].attended
+            || self.db.would_wait(durability, bytes)
+        {
+            return Err((change, key));
+        }
+        let options = TransactionOptions { durability, ..self.db.transaction_options() };
+        let outcome = self.db.begin_with(options).and_then(|mut tx| {
+            change.put(&mut tx, table, &key)?;
+            tx.commit()
+        });
+        match outcome {
+            Err(conflict) if conflict.is_retryable() => Err((change, key)),
+            outcome => Ok(outcome.map(|number| Committed { number, phases: None })),
+        }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, [Queue; 3]> {
+        self.queue.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Steps 2 to 4.
+    fn attend(&self, durability: Durability) {
+        let lane = durability as usize;
+        let mut leaving = Leaving { writer: self, lane, attended: true };
+        loop {
+            let batch = {
+                let queue = &mut self.queues()[lane];
+                if queue.waiting.is_empty() {
+                    queue.attended = false;
+                    leaving.attended = false;
+                    return;
+                }
+                let mut bytes = 0;
+                let fits = queue.waiting.iter().take(BATCH_WRITES).take_while(|write| {
+                    let before = bytes;
+                    bytes += write.key.len() + write.change.len();
+                    before == 0 || bytes <= BATCH_BYTES
+                });
+                let count = fits.count();
+                let rest = queue.waiting.split_off(count);
+                std::mem::replace(&mut queue.waiting, rest)
+            };
+            self.commit(batch, durability);
+        }
+    }
+
+    /// Step 3: the batch in one transaction; more than one attempt only where a table was dropped meanwhile.
+    fn commit(&self, batch: Vec<Write>, durability: Durability) {
+        let options = TransactionOptions { durability, ..self.db.transaction_options() };
+        let begun = Instant::now();
+        let mut rest = batch;
+        for attempt in 1..=ATTEMPTS {
+            let outcome = self.db.begin_with(options).and_then(|mut tx| {
+                rest =
+                    std::mem::take(&mut rest).into_iter().filter_map(|write| put(&mut tx, write)).collect();
+                if rest.is_empty() { Ok(0) } else { tx.commit() }
+            });
+            match outcome {
+                Err(conflict) if conflict.is_retryable() && attempt < ATTEMPTS => {}
+                Ok(number) => {
+                    let (together, committed) = (rest.len(), begun.elapsed());
+                    return rest.into_iter().for_each(|write| {
+                        let queued = begun.saturating_duration_since(write.asked);
+                        let phases = Some(Phases { queued, committed, together });
+                        tell(write, Ok(Committed { number, phases }));
+                    });
+                }
+                Err(error) => {
+                    return rest.into_iter().for_each(|write| tell(write, Err(error.duplicate())));
+                }
+            }
+        }
+    }
+}
+
+impl Change {
+    fn len(&self) -> usize {
+        match self {
+            Change::Put(value) => value.len(),
+            Change::Delete => 0,
+        }
+    }
+
+    fn put(&self, tx: &mut Transaction, table: &Table, key: &[u8]) -> Result<(), Error> {
+        match self {
+            Change::Put(value) => tx.put(table, key, value),
+            Change::Delete => tx.delete(table, key),
+        }
+    }
+}
+
+/// Puts a write into the transaction; one that cannot be put is told so and left out.
+fn put(tx: &mut Transaction, write: Write) -> Option<Write> {
+    match write.change.put(tx, &write.table, &write.key) {
+        Ok(()) => Some(write),
+        Err(error) => {
+            tell(write, Err(error));
+            None
+        }
+    }
+}
+
+/// The client may be gone; the write was made all the same.
+fn tell(write: Write, outcome: Result<Committed, Error>) {
+    let _ = write.told.send(outcome);
+}
+
+/// Should a commit panic, the next write sends a thread again, and those that waited are told by their channels.
+struct Leaving<'w> {
+    writer: &'w Writer,
+    lane: usize,
+    attended: bool,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if self.attended {
+            let queue = &mut self.writer.queues()[self.lane];
+            queue.attended = false;
+            queue.waiting.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn writes_that_nobody_waits_for_any_more_are_bounded() {
+        let db = Database::builder().in_memory().unwrap();
+        let table = db.ensure_table("t").unwrap();
+        let memory = Arc::new(Semaphore::new(MOST_WAITING_BYTES));
+        let writer = Writer::new(db.clone(), Arc::clone(&memory));
+        // A commit that takes its time.
+        writer.queues()[Durability::Sync as usize].attended = true;
+        let change = Change::Put(Bytes::from(vec![7; 1 << 20]));
+        // A client sends a value, and goes.
+        let send = |key: u32| {
+            let key = key.to_be_bytes().to_vec();
+            let write = pin!(writer.write(table.clone(), key, change.clone(), Durability::Sync));
+            match write.poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Err(problem)) => Some((problem.status.as_u16(), problem.retry_after_s)),
+                Poll::Ready(Ok(_)) => panic!("nobody commits"),
+                Poll::Pending => None,
+            }
+        };
+        let refused = (0..1000).find_map(|key| Some((key, send(key)?)));
+        assert_eq!(refused, Some((255, (503, Some(1)))));
+        // One is enough to be committed.
+        writer.queues()[Durability::Sync as usize].waiting.truncate(1);
+        writer.attend(Durability::Sync);
+        assert_eq!(db.snapshot().unwrap().get(&table, &[0; 4]).unwrap().unwrap().len(), 1 << 20);
+        assert_eq!(memory.available_permits(), MOST_WAITING_BYTES);
+        assert!(!writer.queues()[Durability::Sync as usize].attended);
+    }
+}

@@ -1,0 +1,302 @@
+//! Receiving a body: short ones whole, long ones piece by piece, none without a bound.
+//!
+//! 1. A body that says it is over the limit is refused, and so is one that turns out to be. What a client has sent
+//!    already is thrown away for a while first, as it would not look at the answer before: unless it asked whether to
+//!    send at all (`Expect: 100-continue`), or there is so much to come that the end would not be seen.
+//! 2. Up to [`WHOLE_BYTES`] a body is gathered in memory. Beyond a little for every request, that memory is counted,
+//!    over all clients; when it is taken, the client is told to come back.
+//! 3. A longer one is handed on as it comes: [`Received::Long`].
+//! 4. A client that sends nothing for a while is given up, and so is one that sends a byte now and then: for a body,
+//!    patience is a store, which waiting empties and what comes fills again.
+//! 5. A body is lent to the handler: where a request is refused with a part of it still to come, that is thrown
+//!    away first, as in 1.
+
+use crate::config::Limits;
+use crate::wire::problem::{Answer, Problem};
+use axum::http::header::{EXPECT, TRANSFER_ENCODING};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// Longer bodies are not gathered: values of more than this are written piece by piece anyway.
+pub const WHOLE_BYTES: usize = 1 << 20;
+/// What a request may hold without being counted.
+const FREE_BYTES: usize = 16 << 10;
+/// The step in which memory is counted.
+const STEP_BYTES: usize = 16 << 10;
+/// So many bytes make up for a second of waiting: who sends fewer in the long run is given up.
+const LEAST_BYTES_A_SECOND: f64 = 256.0;
+/// How long a refused body is thrown away before the answer is sent.
+const DISCARD_FOR: Duration = Duration::from_secs(10);
+
+/// A body of a request.
+pub type RequestBody = axum::body::Body;
+
+/// Refuses a body, before any of it was asked for.
+///
+/// # Errors
+/// 400 for a coding that nobody here undoes, 413 for a length over the limit of a client that waits to be told.
+pub fn check_head<B: http_body::Body>(request: &Request<B>, limit_bytes: u64) -> Answer<()> {
+    let headers = request.headers();
+    let is_known = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if !headers.get_all(TRANSFER_ENCODING).iter().all(is_known) {
+        return Err(Problem::bad_request("the only supported `transfer-encoding` is chunked"));
+    }
+    if headers.contains_key(EXPECT) && request.body().size_hint().lower() > limit_bytes {
+        return Err(Problem::too_large(limit_bytes));
+    }
+    Ok(())
+}
+
+/// The memory that a body is counted as, until this is dropped; a short one is not counted.
+pub type Counted = Option<OwnedSemaphorePermit>;
+
+/// What came.
+#[derive(Debug)]
+pub enum Received {
+    /// All of it, and the memory that it is counted as.
+    Whole(Bytes, Counted),
+    /// More than is gathered: its beginning, and the rest to come.
+    Long(Bytes, Incoming),
+}
+
+/// A body that is being received.
+#[derive(Debug)]
+pub struct Incoming {
+    body: RequestBody,
+    received_bytes: u64,
+    limit_bytes: u64,
+    patience: Duration,
+    /// What is left of it.
+    left: Duration,
+}
+
+/// What bodies may take.
+#[derive(Debug)]
+pub struct Reception {
+    memory: Arc<Semaphore>,
+    limits: Limits,
+}
+
+impl Reception {
+    /// With these bounds.
+    pub fn new(limits: &Limits) -> Self {
+        let steps = limits.receiving_bytes.div_ceil(STEP_BYTES).max(WHOLE_BYTES / STEP_BYTES);
+        Reception { memory: Arc::new(Semaphore::new(steps)), limits: limits.clone() }
+    }
+
+    /// Receives a body, up to `limit_bytes` and to the server's own limit.
+    pub async fn receive(&self, body: RequestBody, limit_bytes: u64) -> Answer<Received> {
+        self.receive_up_to(body, limit_bytes.min(self.limits.body_bytes)).await
+    }
+
+    /// Receives what is to be imported, which has a limit of its own.
+    pub async fn receive_import(&self, body: RequestBody) -> Answer<Received> {
+        self.receive_up_to(body, self.limits.import_bytes).await
+    }
+
+    async fn receive_up_to(&self, body: RequestBody, limit_bytes: u64) -> Answer<Received> {
+        let hint = body.size_hint();
+        let patience = self.limits.body_timeout;
+        let mut incoming = Incoming { body, received_bytes: 0, limit_bytes, patience, left: patience };
+        if hint.lower() > limit_bytes {
+            if hint.lower() <= incoming.most_discarded() {
+                incoming.discard().await;
+            }
+            return Err(Problem::too_large(limit_bytes));
+        }
+        if hint.lower() > WHOLE_BYTES as u64 {
+            return Ok(Received::Long(Bytes::new(), incoming));
+        }
+        let mut counted: Counted = None;
+        let Some(first) = incoming.next().await? else { return Ok(Received::Whole(Bytes::new(), None)) };
+        // As a rule all of a short body comes at once.
+        if hint.exact() == Some(first.len() as u64) && first.len() <= FREE_BYTES {
+            return Ok(Received::Whole(first, None));
+        }
+        let mut gathered = BytesMut::from(&first[..]);
+        loop {
+            if gathered.len() > WHOLE_BYTES {
+                return Ok(Received::Long(gathered.freeze(), incoming));
+            }
+            self.count(&mut counted, gathered.len())?;
+            match incoming.next().await? {
+                Some(piece) => gathered.extend_from_slice(&piece),
+                None => return Ok(Received::Whole(gathered.freeze(), counted)),
+            }
+        }
+    }
+
+    /// Receives a body that is to be in memory whole: of JSON, say. With it what it is counted as, to be kept as long
+    /// as what is made of it.
+    pub async fn receive_whole(&self, body: RequestBody, limit_bytes: usize) -> Answer<(Bytes, Counted)> {
+        debug_assert!(limit_bytes <= WHOLE_BYTES);
+        match self.receive(body, limit_bytes as u64).await? {
+            Received::Whole(bytes, counted) => Ok((bytes, counted)),
+            Received::Long(_, mut rest) => {
+                rest.discard().await;
+                Err(Problem::too_large(limit_bytes as u64))
+            }
+        }
+    }
+
+    fn count(&self, counted: &mut Counted, bytes: usize) -> Answer<()> {
+        let have = counted.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let wanted = bytes.saturating_sub(FREE_BYTES).div_ceil(STEP_BYTES);
+        if wanted <= have {
+            return Ok(());
+        }
+        let busy = |_| Problem::busy("the bodies of other requests fill the memory reserved for them");
+        let more = Arc::clone(&self.memory).try_acquire_many_owned((wanted - have) as u32).map_err(busy)?;
+        match counted {
+            Some(counted) => counted.merge(more),
+            None => *counted = Some(more),
+        }
+        Ok(())
+    }
+}
+
+impl Incoming {
+    /// The next piece; `None` at the end.
+    pub async fn next(&mut self) -> Answer<Option<Bytes>> {
+        loop {
+            let begun = Instant::now();
+            let frame = match timeout(self.left, self.body.frame()).await {
+                Ok(None) => return Ok(None),
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => {
+                    return Err(Problem::bad_request(format!("the body could not be received: {error}")));
+                }
+                Err(_) => {
+                    let (status, kind) = (StatusCode::REQUEST_TIMEOUT, "timeout");
+                    let detail = "the body was not received in time: it arrives too slowly";
+                    return Err(Problem::new(status, kind, detail));
+                }
+            };
+            // Trailers carry nothing that is asked for.
+            let Ok(piece) = frame.into_data() else { continue };
+            self.received_bytes += piece.len() as u64;
+            // Only the client's time counts: what was asked for late, as its place was not free, is there at once.
+            let earned = Duration::from_secs_f64(piece.len() as f64 / LEAST_BYTES_A_SECOND);
+            self.left = (self.left.saturating_sub(begun.elapsed()) + earned).min(self.patience);
+            if self.received_bytes > self.limit_bytes {
+                self.discard().await;
+                return Err(Problem::too_large(self.limit_bytes));
+            }
+            return Ok(Some(piece));
+        }
+    }
+
+    /// How much is thrown away, in bytes.
+    fn most_discarded(&self) -> u64 {
+        most_discarded(self.limit_bytes)
+    }
+
+    /// Throws away what still comes, for a while and up to about the limit once more.
+    pub async fn discard(&mut self) {
+        let most = self.most_discarded();
+        discard(&mut self.body, most).await;
+    }
+}
+
+fn most_discarded(limit_bytes: u64) -> u64 {
+    limit_bytes.max(WHOLE_BYTES as u64).saturating_mul(2)
+}
+
+async fn discard<B: Body<Data = Bytes> + Unpin>(body: &mut B, most: u64) {
+    let mut discarded = 0;
+    let all = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            discarded += frame.data_ref().map_or(0, Bytes::len) as u64;
+            if discarded > most {
+                break;
+            }
+        }
+    };
+    let _ = timeout(DISCARD_FOR, all).await;
+}
+
+/// Whether a client that is still sending is to be heard to its end before it is told this, as it may not look before.
+/// 408 and 413 have seen to that themselves.
+pub fn is_to_be_heard(status: StatusCode) -> bool {
+    let is_refusal = status.is_client_error() || status.is_server_error();
+    is_refusal && ![StatusCode::REQUEST_TIMEOUT, StatusCode::PAYLOAD_TOO_LARGE].contains(&status)
+}
+
+/// Throws a body away, up to twice the limit, unless it says that it is longer.
+pub async fn throw_away<B: Body<Data = Bytes> + Unpin>(mut body: B, limit_bytes: u64) {
+    let most = most_discarded(limit_bytes);
+    if body.size_hint().lower() <= most {
+        discard(&mut body, most).await;
+    }
+}
+
+/// A body that is lent to the handler: what that leaves of it comes back.
+struct Lent<B: Body + Unpin> {
+    body: Option<B>,
+    back: Arc<Mutex<Option<B>>>,
+}
+
+/// What was left of it.
+pub struct Left<B>(Option<Arc<Mutex<Option<B>>>>);
+
+/// Lends a body. That of a client which asked whether to send at all does not come back.
+pub fn lend<B>(body: B, headers: &HeaderMap) -> (RequestBody, Left<B>)
+where
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if body.is_end_stream() || headers.contains_key(EXPECT) {
+        return (RequestBody::new(body), Left(None));
+    }
+    let back = Arc::new(Mutex::new(None));
+    (RequestBody::new(Lent { body: Some(body), back: Arc::clone(&back) }), Left(Some(back)))
+}
+
+impl<B> Left<B> {
+    /// The body, if it was left before its end.
+    pub fn take(self) -> Option<B> {
+        self.0?.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<B: Body + Unpin> Body for Lent<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let this = self.get_mut();
+        let Some(body) = &mut this.body else { return Poll::Ready(None) };
+        let polled = Pin::new(body).poll_frame(context);
+        // Nothing more comes of one that has failed.
+        if let Poll::Ready(None | Some(Err(_))) = polled {
+            this.body = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(B::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), B::size_hint)
+    }
+}
+
+impl<B: Body + Unpin> Drop for Lent<B> {
+    fn drop(&mut self) {
+        let left = self.body.take().filter(|body| !body.is_end_stream());
+        *self.back.lock().unwrap_or_else(PoisonError::into_inner) = left;
+    }
+}

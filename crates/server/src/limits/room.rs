@@ -1,0 +1,151 @@
+//! What requests may take of the server: the memory of bodies in both directions, the places of streams, the turns of
+//! SQL.
+
+use crate::config::Limits;
+use crate::limits::receive::Reception;
+use crate::limits::streams::{StreamPermit, Streams};
+use crate::wire::body::{Body, counted};
+use crate::wire::problem::{Answer, Problem};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Of the contract's records, each a chunk, longer ones are several.
+pub const CHUNK_BYTES: u64 = 64 << 20;
+
+/// The memory of chunks that are read whole, of all streams: at least the longest one.
+const CHUNKS_KIB: usize = 128 << 10;
+const _: () = assert!(CHUNKS_KIB as u64 * 1024 > CHUNK_BYTES + (1 << 20), "and its key");
+
+/// The memory of values that were read whole, until their clients have taken them.
+const ANSWERS_KIB: usize = 256 << 10;
+/// A shorter one is not counted.
+const FREE_ANSWER_BYTES: usize = 64 << 10;
+
+/// Requests of SQL that wait for those at work; their statements are counted as bodies that are received.
+#[cfg(feature = "sql")]
+const WAITING_STATEMENTS: usize = 1024;
+
+/// The room that requests share.
+#[derive(Debug)]
+pub struct Room {
+    /// The bounds of request bodies.
+    pub reception: Reception,
+    streams: Arc<Streams>,
+    answers: Arc<Semaphore>,
+    #[cfg(feature = "sql")]
+    turns: Turns,
+}
+
+/// The turns of requests that run statements of SQL.
+#[cfg(feature = "sql")]
+#[derive(Debug)]
+struct Turns {
+    running: Arc<Semaphore>,
+    /// Places of requests that wait for their statements to run.
+    waiting: Arc<Semaphore>,
+    most_running: usize,
+    usual_time: std::time::Duration,
+    most_time: std::time::Duration,
+}
+
+impl Room {
+    /// All of it is free.
+    pub fn new(limits: &Limits) -> Self {
+        Room {
+            reception: Reception::new(limits),
+            streams: Streams::new(limits.streams, Arc::new(Semaphore::new(CHUNKS_KIB))),
+            answers: Arc::new(Semaphore::new(ANSWERS_KIB)),
+            #[cfg(feature = "sql")]
+            turns: Turns {
+                running: Arc::new(Semaphore::new(limits.statements)),
+                waiting: Arc::new(Semaphore::new(WAITING_STATEMENTS)),
+                most_running: limits.statements,
+                usual_time: limits.statement_time,
+                most_time: limits.most_statement_time,
+            },
+        }
+    }
+
+    /// Streams under way.
+    pub fn streams(&self) -> usize {
+        self.streams.count()
+    }
+
+    /// A value as the body of an answer. One that is not short is counted until the last of it was sent.
+    #[inline]
+    pub fn body_of(&self, value: Vec<u8>) -> Answer<Body> {
+        Ok(match self.answer_memory(value.len())? {
+            Some(memory) => Body::whole(counted(value, memory)),
+            None => Body::whole(value),
+        })
+    }
+
+    /// The memory of an answer of that length; none if it is short, and not counted.
+    #[inline]
+    pub fn answer_memory(&self, bytes: usize) -> Answer<Option<OwnedSemaphorePermit>> {
+        if bytes <= FREE_ANSWER_BYTES {
+            return Ok(None);
+        }
+        let busy =
+            |_| Problem::busy("responses that clients have not read yet fill the memory reserved for them");
+        let kib = bytes.div_ceil(1024).min(ANSWERS_KIB) as u32;
+        Arc::clone(&self.answers).try_acquire_many_owned(kib).map_err(busy).map(Some)
+    }
+
+    /// The right to stream, for as long as it is kept, as soon as there is a place.
+    pub async fn stream_permit(&self) -> Answer<StreamPermit> {
+        self.streams.take().await
+    }
+}
+
+#[cfg(feature = "sql")]
+impl Room {
+    /// The right to run statements, for as long as it is kept. Those who ask wait in order, no longer than for
+    /// `patience`.
+    pub async fn statement_permit(&self, patience: std::time::Duration) -> Answer<OwnedSemaphorePermit> {
+        let Turns { running, waiting, most_running, .. } = &self.turns;
+        if let Ok(permit) = Arc::clone(running).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let busy = || Problem::busy("the limit of running and waiting SQL requests is reached (--max-sql)");
+        let _place = Arc::clone(waiting).try_acquire_owned().map_err(|_| busy())?;
+        if *most_running == 0 {
+            return Err(busy());
+        }
+        let permit = tokio::time::timeout(patience, Arc::clone(running).acquire_owned()).await;
+        permit.map_err(|_| busy())?.map_err(|_| busy())
+    }
+
+    /// How long the statements of a request may take that asks for `asked_ms`.
+    ///
+    /// # Errors
+    /// 400 if that is more than a request may ask for.
+    pub fn statement_time(&self, asked_ms: Option<u64>) -> Answer<std::time::Duration> {
+        let Turns { usual_time, most_time, .. } = self.turns;
+        match asked_ms.map(std::time::Duration::from_millis) {
+            None => Ok(usual_time),
+            Some(time) if !time.is_zero() && time <= most_time => Ok(time),
+            Some(_) => {
+                Err(Problem::bad_request(format!("`timeout_ms` must be 1 to {}", most_time.as_millis())))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::StatusCode;
+
+    #[test]
+    fn answers_that_nobody_takes_are_bounded() {
+        let room = Room::new(&Limits::default());
+        let held: Vec<Body> = (0..1000).map_while(|_| room.body_of(vec![7; 1 << 20]).ok()).collect();
+        assert_eq!(held.len(), 256);
+        let refused = room.body_of(vec![7; FREE_ANSWER_BYTES + 1]).unwrap_err();
+        assert_eq!((refused.status, refused.retry_after_s), (StatusCode::SERVICE_UNAVAILABLE, Some(1)));
+        assert!(room.body_of(vec![7; FREE_ANSWER_BYTES]).is_ok(), "a short one is not counted");
+        drop(held);
+        assert!(room.body_of(vec![7; 1 << 20]).is_ok());
+    }
+}

@@ -1,0 +1,188 @@
+//! Databases: made, listed, looked at, dropped.
+
+use crate::access::auth::{Gatekeeper, Scope};
+use crate::calls::call::{Call, json_body};
+use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::operation::{Access, Operation};
+use crate::data::held::Data;
+use crate::limits::handoff::hand_off;
+use crate::limits::receive::RequestBody;
+use crate::limits::room::Room;
+use crate::operations::tables::list;
+use crate::watch::observe::Kind;
+use crate::wire::problem::Answer;
+use crate::wire::response::{done, json};
+use axum::http::StatusCode;
+use pando::{Database, Stats};
+use serde::Deserialize;
+use serde_json::{Value, json as object};
+use std::sync::Arc;
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new(
+        "GET",
+        "/v1/databases",
+        Access::Any,
+        Kind::Other,
+        "List the databases that the token may use",
+        |parts, call, _| Box::pin(all(parts.data(), parts.keeper(), call)),
+    )
+    .answers(&[(200, "JSON")]),
+    Operation::new(
+        "GET",
+        "/v1/databases/{database}",
+        Access::Database(Scope::Read),
+        Kind::Other,
+        "Get a database: its tables and counters",
+        |parts, call, _| Box::pin(describe(parts.data(), call)),
+    )
+    .answers(&[(200, "JSON"), MISSING]),
+    Operation::new(
+        "PUT",
+        "/v1/databases/{database}",
+        Access::Database(Scope::Admin),
+        Kind::Other,
+        "Create a database",
+        |parts, call, body| Box::pin(create(parts.data(), parts.room(), call, body)),
+    )
+    .receives("database")
+    .answers(&[(201, "Made"), (200, "It was there"), CONFLICT, TOO_LARGE, LATE, FULL]),
+    Operation::new(
+        "DELETE",
+        "/v1/databases/{database}",
+        Access::Database(Scope::Admin),
+        Kind::Other,
+        "Drop a database and everything in it",
+        |parts, call, _| Box::pin(drop_database(parts.data(), call)),
+    )
+    .answers(&[DONE, MISSING, CONFLICT]),
+    Operation::new(
+        "GET",
+        "/v1/databases/{database}/options",
+        Access::Database(Scope::Read),
+        Kind::Other,
+        "List the options with their values and where they were set",
+        |parts, call, _| Box::pin(look(parts.data(), call, options)),
+    )
+    .answers(&[(200, "JSON"), MISSING]),
+    Operation::new(
+        "GET",
+        "/v1/databases/{database}/stats",
+        Access::Database(Scope::Read),
+        Kind::Other,
+        "Get counters and sizes",
+        |parts, call, _| Box::pin(look(parts.data(), call, |db| Ok(numbers(&db.stats()?)))),
+    )
+    .answers(&[(200, "JSON"), MISSING]),
+    Operation::new(
+        "GET",
+        "/v1/databases/{database}/readers",
+        Access::Database(Scope::Read),
+        Kind::Other,
+        "List open snapshots and transactions",
+        |parts, call, _| Box::pin(look(parts.data(), call, readers)),
+    )
+    .answers(&[(200, "JSON"), MISSING]),
+];
+
+/// How a database is made.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Options {
+    page_bytes: Option<u32>,
+}
+
+/// GET lists those that the client may see.
+async fn all(data: Arc<Data>, keeper: Arc<Gatekeeper>, call: Call) -> Answer {
+    let shared = Arc::clone(&data);
+    let names = hand_off(move || shared.databases.names()).await?;
+    let list: Vec<Value> = names
+        .iter()
+        .filter(|name| keeper.may_see(&call.headers, name))
+        .map(|name| object!({ "name": name, "open": data.databases.get_open(name).is_some() }))
+        .collect();
+    Ok(json(StatusCode::OK, &object!({ "databases": list })))
+}
+
+/// GET: what is in one.
+async fn describe(data: Arc<Data>, call: Call) -> Answer {
+    let name = call.target().database().to_owned();
+    let open = data.database(&name).await?;
+    let described = hand_off(move || {
+        let (tables, stats) = (list(&open.db)?, numbers(&open.db.stats()?));
+        Ok(object!({ "name": name, "tables": tables, "stats": stats }))
+    });
+    Ok(json(StatusCode::OK, &described.await?))
+}
+
+/// PUT makes one.
+async fn create(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let name = call.target().database().to_owned();
+    let (options, _): (Options, _) = json_body(&room.reception, body).await?;
+    let made = hand_off(move || {
+        let pages = options.page_bytes.map(|bytes| bytes as usize);
+        let (open, is_new) = data.databases.create(&name, pages)?;
+        Ok((is_new, object!({ "name": name, "page_bytes": open.db.stats()?.page_bytes })))
+    });
+    let (is_new, described) = made.await?;
+    Ok(json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &described))
+}
+
+/// DELETE drops one.
+async fn drop_database(data: Arc<Data>, call: Call) -> Answer {
+    let name = call.target().database().to_owned();
+    hand_off(move || data.databases.drop_database(&name)).await?;
+    Ok(done(None))
+}
+
+/// A GET of what a look into the database says.
+async fn look(data: Arc<Data>, call: Call, say: fn(&Database) -> Answer<Value>) -> Answer {
+    let open = data.database(call.target().database()).await?;
+    Ok(json(StatusCode::OK, &hand_off(move || say(&open.db)).await?))
+}
+
+/// Each option, what it is set to, and who set it.
+fn options(db: &Database) -> Answer<Value> {
+    let settings = db.settings()?;
+    let list: Vec<Value> = settings
+        .iter()
+        .map(|setting| {
+            object!({
+                "name": setting.spec.name,
+                "value": setting.value.to_string(),
+                "group": setting.spec.group.to_string(),
+                "unit": setting.spec.unit.to_string(),
+                "origin": setting.origin.to_string(),
+                "range": setting.spec.range_text(),
+                "default": setting.spec.default,
+                "cost": setting.spec.cost,
+            })
+        })
+        .collect();
+    Ok(object!({ "options": list }))
+}
+
+/// Counts and sizes by name, as an object.
+fn numbers(stats: &Stats) -> Value {
+    Value::Object(stats.numbers().into_iter().map(|(name, value)| (name, value.into())).collect())
+}
+
+/// Open snapshots and transactions.
+fn readers(db: &Database) -> Answer<Value> {
+    let readers = db.readers()?;
+    let list: Vec<Value> = readers
+        .iter()
+        .map(|reader| {
+            object!({
+                "is_transaction": reader.is_transaction,
+                "age_ms": reader.age.as_millis() as u64,
+                "commit": reader.commit,
+                "memory_bytes": reader.memory_bytes,
+                "space_bytes": reader.space_bytes,
+                "expired": reader.expired,
+            })
+        })
+        .collect();
+    Ok(object!({ "readers": list }))
+}

@@ -1,0 +1,212 @@
+//! Many documents at once: rows of NDJSON or CSV into a typed table, all of them or none, as `pando import --typed`
+//! does it in a directory.
+//!
+//! * `format`: `ndjson` or `csv`; unless it is said, as `Content-Type` says.
+//! * `delimiter`: what stands between the fields of CSV; unless it is said, a comma.
+//! * `insert=true`: a row whose primary key is there is a failure; else it takes the other's place.
+//! * `schema`, and `index` and `unique`, as often as there are such: the table is made, in the same transaction.
+//! * `layout`, `ttl_ms`, `compression`: how that table is stored; of one that is there, how it is.
+//! * `chunk=N`: every N rows are a transaction; those before a failure stay, and the problem says so.
+
+use crate::access::auth::Scope;
+use crate::calls::call::Call;
+use crate::calls::meanings::{CONFLICT, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::operation::{Access, Operation};
+use crate::calls::query::{durability, flag};
+use crate::data::held::Data;
+use crate::data::open::Open;
+use crate::limits::handoff::hand_off;
+use crate::limits::receive::RequestBody;
+use crate::limits::room::Room;
+use crate::operations::documents::address::{Asked, text_of};
+use crate::operations::documents::range;
+use crate::operations::tables::{compression_of, layout_of};
+use crate::operations::upload::{RECORD_BYTES, Stored, Upload, import as receive};
+use crate::watch::observe::Kind;
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::target::{names, parameter, raw_parameter, raw_parameters};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use pando::{Durability, TransactionOptions};
+use rows::{Definition, Import, ImportError, ImportFailure, IndexDefinition, RowFormat, RowReader, Storage};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[Operation::new(
+    "POST",
+    "/v1/databases/{database}/documents/{table}",
+    Access::Database(Scope::Write),
+    Kind::Range,
+    "Import documents from NDJSON or CSV in one transaction; with a schema, create the table first",
+    |parts, call, body| Box::pin(run(parts.data(), parts.room(), call, body)),
+)
+.takes(&[
+    "lines",
+    "delimiter",
+    "insert",
+    "schema",
+    "made",
+    "unique",
+    "layout",
+    "ttl_ms",
+    "compression",
+    "chunk",
+    "durability",
+])
+.receives("rows")
+.importing()
+.answers(&[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL])];
+
+/// What an import may say. Another word is a mistake: `inset=true` would replace what was to be kept.
+const PARAMETERS: [&str; 11] = [
+    "format",
+    "delimiter",
+    "insert",
+    "schema",
+    "index",
+    "unique",
+    "layout",
+    "ttl_ms",
+    "compression",
+    "chunk",
+    "durability",
+];
+
+/// How rows are imported, as the request says it.
+struct Said {
+    format: RowFormat,
+    delimiter: u8,
+    definition: Option<Definition>,
+    storage: Storage,
+    upsert: bool,
+    chunk_rows: Option<u64>,
+    durability: Durability,
+}
+
+impl Said {
+    fn of(usual: Durability, asked: &Asked, call: &Call) -> Answer<Self> {
+        let query = call.target().query();
+        if let Some(other) = names(query).find(|name| !PARAMETERS.contains(name)) {
+            let known = PARAMETERS.join(", ");
+            return Err(Problem::bad_request(format!("{other:?} is not one of {known}; nothing was stored")));
+        }
+        Ok(Said {
+            format: format(query, &call.headers)?,
+            delimiter: delimiter(query)?,
+            definition: definition(&asked.table, query)?,
+            storage: storage(query)?,
+            upsert: !flag(query, "insert")?,
+            chunk_rows: chunk_rows(query)?,
+            durability: durability(query, usual)?,
+        })
+    }
+
+    fn import(&self, open: &Open, table: &str, upload: Upload) -> Answer<Stored> {
+        let import = Import {
+            table,
+            definition: self.definition.as_ref(),
+            storage: self.storage,
+            upsert: self.upsert,
+            chunk_rows: self.chunk_rows,
+            options: TransactionOptions { durability: self.durability, ..open.db.transaction_options() },
+        };
+        let mut input = RowReader::bounded(upload, self.format, self.delimiter, RECORD_BYTES as u64);
+        let imported = import.run(&open.db, &mut input, |_| {}).map_err(problem)?;
+        Ok(Stored { records: imported.rows, commit: imported.commit })
+    }
+}
+
+/// How rows are written down: as the query says, else the header.
+fn format(query: Option<&str>, headers: &HeaderMap) -> Answer<RowFormat> {
+    let is_csv = || {
+        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/csv"))
+    };
+    match range::format(query)? {
+        Some(format) => Ok(format),
+        None if is_csv() => Ok(RowFormat::Csv),
+        None => Ok(RowFormat::Ndjson),
+    }
+}
+
+/// What stands between the fields of CSV.
+fn delimiter(query: Option<&str>) -> Answer<u8> {
+    let wrong =
+        || Problem::bad_request("`delimiter` must be one ASCII character other than a quote or a line end");
+    let Some(text) = parameter(query, "delimiter")? else { return Ok(b',') };
+    match text[..] {
+        [byte] if byte.is_ascii() && !b"\"\r\n".contains(&byte) => Ok(byte),
+        _ => Err(wrong()),
+    }
+}
+
+fn definition(table: &str, query: Option<&str>) -> Answer<Option<Definition>> {
+    let all = |name| raw_parameters(query, name).map(text_of).collect::<Answer<Vec<String>>>();
+    let (indexes, unique) = (all("index")?, all("unique")?);
+    let Some(schema) = raw_parameter(query, "schema") else {
+        return match indexes.len() + unique.len() {
+            0 => Ok(None),
+            _ => Err(Problem::bad_request(
+                "`index` and `unique` apply only when the table is created; give its `schema`",
+            )),
+        };
+    };
+    let mut definition = Definition::parse(table, &text_of(schema)?)?;
+    for index in indexes {
+        definition = definition.index(IndexDefinition::parse(&index)?);
+    }
+    for index in unique {
+        definition = definition.index(IndexDefinition::parse(&index)?.unique());
+    }
+    Ok(Some(definition))
+}
+
+fn storage(query: Option<&str>) -> Answer<Storage> {
+    let word = |name| raw_parameter(query, name).map(text_of).transpose();
+    let wrong = |_| Problem::bad_request("`ttl_ms` must be a whole number of milliseconds");
+    let ttl = word("ttl_ms")?.map(|digits| digits.parse().map(Duration::from_millis).map_err(wrong));
+    Ok(Storage {
+        layout: word("layout")?.as_deref().map(layout_of).transpose()?,
+        ttl: ttl.transpose()?,
+        compression: word("compression")?.as_deref().map(compression_of).transpose()?,
+    })
+}
+
+fn chunk_rows(query: Option<&str>) -> Answer<Option<u64>> {
+    let wrong = || Problem::bad_request("`chunk` must be a whole number, 1 or more");
+    let rows = raw_parameter(query, "chunk").map(|digits| digits.parse().map_err(|_| wrong()));
+    match rows.transpose()? {
+        Some(0) => Err(wrong()),
+        rows => Ok(rows),
+    }
+}
+
+/// Why an import failed. Its type says that the rows are wrong, or that some stay.
+fn problem(failure: ImportFailure) -> Problem {
+    let (detail, kept) = (failure.to_string(), failure.kept);
+    let is_engine = matches!(failure.error, ImportError::Engine(_));
+    let mut problem = match failure.error {
+        ImportError::Engine(error) | ImportError::Refused(error) => Problem::from(error),
+        ImportError::Wrong(_) | ImportError::Unreadable(..) => Problem::bad_request(""),
+    };
+    if kept.is_some() || (problem.status == StatusCode::BAD_REQUEST && !is_engine) {
+        problem.kind = "import";
+    }
+    problem.detail = detail;
+    problem
+}
+
+/// POST.
+async fn run(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let asked = Asked::of(&call)?;
+    call.no_part_of_transactions("an import, which is a transaction of its own, is")?;
+    let said = Said::of(data.durability, &asked, &call)?;
+    let open = data.database(&asked.database).await?;
+    // Before the body, so that nobody sends megabytes, or nothing, to a table that is not there.
+    if said.definition.is_none() {
+        let (looked, place) = (Arc::clone(&open), asked.clone());
+        hand_off(move || place.open(&looked.db.snapshot()?)).await?;
+    }
+    receive(&room, body, move |upload| said.import(&open, &asked.table, upload)).await
+}

@@ -1,0 +1,253 @@
+//! A range of documents, by the primary key or an index, as NDJSON or CSV: in a snapshot as many as there are, a batch
+//! at a time; in a transaction no more than memory is there for. Where there is more the last line is a cursor, which
+//! CSV cannot have.
+
+use crate::access::auth::Scope;
+use crate::calls::call::Call;
+use crate::calls::meanings::{CONFLICT, MISSING};
+use crate::calls::operation::{Access, Operation};
+use crate::calls::query::{flag, limit};
+use crate::data::held::Data;
+use crate::data::open::Open;
+use crate::limits::handoff::hand_off;
+use crate::limits::room::Room;
+use crate::operations::documents::address::{Asked, text_of, values_of};
+use crate::send::records::{Batches, Part, RecordsBody};
+use crate::watch::observe::Kind;
+use crate::wire::digits::{from_hex, hex};
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::{NDJSON, streamed, typed};
+use crate::wire::target::raw_parameter;
+use pando::{Snapshot, Transaction};
+use rows::{DynamicTable, KeyRange, Position, Read, RowFormat, RowWriter, Value};
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[Operation::new(
+    "GET",
+    "/v1/databases/{database}/documents/{table}",
+    Access::Database(Scope::Read),
+    Kind::Range,
+    "Get documents as NDJSON or CSV, from a range of the primary key or of an index",
+    |parts, call, _| Box::pin(scan(parts.data(), parts.room(), call)),
+)
+.takes(&["index", "first", "behind", "beginning", "reverse", "limit", "cursor", "lines", "transaction"])
+.answers(&[
+    (200, "One document on each line; with a limit, the last line has a cursor if there are more"),
+    MISSING,
+    CONFLICT,
+])
+.sends(&[NDJSON, "text/csv"])];
+
+/// About so much is read at once; a single document may be longer.
+const BATCH_BYTES: usize = 128 << 10;
+/// Documents that a transaction answers at once: unless it is asked for fewer, and at most.
+const USUAL_IN_TRANSACTION: u64 = 1000;
+const MOST_IN_TRANSACTION: u64 = 10_000;
+
+/// Which documents are asked for, as the address says it.
+#[derive(Debug)]
+struct Which {
+    index: Option<String>,
+    start: Option<String>,
+    end: Option<String>,
+    prefix: Option<String>,
+    backwards: bool,
+    limit: Option<u64>,
+    cursor: Option<Vec<u8>>,
+    format: RowFormat,
+}
+
+/// How rows are written down, if the query says it.
+pub fn format(query: Option<&str>) -> Answer<Option<RowFormat>> {
+    match raw_parameter(query, "format") {
+        None => Ok(None),
+        Some("ndjson") => Ok(Some(RowFormat::Ndjson)),
+        Some("csv") => Ok(Some(RowFormat::Csv)),
+        Some(_) => Err(Problem::bad_request("`format` must be ndjson or csv")),
+    }
+}
+
+impl Which {
+    fn of(query: Option<&str>) -> Answer<Self> {
+        let word = |name| raw_parameter(query, name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let (start, end, prefix) = (word("start"), word("end"), word("prefix"));
+        if prefix.is_some() && (start.is_some() || end.is_some()) {
+            return Err(Problem::bad_request("`prefix` cannot be combined with `start` or `end`"));
+        }
+        let no_cursor =
+            || Problem::bad_request("`cursor` is not valid; use the one in the last line of the page before");
+        let cursor = raw_parameter(query, "cursor");
+        let cursor = cursor.map(|digits| from_hex(digits).ok_or_else(no_cursor)).transpose()?;
+        let index = word("index").map(|name| text_of(&name)).transpose()?;
+        let (backwards, limit) = (flag(query, "reverse")?, limit(query)?);
+        let format = format(query)?.unwrap_or(RowFormat::Ndjson);
+        // There is no line in which to say that there is more.
+        if format == RowFormat::Csv && (limit.is_some() || cursor.is_some()) {
+            return Err(Problem::bad_request("`limit` and `cursor` are for NDJSON only: CSV has no pages"));
+        }
+        Ok(Which { index, start, end, prefix, backwards, limit, cursor, format })
+    }
+}
+
+/// Documents that are still to be read.
+struct Documents {
+    table: DynamicTable,
+    index: Option<String>,
+    low: Bound<Vec<Value<'static>>>,
+    high: Bound<Vec<Value<'static>>>,
+    backwards: bool,
+    /// The last that was read.
+    at: Option<Position>,
+    /// How many there may still be.
+    left: u64,
+    over: bool,
+    format: RowFormat,
+    /// Before the first.
+    is_new: bool,
+}
+
+impl Documents {
+    fn new(table: DynamicTable, which: &Which, left: u64) -> Answer<Self> {
+        let schema = table.schema();
+        let missing =
+            |name: &String| Problem::not_found(format!("table {:?} has no index {name:?}", table.name()));
+        let parts = match &which.index {
+            Some(name) => schema.index(name).ok_or_else(|| missing(name))?.parts(),
+            None => schema.key(),
+        };
+        let values =
+            |text: &Option<String>| text.as_ref().map(|text| values_of(&table, parts, text)).transpose();
+        let prefix = values(&which.prefix)?;
+        let (low, high) = match prefix {
+            Some(prefix) => (Bound::Included(prefix.clone()), Bound::Included(prefix)),
+            None => (
+                values(&which.start)?.map_or(Bound::Unbounded, Bound::Included),
+                values(&which.end)?.map_or(Bound::Unbounded, Bound::Excluded),
+            ),
+        };
+        let (index, backwards) = (which.index.clone(), which.backwards);
+        let at = which.cursor.clone().map(Position::from_bytes);
+        let format = which.format;
+        Ok(Documents { index, low, high, backwards, at, left, over: false, format, is_new: true, table })
+    }
+
+    /// The lines of the next batch; none at the end.
+    fn next_lines(&mut self, reader: &impl Read) -> pando::Result<Vec<u8>> {
+        if self.over {
+            return Ok(Vec::new());
+        }
+        let mut range = KeyRange::between(
+            self.low.as_ref().map(|low| &low[..]),
+            self.high.as_ref().map(|high| &high[..]),
+        );
+        if self.backwards {
+            range = range.backwards();
+        }
+        let mut at = self.at.take();
+        if let Some(at) = &at {
+            range = range.beyond(at.clone());
+        }
+        let mut scan = match &self.index {
+            Some(index) => self.table.scan_index(reader, index, &range)?,
+            None => self.table.scan(reader, &range)?,
+        };
+        let (mut lines, mut cursor) = (Vec::new(), None);
+        let mut out = RowWriter::new(&self.table, self.format, &mut lines);
+        if std::mem::take(&mut self.is_new) {
+            out.header().expect(ALWAYS);
+        }
+        while !self.over && out.get_ref().len() < BATCH_BYTES {
+            if self.left == 0 {
+                // There may be more, and this is how to go on.
+                let more = scan.next_with(|_| ())?.is_some();
+                cursor = at.take().filter(|_| more);
+                self.over = true;
+                break;
+            }
+            match scan.next_with(|row| out.row(&row).expect(ALWAYS))? {
+                Some(()) => {
+                    self.left -= 1;
+                    at = scan.position();
+                }
+                None => self.over = true,
+            }
+        }
+        out.flush().expect(ALWAYS);
+        drop(out);
+        if let Some(at) = cursor {
+            lines.extend_from_slice(cursor_line(&at).as_bytes());
+        }
+        if !self.over {
+            self.at = at;
+        }
+        Ok(lines)
+    }
+}
+
+/// Why writing rows cannot fail.
+const ALWAYS: &str = "a vector takes everything";
+
+fn cursor_line(at: &Position) -> String {
+    format!("{{\"cursor\":\"{}\"}}\n", hex(at.as_bytes()))
+}
+
+/// Documents of a snapshot, as a body has them.
+struct InSnapshot {
+    snapshot: Snapshot,
+    documents: Documents,
+    /// Neither closed nor dropped meanwhile.
+    _open: Arc<Open>,
+}
+
+impl Batches for InSnapshot {
+    fn next_batch(&mut self) -> pando::Result<VecDeque<Part>> {
+        let lines = self.documents.next_lines(&self.snapshot)?;
+        Ok(if lines.is_empty() { VecDeque::new() } else { VecDeque::from([Part::Bytes(lines.into())]) })
+    }
+
+    fn is_over(&self) -> bool {
+        self.documents.over
+    }
+}
+
+/// Those that are asked for, as lines of NDJSON.
+async fn scan(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+    let (asked, which) = (Asked::of(&call)?, Which::of(call.target().query())?);
+    let content_type = match which.format {
+        RowFormat::Csv => "text/csv; charset=utf-8",
+        RowFormat::Ndjson => NDJSON,
+    };
+    if let Some(token) = asked.transaction.clone() {
+        if which.format == RowFormat::Csv {
+            let detail = "within a transaction documents are returned in pages, which CSV does not have; \
+                          ask for NDJSON";
+            return Err(Problem::bad_request(detail));
+        }
+        let limit = which.limit.unwrap_or(USUAL_IN_TRANSACTION).min(MOST_IN_TRANSACTION);
+        let database = asked.database.clone();
+        let look = move |tx: &Transaction| {
+            let mut documents = Documents::new(asked.open(tx)?, &which, limit)?;
+            let mut lines = documents.next_lines(tx)?;
+            // What a batch leaves over is for the next request.
+            if let Some(at) = documents.at.take().filter(|_| !documents.over) {
+                lines.extend_from_slice(cursor_line(&at).as_bytes());
+            }
+            Ok(lines)
+        };
+        let lines = data.transactions.run(&database, &token, move |_, tx| look(tx)).await?;
+        return Ok(streamed(content_type, axum::body::Body::from(lines)));
+    }
+    let open = data.database(&asked.database).await?;
+    let begun = hand_off(move || {
+        let snapshot = open.db.snapshot()?;
+        let documents = Documents::new(asked.open(&snapshot)?, &which, which.limit.unwrap_or(u64::MAX))?;
+        let mut reading = InSnapshot { snapshot, documents, _open: open };
+        let first = reading.next_batch()?;
+        Ok((reading, first))
+    });
+    let (reading, first) = begun.await?;
+    Ok(typed(content_type, RecordsBody::response(&room, reading, first).await?))
+}

@@ -1,0 +1,315 @@
+//! Single records: `/v1/databases/{database}/tables/{table}/entries/{key}`.
+
+use crate::access::auth::Scope;
+use crate::calls::call::{Call, TRANSACTION};
+use crate::calls::meanings::{CONFLICT, DONE, FAILED, FULL, LATE, MISSING, TOO_LARGE, VALUE};
+use crate::calls::operation::{Access, Operation};
+use crate::calls::parts::Parts;
+use crate::calls::query::durability;
+use crate::calls::target::Target;
+use crate::data::conditions::{Conditions, etag, etag_header, tag_of_long};
+use crate::data::held::{Data, commit, on_table, table_in};
+use crate::data::open::Open;
+use crate::data::writer::{Change, Committed};
+use crate::limits::handoff::hand_off;
+use crate::limits::receive::{Counted, Received, RequestBody};
+use crate::limits::room::Room;
+use crate::send::long_value::{self, LongValue};
+use crate::send::records::read_all;
+use crate::watch::observe::Kind;
+use crate::watch::slow;
+use crate::wire::body::Body;
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::{absent, done, found, not_modified};
+use axum::http::header::{CONTENT_LENGTH, ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use pando::{Durability, Table, Transaction, ValueReader};
+use std::sync::Arc;
+
+/// Values up to here are answered from memory, with their ETag.
+const WHOLE_BYTES: u64 = 1 << 20;
+
+const PATH: &str = "/v1/databases/{database}/tables/{table}/entries/{key}";
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new(
+        "GET",
+        PATH,
+        Access::Database(Scope::Read),
+        Kind::Get,
+        "Get the value of a key",
+        |parts, call, _| Box::pin(get(parts.data(), parts.room(), call, false)),
+    )
+    .recalled_by(recall)
+    .takes(&["if-match", "if-none-match", "transaction"])
+    .answers(&[VALUE, (304, "The client has it"), MISSING, CONFLICT, FAILED])
+    .sends(&["application/octet-stream"]),
+    Operation::new(
+        "HEAD",
+        PATH,
+        Access::Database(Scope::Read),
+        Kind::Get,
+        "Get the length and the tag of a value",
+        |parts, call, _| Box::pin(head(parts.data(), parts.room(), call)),
+    )
+    .takes(&["if-match", "if-none-match", "transaction"])
+    .answers(&[(200, "The key exists"), (304, "The client has it"), MISSING, CONFLICT, FAILED]),
+    Operation::new(
+        "PUT",
+        PATH,
+        Access::Database(Scope::Write),
+        Kind::Put,
+        "Put a value; with a condition, compare and swap",
+        |parts, call, body| Box::pin(put(parts.data(), parts.room(), call, body)),
+    )
+    .takes(&["if-match", "if-none-match", "durability", "transaction"])
+    .receives("value")
+    .answers(&[DONE, MISSING, CONFLICT, FAILED, TOO_LARGE, LATE, FULL]),
+    Operation::new(
+        "DELETE",
+        PATH,
+        Access::Database(Scope::Write),
+        Kind::Delete,
+        "Delete a key; succeeds if it does not exist",
+        |parts, call, _| Box::pin(delete(parts.data(), call)),
+    )
+    .takes(&["if-match", "if-none-match", "durability", "transaction"])
+    .answers(&[DONE, MISSING, CONFLICT, FAILED, FULL]),
+];
+
+/// A plain get, if memory has the answer.
+fn recall(parts: &Parts, target: Target<'_>, headers: &HeaderMap) -> Option<Response<Body>> {
+    let asks_for_more =
+        || [IF_MATCH, IF_NONE_MATCH, TRANSACTION].iter().any(|name| headers.contains_key(name));
+    if target.query().is_some() || asks_for_more() {
+        return None;
+    }
+    let (table, key) = (target.table().ok()?, target.key().ok()?);
+    let value = parts.data.databases.with_open(target.database(), |open| {
+        open.with_known_table(&table, |table| open.resident(table, &key))
+    });
+    match value??? {
+        Some(value) => {
+            let answer = whole(&parts.room, value, &Conditions::default(), false);
+            Some(answer.unwrap_or_else(|busy| busy.response()))
+        }
+        None => Some(absent()),
+    }
+}
+
+/// What is asked for.
+struct Asked {
+    database: String,
+    table: String,
+    key: Vec<u8>,
+    transaction: Option<String>,
+    conditions: Conditions,
+}
+
+impl Asked {
+    fn of(call: &Call) -> Answer<Self> {
+        let target = call.target();
+        Ok(Asked {
+            database: target.database().to_owned(),
+            table: target.table()?.into_owned(),
+            key: target.key()?.into_owned(),
+            transaction: call.transaction()?,
+            conditions: Conditions::of(&call.headers)?,
+        })
+    }
+}
+
+/// A value, as far as it was read.
+enum Found {
+    Whole(Vec<u8>),
+    /// With its tag, where a condition asks for it: it takes reading the value once more.
+    Long(ValueReader, Option<String>),
+}
+
+fn read(find: impl Fn() -> Answer<Option<ValueReader>>, conditions: &Conditions) -> Answer<Option<Found>> {
+    let Some(reader) = find()? else { return Ok(None) };
+    if reader.len_bytes() <= WHOLE_BYTES {
+        return Ok(Some(Found::Whole(read_all(reader)?)));
+    }
+    let again = if conditions.name_tags() { find()? } else { None };
+    Ok(Some(Found::Long(reader, again.map(tag_of_long).transpose()?)))
+}
+
+async fn get(data: Arc<Data>, room: Arc<Room>, call: Call, head_alone: bool) -> Answer {
+    let Asked { database, table: name, key, transaction, conditions } = Asked::of(&call)?;
+    let when = conditions.clone();
+    let (value, open) = match transaction {
+        Some(token) => {
+            let read = move |open: &Arc<Open>, tx: &mut Transaction| {
+                let table = table_in(tx, &name)?;
+                Ok((read(|| Ok(tx.value_reader(&table, &key)?), &when)?, Arc::clone(open)))
+            };
+            data.transactions.run(&database, &token, read).await?
+        }
+        None => {
+            let (open, table) = data.table(&database, &name).await?;
+            let read = move || {
+                let find = |table: &Table| {
+                    let snapshot = open.db.snapshot()?;
+                    read(|| Ok(snapshot.value_reader(table, &key)?), &when)
+                };
+                Ok((on_table(&open, table, find)?, open))
+            };
+            hand_off(read).await?
+        }
+    };
+    match value {
+        None => {
+            conditions.check(None)?;
+            Ok(absent())
+        }
+        Some(Found::Whole(value)) => whole(&room, value, &conditions, head_alone),
+        Some(Found::Long(_, tag)) if conditions.has_this_already(tag.as_deref().unwrap_or_default())? => {
+            Ok(not_modified())
+        }
+        Some(Found::Long(reader, _)) if head_alone => {
+            let mut response = found(Body::empty());
+            response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(reader.len_bytes()));
+            Ok(response)
+        }
+        Some(Found::Long(reader, _)) => Ok(LongValue::response(reader, open, room.stream_permit().await?)),
+    }
+}
+
+/// Without the value, and with its length.
+async fn head(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+    let mut response = get(data, room, call, true).await?;
+    response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(0));
+    Ok(response)
+}
+
+/// 200 with a value that is in memory, or 304 where the client has it.
+fn whole(room: &Room, value: Vec<u8>, conditions: &Conditions, head_alone: bool) -> Answer {
+    let tag = etag(&value);
+    let header = etag_header(&tag);
+    let mut response = if conditions.has_this_already(&tag)? {
+        not_modified()
+    } else {
+        let length = HeaderValue::from(value.len());
+        let mut response = found(if head_alone { Body::empty() } else { room.body_of(value)? });
+        if head_alone {
+            response.headers_mut().insert(CONTENT_LENGTH, length);
+        }
+        response
+    };
+    response.headers_mut().insert(ETAG, header);
+    Ok(response)
+}
+
+async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let asked = Asked::of(&call)?;
+    let durability = durability(call.target().query(), data.durability)?;
+    let Asked { database, table: name, key, transaction, conditions } = asked;
+    // Before the body, so that nobody sends megabytes to a table that is not there.
+    let place = match &transaction {
+        Some(_) => None,
+        None => Some(data.table(&database, &name).await?),
+    };
+    let received = room.reception.receive(body, u64::MAX).await?;
+    match (received, place) {
+        (Received::Whole(value, counted), None) => {
+            let token = transaction.unwrap_or_default();
+            let tag = etag(&value);
+            let put = move |tx: &mut Transaction| {
+                let _counted = counted;
+                let table = table_in(tx, &name)?;
+                conditions.check_in(tx, &table, &key)?;
+                Ok(tx.put(&table, &key, &value)?)
+            };
+            data.transactions.run(&database, &token, move |_, tx| put(tx)).await?;
+            Ok(stored(None, &tag))
+        }
+        (Received::Long(_, mut rest), None) => {
+            rest.discard().await;
+            let detail = "a value of more than 1 MiB cannot be put within an interactive transaction; put \
+                          it with a request of its own";
+            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail))
+        }
+        (Received::Long(begin, rest), Some((open, table))) => {
+            let _permit = room.stream_permit().await?;
+            let number = long_value::put(open, table, key, begin, rest, durability, conditions).await?;
+            Ok(done(Some(number)))
+        }
+        (Received::Whole(value, counted), Some((open, table))) => {
+            let tag = etag(&value);
+            let asked = Asks { key, change: Change::Put(value), durability, conditions, counted };
+            let committed = change(open, table, asked).await?;
+            let mut response = stored(Some(committed.number), &tag);
+            slow::say(&mut response, committed.phases);
+            Ok(response)
+        }
+    }
+}
+
+fn stored(commit: Option<u64>, tag: &str) -> Response<Body> {
+    let mut response = done(commit);
+    response.headers_mut().insert(ETAG, etag_header(tag));
+    response
+}
+
+async fn delete(data: Arc<Data>, call: Call) -> Answer {
+    let asked = Asked::of(&call)?;
+    let durability = durability(call.target().query(), data.durability)?;
+    let Asked { database, table: name, key, transaction, conditions } = asked;
+    if let Some(token) = transaction {
+        let delete = move |tx: &mut Transaction| {
+            let table = table_in(tx, &name)?;
+            conditions.check_in(tx, &table, &key)?;
+            Ok(tx.delete(&table, &key)?)
+        };
+        data.transactions.run(&database, &token, move |_, tx| delete(tx)).await?;
+        return Ok(done(None));
+    }
+    let (open, table) = data.table(&database, &name).await?;
+    let asked = Asks { key, change: Change::Delete, durability, conditions, counted: None };
+    let committed = change(open, table, asked).await?;
+    let mut response = done(Some(committed.number));
+    slow::say(&mut response, committed.phases);
+    Ok(response)
+}
+
+/// A write that is asked for.
+struct Asks {
+    key: Vec<u8>,
+    change: Change,
+    durability: Durability,
+    conditions: Conditions,
+    counted: Counted,
+}
+
+/// Makes it: with others in one commit, or by itself if it depends on what is there.
+async fn change(open: Arc<Open>, table: Table, asked: Asks) -> Answer<Committed> {
+    let Asks { key, change, durability, conditions, counted } = asked;
+    if !conditions.are_there() {
+        return match open.writer.write(table.clone(), key.clone(), change.clone(), durability).await {
+            Err(problem) if problem.status == StatusCode::NOT_FOUND => {
+                open.forget(table.name());
+                let shared = Arc::clone(&open);
+                let table = hand_off(move || shared.table(table.name())).await?;
+                open.writer.write(table, key, change, durability).await
+            }
+            written => written,
+        };
+    }
+    hand_off(move || {
+        let _counted = counted;
+        let swap = |tx: &mut Transaction, table: &Table| {
+            conditions.check_in(tx, table, &key)?;
+            match &change {
+                Change::Put(value) => tx.put(table, &key, value)?,
+                Change::Delete => tx.delete(table, &key)?,
+            }
+            Ok(())
+        };
+        let swap = |table: &Table| commit(&open.db, durability, |tx| swap(tx, table));
+        let ((), number) = on_table(&open, table, swap)?;
+        Ok(Committed { number, phases: None })
+    })
+    .await
+}

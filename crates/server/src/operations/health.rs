@@ -1,0 +1,121 @@
+//! Whether the server is well, and what it does: `/healthz`, `/readyz`, `/metrics`, `/v1/server`.
+
+use crate::access::auth::Scope;
+use crate::calls::call::Call;
+use crate::calls::operation::{Access, Operation};
+use crate::data::open::Open;
+use crate::limits::connections::Connections;
+use crate::limits::handoff::hand_off;
+use crate::operations::metrics::{self, Figures};
+use crate::watch::observe::{Kind, Observed, bucket_end_ns};
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::whole;
+use crate::wire::target::raw_parameter;
+use axum::http::StatusCode;
+use serde_json::{Map, Value, json};
+use std::future::ready;
+use std::sync::Arc;
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new(
+        "GET",
+        "/healthz",
+        Access::Nothing,
+        Kind::Other,
+        "Check that the process responds",
+        |_, _, _| Box::pin(ready(Ok(whole("text/plain", "ok\n")))),
+    )
+    .answers(&[(200, "It does")])
+    .sends(&["text/plain"])
+    .with_any_query()
+    .at_once(),
+    Operation::new(
+        "GET",
+        "/readyz",
+        Access::Nothing,
+        Kind::Other,
+        "Check that the server accepts requests, including writes",
+        |parts, _, _| Box::pin(readyz(parts.connections(), Arc::clone(&parts.entity.open))),
+    )
+    .answers(&[(200, "It does"), (503, "It does not")])
+    .sends(&["text/plain"])
+    .with_any_query(),
+    Operation::new(
+        "GET",
+        "/metrics",
+        Access::All(Scope::Read),
+        Kind::Other,
+        "Get all metrics in the format of Prometheus",
+        |parts, call, _| Box::pin(show_metrics(Figures::of(parts), call)),
+    )
+    .takes(&["tables"])
+    .answers(&[(200, "Text, version 0.0.4")])
+    .sends(&["text/plain"]),
+    Operation::new(
+        "GET",
+        "/v1/server",
+        Access::Any,
+        Kind::Other,
+        "Get counters since the start of the server",
+        |parts, _, _| Box::pin(ready(Ok(whole("application/json", server(&Figures::of(parts)).to_string())))),
+    )
+    .answers(&[(200, "JSON")])
+    .at_once(),
+];
+
+/// It would answer requests, writes too: it does not end, and the default database takes commits and has room for them.
+async fn readyz(connections: Arc<Connections>, default: Arc<Open>) -> Answer {
+    if connections.is_ending() {
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "the server is shutting down"));
+    }
+    // A failure that stopped all writing is answered by every sync.
+    let looked = hand_off(move || {
+        default.db.sync()?;
+        default.db.short_of_room().map_or(Ok(()), |short| Err(short.into()))
+    });
+    looked
+        .await
+        .map_err(|problem| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", problem.detail))?;
+    Ok(whole("text/plain", "ready\n"))
+}
+
+async fn show_metrics(figures: Figures, call: Call) -> Answer {
+    let all_tables = match raw_parameter(call.target().query(), "tables") {
+        None | Some("top") => false,
+        Some("all") => true,
+        Some(_) => return Err(Problem::bad_request("`tables` must be top or all")),
+    };
+    let shown = hand_off(move || metrics::text(&figures, all_tables)).await?;
+    Ok(whole(metrics::CONTENT_TYPE, shown))
+}
+
+/// What the server does, for the dashboard and for programs: counts since it started; who wants rates asks twice.
+fn server(figures: &Figures) -> Value {
+    let observed = &figures.watch.observed;
+    let kinds: Map<String, Value> =
+        Kind::ALL.iter().map(|kind| (kind.name().to_owned(), requests(observed, *kind))).collect();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "sql": cfg!(feature = "sql"),
+        "uptime_ms": figures.connections.uptime().as_millis() as u64,
+        "connections": figures.connections.count(),
+        "transactions": figures.data.transactions.count(),
+        "streams": figures.room.streams(),
+        "open_databases": figures.data.databases.all_open().len(),
+        "requests": kinds,
+    })
+}
+
+fn requests(observed: &Observed, kind: Kind) -> Value {
+    let totals = observed.totals(kind);
+    let filled = totals.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+    let latency: Vec<Value> = filled.map(|(bucket, count)| json!([bucket_end_ns(bucket), count])).collect();
+    json!({
+        "count": totals.count(),
+        "total_ns": totals.total_ns,
+        "errors_4xx": totals.statuses[4],
+        "errors_5xx": totals.statuses[5],
+        "latency_ns": latency,
+    })
+}

@@ -1,0 +1,125 @@
+//! `/metrics`: everything that is counted, in the text format that Prometheus reads (version 0.0.4).
+
+use crate::calls::parts::Parts;
+use crate::data::databases::Databases;
+use crate::data::held::Data;
+use crate::limits::connections::Connections;
+use crate::limits::room::Room;
+use crate::log::dropped_lines;
+use crate::watch::observe::{BUCKETS, Kind, Observed, bucket_end_ns};
+use crate::watch::watcher::Watch;
+use crate::wire::problem::Answer;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// What the text is.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// Of the fine buckets, every so many ends one that is shown: a doubling.
+const SHOWN_EVERY: usize = 8;
+
+/// Tables of a database that have samples of their own, unless all are asked for: a page is scraped every few seconds.
+const TOP_TABLES: usize = 100;
+
+/// The parts of a server that have counters.
+#[derive(Debug)]
+pub struct Figures {
+    /// Of requests.
+    pub watch: Arc<Watch>,
+    /// Of databases and transactions.
+    pub data: Arc<Data>,
+    /// Of streams.
+    pub room: Arc<Room>,
+    /// Of connections.
+    pub connections: Arc<Connections>,
+}
+
+impl Figures {
+    /// Those of a server.
+    pub fn of(parts: &Parts) -> Self {
+        Figures {
+            watch: parts.watch(),
+            data: parts.data(),
+            room: parts.room(),
+            connections: parts.connections(),
+        }
+    }
+}
+
+/// The text. Looks into every database that is open; `all_tables` says whether each table has samples of its own,
+/// however many there are.
+pub fn text(figures: &Figures, all_tables: bool) -> Answer<String> {
+    let mut out = String::with_capacity(32 << 10);
+    requests(&figures.watch.observed, &mut out);
+    server(figures, &mut out);
+    databases(&figures.data.databases, all_tables, &mut out)?;
+    Ok(out)
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn requests(observed: &Observed, out: &mut String) {
+    let name = "pando_http_requests_total";
+    head(out, name, "counter", "Requests by kind and by the first digit of the status.");
+    let totals = Kind::ALL.map(|kind| (kind.name(), observed.totals(kind)));
+    for (kind, totals) in &totals {
+        for (class, count) in totals.statuses.iter().enumerate().skip(2) {
+            let _ = writeln!(out, "{name}{{kind=\"{kind}\",status=\"{class}xx\"}} {count}");
+        }
+    }
+    let name = "pando_http_request_duration_seconds";
+    head(out, name, "histogram", "Seconds from the head of a request to the head of its response.");
+    for (kind, totals) in &totals {
+        let mut below = 0;
+        for (bucket, count) in totals.buckets.iter().enumerate().take(BUCKETS - 1) {
+            below += count;
+            if bucket % SHOWN_EVERY == 0 {
+                let end_s = bucket_end_ns(bucket) as f64 / 1e9;
+                let _ = writeln!(out, "{name}_bucket{{kind=\"{kind}\",le=\"{end_s}\"}} {below}");
+            }
+        }
+        let count = totals.count();
+        let _ = writeln!(out, "{name}_bucket{{kind=\"{kind}\",le=\"+Inf\"}} {count}");
+        let _ = writeln!(out, "{name}_sum{{kind=\"{kind}\"}} {}", totals.total_ns as f64 / 1e9);
+        let _ = writeln!(out, "{name}_count{{kind=\"{kind}\"}} {count}");
+    }
+}
+
+fn server(figures: &Figures, out: &mut String) {
+    let gauges = [
+        ("pando_http_connections", "Connections that are open.", figures.connections.count() as u64),
+        (
+            "pando_http_transactions",
+            "Interactive transactions that are open.",
+            figures.data.transactions.count() as u64,
+        ),
+        (
+            "pando_http_streams",
+            "Long values, ranges and maintenance calls in progress.",
+            figures.room.streams() as u64,
+        ),
+        ("pando_open_databases", "Databases that are open.", figures.data.databases.all_open().len() as u64),
+    ];
+    for (name, help, value) in gauges {
+        head(out, name, "gauge", help);
+        let _ = writeln!(out, "{name} {value}");
+    }
+    let name = "pando_log_dropped_lines_total";
+    let help = "Lines of the log that were dropped because they could not be written in time.";
+    head(out, name, "counter", help);
+    let _ = writeln!(out, "{name} {}", dropped_lines());
+    let name = "pando_build_info";
+    head(out, name, "gauge", "The version of the running server.");
+    let _ = writeln!(out, "{name}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+}
+
+/// What the library counts, of every database that is open.
+fn databases(databases: &Databases, all_tables: bool, out: &mut String) -> Answer<()> {
+    let mut open = databases.all_open();
+    open.sort_by(|one, other| one.0.cmp(&other.0));
+    let open = open.iter().map(|(name, open)| (&name[..], &open.db));
+    let most_tables = if all_tables { usize::MAX } else { TOP_TABLES };
+    out.push_str(&pando::prometheus_of_top_tables(open, most_tables)?);
+    Ok(())
+}

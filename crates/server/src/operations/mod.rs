@@ -1,0 +1,29 @@
+//! The handlers, each with its entry for the table of operations.
+//!
+//! `v0`: the contract of one table; `entries`: single records; `ranges`: many, and `upload`: imports; `batch`;
+//! `transaction`; `documents`; `statements` and `sql`; `tables`; `databases`; `maintenance` and `backup`; `explain`;
+//! `advise`; `health`, `metrics` and `debug` for operators; `pages`.
+//!
+//! Every handler looks its database and table up with one look into a map where they are known, and hands everything
+//! else to threads that may wait.
+
+pub mod advise;
+pub mod backup;
+pub mod batch;
+pub mod databases;
+pub mod debug;
+pub mod documents;
+pub mod entries;
+pub mod explain;
+pub mod health;
+pub mod maintenance;
+mod metrics;
+pub mod pages;
+pub mod ranges;
+#[cfg_attr(not(feature = "sql"), path = "sql_absent.rs")]
+mod sql;
+pub mod statements;
+pub mod tables;
+pub mod transaction;
+mod upload;
+pub mod v0;

@@ -1,0 +1,34 @@
+//! Pages and documents that are always the same: `/`, the dashboard, which needs nothing but this server; `/docs` and
+//! `/openapi.json`, the OpenAPI document.
+
+use crate::calls::operation::{Access, Operation};
+use crate::watch::observe::Kind;
+use crate::wire::response::page;
+use std::future::ready;
+
+const HTML: &str = "text/html; charset=utf-8";
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new("GET", "/openapi.json", Access::Any, Kind::Other, "Get this document", |parts, _, _| {
+        let document = parts.document;
+        Box::pin(async move { Ok(page("application/json", document().as_bytes())) })
+    })
+    .answers(&[(200, "JSON")])
+    .with_any_query()
+    .at_once(),
+    Operation::new("GET", "/docs", Access::Any, Kind::Other, "Read this document as a page", |_, _, _| {
+        Box::pin(ready(Ok(page(HTML, include_bytes!("docs.html")))))
+    })
+    .answers(&[(200, "A page")])
+    .sends(&["text/html"])
+    .with_any_query()
+    .at_once(),
+    Operation::new("GET", "/", Access::Any, Kind::Other, "Open the dashboard", |_, _, _| {
+        Box::pin(ready(Ok(page(HTML, include_bytes!("dashboard.html")))))
+    })
+    .answers(&[(200, "A page")])
+    .sends(&["text/html"])
+    .with_any_query()
+    .at_once(),
+];

@@ -1,0 +1,281 @@
+//! Many records: `/v1/databases/{database}/tables/{table}/entries`.
+//!
+//! * GET with `key` (several): those records, in that order.
+//! * GET with `start`, `end`, `prefix`, `reverse`, `limit`, `cursor`, `keys_only`: a range, or all there is. With a
+//!   limit the last line is a cursor if there is more. With `value_bytes` longer values are cut.
+//! * POST: a line of NDJSON a record, all of them in one transaction.
+//! * DELETE with `start`, `end` or `prefix`: the range, unread.
+
+use crate::access::auth::Scope;
+use crate::calls::call::Call;
+use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::operation::{Access, Operation};
+use crate::calls::query::{durability, flag, limit, span};
+use crate::data::held::{Data, commit, on_table, table_in};
+use crate::data::open::Open;
+use crate::limits::handoff::hand_off;
+use crate::limits::receive::RequestBody;
+use crate::limits::room::Room;
+use crate::operations::upload::import_lines;
+use crate::send::records::{Batch, Batches, Nothing, Part, Records, RecordsBody, Which};
+use crate::watch::observe::Kind;
+use crate::wire::digits::from_hex;
+use crate::wire::form::{Form, LONGEST_CUT_BYTES, bytes_of};
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::{NDJSON, done, typed};
+use crate::wire::target::{decode, names, raw_parameter, raw_parameters};
+use pando::{Cursor, Span, Table, Transaction};
+use serde_json::{Map, Value};
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Keys in one request, at most.
+const MOST_KEYS: usize = 1000;
+/// Records that a transaction answers at once: unless it is asked for fewer or more, and at most.
+const USUAL_IN_TRANSACTION: u64 = 1000;
+const MOST_IN_TRANSACTION: u64 = 10_000;
+/// The same in bytes; long values, which are read as they are sent, come on top.
+const AT_ONCE_BYTES: usize = 4 << 20;
+
+const PATH: &str = "/v1/databases/{database}/tables/{table}/entries";
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new(
+        "GET",
+        PATH,
+        Access::Database(Scope::Read),
+        Kind::Range,
+        "Get records as NDJSON, from a range or for a list of keys",
+        |parts, call, _| Box::pin(get(parts.data(), parts.room(), call)),
+    )
+    .takes(&[
+        "key",
+        "start",
+        "end",
+        "prefix",
+        "reverse",
+        "limit",
+        "cursor",
+        "keys_only",
+        "value_bytes",
+        "transaction",
+    ])
+    .answers(&[
+        (200, "One record on each line; with a limit, the last line has a cursor if there are more"),
+        MISSING,
+        CONFLICT,
+    ])
+    .sends(&[NDJSON]),
+    Operation::new(
+        "POST",
+        PATH,
+        Access::Database(Scope::Write),
+        Kind::Range,
+        "Import records from NDJSON in one transaction",
+        |parts, call, body| Box::pin(import(parts.data(), parts.room(), call, body)),
+    )
+    .takes(&["durability"])
+    .receives("records")
+    .importing()
+    .answers(&[(200, "JSON: how many, and the commit"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
+    Operation::new(
+        "DELETE",
+        PATH,
+        Access::Database(Scope::Write),
+        Kind::Range,
+        "Delete all records of a range without reading them",
+        |parts, call, _| Box::pin(delete(parts.data(), call)),
+    )
+    .takes(&["start", "end", "prefix", "durability", "transaction"])
+    .answers(&[DONE, MISSING, CONFLICT, FULL]),
+];
+
+/// The span of what is to be deleted: it must be named.
+fn span_to_delete(query: Option<&str>) -> Answer<Span> {
+    if !names(query).any(|name| name != "durability") {
+        let detail =
+            "a range is missing: give `start`, `end` or `prefix` (an empty `prefix` means all records)";
+        return Err(Problem::bad_request(detail));
+    }
+    span(query)
+}
+
+/// How many bytes of each value are wanted, if not all.
+fn value_bytes(query: Option<&str>) -> Answer<Option<u64>> {
+    let wrong =
+        || Problem::bad_request(format!("`value_bytes` must be a whole number up to {LONGEST_CUT_BYTES}"));
+    let number = raw_parameter(query, "value_bytes").map(|number| number.parse().map_err(|_| wrong()));
+    match number.transpose()? {
+        Some(bytes) if bytes > LONGEST_CUT_BYTES => Err(wrong()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Which records the query names.
+fn which(query: Option<&str>) -> Answer<Which> {
+    let keys: VecDeque<Vec<u8>> =
+        raw_parameters(query, "key").map(|key| Ok(decode(key)?.into_owned())).collect::<Answer<_>>()?;
+    if keys.len() > MOST_KEYS {
+        return Err(Problem::bad_request(format!("a request can ask for at most {MOST_KEYS} keys")));
+    }
+    let (span, backwards) = (span(query)?, flag(query, "reverse")?);
+    let cursor = raw_parameter(query, "cursor");
+    let cursor = cursor.map(|digits| {
+        from_hex(digits).ok_or_else(|| {
+            Problem::bad_request("`cursor` is not valid; use the one in the last line of the page before")
+        })
+    });
+    let cursor = cursor.transpose()?;
+    // What is not needed is looked at, too, lest it is taken to be heard.
+    if !keys.is_empty() {
+        return Ok(Which::Keys(keys));
+    }
+    let rest = match cursor {
+        None => span,
+        Some(last) if backwards => {
+            let end = span.end().map_or(&last[..], |end| end.min(&last[..]));
+            Span::between(Bound::Included(span.start()), Bound::Excluded(end))
+        }
+        Some(mut next) => {
+            next.push(0);
+            let start = span.start().max(&next);
+            Span::between(Bound::Included(start), span.end().map_or(Bound::Unbounded, Bound::Excluded))
+        }
+    };
+    Ok(if backwards { Which::Backwards(rest) } else { Which::Forwards(rest) })
+}
+
+async fn get(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
+    let target = call.target();
+    let query = target.query();
+    let (which, limit) = (which(query)?, limit(query)?);
+    let form = Form::Ndjson { keys_only: flag(query, "keys_only")?, value_bytes: value_bytes(query)? };
+    let (database, name) = (target.database(), target.table()?.into_owned());
+    if let Some(token) = call.transaction()? {
+        let limit = limit.unwrap_or(USUAL_IN_TRANSACTION).min(MOST_IN_TRANSACTION);
+        let read = move |open: &Arc<Open>, tx: &mut Transaction| {
+            let table = table_in(tx, &name)?;
+            let parts = match which {
+                Which::Keys(keys) => keys_in_transaction(open, tx, &table, keys, form)?,
+                Which::Forwards(span) => in_transaction(open, tx.cursor(&table, span)?, false, form, limit)?,
+                Which::Backwards(span) => in_transaction(open, tx.cursor(&table, span)?, true, form, limit)?,
+            };
+            Ok(parts)
+        };
+        let parts = data.transactions.run(database, &token, read).await?;
+        return Ok(typed(NDJSON, RecordsBody::response(&room, Nothing, parts).await?));
+    }
+    let (open, table) = data.table(database, &name).await?;
+    let begun = hand_off(move || {
+        on_table(&open, table, |table| {
+            let mut records = Records::new(&open, table.clone(), which.clone(), form, limit)?;
+            let first = records.next_batch()?;
+            Ok((records, first))
+        })
+    });
+    let (records, first) = begun.await?;
+    Ok(typed(NDJSON, RecordsBody::response(&room, records, first).await?))
+}
+
+/// What a transaction sees of a span, own writes included: no more than there is memory for, and a long value last,
+/// which is read as it is sent.
+fn in_transaction(
+    open: &Arc<Open>,
+    mut cursor: Cursor<'_>,
+    backwards: bool,
+    form: Form,
+    limit: u64,
+) -> Answer<VecDeque<Part>> {
+    let mut batch = Batch::default();
+    for count in 0.. {
+        if !(if backwards { cursor.retreat()? } else { cursor.advance()? }) {
+            break;
+        }
+        if count == limit || batch.bytes() > AT_ONCE_BYTES || batch.has_long() {
+            batch.write_cursor(form);
+            break;
+        }
+        batch.add(form, &mut cursor, open)?;
+    }
+    Ok(batch.into_parts(form))
+}
+
+/// What a transaction sees of some keys.
+fn keys_in_transaction(
+    open: &Arc<Open>,
+    tx: &Transaction,
+    table: &Table,
+    keys: VecDeque<Vec<u8>>,
+    form: Form,
+) -> Answer<VecDeque<Part>> {
+    let (mut parts, mut batch, mut bytes) = (VecDeque::new(), Batch::default(), 0);
+    for key in keys {
+        batch.add_found(form, &key, tx.value_reader(table, &key)?, open)?;
+        if bytes + batch.bytes() > AT_ONCE_BYTES {
+            let detail = format!(
+                "within a transaction a response has at most {AT_ONCE_BYTES} bytes; ask for fewer keys"
+            );
+            return Err(Problem::bad_request(detail));
+        }
+        if batch.has_long() {
+            bytes += batch.bytes();
+            parts.append(&mut std::mem::take(&mut batch).into_parts(form));
+        }
+    }
+    parts.append(&mut batch.into_parts(form));
+    Ok(parts)
+}
+
+async fn delete(data: Arc<Data>, call: Call) -> Answer {
+    let target = call.target();
+    let durability = durability(target.query(), data.durability)?;
+    let span = span_to_delete(target.query())?;
+    let (database, name) = (target.database(), target.table()?.into_owned());
+    if let Some(token) = call.transaction()? {
+        let delete = move |tx: &mut Transaction| {
+            let table = table_in(tx, &name)?;
+            Ok(tx.delete_range(&table, span)?)
+        };
+        data.transactions.run(database, &token, move |_, tx| delete(tx)).await?;
+        return Ok(done(None));
+    }
+    let (open, table) = data.table(database, &name).await?;
+    let ((), number) = hand_off(move || {
+        on_table(&open, table, |table| {
+            commit(&open.db, durability, |tx| Ok(tx.delete_range(table, span.clone())?))
+        })
+    })
+    .await?;
+    Ok(done(Some(number)))
+}
+
+async fn import(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    call.no_part_of_transactions("an import, which is a transaction of its own, is")?;
+    let target = call.target();
+    let durability = durability(target.query(), data.durability)?;
+    let name = target.table()?.into_owned();
+    // Before the body, so that nobody sends megabytes to a table that is not there.
+    let (open, _) = data.table(target.database(), &name).await?;
+    let mut found = None;
+    let store = move |tx: &mut Transaction, line: &[u8]| {
+        let table = match &mut found {
+            Some(table) => table,
+            none => none.insert(table_in(tx, &name)?),
+        };
+        store_record(tx, table, line)
+    };
+    import_lines(&room, open, durability, body, store).await
+}
+
+fn store_record(tx: &mut Transaction, table: &Table, line: &[u8]) -> Answer<()> {
+    let record: Map<String, Value> =
+        serde_json::from_slice(line).map_err(|error| Problem::bad_request(error.to_string()))?;
+    let key = bytes_of(&record, "key").map_err(Problem::bad_request)?;
+    let value = bytes_of(&record, "value").map_err(Problem::bad_request)?;
+    let (Some(key), Some(value)) = (key, value) else {
+        return Err(Problem::bad_request("a record needs `key` and `value`, or `key_hex` and `value_hex`"));
+    };
+    Ok(tx.put(table, &key, &value)?)
+}

@@ -1,0 +1,169 @@
+//! The statements of a request, run one after the other.
+
+use super::parameters::Parameters;
+use super::results::{Results, stopped};
+use crate::wire::pipe::Watch;
+use crate::wire::problem::{Answer, Problem};
+use axum::http::StatusCode;
+use pando::{ErrorKind, TransactionOptions};
+use sql::{Confines, Connection, Sql, Value, ValueRef};
+use std::time::Duration;
+
+/// What is to be run, and how.
+#[derive(Debug)]
+pub struct Script {
+    /// One statement, or several.
+    pub text: String,
+    /// Their parameters.
+    pub parameters: Parameters,
+    /// Whether they may write.
+    pub may: May,
+    /// Isolation and durability.
+    pub options: TransactionOptions,
+    /// How long they may take, for words: it is the watch that counts.
+    pub time: Duration,
+}
+
+/// What statements may do to the database, and who says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum May {
+    /// Everything: the token writes.
+    Write,
+    /// Read: the token does not write.
+    Read,
+    /// Read: the request said so.
+    ReadAsAsked,
+}
+
+/// SQLite's code for that its memory is used up.
+const NO_MEMORY: i32 = 7;
+
+impl Script {
+    /// Runs it to its end, or until `watch` says that nobody wants that any more. An error leaves nothing changed.
+    pub fn run(mut self, sql: &Sql, watch: Watch, results: &mut Results) -> Answer<()> {
+        let text = std::mem::take(&mut self.text);
+        let statements = statements_of(&text)?;
+        let is_several = statements.len() > 1;
+        if is_several && !self.parameters.suit_several() {
+            let detail =
+                "several statements need parameters by name (`{\"id\": 7}` for `:id`), not by position";
+            return Err(Problem::bad_request(detail));
+        }
+        let mut connection = sql.connect().map_err(|error| self.problem(error))?;
+        let stop = watch.clone();
+        let confined = connection.confine(Confines::default(), move || stop.is_over());
+        confined.map_err(|error| self.problem(error))?;
+        connection.set_read_only(self.may != May::Write);
+        connection.set_transaction_options(self.options);
+        if is_several {
+            connection.execute("BEGIN", &[]).map_err(|error| self.problem(error))?;
+        }
+        for (at, statement) in statements.iter().enumerate() {
+            if watch.is_over() {
+                return Err(stopped(self.time));
+            }
+            self.one(&connection, statement, results).map_err(|mut problem| {
+                if is_several {
+                    problem.detail = format!("statement {}: {}; nothing was changed", at + 1, problem.detail);
+                }
+                problem
+            })?;
+        }
+        if is_several {
+            self.parameters.check_used()?;
+            if watch.is_over() {
+                return Err(stopped(self.time));
+            }
+            connection.execute("COMMIT", &[]).map_err(|error| self.problem(error))?;
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, connection: &Connection, text: &str, results: &mut Results) -> Answer<()> {
+        let mut statement = connection.prepare(text).map_err(|error| self.problem(error))?;
+        if self.may != May::Write && !statement.is_read_only() {
+            return Err(self.forbidden());
+        }
+        let values = self.parameters.of(&statement)?;
+        if connection.is_autocommit() {
+            self.parameters.check_used()?;
+        }
+        let mut rows = statement.query(&values).map_err(|error| self.problem(error))?;
+        let late = |_| stopped(self.time);
+        if rows.columns().is_empty() {
+            return results.changes(rows.changes()).map_err(late);
+        }
+        // The names are certain once the first row was asked for.
+        let first = rows.next().map_err(|error| self.problem(error))?;
+        let first: Option<Vec<Value>> =
+            first.map(|row| (0..row.len()).map(|column| owned(row.get(column))).collect());
+        results.begin(rows.columns()).map_err(late)?;
+        if let Some(first) = first {
+            results.row(first.iter().map(ValueRef::from)).map_err(late)?;
+            while let Some(row) = rows.next().map_err(|error| self.problem(error))? {
+                results.row((0..row.len()).map(|column| row.get(column))).map_err(late)?;
+            }
+        }
+        results.end(rows.changes());
+        Ok(())
+    }
+
+    fn forbidden(&self) -> Problem {
+        let detail = match self.may {
+            May::ReadAsAsked => "the statement writes, but the request sets `read_only`",
+            _ => "the statement writes, but the token allows only reading",
+        };
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    /// What an error of SQL means to the client.
+    fn problem(&self, error: sql::Error) -> Problem {
+        let with = |status, kind, detail| Problem::new(status, kind, detail);
+        match error.kind() {
+            _ if error.is_interrupted() => stopped(self.time),
+            _ if error.is_refused() => {
+                let detail = format!(
+                    "{error}: statements of clients can use only the database: no files, no \
+                     extensions, and only the pragmas that describe tables"
+                );
+                with(StatusCode::FORBIDDEN, "refused", detail)
+            }
+            _ if error.code() & 0xff == NO_MEMORY => {
+                let detail = "the statements of all clients together need more memory than --sql-memory; \
+                              sort, group or change fewer rows, or use an index; nothing was changed";
+                with(StatusCode::INSUFFICIENT_STORAGE, "full", detail.to_owned())
+            }
+            ErrorKind::ReadOnly => self.forbidden(),
+            ErrorKind::Exists => with(StatusCode::CONFLICT, "constraint", error.to_string()),
+            ErrorKind::Invalid => with(StatusCode::BAD_REQUEST, "sql", error.to_string()),
+            _ => pando::Error::from(error).into(),
+        }
+    }
+}
+
+/// A copy of a value; of text that is none, its bytes.
+fn owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Text(text) if std::str::from_utf8(text).is_err() => Value::Blob(text.to_vec()),
+        value => sql::to_owned(value),
+    }
+}
+
+/// The statements of a text, at least one.
+fn statements_of(text: &str) -> Answer<Vec<&str>> {
+    let mut statements = Vec::new();
+    let mut rest = text;
+    while let Some(first) = sql::split_first(rest) {
+        if sql::is_transaction_control(first.statement) {
+            let detail = "BEGIN, COMMIT and ROLLBACK are not allowed: each request is one transaction; \
+                          send all of its statements together, and use SAVEPOINT within it";
+            return Err(Problem::new(StatusCode::BAD_REQUEST, "sql", detail));
+        }
+        statements.push(first.statement);
+        rest = first.rest;
+    }
+    if statements.is_empty() {
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "sql", "`sql` has no statement"));
+    }
+    Ok(statements)
+}

@@ -1,0 +1,17 @@
+//! `POST /v1/databases/{database}/sql` of a server that was built without SQL.
+
+use crate::access::auth::Gatekeeper;
+use crate::calls::call::Call;
+use crate::data::held::Data;
+use crate::limits::receive::RequestBody;
+use crate::limits::room::Room;
+use crate::wire::problem::{Answer, Problem};
+use axum::http::StatusCode;
+use std::sync::Arc;
+
+/// POST: 501.
+pub async fn run(_: Arc<Data>, _: Arc<Room>, _: Arc<Gatekeeper>, _: Call, _: RequestBody) -> Answer {
+    let detail = "this server was built without SQL; build `pando` with its feature `sql`, which is on by \
+                  default (leave out `--no-default-features`). Records, documents and batches work as usual";
+    Err(Problem::new(StatusCode::NOT_IMPLEMENTED, "unsupported", detail))
+}

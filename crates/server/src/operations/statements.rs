@@ -1,0 +1,32 @@
+//! The operation of SQL. It is there without the feature `sql`, too, and says so.
+
+use crate::access::auth::Scope;
+use crate::calls::meanings::{CONFLICT, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::operation::{Access, Operation};
+use crate::operations::sql;
+use crate::watch::observe::Kind;
+use crate::wire::response::NDJSON;
+
+/// The entries of these handlers. A token that reads runs statements that read: `sql` looks at each.
+pub const OPERATIONS: &[Operation] = &[Operation::new(
+    "POST",
+    "/v1/databases/{database}/sql",
+    Access::Database(Scope::Read),
+    Kind::Sql,
+    "Run one SQL statement, or several as one transaction",
+    |parts, call, body| Box::pin(sql::run(parts.data(), parts.room(), parts.keeper(), call, body)),
+)
+.takes(&["format", "durability"])
+.receives("sql")
+.ending_with_client()
+.answers(&[
+    (200, "The results; in NDJSON the last line states whether all statements were completed"),
+    MISSING,
+    CONFLICT,
+    TOO_LARGE,
+    LATE,
+    (422, "The statements exceeded their time limit; nothing was changed"),
+    (501, "The server was built without SQL"),
+    FULL,
+])
+.sends(&[NDJSON, "application/json", "text/csv"])];

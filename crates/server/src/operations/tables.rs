@@ -1,0 +1,302 @@
+//! Tables: made, listed, renamed, dropped.
+
+use crate::access::auth::Scope;
+use crate::access::reserved::refuse_reserved;
+use crate::calls::call::{Call, json_body};
+use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::operation::{Access, Operation};
+use crate::data::held::{Data, on_table};
+use crate::data::open::Open;
+use crate::limits::handoff::hand_off;
+use crate::limits::receive::RequestBody;
+use crate::limits::room::Room;
+use crate::watch::observe::Kind;
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::{done, json};
+use axum::http::StatusCode;
+use pando::{Compression, Database, Error, ErrorKind, Layout, Snapshot, Table, TableOptions};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json as object};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const TABLES: &str = "/v1/databases/{database}/tables";
+const TABLE: &str = "/v1/databases/{database}/tables/{table}";
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new(
+        "GET",
+        TABLES,
+        Access::Database(Scope::Read),
+        Kind::Other,
+        "List tables",
+        |parts, call, _| Box::pin(all(parts.data(), call)),
+    )
+    .answers(&[(200, "JSON"), MISSING]),
+    Operation::new("GET", TABLE, Access::Database(Scope::Read), Kind::Other, "A table", |parts, call, _| {
+        Box::pin(look(parts.data(), call))
+    })
+    .answers(&[(200, "JSON"), MISSING]),
+    Operation::new(
+        "PUT",
+        TABLE,
+        Access::Database(Scope::Write),
+        Kind::Other,
+        "Create a table",
+        |parts, call, body| Box::pin(put(parts.data(), parts.room(), call, body)),
+    )
+    .receives("table")
+    .answers(&[(201, "Made"), (200, "It was there"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
+    Operation::new(
+        "PATCH",
+        TABLE,
+        Access::Database(Scope::Admin),
+        Kind::Other,
+        "Alter a table: its name, layout, compression or TTL, while it is in use",
+        |parts, call, body| Box::pin(patch(parts.data(), parts.room(), call, body)),
+    )
+    .receives("change")
+    .answers(&[(200, "JSON"), MISSING, CONFLICT, TOO_LARGE, LATE, FULL]),
+    Operation::new(
+        "DELETE",
+        TABLE,
+        Access::Database(Scope::Admin),
+        Kind::Other,
+        "Drop a table and everything in it",
+        |parts, call, _| Box::pin(drop_table(parts.data(), call)),
+    )
+    .answers(&[DONE, MISSING, CONFLICT, FULL]),
+];
+
+/// How a table is made.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Options {
+    layout: Option<String>,
+    ttl_ms: Option<u64>,
+    compression: Option<String>,
+}
+
+/// What of a table is changed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Change {
+    name: Option<String>,
+    layout: Option<String>,
+    compression: Option<String>,
+    /// `null`: entries live until they are deleted.
+    #[serde(deserialize_with = "given")]
+    ttl_ms: Option<Option<u64>>,
+}
+
+/// What is there, `null` included.
+fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<u64>>, D::Error> {
+    Option::deserialize(value).map(Some)
+}
+
+/// The word for a layout.
+fn layout_name(layout: Layout) -> &'static str {
+    match layout {
+        Layout::BTree => "btree",
+        Layout::Lsm => "lsm",
+    }
+}
+
+/// The layout of a word.
+pub(super) fn layout_of(word: &str) -> Answer<Layout> {
+    match word {
+        "btree" => Ok(Layout::BTree),
+        "lsm" => Ok(Layout::Lsm),
+        _ => Err(Problem::bad_request("`layout` must be btree or lsm")),
+    }
+}
+
+/// The compression of a word.
+pub(super) fn compression_of(word: &str) -> Answer<Compression> {
+    word.parse().map_err(|_| Problem::bad_request("`compression` must be lz4 or none"))
+}
+
+/// All tables of a database, each with what was done with it and what that cost since the database was opened.
+pub fn list(db: &Database) -> Answer<Vec<Value>> {
+    let tables = db.snapshot()?.tables()?;
+    let handles: HashMap<&str, &Table> = tables.iter().map(|table| (table.name(), table)).collect();
+    let stats = db.table_stats()?;
+    let described = stats.iter().filter_map(|stats| {
+        // One that was made between the two looks comes with the next.
+        let table = *handles.get(&stats.name[..])?;
+        Some(object!({
+            "name": stats.name,
+            "layout": layout_name(table.layout()),
+            "ttl_ms": ttl_ms(table),
+            "compression": table.compression().name(),
+            "approximate_entries": stats.approximate_records,
+            "gets": stats.gets,
+            "scans": stats.scans,
+            "writes": stats.writes,
+            "committed_bytes": stats.committed_bytes,
+            "written_bytes": stats.written_bytes,
+            "runs": stats.runs,
+            "get_pages": stats.get_pages,
+            "record_bytes": stats.record_bytes,
+            "stored_bytes": stats.stored_bytes,
+            "saved_bytes": stats.saved_bytes,
+        }))
+    });
+    Ok(described.collect())
+}
+
+/// How long its entries live, in milliseconds; `None`: for ever.
+fn ttl_ms(table: &Table) -> Option<u64> {
+    table.ttl().map(|ttl| ttl.as_millis() as u64)
+}
+
+/// A table by itself.
+fn describe(snapshot: &Snapshot, table: &Table) -> Answer<Value> {
+    Ok(object!({
+        "name": table.name(),
+        "layout": layout_name(table.layout()),
+        "ttl_ms": ttl_ms(table),
+        "compression": table.compression().name(),
+        "approximate_entries": snapshot.approximate_len(table)?,
+    }))
+}
+
+/// GET lists them.
+async fn all(data: Arc<Data>, call: Call) -> Answer {
+    let open = data.database(call.target().database()).await?;
+    let tables = hand_off(move || list(&open.db));
+    Ok(json(StatusCode::OK, &object!({ "tables": tables.await? })))
+}
+
+/// GET: one by itself.
+async fn look(data: Arc<Data>, call: Call) -> Answer {
+    let (open, table) = data.table(call.target().database(), &call.target().table()?).await?;
+    let described = hand_off(move || on_table(&open, table, |table| describe(&open.db.snapshot()?, table)));
+    Ok(json(StatusCode::OK, &described.await?))
+}
+
+/// The database and the name of a table that is to be changed: not within a transaction.
+fn to_change(call: &Call) -> Answer<(String, String)> {
+    call.no_part_of_transactions("creating, altering and dropping a table are")?;
+    Ok((call.target().database().to_owned(), call.target().table()?.into_owned()))
+}
+
+/// PUT makes one.
+async fn put(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let (database, name) = to_change(&call)?;
+    let (options, _): (Options, _) = json_body(&room.reception, body).await?;
+    let layout = options.layout.as_deref().map(layout_of).transpose()?;
+    let compression = options.compression.as_deref().map(compression_of).transpose()?;
+    let open = data.database(&database).await?;
+    let wanted = Wanted { layout, ttl: options.ttl_ms.map(Duration::from_millis), compression };
+    let (is_new, described) = hand_off(move || create(&open, &name, wanted)).await?;
+    Ok(json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &described))
+}
+
+/// PATCH changes its layout, its TTL, its compression, its name.
+async fn patch(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let (database, name) = to_change(&call)?;
+    let (change, _): (Change, _) = json_body(&room.reception, body).await?;
+    let open = data.database(&database).await?;
+    let layout = change.layout.as_deref().map(layout_of).transpose()?;
+    let compression = change.compression.as_deref().map(compression_of).transpose()?;
+    let is_nothing = layout.is_none() && compression.is_none() && change.ttl_ms.is_none();
+    if change.name.is_none() && is_nothing {
+        let message = "there is nothing to change: give `name`, `layout`, `compression` or `ttl_ms`";
+        return Err(Problem::bad_request(message));
+    }
+    refuse_raw_change(&name, &change)?;
+    let described = hand_off(move || alter(&open, &name, &change, layout, compression));
+    Ok(json(StatusCode::OK, &described.await?))
+}
+
+/// DELETE drops one.
+async fn drop_table(data: Arc<Data>, call: Call) -> Answer {
+    let (database, name) = to_change(&call)?;
+    let open = data.database(&database).await?;
+    hand_off(move || {
+        let dropped = open.db.drop_table(&name);
+        open.forget(&name);
+        Ok(dropped?)
+    })
+    .await?;
+    Ok(done(None))
+}
+
+/// Refuses what would take a table from the typed table that it belongs to, or have its records expire. How it is laid
+/// out is nobody's but the engine's: layout and compression may change.
+fn refuse_raw_change(name: &str, change: &Change) -> Answer<()> {
+    if change.name.is_some() || change.ttl_ms.is_some() {
+        refuse_reserved(name)?;
+    }
+    change.name.as_deref().map_or(Ok(()), refuse_reserved)
+}
+
+/// Has the table rewritten in another layout, in the background, and gives it another compression, TTL and name: all
+/// that is asked for, or nothing.
+fn alter(
+    open: &Open,
+    name: &str,
+    change: &Change,
+    layout: Option<Layout>,
+    compression: Option<Compression>,
+) -> Answer<Value> {
+    let new_name = open.db.write(|tx| {
+        let missing = || Error::new(ErrorKind::Missing, format!("there is no table {name:?}"));
+        let table = tx.table(name)?.ok_or_else(missing)?;
+        if let Some(layout) = layout {
+            tx.set_layout(&table, layout)?;
+        }
+        if let Some(compression) = compression {
+            tx.set_compression(&table, compression)?;
+        }
+        if let Some(ttl_ms) = change.ttl_ms {
+            tx.set_ttl(&table, ttl_ms.map(Duration::from_millis))?;
+        }
+        match change.name.as_deref() {
+            Some(new_name) => tx.rename_table(&table, new_name).map(|_| new_name),
+            None => Ok(name),
+        }
+    })?;
+    open.forget(name);
+    if layout.is_some() {
+        // The rewriting begins with what a checkpoint writes of the catalog.
+        open.db.checkpoint()?;
+    }
+    let gone = || Error::new(ErrorKind::Missing, format!("there is no table {new_name:?}"));
+    let table = open.db.table(new_name)?.ok_or_else(gone)?;
+    open.know(&table);
+    describe(&open.db.snapshot()?, &table)
+}
+
+/// What was asked for of a table.
+struct Wanted {
+    layout: Option<Layout>,
+    ttl: Option<Duration>,
+    compression: Option<Compression>,
+}
+
+/// Makes the table, or finds it with what was asked for.
+fn create(open: &Open, name: &str, wanted: Wanted) -> Answer<(bool, Value)> {
+    let Wanted { layout, ttl, compression } = wanted;
+    let mut options = TableOptions::with_layout(layout.unwrap_or_default());
+    options.ttl = ttl;
+    options.compression = compression.unwrap_or_default();
+    let (is_new, table) = match open.db.create_table(name, &options) {
+        Ok(table) => (true, table),
+        Err(error) if error.kind() == ErrorKind::Exists => {
+            // What is not said is as it is.
+            let gone = || Error::new(ErrorKind::Missing, format!("there is no table {name:?}"));
+            let found = open.db.table(name)?.ok_or_else(gone)?;
+            options.layout = layout.unwrap_or(found.layout());
+            options.ttl = ttl.or(found.ttl());
+            options.compression = compression.unwrap_or(found.compression());
+            (false, open.db.ensure_table_with(name, &options)?)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    open.know(&table);
+    Ok((is_new, describe(&open.db.snapshot()?, &table)?))
+}

@@ -1,0 +1,102 @@
+//! Interactive transactions: begun by POST, used by the header `pando-transaction`, ended by a commit or DELETE.
+
+use crate::access::auth::Scope;
+use crate::calls::call::{Call, json_body};
+use crate::calls::meanings::{CONFLICT, DONE, FULL, LATE, MISSING, TOO_LARGE};
+use crate::calls::operation::{Access, Operation};
+use crate::calls::query::durability_of;
+use crate::data::held::Data;
+use crate::limits::receive::RequestBody;
+use crate::limits::room::Room;
+use crate::watch::observe::Kind;
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::{done, json};
+use axum::http::StatusCode;
+use pando::{Isolation, TransactionOptions};
+use serde::Deserialize;
+use serde_json::json as object;
+use std::sync::Arc;
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new(
+        "POST",
+        "/v1/databases/{database}/transactions",
+        Access::Database(Scope::Write),
+        Kind::Transaction,
+        "Begin an interactive transaction",
+        |parts, call, body| Box::pin(begin(parts.data(), parts.room(), call, body)),
+    )
+    .receives("transaction")
+    .answers(&[
+        (201, "JSON: the transaction's token"),
+        MISSING,
+        TOO_LARGE,
+        LATE,
+        (429, "Too many are open"),
+        FULL,
+    ]),
+    Operation::new(
+        "DELETE",
+        "/v1/databases/{database}/transactions/{transaction}",
+        Access::Database(Scope::Write),
+        Kind::Transaction,
+        "Roll back a transaction",
+        |parts, call, _| Box::pin(roll_back(parts.data(), call)),
+    )
+    .answers(&[DONE, MISSING, CONFLICT]),
+    Operation::new(
+        "POST",
+        "/v1/databases/{database}/transactions/{transaction}/commit",
+        Access::Database(Scope::Write),
+        Kind::Transaction,
+        "Commit a transaction",
+        |parts, call, _| Box::pin(commit(parts.data(), call)),
+    )
+    .answers(&[(200, "JSON: the commit"), MISSING, CONFLICT, FULL]),
+];
+
+/// How one is begun.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Begin {
+    durability: Option<String>,
+    isolation: Option<String>,
+}
+
+/// POST begins one.
+async fn begin(data: Arc<Data>, room: Arc<Room>, call: Call, body: RequestBody) -> Answer {
+    let name = call.target().database().to_owned();
+    let (begin, _): (Begin, _) = json_body(&room.reception, body).await?;
+    let open = data.database(&name).await?;
+    let mut options = TransactionOptions { durability: data.durability, ..open.db.transaction_options() };
+    if let Some(word) = &begin.durability {
+        options.durability = durability_of(word)?;
+    }
+    options.isolation = match begin.isolation.as_deref() {
+        None => options.isolation,
+        Some("serializable") => Isolation::Serializable,
+        Some("snapshot") => Isolation::Snapshot,
+        Some(_) => return Err(Problem::bad_request("`isolation` must be serializable or snapshot")),
+    };
+    let token = data.transactions.begin(&name, open, options).await?;
+    let idle = data.transactions.idle().as_secs();
+    Ok(json(StatusCode::CREATED, &object!({ "transaction": token, "idle_timeout_s": idle })))
+}
+
+/// DELETE gives it up.
+async fn roll_back(data: Arc<Data>, call: Call) -> Answer {
+    let ended = data.transactions.end(call.target().database(), call.target().second(), |given_up| {
+        drop(given_up);
+        Ok(())
+    });
+    ended.await?;
+    Ok(done(None))
+}
+
+/// POST commits it. A conflict ends it too: it is begun anew.
+async fn commit(data: Arc<Data>, call: Call) -> Answer {
+    let commit = |transaction: pando::Transaction| Ok(transaction.commit()?);
+    let number = data.transactions.end(call.target().database(), call.target().second(), commit).await?;
+    Ok(json(StatusCode::OK, &object!({ "commit": number })))
+}

@@ -1,0 +1,157 @@
+//! Imports: a body of any length, read by a thread that may wait, a piece at a time, into one transaction.
+//!
+//! 1. The body passes through a channel of a few pieces: memory does not depend on its length. The transaction has a
+//!    bound of its own, beyond which it lies on the disk.
+//! 2. Only a body that came to its end is committed: the last piece is an empty one, and without it reading fails.
+//! 3. Where storing fails, the rest of the body is received and thrown away before the client is told, as it would not
+//!    look before; so that it learns in which line it was wrong.
+
+use crate::data::open::Open;
+use crate::limits::handoff::hand_off;
+use crate::limits::receive::{Incoming, Received, RequestBody};
+use crate::limits::room::Room;
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::json;
+use axum::http::StatusCode;
+use bytes::{Buf, Bytes};
+use pando::{Durability, Transaction, TransactionOptions};
+use serde_json::json as object;
+use std::io::{self, BufRead, Read};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Pieces that wait to be stored.
+const PIECES_WAITING: usize = 8;
+/// The longest line or record of an import.
+pub(super) const RECORD_BYTES: usize = 4 << 20;
+
+/// What was stored.
+pub(super) struct Stored {
+    pub records: u64,
+    pub commit: u64,
+}
+
+/// A body as a thread reads it that may wait.
+pub(super) struct Upload {
+    coming: mpsc::Receiver<Bytes>,
+    piece: Bytes,
+    is_over: bool,
+}
+
+impl BufRead for Upload {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.piece.is_empty() && !self.is_over {
+            let broken_off = || io::Error::other("the body ended before it was complete");
+            self.piece = self.coming.blocking_recv().ok_or_else(broken_off)?;
+            self.is_over = self.piece.is_empty();
+        }
+        Ok(&self.piece)
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.piece.advance(bytes);
+    }
+}
+
+impl Read for Upload {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.fill_buf()?.read(out)?;
+        self.consume(bytes);
+        Ok(bytes)
+    }
+}
+
+/// Has `store` read a body that is not empty, and answers what it stored.
+pub(super) async fn import(
+    room: &Room,
+    body: RequestBody,
+    store: impl FnOnce(Upload) -> Answer<Stored> + Send + 'static,
+) -> Answer {
+    let permit = room.stream_permit().await?;
+    let (begin, rest, _counted) = match room.reception.receive_import(body).await? {
+        Received::Whole(bytes, counted) => (bytes, None, counted),
+        Received::Long(begin, rest) => (begin, Some(rest), None),
+    };
+    let (pieces, coming) = mpsc::channel(PIECES_WAITING);
+    let storing = tokio::spawn(hand_off(move || {
+        // Kept to the end of the work, which does not end with the client.
+        let _permit = permit;
+        store(Upload { coming, piece: Bytes::new(), is_over: false })
+    }));
+    let sent = send(pieces, begin, rest).await;
+    let stored = storing
+        .await
+        .unwrap_or_else(|_| Err(Problem::internal("the import failed unexpectedly; see the server's log")));
+    sent?;
+    let Stored { records, commit } = stored?;
+    Ok(json(StatusCode::OK, &object!({ "records": records, "commit": commit })))
+}
+
+/// Passes the body on; an empty piece says that it has ended as it should.
+async fn send(pieces: mpsc::Sender<Bytes>, begin: Bytes, mut rest: Option<Incoming>) -> Answer<()> {
+    let mut next = Some(begin);
+    while let Some(bytes) = next {
+        // If nobody takes it, storing has failed, and says why, once all was heard.
+        if !bytes.is_empty() {
+            let _ = pieces.send(bytes).await;
+        }
+        next = match &mut rest {
+            Some(rest) => rest.next().await?,
+            None => None,
+        };
+    }
+    let _ = pieces.send(Bytes::new()).await;
+    Ok(())
+}
+
+/// Runs `store` on every line of a body that is not empty, in one transaction.
+pub(super) async fn import_lines(
+    room: &Room,
+    open: Arc<Open>,
+    durability: Durability,
+    body: RequestBody,
+    store: impl FnMut(&mut Transaction, &[u8]) -> Answer<()> + Send + 'static,
+) -> Answer {
+    let work = move |mut upload: Upload| {
+        let options = TransactionOptions { durability, ..open.db.transaction_options() };
+        let mut tx = open.db.begin_with(options)?;
+        let records = store_lines(&mut tx, &mut upload, store)?;
+        Ok(Stored { records, commit: tx.commit()? })
+    };
+    import(room, body, work).await
+}
+
+/// Stores what each line says. Answers how many there were.
+fn store_lines(
+    tx: &mut Transaction,
+    upload: &mut Upload,
+    mut store: impl FnMut(&mut Transaction, &[u8]) -> Answer<()>,
+) -> Answer<u64> {
+    let (mut line, mut records) = (Vec::new(), 0);
+    for number in 1u64.. {
+        line.clear();
+        let broken_off = |error: io::Error| Problem::bad_request(error.to_string());
+        upload.by_ref().take(RECORD_BYTES as u64 + 1).read_until(b'\n', &mut line).map_err(broken_off)?;
+        if line.is_empty() {
+            break;
+        }
+        if number == 1 {
+            rows::check_beginning(&mut line).map_err(Problem::bad_request)?;
+        }
+        if line.len() > RECORD_BYTES {
+            let detail = format!(
+                "line {number} is longer than {RECORD_BYTES} bytes; put this record with a request of its own"
+            );
+            return Err(Problem::bad_request(detail));
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        store(tx, &line).map_err(|mut problem| {
+            problem.detail = format!("line {number}: {}; nothing was stored", problem.detail);
+            problem
+        })?;
+        records += 1;
+    }
+    Ok(records)
+}

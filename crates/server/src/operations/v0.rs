@@ -1,0 +1,218 @@
+//! The `/v0` contract: one table of keys and values, as existing load scripts and suites speak it.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /v0/entity?id=K` | 200 and the value, or 404 |
+//! | `PUT /v0/entity?id=K` | 201; the body is the value, also an empty one |
+//! | `DELETE /v0/entity?id=K` | 202, also where K is absent |
+//! | `GET /v0/status` | 200 |
+//! | `GET /v0/entities?start=S[&end=E]` | 200 and the records of [S, E), a chunk each: `key`, a line feed, `value` |
+//!
+//! No `id`, or no `start`: 400. Another method: 405. Any other path under `/v0`: 400.
+
+use crate::access::auth::Scope;
+use crate::calls::call::Call;
+use crate::calls::meanings::{FULL, LATE, MISSING, TOO_LARGE, VALUE};
+use crate::calls::operation::{Access, Operation};
+use crate::calls::parts::Parts;
+use crate::calls::target::Target;
+use crate::data::conditions::Conditions;
+use crate::data::open::Open;
+use crate::data::v0::EntityTable;
+use crate::data::writer::{Change, Committed};
+use crate::limits::handoff::hand_off;
+use crate::limits::receive::{Received, RequestBody};
+use crate::limits::room::Room;
+use crate::send::long_value::{self, LongValue};
+use crate::send::records::{Batches, Records, RecordsBody, Which, read_all};
+use crate::watch::observe::Kind;
+use crate::watch::slow;
+use crate::wire::body::Body;
+use crate::wire::form::Form;
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::{absent, empty, found, typed, whole};
+use crate::wire::target::parameter;
+use axum::http::{HeaderMap, Response, StatusCode};
+use pando::{Durability, Span, Table};
+use std::future::ready;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Where single records are.
+const ENTITY: &str = "/v0/entity";
+/// Values up to here are sent from memory.
+const WHOLE_BYTES: u64 = 1 << 20;
+
+/// The entries of these handlers.
+pub const OPERATIONS: &[Operation] = &[
+    Operation::new(
+        "GET",
+        ENTITY,
+        Access::Default(Scope::Read),
+        Kind::Get,
+        "Get a value of the default table",
+        |parts, call, _| Box::pin(get(parts.entity(), parts.room(), call)),
+    )
+    .recalled_by(recall)
+    .takes(&["id"])
+    .answers(&[VALUE, MISSING])
+    .sends(&["application/octet-stream"]),
+    Operation::new(
+        "PUT",
+        ENTITY,
+        Access::Default(Scope::Write),
+        Kind::Put,
+        "Set a key of the default table",
+        |parts, call, body| Box::pin(put(parts.entity(), parts.room(), parts.data.durability, call, body)),
+    )
+    .takes(&["id"])
+    .receives("value")
+    .answers(&[(201, "Stored"), TOO_LARGE, LATE, FULL])
+    .sends(&[]),
+    Operation::new(
+        "DELETE",
+        ENTITY,
+        Access::Default(Scope::Write),
+        Kind::Delete,
+        "Delete a key of the default table",
+        |parts, call, _| Box::pin(delete(parts.entity(), parts.data.durability, call)),
+    )
+    .takes(&["id"])
+    .answers(&[(202, "Deleted, or was not there"), FULL])
+    .sends(&[]),
+    Operation::new(
+        "GET",
+        "/v0/entities",
+        Access::Default(Scope::Read),
+        Kind::Range,
+        "Get the records of [start, end), one chunk each: key, line feed, value",
+        |parts, call, _| Box::pin(range(parts.entity(), parts.room(), call)),
+    )
+    .takes(&["from", "end"])
+    .answers(&[(200, "The records")])
+    .sends(&["application/octet-stream"]),
+    Operation::new(
+        "GET",
+        "/v0/status",
+        Access::Default(Scope::Read),
+        Kind::Other,
+        "Check that the server responds",
+        |_, _, _| Box::pin(ready(Ok(whole("text/plain; charset=utf-8", "serving\n")))),
+    )
+    .answers(&[(200, "It does")])
+    .sends(&["text/plain"])
+    .at_once(),
+];
+
+/// A get, if memory has the answer.
+fn recall(parts: &Parts, target: Target<'_>, _: &HeaderMap) -> Option<Response<Body>> {
+    let query = target.query()?;
+    let id = parameter(Some(query), "id").ok()??;
+    // What else is asked for is for the handler to refuse.
+    if id.is_empty() || query.contains('&') {
+        return None;
+    }
+    match parts.entity.with_known(|open, table| open.resident(table, &id))? {
+        Some(value) => Some(parts.room.body_of(value).map_or_else(|busy| busy.response(), found)),
+        None => Some(absent()),
+    }
+}
+
+/// The parameter that must be there and say something.
+fn required(query: Option<&str>, name: &str) -> Answer<Vec<u8>> {
+    match parameter(query, name)? {
+        Some(bytes) if !bytes.is_empty() => Ok(bytes.into_owned()),
+        _ => Err(Problem::bad_request(format!("the parameter `{name}` is missing or empty"))),
+    }
+}
+
+async fn get(entity: Arc<EntityTable>, room: Arc<Room>, call: Call) -> Answer {
+    let key = required(call.target().query(), "id")?;
+    let shared = Arc::clone(&entity);
+    let reader = hand_off(move || {
+        shared.on_table(|open: &Arc<Open>, table: &Table| open.db.snapshot()?.value_reader(table, &key))
+    });
+    let Some(reader) = reader.await? else { return Ok(absent()) };
+    if reader.len_bytes() > WHOLE_BYTES {
+        let permit = room.stream_permit().await?;
+        return Ok(LongValue::response(reader, Arc::clone(&entity.open), permit));
+    }
+    Ok(found(room.body_of(hand_off(move || Ok(read_all(reader)?)).await?)?))
+}
+
+async fn put(
+    entity: Arc<EntityTable>,
+    room: Arc<Room>,
+    durability: Durability,
+    call: Call,
+    body: RequestBody,
+) -> Answer {
+    let key = required(call.target().query(), "id")?;
+    let received = room.reception.receive(body, u64::MAX).await?;
+    let committed = match received {
+        // The memory stays counted until the value is committed.
+        Received::Whole(value, _counted) => Some(change(&entity, key, Change::Put(value), durability).await?),
+        Received::Long(begin, rest) => {
+            let _permit = room.stream_permit().await?;
+            let (shared, id) = (Arc::clone(&entity), key.clone());
+            // It may be gone; later it would be too late to make it again.
+            let there = move |open: &Arc<Open>, table: &Table| {
+                open.db.snapshot()?.contains(table, &id)?;
+                Ok(table.clone())
+            };
+            let table = hand_off(move || shared.on_table(there)).await?;
+            let open = Arc::clone(&entity.open);
+            long_value::put(open, table, key, begin, rest, durability, Conditions::default()).await?;
+            None
+        }
+    };
+    Ok(written(StatusCode::CREATED, committed))
+}
+
+async fn delete(entity: Arc<EntityTable>, durability: Durability, call: Call) -> Answer {
+    let key = required(call.target().query(), "id")?;
+    let committed = change(&entity, key, Change::Delete, durability).await?;
+    Ok(written(StatusCode::ACCEPTED, Some(committed)))
+}
+
+async fn change(
+    entity: &Arc<EntityTable>,
+    key: Vec<u8>,
+    change: Change,
+    durability: Durability,
+) -> Answer<Committed> {
+    let write =
+        |table: Table, key: Vec<u8>, change: Change| entity.open.writer.write(table, key, change, durability);
+    match write(entity.known(), key.clone(), change.clone()).await {
+        Err(problem) if problem.status == StatusCode::NOT_FOUND => {
+            let shared = Arc::clone(entity);
+            let table = hand_off(move || shared.made_again()).await?;
+            write(table, key, change).await
+        }
+        done => done,
+    }
+}
+
+async fn range(entity: Arc<EntityTable>, room: Arc<Room>, call: Call) -> Answer {
+    let query = call.target().query();
+    let start = required(query, "start")?;
+    let end = parameter(query, "end")?.map(|end| end.into_owned());
+    let begun = hand_off(move || {
+        let span =
+            Span::between(Bound::Included(&start), end.as_deref().map_or(Bound::Unbounded, Bound::Excluded));
+        entity.on_table(|open: &Arc<Open>, table: &Table| {
+            let which = Which::Forwards(span.clone());
+            let mut records = Records::new(open, table.clone(), which, Form::Lines, None)?;
+            let first = records.next_batch()?;
+            Ok((records, first))
+        })
+    });
+    let (records, first) = begun.await?;
+    Ok(typed("application/octet-stream", RecordsBody::response(&room, records, first).await?))
+}
+
+fn written(status: StatusCode, committed: Option<Committed>) -> Response<Body> {
+    let mut response = empty(status);
+    slow::say(&mut response, committed.and_then(|committed| committed.phases));
+    response
+}

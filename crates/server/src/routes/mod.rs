@@ -1,0 +1,7 @@
+//! Which operations there are, and which one a request asks for.
+
+mod bodies;
+pub mod openapi;
+mod parameters;
+mod table;
+pub mod tree;

@@ -1,0 +1,193 @@
+//! The OpenAPI 3.1 document, written from the table of operations: what stands there is what is said, and a test asks a
+//! running server for every line of it.
+
+use crate::calls::meanings::Meaning;
+use crate::calls::operation::Operation;
+use crate::routes::bodies::{body, schemas, table_name};
+use crate::routes::parameters::parameter;
+use crate::routes::table::operations;
+use serde_json::{Map, Value, json};
+use std::sync::OnceLock;
+
+/// Any operation that is not answered at once may be told so.
+const BUSY: Meaning = (503, "The server is busy; try again after `retry-after` seconds");
+
+/// The document, made once.
+pub fn text() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| document().to_string())
+}
+
+fn document() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for operation in operations() {
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.method.to_lowercase()] = describe(operation, operation.method, operation.summary);
+    }
+    // HEAD is wherever GET is.
+    for operation in operations().filter(|operation| operation.method == "GET") {
+        let path = &mut paths[operation.path];
+        if path["head"].is_null() {
+            path["head"] = describe(operation, "HEAD", "Same as GET, but returns headers only");
+        }
+    }
+    let mut schemas = schemas();
+    schemas.insert("Problem".to_owned(), problem());
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Pando",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Databases over HTTP. Keys and values are bytes. Addresses have them \
+                            percent-encoded, \
+                            and bodies as they are. JSON has them as text, or as hexadecimal digits in a member \
+                            whose name ends in `_hex`.",
+            "license": { "name": "MIT OR Apache-2.0" },
+        },
+        "security": [{ "token": [] }, {}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "schemas": schemas,
+        },
+    })
+}
+
+fn problem() -> Value {
+    json!({
+        "type": "object",
+        "description": "A problem as defined by RFC 9457",
+        "required": ["type", "title", "status", "detail"],
+        "properties": {
+            "type": { "type": "string" },
+            "title": { "type": "string" },
+            "status": { "type": "integer" },
+            "detail": { "type": "string" },
+        },
+    })
+}
+
+/// Answers that any operation may get: the address or a header is wrong, a token is missing or too narrow.
+const ALWAYS: &[(u16, &str)] = &[
+    (400, "The request is not valid; `detail` says what is wrong with it"),
+    (401, "A token is required"),
+    (
+        403,
+        "The token does not allow the request, a page of another site may have sent it, or the name of \
+         the table is reserved",
+    ),
+];
+
+fn describe(operation: &Operation, method: &str, summary: &str) -> Value {
+    let in_path = operation.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = in_path.map(|name| {
+        let schema = match name {
+            "database" => json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" }),
+            "table" => table_name(),
+            _ => json!({ "type": "string", "minLength": 1 }),
+        };
+        json!({ "name": name, "in": "path", "required": true, "schema": schema })
+    });
+    let parameters: Vec<Value> =
+        in_path.chain(operation.parameters.iter().map(|name| parameter(name))).collect();
+    let busy = (!operation.is_at_once).then_some(&BUSY);
+    let answers = ALWAYS.iter().chain(busy).chain(operation.answers);
+    let responses: Map<String, Value> = answers
+        .map(|&(status, meaning)| (status.to_string(), response(operation, method, status, meaning)))
+        .collect();
+    let words = operation.path.split(['/', '{', '}', '.']).filter(|word| !word.is_empty());
+    let words = words.collect::<Vec<_>>().join("_");
+    let id = if words.is_empty() { "dashboard" } else { &words };
+    let mut described = json!({
+        "operationId": format!("{}_{id}", method.to_lowercase()),
+        "summary": summary,
+        "tags": [tag(operation.path)],
+        "parameters": parameters,
+        "responses": responses,
+    });
+    if !operation.body.is_empty() {
+        described["requestBody"] = body(operation.body);
+    }
+    described
+}
+
+fn tag(path: &str) -> &'static str {
+    match path {
+        path if path.starts_with("/v0") => "/v0: keys and values",
+        path if path.contains("/entries") => "Records",
+        path if path.contains("/documents") => "Documents",
+        path if path.contains("/tables") => "Tables",
+        path if path.ends_with("/sql") => "SQL",
+        path if path.contains("/batch") || path.contains("/transactions") => "Transactions",
+        path if path.starts_with("/v1/databases") => "Databases",
+        _ => "The server",
+    }
+}
+
+/// What an answer carries.
+fn response(operation: &Operation, method: &str, status: u16, meaning: &str) -> Value {
+    let is_silent = operation.content.is_empty() || matches!(status, 202 | 204 | 304);
+    if method == "HEAD" || (status < 400 && is_silent) {
+        return json!({ "description": meaning });
+    }
+    // That a key is absent is an answer without a body.
+    match operation.content {
+        [VALUE] if status == 404 && operation.path.ends_with("{key}") => {
+            json!({ "description": "The key does not exist; with a problem as the body, the table or \
+                                    database does not exist" })
+        }
+        [VALUE] if status == 404 && operation.parameters.contains(&"id") => json!({ "description": meaning }),
+        _ if status >= 400 => {
+            let problem = json!({ "$ref": "#/components/schemas/Problem" });
+            json!({
+                "description": meaning, "content": { "application/problem+json": { "schema": problem } },
+            })
+        }
+        content => {
+            let content: Map<String, Value> =
+                content.iter().map(|kind| ((*kind).to_owned(), json!({ "schema": schema(kind) }))).collect();
+            json!({ "description": meaning, "content": content })
+        }
+    }
+}
+
+/// The type of a value.
+const VALUE: &str = "application/octet-stream";
+
+fn schema(kind: &str) -> Value {
+    match kind {
+        "application/json" => json!({ "type": "object" }),
+        kind if kind.starts_with("text/") => json!({ "type": "string" }),
+        _ => json!({}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_document_describes_every_operation_once_and_nothing_else() {
+        let document = document();
+        let mut ids = BTreeSet::new();
+        for operation in operations() {
+            let described = &document["paths"][operation.path][operation.method.to_lowercase()];
+            assert_eq!(described["summary"], operation.summary, "{operation:?}");
+            assert!(ids.insert(described["operationId"].to_string()), "{operation:?} twice");
+        }
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for method in methods.as_object().unwrap().keys().filter(|method| *method != "head") {
+                let is_there = |operation: &Operation| {
+                    operation.path == path && operation.method.eq_ignore_ascii_case(method)
+                };
+                assert!(operations().any(is_there), "{method} {path}");
+            }
+            assert_eq!(
+                methods["head"].is_null(),
+                methods["get"].is_null(),
+                "{path}: HEAD is wherever GET is"
+            );
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Parameters of queries and headers, for the OpenAPI document, which knows them by name, and for the check of queries:
+//! what is described is what is taken.
+
+use crate::calls::operation::Operation;
+use crate::operations::backup::LEAST_RATE_BYTES;
+use crate::wire::form::LONGEST_CUT_BYTES;
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::target::names;
+use serde_json::{Value, json};
+
+/// A parameter that a query may have.
+#[derive(Debug)]
+pub struct Known {
+    name: String,
+    /// Whether it may be there several times.
+    is_list: bool,
+}
+
+/// The parameters of an operation's query.
+pub fn query_of(operation: &Operation) -> Vec<Known> {
+    let described = operation.parameters.iter().map(|name| parameter(name));
+    let in_query = described.filter(|parameter| parameter["in"] == "query");
+    let known = |parameter: Value| {
+        let is_list = parameter["schema"]["type"] == "array";
+        Known { name: parameter["name"].as_str().unwrap_or_default().to_owned(), is_list }
+    };
+    in_query.map(known).collect()
+}
+
+/// Refuses a query with a parameter that is not known, or that is there twice: a misspelt one would be taken to be
+/// heard, and do something else than was meant.
+///
+/// # Errors
+/// 400.
+pub fn check_query(known: &[Known], query: &str) -> Answer<()> {
+    for (at, name) in names(Some(query)).enumerate() {
+        let Some(found) = known.iter().find(|known| known.name == name) else {
+            let known: Vec<&str> = known.iter().map(|known| &known.name[..]).collect();
+            let which = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let detail = format!(
+                "{name:?} is not a parameter of this path; its parameters: {which}; nothing was done"
+            );
+            return Err(Problem::bad_request(detail));
+        };
+        if !found.is_list && names(Some(query)).take(at).any(|before| before == name) {
+            return Err(Problem::bad_request(format!(
+                "the parameter {name:?} appears twice; nothing was done"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A list of tags, or `*`.
+const TAGS: &str = r#"^(\*|(W/)?"[!#-~]*"( ?, ?(W/)?"[!#-~]*")*)$"#;
+
+/// A parameter of the query or a header.
+pub fn parameter(name: &str) -> Value {
+    let described = |name: &str, place: &str, required: bool, meaning: &str, schema: Value| {
+        json!({
+            "name": name, "in": place, "required": required, "description": meaning, "schema": schema,
+        })
+    };
+    let query = |name: &str, required: bool, meaning: &str, schema: Value| {
+        described(name, "query", required, meaning, schema)
+    };
+    let header = |name: &str, meaning: &str, schema: Value| described(name, "header", false, meaning, schema);
+    let tags = || json!({ "type": "string", "minLength": 1, "pattern": TAGS, "examples": ["*", "\"0123\""] });
+    let text = || json!({ "type": "string" });
+    match name {
+        "id" => {
+            query("id", true, "The key: bytes, percent-encoded", json!({ "type": "string", "minLength": 1 }))
+        }
+        "from" => {
+            query("start", true, "Start at this key (inclusive)", json!({ "type": "string", "minLength": 1 }))
+        }
+        "key" => {
+            let several = json!({ "type": "array", "items": { "type": "string" }, "maxItems": 1000 });
+            query("key", false, "Return the records of these keys, in this order", several)
+        }
+        "one_key" => query("key", false, "Look up this key; without it, a range is scanned", text()),
+        "start" => query("start", false, "Start at this key (inclusive)", text()),
+        "end" => query("end", false, "Stop before this key (exclusive)", text()),
+        "prefix" => query("prefix", false, "Only keys that begin with these bytes", text()),
+        "index" => query("index", false, "Use the order of this index instead of the primary key's", text()),
+        "reverse" => query("reverse", false, "Return the last record first", json!({ "type": "boolean" })),
+        "limit" => {
+            let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX });
+            query("limit", false, "Return at most this many", number)
+        }
+        "explained" => {
+            let number = json!({ "type": "integer", "minimum": 1, "maximum": 100_000 });
+            query("limit", false, "Scan at most this many records", number)
+        }
+        "cursor" => query(
+            "cursor",
+            false,
+            "Continue from the cursor in the last line of the page before",
+            json!({ "type": "string", "pattern": "^([0-9a-f]{2})*$" }),
+        ),
+        "tables" | "value_bytes" => of_bounds(name),
+        "keys_only" => {
+            query("keys_only", false, "Return keys without their values", json!({ "type": "boolean" }))
+        }
+        "durability" => {
+            let words = json!({ "type": "string", "enum": ["sync", "buffered", "lazy"] });
+            query(
+                "durability",
+                false,
+                "What the write must survive; the default is the server's --durability",
+                words,
+            )
+        }
+        "transaction" => {
+            let token = json!({ "type": "string", "pattern": "^[0-9a-f]{32}$" });
+            header(
+                "pando-transaction",
+                "The token of the interactive transaction that the request belongs to",
+                token,
+            )
+        }
+        "format" => {
+            let words = json!({ "type": "string", "enum": ["ndjson", "json", "csv"] });
+            query("format", false, "The format of rows; the default is NDJSON", words)
+        }
+        "first" | "behind" | "beginning" => of_leading_values(name),
+        "reads" | "scanned" | "writes" => of_advice(name),
+        "kind" | "seconds" | "last" | "form" => of_profile(name),
+        "since" | "rate" => of_backup(name),
+        "lines" | "delimiter" | "insert" | "schema" | "made" | "unique" | "layout" | "ttl_ms"
+        | "compression" | "chunk" => of_rows(name),
+        "if-match" => {
+            header("if-match", "Act only if the value has one of these tags; `*`: only if it exists", tags())
+        }
+        "if-none-match" => header(
+            "if-none-match",
+            "Act only if the value has none of these tags; `*`: only if it does not exist",
+            tags(),
+        ),
+        other => unreachable!("no parameter {other} is described"),
+    }
+}
+
+fn query(name: &str, meaning: &str, schema: Value) -> Value {
+    json!({ "name": name, "in": "query", "required": false, "description": meaning, "schema": schema })
+}
+
+/// Parameters that select documents by the leading values of a key.
+fn of_leading_values(name: &str) -> Value {
+    let (name, meaning) = match name {
+        "first" => ("start", "Start at these leading values of the key (inclusive), separated by slashes"),
+        "behind" => ("end", "Stop before these leading values of the key (exclusive), separated by slashes"),
+        _ => ("prefix", "Only documents whose key begins with these values, separated by slashes"),
+    };
+    query(name, meaning, json!({ "type": "string" }))
+}
+
+/// Parameters that replace the counted operations of an advice.
+fn of_advice(name: &str) -> Value {
+    let meaning = match name {
+        "reads" => "Assume this many look-ups of each table, instead of the number counted so far",
+        "scanned" => "Assume that cursors pass this many records of each table",
+        _ => "Assume this many puts and deletes in each table",
+    };
+    query(name, meaning, json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }))
+}
+
+/// Parameters of a profile.
+fn of_profile(name: &str) -> Value {
+    let words = |words: &[&str]| json!({ "type": "string", "enum": words });
+    let seconds = || json!({ "type": "integer", "minimum": 1, "maximum": 60 });
+    let (meaning, schema) = match name {
+        "kind" => ("What to sample", words(&["cpu", "alloc", "lock"])),
+        "seconds" => ("How many seconds to sample", seconds()),
+        "last" => ("Return a profile of the last seconds, if the server has --profile-window", seconds()),
+        _ => ("A picture or folded text", words(&["svg", "folded"])),
+    };
+    query(name, meaning, schema)
+}
+
+/// Parameters that bound an answer.
+fn of_bounds(name: &str) -> Value {
+    match name {
+        "tables" => {
+            let words = json!({ "type": "string", "enum": ["top", "all"] });
+            let meaning =
+                "`all`: every table; the default is the 100 most used tables, and one sample for the others";
+            query("tables", meaning, words)
+        }
+        _ => {
+            let number = json!({ "type": "integer", "minimum": 0, "maximum": LONGEST_CUT_BYTES });
+            let meaning = "Return at most this many bytes of each value; a longer value has its length as \
+                           `value_bytes`";
+            query("value_bytes", meaning, number)
+        }
+    }
+}
+
+/// Parameters of backups.
+fn of_backup(name: &str) -> Value {
+    match name {
+        "since" => {
+            let digits = json!({ "type": "string", "pattern": "^([0-9a-f]{2})+$" });
+            query(
+                "since",
+                "Only what changed since this backup, given as the bytes of `BackupInfo::to_bytes` in \
+                 hexadecimal digits",
+                digits,
+            )
+        }
+        _ => {
+            let bytes = json!({ "type": "integer", "minimum": LEAST_RATE_BYTES, "maximum": u64::MAX });
+            query("rate", "Send at most this many bytes a second", bytes)
+        }
+    }
+}
+
+/// Parameters of rows that are read or written as files have them.
+fn of_rows(name: &str) -> Value {
+    let indexes =
+        || json!({ "type": "array", "items": { "type": "string", "examples": ["by_town=town desc"] } });
+    match name {
+        "lines" => {
+            let words = json!({ "type": "string", "enum": ["ndjson", "csv"] });
+            query("format", "The format of rows; CSV has a header and no pages", words)
+        }
+        "delimiter" => {
+            let one = json!({ "type": "string", "pattern": "^[!#-~\t ]$" });
+            query("delimiter", "The separator between fields of CSV; the default is a comma", one)
+        }
+        "insert" => query(
+            "insert",
+            "Fail if a row with the same key exists, instead of replacing it",
+            json!({ "type": "boolean" }),
+        ),
+        "schema" => {
+            let words = json!({ "type": "string", "examples": ["id int key, name text null"] });
+            query("schema", "Create the table with these columns", words)
+        }
+        "made" => query("index", "An index of the new table: its name and columns", indexes()),
+        "unique" => query("unique", "A unique index of the new table: its name and columns", indexes()),
+        "layout" => {
+            let words = json!({ "type": "string", "enum": ["btree", "lsm"] });
+            query("layout", "The layout of the new table; must match if the table exists", words)
+        }
+        "ttl_ms" => {
+            let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX });
+            query(
+                "ttl_ms",
+                "How long rows of the new table live, in milliseconds; must match if the table exists",
+                number,
+            )
+        }
+        "compression" => {
+            let words = json!({ "type": "string", "enum": ["lz4", "none"] });
+            query(
+                "compression",
+                "The compression of the new table, if it is an LSM table; must match if the table exists",
+                words,
+            )
+        }
+        _ => {
+            let number = json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX });
+            query("chunk", "Commit after this many rows; rows committed before a failure stay", number)
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Values of more than 1 MiB: written as they are received, read as they are sent, with the memory of a few pieces.
+
+use crate::data::conditions::Conditions;
+use crate::data::open::Open;
+use crate::limits::handoff::hand_off;
+use crate::limits::receive::Incoming;
+use crate::limits::streams::StreamPermit;
+use crate::wire::body::Body as ResponseBody;
+use crate::wire::problem::{Answer, Problem};
+use crate::wire::response::found;
+use axum::http::Response;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use pando::{Durability, Table, TransactionOptions, ValueReader};
+use std::io::Read;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// Pieces on the way from the socket to the data file.
+const PIECES_WAITING: usize = 8;
+/// What is read at once: as much as is verified together.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// On the way from the socket to the data file.
+enum Piece {
+    Bytes(Bytes),
+    /// The body has ended as it should. Without this nothing is committed.
+    End,
+}
+
+/// Sets `key` to a body, and answers the commit's number. A client that goes away in the middle, or sends more than it
+/// may, leaves nothing behind.
+pub async fn put(
+    open: Arc<Open>,
+    table: Table,
+    key: Vec<u8>,
+    begin: Bytes,
+    mut rest: Incoming,
+    durability: Durability,
+    conditions: Conditions,
+) -> Answer<u64> {
+    let (pieces, mut coming) = mpsc::channel(PIECES_WAITING);
+    let storing = hand_off(move || {
+        let options = TransactionOptions { durability, ..open.db.transaction_options() };
+        let mut tx = open.db.begin_with(options)?;
+        conditions.check_in(&tx, &table, &key)?;
+        let mut writer = tx.value_writer(&table, &key)?;
+        loop {
+            match coming.blocking_recv() {
+                Some(Piece::Bytes(bytes)) => writer.append(&bytes)?,
+                Some(Piece::End) => break,
+                None => return Err(Problem::bad_request("the body ended before it was complete")),
+            }
+        }
+        writer.finish()?;
+        Ok(tx.commit()?)
+    });
+    let storing = tokio::spawn(storing);
+    let receiving = async move {
+        let mut next = Some(begin);
+        // A closed channel: storing has failed, and says why.
+        while let Some(bytes) = next {
+            if pieces.send(Piece::Bytes(bytes)).await.is_err() {
+                rest.discard().await;
+                return Ok(());
+            }
+            next = rest.next().await?;
+        }
+        let _ = pieces.send(Piece::End).await;
+        Ok(())
+    };
+    let received: Answer<()> = receiving.await;
+    let stored = storing.await.unwrap_or_else(|_| {
+        Err(Problem::internal("storing the value failed unexpectedly; see the server's log"))
+    });
+    received?;
+    stored
+}
+
+/// A value on its way to a client.
+pub struct LongValue {
+    state: State,
+    left_bytes: u64,
+    /// Neither closed nor dropped while it is read.
+    open: Arc<Open>,
+    permit: StreamPermit,
+}
+
+enum State {
+    Ready(Box<ValueReader>),
+    Reading(JoinHandle<(Box<ValueReader>, std::io::Result<Bytes>)>),
+    Over,
+}
+
+impl LongValue {
+    /// A response of all of `reader`, which stands at its beginning, of a value in `open`.
+    pub fn response(reader: ValueReader, open: Arc<Open>, permit: StreamPermit) -> Response<ResponseBody> {
+        let (left_bytes, place) = (reader.len_bytes(), permit.place());
+        let value = LongValue { state: State::Ready(Box::new(reader)), left_bytes, open, permit };
+        let mut response = found(axum::body::Body::new(value).into());
+        response.extensions_mut().insert(place);
+        response
+    }
+}
+
+fn read_piece(
+    mut reader: Box<ValueReader>,
+    bytes: usize,
+    _open: &Open,
+) -> (Box<ValueReader>, std::io::Result<Bytes>) {
+    let mut piece = vec![0; bytes];
+    let read = reader.read_exact(&mut piece).map(|()| Bytes::from(piece));
+    (reader, read)
+}
+
+impl Body for LongValue {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        let this = self.get_mut();
+        this.permit.work();
+        loop {
+            match std::mem::replace(&mut this.state, State::Over) {
+                State::Over => return Poll::Ready(None),
+                State::Ready(_) if this.left_bytes == 0 => return Poll::Ready(None),
+                State::Ready(reader) => {
+                    let bytes = this.left_bytes.min(PIECE_BYTES as u64) as usize;
+                    let open = Arc::clone(&this.open);
+                    let read = move || read_piece(reader, bytes, &open);
+                    this.state = State::Reading(tokio::task::spawn_blocking(read));
+                }
+                State::Reading(mut task) => {
+                    let Poll::Ready(done) = Pin::new(&mut task).poll(context) else {
+                        this.state = State::Reading(task);
+                        return Poll::Pending;
+                    };
+                    let (reader, piece) = done.map_err(std::io::Error::other)?;
+                    let piece =
+                        piece.inspect_err(|error| tracing::error!(%error, "a value could not be read"))?;
+                    this.left_bytes -= piece.len() as u64;
+                    this.state = State::Ready(reader);
+                    this.permit.wait_for_client();
+                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                }
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left_bytes)
+    }
+}

@@ -1,0 +1,5 @@
+//! Records and values as bodies of responses.
+
+pub mod long_record;
+pub mod long_value;
+pub mod records;

@@ -1,0 +1,433 @@
+//! Records as a body that is as long as they are and takes the memory of one batch.
+//!
+//! A batch is read on a thread that may wait, from the key behind the last one on, in the same snapshot; while a client
+//! takes its time no thread waits for it. A long value ends its batch, and is read piece by piece as it is sent; one
+//! that has to be a single chunk waits until there is memory for it. What fails once the first bytes are sent can only
+//! break the body off: the last chunk never comes, and every client notices.
+
+use crate::data::open::Open;
+use crate::limits::room::Room;
+use crate::limits::streams::StreamPermit;
+use crate::send::long_record::{LONG_BYTES, LongRecord};
+use crate::wire::body::Body as ResponseBody;
+use crate::wire::form::Form;
+use crate::wire::problem::Answer;
+use axum::http::Response;
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use pando::{Cursor, Error, ErrorKind, Result, Snapshot, Span, Table, ValueReader};
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::ops::Bound;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// About so much is read at once; a single record may be longer.
+const BATCH_BYTES: usize = 128 << 10;
+/// Records of a batch, at most.
+const BATCH_RECORDS: usize = 2048;
+
+/// Which records, in which order.
+#[derive(Clone, Debug)]
+pub enum Which {
+    /// Those of a span, from the first on.
+    Forwards(Span),
+    /// Those of a span, from the last on.
+    Backwards(Span),
+    /// Those of some keys, one after the other; absent ones are said to be.
+    Keys(VecDeque<Vec<u8>>),
+}
+
+/// What is still to be read.
+pub struct Records {
+    snapshot: Snapshot,
+    table: Table,
+    which: Which,
+    form: Form,
+    /// How many records there may still be.
+    left: u64,
+    over: bool,
+    /// A reader uses the database, which is neither closed nor dropped meanwhile.
+    open: Arc<Open>,
+}
+
+/// What a body has next.
+#[derive(Debug)]
+pub enum Part {
+    /// A piece of it, or with the contract's records a chunk.
+    Bytes(Bytes),
+    /// A record that is not read yet.
+    Long(Box<LongRecord>),
+}
+
+/// What a batch is gathered in.
+#[derive(Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    /// The ends of the records.
+    cuts: Vec<usize>,
+    last_key: Vec<u8>,
+    /// Behind all others.
+    long: Option<Box<LongRecord>>,
+}
+
+impl Batch {
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= BATCH_BYTES || self.cuts.len() >= BATCH_RECORDS || self.has_long()
+    }
+
+    /// The memory of what is read, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether a long record stands behind the others. No other may come behind it.
+    pub fn has_long(&self) -> bool {
+        self.long.is_some()
+    }
+
+    /// Says how to go on behind the last record.
+    pub fn write_cursor(&mut self, form: Form) {
+        let out = self.long.as_mut().map_or(&mut self.bytes, |long| long.after());
+        form.write_cursor(&self.last_key, out);
+    }
+
+    /// The record that `cursor` is on.
+    pub fn add(&mut self, form: Form, cursor: &mut Cursor<'_>, open: &Arc<Open>) -> Result<()> {
+        if let Some(cut) = cursor.value_len().and_then(|bytes| form.cut(bytes)) {
+            return self.add_cut(form, cursor, cut);
+        }
+        let is_long = form.has_values() && cursor.value_len().is_some_and(|bytes| bytes > LONG_BYTES);
+        let reader = if is_long { cursor.value_reader()? } else { None };
+        if form.has_values() && reader.is_none() {
+            cursor.value()?;
+        }
+        let key = cursor.key().unwrap_or_default();
+        match reader {
+            Some(reader) => self.long = Some(Box::new(LongRecord::new(form, key, reader, open))),
+            None => {
+                form.write(key, cursor.current().map(|(_, value)| value), &mut self.bytes);
+                self.cuts.push(self.bytes.len());
+            }
+        }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// The record that `cursor` is on, with the first `cut` bytes of its value. No more of a long one is read than
+    /// that.
+    fn add_cut(&mut self, form: Form, cursor: &mut Cursor<'_>, cut: u64) -> Result<()> {
+        let len_bytes = cursor.value_len().unwrap_or_default();
+        let beginning = match cursor.value_reader()? {
+            Some(reader) => read_beginning(reader, cut)?,
+            None => cursor.value()?.unwrap_or_default()[..cut as usize].to_vec(),
+        };
+        let key = cursor.key().unwrap_or_default();
+        form.write_cut(key, &beginning, len_bytes, &mut self.bytes);
+        self.cuts.push(self.bytes.len());
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// What was found of a key that was asked for.
+    pub fn add_found(
+        &mut self,
+        form: Form,
+        key: &[u8],
+        found: Option<ValueReader>,
+        open: &Arc<Open>,
+    ) -> Result<()> {
+        match found {
+            Some(reader) if form.cut(reader.len_bytes()).is_some() => {
+                let len_bytes = reader.len_bytes();
+                let cut = form.cut(len_bytes).unwrap_or_default();
+                form.write_cut(key, &read_beginning(reader, cut)?, len_bytes, &mut self.bytes);
+                self.cuts.push(self.bytes.len());
+            }
+            Some(reader) if form.has_values() && reader.len_bytes() > LONG_BYTES => {
+                self.long = Some(Box::new(LongRecord::new(form, key, reader, open)));
+            }
+            Some(reader) => {
+                let value = if form.has_values() { read_all(reader)? } else { Vec::new() };
+                form.write(key, Some(&value), &mut self.bytes);
+                self.cuts.push(self.bytes.len());
+            }
+            None => {
+                form.write_absent(key, &mut self.bytes);
+                self.cuts.push(self.bytes.len());
+            }
+        }
+        Ok(())
+    }
+
+    /// What a body of it has, in order.
+    pub fn into_parts(self, form: Form) -> VecDeque<Part> {
+        let (mut rest, mut from) = (Bytes::from(self.bytes), 0);
+        let mut parts = VecDeque::new();
+        if form.is_apart() {
+            let chunk = |cut: usize| Part::Bytes(rest.split_to(cut - std::mem::replace(&mut from, cut)));
+            parts.extend(self.cuts.into_iter().map(chunk));
+        } else if !rest.is_empty() {
+            parts.push_back(Part::Bytes(rest));
+        }
+        parts.extend(self.long.map(Part::Long));
+        parts
+    }
+}
+
+impl Records {
+    /// The records that a snapshot of `open` sees, `limit` at most.
+    pub fn new(open: &Arc<Open>, table: Table, which: Which, form: Form, limit: Option<u64>) -> Result<Self> {
+        let (snapshot, open) = (open.db.snapshot()?, Arc::clone(open));
+        Ok(Records { snapshot, table, which, form, left: limit.unwrap_or(u64::MAX), over: false, open })
+    }
+
+    fn read_span(&mut self, span: &Span, forwards: bool, batch: &mut Batch) -> Result<()> {
+        let mut cursor = self.snapshot.cursor(&self.table, span.clone())?;
+        while !batch.is_full() {
+            let found = if forwards { cursor.advance()? } else { cursor.retreat()? };
+            if !found {
+                self.over = true;
+                return Ok(());
+            }
+            if self.left == 0 {
+                // There is more, and this is how to go on.
+                batch.write_cursor(self.form);
+                self.over = true;
+                return Ok(());
+            }
+            self.left -= 1;
+            batch.add(self.form, &mut cursor, &self.open)?;
+        }
+        // The cursor's key is that of the last record that was sent, should the limit be met right here.
+        if self.left == 0 {
+            let more = if forwards { cursor.advance()? } else { cursor.retreat()? };
+            if more {
+                batch.write_cursor(self.form);
+            }
+            self.over = true;
+        }
+        Ok(())
+    }
+
+    fn read_keys(&mut self, mut keys: VecDeque<Vec<u8>>, batch: &mut Batch) -> Result<()> {
+        while !batch.is_full() {
+            let Some(key) = keys.pop_front() else {
+                self.over = true;
+                break;
+            };
+            let found = self.snapshot.value_reader(&self.table, &key)?;
+            batch.add_found(self.form, &key, found, &self.open)?;
+        }
+        self.which = Which::Keys(keys);
+        Ok(())
+    }
+}
+
+/// A value that is short.
+pub fn read_all(mut reader: ValueReader) -> Result<Vec<u8>> {
+    let mut value = Vec::with_capacity(reader.len_bytes() as usize);
+    reader.read_to_end(&mut value).map_err(inward)?;
+    Ok(value)
+}
+
+/// The first `bytes` of a longer value.
+fn read_beginning(mut reader: ValueReader, bytes: u64) -> Result<Vec<u8>> {
+    let mut beginning = vec![0; bytes as usize];
+    reader.read_exact(&mut beginning).map_err(inward)?;
+    Ok(beginning)
+}
+
+/// What a reader of a value failed with, as the library said it.
+pub fn inward(error: io::Error) -> Error {
+    match error.downcast::<Error>() {
+        Ok(ours) => ours,
+        Err(theirs) => Error::new(ErrorKind::Io, "reading a value failed").caused_by(theirs),
+    }
+}
+
+/// What is read batch by batch.
+pub trait Batches: Send + 'static {
+    /// The next batch; none at the end. Reads from the disk.
+    fn next_batch(&mut self) -> Result<VecDeque<Part>>;
+    /// Whether there is nothing more.
+    fn is_over(&self) -> bool;
+}
+
+impl Batches for Records {
+    fn next_batch(&mut self) -> Result<VecDeque<Part>> {
+        if self.over {
+            return Ok(VecDeque::new());
+        }
+        let mut batch = Batch::default();
+        match std::mem::replace(&mut self.which, Which::Keys(VecDeque::new())) {
+            Which::Keys(keys) => self.read_keys(keys, &mut batch)?,
+            Which::Forwards(span) => {
+                self.read_span(&span, true, &mut batch)?;
+                // The next key after the last one in byte order is that with a zero behind it.
+                let mut next = batch.last_key.clone();
+                next.push(0);
+                let end = span.end().map_or(Bound::Unbounded, Bound::Excluded);
+                self.which = Which::Forwards(Span::between(Bound::Included(&next), end));
+            }
+            Which::Backwards(span) => {
+                self.read_span(&span, false, &mut batch)?;
+                let start = Bound::Included(span.start());
+                self.which = Which::Backwards(Span::between(start, Bound::Excluded(&batch.last_key)));
+            }
+        }
+        Ok(batch.into_parts(self.form))
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
+}
+
+/// Nothing more than what was read first.
+pub struct Nothing;
+
+impl Batches for Nothing {
+    fn next_batch(&mut self) -> Result<VecDeque<Part>> {
+        Ok(VecDeque::new())
+    }
+
+    fn is_over(&self) -> bool {
+        true
+    }
+}
+
+/// A body of records.
+pub struct RecordsBody<R> {
+    state: State<R>,
+    ready: VecDeque<Part>,
+    /// None where all there is was read already.
+    permit: Option<StreamPermit>,
+    /// What is counted of that.
+    _memory: Option<OwnedSemaphorePermit>,
+}
+
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+type Memory = Pin<Box<dyn Future<Output = OwnedSemaphorePermit> + Send>>;
+type Parts = std::result::Result<VecDeque<Part>, Failed>;
+
+enum State<R> {
+    Resting(Box<R>),
+    /// For memory, for a record that is to be one chunk.
+    Waiting(Box<R>, Box<LongRecord>, Memory),
+    /// On a thread that may wait. What it answers comes before all that is ready.
+    Reading(JoinHandle<(Box<R>, Parts)>),
+    Over,
+}
+
+impl<R: Batches> State<R> {
+    fn read(mut records: Box<R>, read: impl FnOnce(&mut R) -> Parts + Send + 'static) -> Self {
+        State::Reading(spawn_blocking(move || {
+            let parts = read(&mut records);
+            (records, parts)
+        }))
+    }
+}
+
+impl<R: Batches> RecordsBody<R> {
+    /// A response of `first`, and then the rest of `records`. Where there is no rest, it takes no place among streams:
+    /// a short answer waits for no slow client.
+    pub async fn response(room: &Room, records: R, first: VecDeque<Part>) -> Answer<Response<ResponseBody>> {
+        let read = first.iter().map(|part| match part {
+            Part::Bytes(bytes) => Some(bytes.len()),
+            Part::Long(_) => None,
+        });
+        let whole_bytes = read.sum::<Option<usize>>().filter(|_| records.is_over());
+        let (permit, memory) = match whole_bytes {
+            Some(bytes) => (None, room.answer_memory(bytes)?),
+            None => (Some(room.stream_permit().await?), None),
+        };
+        let place = permit.as_ref().map(StreamPermit::place);
+        let state = State::Resting(Box::new(records));
+        let body = RecordsBody { state, ready: first, permit, _memory: memory };
+        let mut response = Response::new(ResponseBody::from(axum::body::Body::new(body)));
+        if let Some(place) = place {
+            response.extensions_mut().insert(place);
+        }
+        Ok(response)
+    }
+}
+
+impl<R: Batches> Body for RecordsBody<R> {
+    type Data = Bytes;
+    type Error = Failed;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Failed>>> {
+        let this = self.get_mut();
+        if let Some(permit) = &this.permit {
+            permit.work();
+        }
+        loop {
+            this.state = match std::mem::replace(&mut this.state, State::Over) {
+                State::Over => return Poll::Ready(None),
+                State::Resting(records) => match this.ready.pop_front() {
+                    Some(Part::Bytes(bytes)) => {
+                        this.state = State::Resting(records);
+                        if let Some(permit) = &this.permit {
+                            permit.wait_for_client();
+                        }
+                        return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                    }
+                    Some(Part::Long(long)) => match long.whole_bytes() {
+                        Some(bytes) => {
+                            let permit = this.permit.as_ref().expect("a long record has one");
+                            State::Waiting(records, long, Box::pin(permit.memory(bytes)))
+                        }
+                        None => State::read(records, move |_| next_piece(long)),
+                    },
+                    None if records.is_over() => return Poll::Ready(None),
+                    None => State::read(records, |records| Ok(records.next_batch()?)),
+                },
+                State::Waiting(records, long, mut memory) => match memory.as_mut().poll(context) {
+                    Poll::Ready(memory) => State::read(records, move |_| whole(*long, memory)),
+                    Poll::Pending => {
+                        this.state = State::Waiting(records, long, memory);
+                        return Poll::Pending;
+                    }
+                },
+                State::Reading(mut task) => match Pin::new(&mut task).poll(context) {
+                    Poll::Ready(done) => {
+                        let (records, parts) = done?;
+                        let parts = parts.inspect_err(broken_off)?;
+                        parts.into_iter().rev().for_each(|part| this.ready.push_front(part));
+                        State::Resting(records)
+                    }
+                    Poll::Pending => {
+                        this.state = State::Reading(task);
+                        return Poll::Pending;
+                    }
+                },
+            };
+        }
+    }
+}
+
+/// A piece of a long record, and then what is left of it.
+fn next_piece(mut long: Box<LongRecord>) -> Parts {
+    Ok(match long.next_piece()? {
+        Some(piece) => VecDeque::from([Part::Bytes(piece.into()), Part::Long(long)]),
+        None => VecDeque::new(),
+    })
+}
+
+/// All of one.
+fn whole(long: LongRecord, memory: OwnedSemaphorePermit) -> Parts {
+    Ok(VecDeque::from([Part::Bytes(long.read_whole(memory)?)]))
+}
+
+fn broken_off(error: &Failed) {
+    tracing::warn!(%error, "a range was aborted");
+}

@@ -1,0 +1,86 @@
+//! What a server is made of, and what is looked after while it runs.
+
+use crate::access::auth::Gatekeeper;
+use crate::calls::parts::Parts;
+use crate::config::{Config, share_bytes};
+use crate::data::databases::{DEFAULT_DATABASE, Databases};
+use crate::data::held::Data;
+use crate::data::transactions::Transactions;
+use crate::data::v0::EntityTable;
+use crate::limits::connections::Connections;
+use crate::limits::room::Room;
+use crate::routes::openapi;
+use crate::watch::watcher::Watch;
+use crate::wire::digits::random;
+use crate::wire::problem::Problem;
+use pando::{Budget, Result};
+use profile::freed;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A process that has grown by less keeps its free memory.
+const GROWN_BYTES: u64 = 8 << 20;
+
+/// A server, without its sockets and threads.
+#[derive(Debug)]
+pub struct App {
+    /// How it is run.
+    pub config: Config,
+    /// What its requests work with.
+    pub parts: Arc<Parts>,
+    /// The memory of the process after it gave some back last, or the least since.
+    resident_bytes: AtomicU64,
+}
+
+impl App {
+    /// Over the databases of the directory; the default one is opened, or made.
+    pub fn new(config: Config) -> Result<Self> {
+        let limits = &config.limits;
+        let budget = Budget::new(config.memory_bytes.unwrap_or_else(share_bytes));
+        let databases = Databases::new(&config.dir, budget, config.durability, limits.open_databases)?;
+        let (default, _) = databases.create(DEFAULT_DATABASE, None).map_err(Problem::into_error)?;
+        let transactions = Arc::new(Transactions::new(limits.transactions, limits.transaction_idle));
+        let entity = EntityTable::new(default)?;
+        let mut start = [0; 8];
+        random(&mut start)?;
+        let watch = Watch::new(limits.slow, config.profile_window, u64::from_le_bytes(start))?;
+        #[cfg(feature = "sql")]
+        sql::limit_memory(limits.sql_memory_bytes).map_err(pando::Error::from)?;
+        let parts = Parts {
+            data: Arc::new(Data { databases, transactions, durability: config.durability }),
+            entity: Arc::new(entity),
+            room: Arc::new(Room::new(limits)),
+            connections: Arc::new(Connections::new(limits.connections)),
+            keeper: Arc::new(Gatekeeper::new(&config.dir)?),
+            watch: Arc::new(watch),
+            document: openapi::text,
+        };
+        Ok(App { config, parts: Arc::new(parts), resident_bytes: AtomicU64::new(0) })
+    }
+
+    /// What is looked after every second, where one may wait: first what is quick, and what somebody waits for.
+    pub fn look_after(&self) {
+        if let Err(error) = self.parts.keeper.refresh() {
+            tracing::error!(%error, "the tokens could not be read again; the earlier ones stay valid");
+        }
+        self.parts.data.transactions.give_up_idle();
+        self.parts.data.databases.tick();
+        self.parts.data.databases.close_idle();
+        self.give_back_memory();
+    }
+
+    /// Gives back what the allocator keeps of freed memory, whenever the process has grown by some: what clients were
+    /// sent was allocated by one thread and freed by another, and would stay.
+    fn give_back_memory(&self) {
+        let Some(resident) = freed::resident_bytes() else { return };
+        // Relaxed on all: one thread alone looks after this.
+        let before = self.resident_bytes.load(Ordering::Relaxed);
+        if resident < before + (before / 8).max(GROWN_BYTES) {
+            self.resident_bytes.fetch_min(resident, Ordering::Relaxed); // Relaxed: as above.
+            return;
+        }
+        freed::give_back();
+        let after = freed::resident_bytes().unwrap_or(resident);
+        self.resident_bytes.store(after, Ordering::Relaxed); // Relaxed: as above.
+    }
+}

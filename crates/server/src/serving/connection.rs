@@ -1,0 +1,316 @@
+//! One connection, from its first byte to its last.
+//!
+//! 1. Requests are served one after the other. At the server's end the one under way is answered, and no other.
+//! 2. A connection on which nothing happens is closed: no request begun, no byte written and nothing being worked on
+//!    for as long as a head may take. That covers clients that never speak, that speak a byte at a time without coming
+//!    to the end of a head, and that do not take what they are sent. How long a body may pause is for `receive` to say.
+//!    A client in the middle of a head gets 408.
+//! 3. A client that sends nothing more, and has not closed its connection altogether, is answered: the two look the
+//!    same until something is written. Statements of SQL alone are given up [`GRACE`] after such an end, as they may
+//!    take long without anything to write, and others wait for their place.
+//! 4. What comes from the client passes a [`Gate`], and what the HTTP library refuses by itself gets a body there.
+//! 5. A stream whose place is lost ([`streams`](crate::limits::streams)) ends with its connection.
+//! 6. Instead of a timer for each request there is one for each connection, which rings seldom and looks at counters.
+
+use crate::limits::streams::Place;
+use crate::routes::tree::find;
+use crate::serving::service::Service;
+use crate::wire::body::Working;
+use crate::wire::gate::{Gate, Refusal, UNREADABLE_END};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, interval_at, sleep, timeout};
+
+/// The timer rings so many times within the time that nothing may happen.
+const LOOKS: u32 = 4;
+/// How long statements of SQL go on for a client that sends nothing more.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a client that is given up may take to receive why.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// What happens on a connection. One thread writes and reads it.
+#[derive(Debug, Default)]
+struct Signs {
+    /// Requests begun, and writes made.
+    events: AtomicU64,
+    /// Whether a request is being worked on, or what is sent next for one.
+    working: Arc<Working>,
+    /// Whether that ends with the client: statements of SQL.
+    is_given_up_early: AtomicBool,
+    /// The client sends nothing more.
+    has_ended: Notify,
+    /// The place of what is streamed was lost.
+    cut: Arc<Notify>,
+    /// Within a head.
+    is_within_head: AtomicBool,
+    /// The rest of a head did not come: the client gets 408.
+    is_late: AtomicBool,
+    reader: Mutex<Option<Waker>>,
+}
+
+impl Signs {
+    fn note(&self) {
+        // Relaxed: one thread alone looks at it.
+        self.events.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request has begun.
+    fn begin(&self, is_given_up_early: bool) {
+        self.note();
+        self.working.set(true);
+        self.is_given_up_early.store(is_given_up_early, Ordering::Relaxed); // Relaxed: as above.
+    }
+
+    /// Whether the client's end is to be looked for.
+    fn looks_for_end(&self) -> bool {
+        // Relaxed: as above.
+        self.working.get() && self.is_given_up_early.load(Ordering::Relaxed)
+    }
+
+    /// Has the connection end whose stream has lost its place.
+    fn end_with(&self, place: &Place) {
+        place.cut_by(&self.cut);
+    }
+
+    /// Has the reader of a head learn that it is late. Answers whether there is one.
+    fn tell_late(&self) -> bool {
+        // Relaxed: as above.
+        if !self.is_within_head.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.is_late.store(true, Ordering::Relaxed); // Relaxed: as above.
+        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+        reader.into_iter().for_each(Waker::wake);
+        true
+    }
+}
+
+/// Serves `stream` until its client leaves, is given up, or the server ends.
+pub async fn serve(
+    stream: TcpStream,
+    service: Service,
+    mut ending: watch::Receiver<bool>,
+    patience: Duration,
+    head_bytes: usize,
+) {
+    let _ = stream.set_nodelay(true);
+    let signs = Arc::new(Signs::default());
+    let mut http = http1::Builder::new();
+    http.max_buf_size(head_bytes).half_close(true);
+    let answer = service_fn(|request: Request<Incoming>| {
+        let found = find(request.method(), request.uri().path());
+        signs.begin(found.operation().is_some_and(|operation| operation.ends_with_client));
+        let answer = service.answer(found, request);
+        let signs = &signs;
+        async move {
+            let answer = answer.await;
+            signs.working.set(false);
+            answer.map(|mut response| {
+                if let Some(place) = response.extensions_mut().remove::<Arc<Place>>() {
+                    signs.end_with(&place);
+                }
+                response.map(|body| body.watched_by(&signs.working))
+            })
+        }
+    });
+    let watched = Watched { stream, signs: Arc::clone(&signs), gate: Gate::new(), refusal: None };
+    let mut connection = pin!(http.serve_connection(TokioIo::new(watched), answer));
+    let ending = async move { ending.wait_for(|ending| *ending).await.is_ok() };
+    let outcome = tokio::select! {
+        outcome = connection.as_mut() => outcome,
+        _ = ending => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                outcome = connection => outcome,
+                () = silence(&signs, patience) => return,
+                () = signs.cut.notified() => return,
+            }
+        }
+        () = silence(&signs, patience) => {
+            if signs.tell_late() {
+                let _ = timeout(LAST_WORDS, connection).await;
+            }
+            tracing::debug!("an idle connection was closed");
+            return;
+        }
+        () = signs.cut.notified() => {
+            tracing::warn!("a stream whose client read nothing was ended in favour of another");
+            return;
+        }
+        () = end(&signs) => {
+            tracing::debug!("the client of running statements has disconnected");
+            return;
+        }
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Returns once nothing has happened for `patience`.
+async fn silence(signs: &Signs, patience: Duration) {
+    let between = patience / LOOKS;
+    let mut look = interval_at(Instant::now() + between, between);
+    let (mut seen, mut quiet) = (0, 0);
+    loop {
+        look.tick().await;
+        // Relaxed: one thread alone looks at them.
+        let events = signs.events.load(Ordering::Relaxed);
+        if events != seen || signs.working.get() {
+            (seen, quiet) = (events, 0);
+        } else {
+            quiet += 1;
+            if quiet >= LOOKS {
+                return;
+            }
+        }
+    }
+}
+
+/// Returns once the client of statements that run has sent its last, and nothing has happened for a while since.
+async fn end(signs: &Signs) {
+    loop {
+        signs.has_ended.notified().await;
+        // Relaxed on both: one thread alone looks at them.
+        let events = signs.events.load(Ordering::Relaxed);
+        sleep(GRACE).await;
+        // Relaxed: as above.
+        if signs.looks_for_end() && signs.events.load(Ordering::Relaxed) == events {
+            return;
+        }
+    }
+}
+
+/// A socket that notes what is written to it, behind a gate.
+struct Watched {
+    stream: TcpStream,
+    signs: Arc<Signs>,
+    gate: Gate,
+    /// What is sent in the place of the library's refusal.
+    refusal: Option<Refusal>,
+}
+
+impl Watched {
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
+        Pin::new(&mut self.get_mut().stream)
+    }
+
+    fn noted(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.signs.note();
+        }
+        written
+    }
+
+    /// A head of the library's own, and whatever is behind it, is not sent: a refusal is, with a body. Answers whether
+    /// `bytes` were such a head.
+    fn poll_refuse(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<bool>> {
+        if self.refusal.is_none() {
+            // Relaxed: one thread alone looks at it.
+            let is_late = self.signs.is_late.load(Ordering::Relaxed);
+            self.refusal = Refusal::instead_of(bytes, self.gate.refusal(), is_late);
+        }
+        let Some(refusal) = &mut self.refusal else { return Poll::Ready(Ok(false)) };
+        while !refusal.left().is_empty() {
+            let sent = ready!(Pin::new(&mut self.stream).poll_write(context, refusal.left()))?;
+            refusal.sent(sent);
+        }
+        self.signs.note();
+        Poll::Ready(Ok(true))
+    }
+
+    /// Looks whether the client of statements that run sends nothing more, and is woken when it does.
+    fn look_for_end(&mut self, context: &mut Context<'_>) {
+        let mut byte = [0];
+        let peeked = self.stream.poll_peek(context, &mut ReadBuf::new(&mut byte));
+        if let Poll::Ready(Ok(0) | Err(_)) = peeked {
+            self.signs.has_ended.notify_one();
+        }
+    }
+
+    /// Whether the head that is being read is to be refused, whatever comes: the gate has refused it, or it is late.
+    fn is_refused(&self) -> bool {
+        // Relaxed: one thread alone looks at it.
+        self.gate.is_closed() || self.signs.is_late.load(Ordering::Relaxed)
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.is_refused() {
+            buffer.put_slice(&UNREADABLE_END[..UNREADABLE_END.len().min(buffer.remaining())]);
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
+        let Poll::Ready(read) = Pin::new(&mut this.stream).poll_read(context, buffer) else {
+            if this.gate.is_within_head() {
+                let mut reader = this.signs.reader.lock().unwrap_or_else(PoisonError::into_inner);
+                *reader = Some(context.waker().clone());
+            }
+            return Poll::Pending;
+        };
+        let passed = this.gate.look(&mut buffer.filled_mut()[before..]);
+        buffer.set_filled(before + passed);
+        // Relaxed: one thread alone looks at it.
+        this.signs.is_within_head.store(this.gate.is_within_head(), Ordering::Relaxed);
+        Poll::Ready(read)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if ready!(self.poll_refuse(context, bytes))? {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let written = self.as_mut().stream().poll_write(context, bytes);
+        self.noted(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if ready!(self.poll_refuse(context, slices.first().map_or(&[], |slice| slice)))? {
+            return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
+        }
+        let written = self.as_mut().stream().poll_write_vectored(context, slices);
+        self.noted(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.signs.looks_for_end() {
+            self.look_for_end(context);
+        }
+        self.stream().poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(context)
+    }
+}

@@ -1,0 +1,7 @@
+//! A server from its start to its end.
+
+mod app;
+mod connection;
+mod lock;
+pub mod serve;
+mod service;

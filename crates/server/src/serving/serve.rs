@@ -1,0 +1,374 @@
+//! A server from its start to its end.
+//!
+//! 1. [`Server::start`]: the directory is locked, the default database opened, the address bound. What fails, fails
+//!    before anybody is told that there is a server.
+//! 2. [`Server::run`]: one thread accepts connections, as many at a time as there may be, and gives them to the workers
+//!    in turn: a thread for each core, with a loop of its own that waits for its sockets alone. So the thread that
+//!    reads a request is the one that answers it, and wakes no other.
+//! 3. At SIGTERM, SIGINT or SIGXCPU: nothing more is accepted; every connection ends after the request it is in;
+//!    after the drain's time those that are left are cut off. Then every database is synced and closed.
+//! 4. SIGHUP, SIGUSR1 and SIGUSR2 change nothing: there is no file to open or read again, as the log is standard error
+//!    and tokens are read again when they change.
+
+use crate::config::Config;
+use crate::serving::app::App;
+use crate::serving::connection;
+use crate::serving::lock::DirLock;
+use crate::serving::service::Service;
+use io::ShortTimeSlice;
+use pando::{Error, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::ErrorKind as IoErrorKind;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{interval, sleep, timeout};
+
+/// Threads that may wait, for each worker. They come when they are needed, and go when they are not.
+const WAITING_THREADS: usize = 256;
+/// Connections that the system keeps until they are accepted. Of a burst that it does not keep, each client tries again
+/// after a second.
+const BACKLOG: u32 = 4096;
+/// Open files beside connections.
+const OTHER_FILES: u64 = 2048;
+
+/// A server that is ready to run.
+#[derive(Debug)]
+pub struct Server {
+    runtime: Runtime,
+    listener: TcpListener,
+    address: SocketAddr,
+    app: Arc<App>,
+    signals: Signals,
+    workers: Vec<Worker>,
+    _lock: DirLock,
+}
+
+/// The signals that the server hears.
+#[derive(Debug)]
+struct Signals {
+    /// Those that end it in order; the last comes when the process has used up its time of CPU (`ulimit -t`).
+    ending: [Signal; 3],
+    /// Those that would end the process, had nobody asked for them.
+    ignored: [Signal; 3],
+}
+
+impl Signals {
+    /// Begins to hear them. Within a runtime.
+    fn hear() -> std::io::Result<Self> {
+        let [hup, usr1, usr2] =
+            [SignalKind::hangup(), SignalKind::user_defined1(), SignalKind::user_defined2()];
+        Ok(Signals {
+            ending: [
+                signal(SignalKind::terminate())?,
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::from_raw(rustix::process::Signal::XCPU.as_raw()))?,
+            ],
+            ignored: [signal(hup)?, signal(usr1)?, signal(usr2)?],
+        })
+    }
+
+    /// Returns when one comes that ends the server.
+    async fn end(&mut self) {
+        let ([term, int, xcpu], [hup, usr1, usr2]) = (&mut self.ending, &mut self.ignored);
+        loop {
+            let ignored = tokio::select! {
+                _ = term.recv() => return,
+                _ = int.recv() => return,
+                _ = xcpu.recv() => {
+                    tracing::warn!("SIGXCPU: the limit of CPU time is reached; the server shuts down");
+                    return;
+                }
+                _ = hup.recv() => "SIGHUP",
+                _ = usr1.recv() => "SIGUSR1",
+                _ = usr2.recv() => "SIGUSR2",
+            };
+            tracing::info!("{ignored} was received and ignored");
+        }
+    }
+}
+
+/// A thread with a loop of its own, and the way to it.
+#[derive(Debug)]
+struct Worker {
+    connections: UnboundedSender<Accepted>,
+    thread: JoinHandle<()>,
+}
+
+/// A connection, and its place among those that there may be.
+type Accepted = (std::net::TcpStream, OwnedSemaphorePermit);
+
+/// A loop, and threads that may wait for it. What they do is short, and somebody waits for it: they ask for short turns
+/// on the processor, so as not to wait long behind a checkpoint or one another.
+fn runtime() -> Result<Runtime> {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().thread_name("pando-waits").max_blocking_threads(WAITING_THREADS);
+    builder.on_thread_start(|| ShortTimeSlice::begin().keep());
+    builder.build().map_err(|error| Error::io("start the server's threads", error))
+}
+
+impl Server {
+    /// Locks the directory, opens the default database (both are created if they do not exist), and binds the
+    /// address.
+    ///
+    /// # Errors
+    /// `Locked` if another server uses the directory; those of opening a database; `Io` if the address cannot be
+    /// bound; `Invalid` if other machines could reach it and there are no tokens.
+    pub fn start(mut config: Config) -> Result<Self> {
+        make_directory(&config.dir)?;
+        let lock = DirLock::take(&config.dir)?;
+        config.limits.connections = connections_allowed(config.limits.connections);
+        let app = Arc::new(App::new(config)?);
+        let config = &app.config;
+        if !config.listen.ip().is_loopback() && !app.parts.keeper.is_on_guard() && !config.allow_anyone {
+            let listen = config.listen;
+            return Err(Error::invalid(format!(
+                "{listen} can be reached from other machines, but there are no tokens: create one with \
+                 `pando token create`, or start the server with --allow-anyone"
+            )));
+        }
+        let runtime = runtime()?;
+        let inside = runtime.enter();
+        let bound = |error| refused(config.listen, error);
+        let listener = listen(config.listen).map_err(bound)?;
+        let address = listener.local_addr().map_err(bound)?;
+        let heard = |error| Error::io("listen to signals", error);
+        let signals = Signals::hear().map_err(heard)?;
+        drop(inside);
+        Ok(Server { runtime, listener, address, app, signals, workers: Vec::new(), _lock: lock })
+    }
+
+    /// Returns the address on which it listens, with the actual port if port 0 was requested.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves requests until the process gets SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    /// Those of the last sync.
+    pub fn run(mut self) -> Result<()> {
+        let (ending, told) = watch::channel(false);
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        for number in 0..cores {
+            self.workers.push(Worker::start(number, &self.app, told.clone())?);
+        }
+        let Server { runtime, listener, app, mut signals, workers, .. } = self;
+        runtime.block_on(async {
+            let looking_after = tokio::spawn(look_after(Arc::clone(&app)));
+            accept(&listener, &app.parts.connections.places, &workers, signals.end()).await;
+            drop(listener);
+            app.parts.connections.end();
+            let _ = ending.send(true);
+            let all = app.parts.connections.places.acquire_many(app.config.limits.connections as u32);
+            if timeout(app.config.limits.drain, all).await.is_err() {
+                tracing::warn!("connections that did not end in time were closed");
+            }
+            looking_after.abort();
+        });
+        for Worker { connections, thread } in workers {
+            drop(connections);
+            let _ = thread.join();
+        }
+        app.parts.data.transactions.give_up_all();
+        app.parts.data.databases.close_all()
+    }
+}
+
+impl Worker {
+    fn start(number: usize, app: &Arc<App>, ending: watch::Receiver<bool>) -> Result<Self> {
+        let runtime = runtime()?;
+        let (connections, coming) = mpsc::unbounded_channel();
+        let (service, drain) = (Service::new(Arc::clone(&app.parts), &app.config), app.config.limits.drain);
+        let work = move || {
+            let _slice = ShortTimeSlice::begin();
+            runtime.block_on(work(coming, service, ending));
+            // What clients wait for no more may still be at work: it ends before the databases are closed.
+            runtime.shutdown_timeout(drain);
+        };
+        let thread = thread::Builder::new().name(format!("pando-http-{number}")).spawn(work);
+        let thread = thread.map_err(|error| Error::io("start the server's threads", error))?;
+        Ok(Worker { connections, thread })
+    }
+}
+
+/// Makes the directory, if it is missing.
+fn make_directory(dir: &Path) -> Result<()> {
+    let shown = dir.display();
+    if dir.exists() && !dir.is_dir() {
+        return Err(Error::invalid(format!(
+            "{shown} is not a directory: name the directory that holds the databases"
+        )));
+    }
+    // Nobody would find in `default` below it what is in the database.
+    if dir.join("data").is_file() {
+        return Err(Error::invalid(format!(
+            "{shown} is itself a database: name the directory above it, whose subdirectories are the \
+             databases"
+        )));
+    }
+    std::fs::create_dir_all(dir).map_err(|error| Error::io(format!("make {shown}"), error))
+}
+
+/// That an address could not be had, and what to do.
+fn refused(address: SocketAddr, error: std::io::Error) -> Error {
+    let advice = match error.kind() {
+        IoErrorKind::AddrInUse => {
+            " (another process uses the port; choose another with --listen, or port 0 for a free one)"
+        }
+        IoErrorKind::AddrNotAvailable => {
+            " (this machine does not have the address; 0.0.0.0 means all of its addresses)"
+        }
+        IoErrorKind::PermissionDenied => " (ports below 1024 may need root; choose another with --listen)",
+        _ => "",
+    };
+    Error::io(format!("listen on {address}{advice}"), error)
+}
+
+/// Accepts connections at `address`, within a runtime.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A new server binds although connections of the one before linger.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// As many open files as connections need, if the system allows it; else as many connections as it allows, and a word
+/// about what to do.
+fn connections_allowed(wanted: usize) -> usize {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let files = (wanted as u64).saturating_add(OTHER_FILES);
+    let most = maximum.map_or(files, |maximum| files.min(maximum));
+    let raised = current.is_some_and(|current| current < most)
+        && setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum }).is_ok();
+    let Some(files_allowed) = (if raised { Some(most) } else { current }) else { return wanted };
+    if files_allowed >= files {
+        return wanted;
+    }
+    let others = OTHER_FILES.min(files_allowed / 2);
+    let allowed = (files_allowed - others).max(1) as usize;
+    tracing::warn!(
+        "{wanted} connections need a limit of {files} open files, but the system allows {files_allowed}: \
+         the server accepts {allowed} at a time; raise the limit (`ulimit -Hn`, `LimitNOFILE=`), or lower \
+         --max-connections"
+    );
+    allowed
+}
+
+/// A worker's loop: connections come until their sender is dropped, at the very end.
+async fn work(mut coming: UnboundedReceiver<Accepted>, service: Service, ending: watch::Receiver<bool>) {
+    while let Some((stream, place)) = coming.recv().await {
+        let stream = match TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be handed to its thread");
+                continue;
+            }
+        };
+        let limits = service.limits();
+        let (patience, head_bytes) = (limits.head_timeout, limits.head_bytes);
+        let connection = connection::serve(stream, service.clone(), ending.clone(), patience, head_bytes);
+        tokio::spawn(async move {
+            connection.await;
+            drop(place);
+        });
+    }
+}
+
+/// What is looked after while the server runs.
+async fn look_after(app: Arc<App>) {
+    let mut every_second = interval(Duration::from_secs(1));
+    loop {
+        every_second.tick().await;
+        let app = Arc::clone(&app);
+        let _ = tokio::task::spawn_blocking(move || app.look_after()).await;
+    }
+}
+
+/// Accepts connections until it is told to end, each as soon as there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+    workers: &[Worker],
+    told: impl Future<Output = ()>,
+) {
+    let mut told = pin!(told);
+    let mut turn = 0;
+    loop {
+        let accepted = async {
+            let place = Arc::clone(places).acquire_owned().await.expect("it is never closed");
+            let (stream, _) = listener.accept().await?;
+            Ok::<Accepted, std::io::Error>((stream.into_std()?, place))
+        };
+        let accepted = tokio::select! {
+            () = &mut told => return,
+            accepted = accepted => accepted,
+        };
+        match accepted {
+            Ok(accepted) => {
+                turn = (turn + 1) % workers.len();
+                let _ = workers[turn].connections.send(accepted);
+            }
+            Err(error) => {
+                // Too many open files, most likely: connections that end make room.
+                tracing::warn!(%error, "a connection could not be accepted");
+                sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::path::PathBuf;
+
+    /// The time slice of a thread of this process, where the kernel tells of it.
+    fn slice_ns(thread: &Path) -> Option<u64> {
+        let told = std::fs::read_to_string(thread.join("sched")).ok()?;
+        let line = told.lines().find(|line| line.starts_with("se.slice"))?;
+        line.rsplit(':').next()?.trim().parse().ok()
+    }
+
+    fn own_slice_ns() -> Option<u64> {
+        slice_ns(Path::new("/proc/thread-self"))
+    }
+
+    #[test]
+    fn threads_that_clients_wait_for_have_short_time_slices() {
+        let _slice = ShortTimeSlice::begin();
+        let short_ns = own_slice_ns();
+        let waits = runtime().unwrap();
+        assert_eq!(waits.block_on(waits.spawn_blocking(own_slice_ns)).unwrap(), short_ns);
+
+        let dir = tempfile::tempdir().unwrap();
+        let app = Arc::new(App::new(Config::new(dir.path())).unwrap());
+        let (_ending, told) = watch::channel(false);
+        let worker = Worker::start(7, &app, told).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let place = Arc::clone(&app.parts.connections.places).try_acquire_owned().unwrap();
+        worker.connections.send((stream, place)).unwrap();
+        // Once it has answered it is behind its request for slices.
+        client.write_all(b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
+        client.read_exact(&mut [0; 12]).unwrap();
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+        let is_worker = |thread: &PathBuf| {
+            std::fs::read_to_string(thread.join("comm")).is_ok_and(|name| name == "pando-http-7\n")
+        };
+        let thread = threads.into_iter().find(is_worker).unwrap();
+        assert_eq!(slice_ns(&thread), short_ns);
+    }
+}

@@ -1,0 +1,6 @@
+//! What operators learn of requests.
+
+pub mod observe;
+pub mod slow;
+pub mod trace;
+pub mod watcher;

@@ -1,0 +1,119 @@
+//! What a request is called, and a line about each for those who want one.
+//!
+//! A request keeps the id that its client gave it (`x-request-id`), or is given one; the answer carries it. If it comes
+//! with a `traceparent` (W3C Trace Context) its trace is named in the line. The line is an event of `tracing` with the
+//! target `access`, and has the path without what stands behind the `?`, without keys, which are data, and without
+//! tokens of transactions, which let in everybody who knows them.
+
+use crate::wire::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The header.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// A longer id is not kept.
+const MAX_ID_BYTES: usize = 128;
+
+/// What a line needs, kept while the request is worked on.
+#[derive(Debug)]
+pub struct Line {
+    method: Method,
+    path: String,
+    id: HeaderValue,
+    trace: Option<String>,
+}
+
+/// Makes ids that no other start of the server makes.
+#[derive(Debug)]
+pub struct Ids {
+    start: u64,
+    next: AtomicU64,
+}
+
+impl Ids {
+    /// Beginning with what chance says.
+    pub fn new(start: u64) -> Self {
+        Ids { start, next: AtomicU64::new(1) }
+    }
+
+    fn next(&self) -> HeaderValue {
+        // Relaxed: every number is given out once, in whatever order.
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        HeaderValue::from_str(&format!("{:016x}-{number:x}", self.start)).expect("hexadecimal digits")
+    }
+
+    /// The id that the client gave, or a new one.
+    pub fn id_of(&self, headers: &HeaderMap) -> HeaderValue {
+        let is_good = |id: &&HeaderValue| !id.is_empty() && id.len() <= MAX_ID_BYTES && id.to_str().is_ok();
+        headers.get(REQUEST_ID).filter(is_good).cloned().unwrap_or_else(|| self.next())
+    }
+}
+
+/// Whether lines are wanted at all.
+#[inline]
+pub fn is_wanted() -> bool {
+    tracing::enabled!(target: "access", tracing::Level::INFO)
+}
+
+/// The trace that a `traceparent` names.
+fn trace_of(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(TRACEPARENT)?.to_str().ok()?;
+    let mut parts = text.split('-');
+    let (version, trace) = (parts.next()?, parts.next()?);
+    let is_hex =
+        |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let good =
+        is_hex(version, 2) && version != "ff" && is_hex(trace, 32) && trace.bytes().any(|byte| byte != b'0');
+    good.then(|| trace.to_ascii_lowercase())
+}
+
+impl Line {
+    /// Of a request; `shown` is its path without keys and tokens.
+    pub fn new(method: &Method, shown: &str, headers: &HeaderMap, id: HeaderValue) -> Self {
+        Line { method: method.clone(), path: shown.to_owned(), id, trace: trace_of(headers) }
+    }
+
+    /// Writes it.
+    pub fn write(&self, response: &Response<Body>, took: Duration) {
+        let id = self.id.to_str().unwrap_or_default();
+        let length = http_body::Body::size_hint(response.body()).exact();
+        tracing::info!(
+            target: "access",
+            method = %self.method,
+            path = %self.path,
+            status = response.status().as_u16(),
+            us = took.as_micros() as u64,
+            bytes = length,
+            id,
+            trace = self.trace.as_deref(),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_kept_if_they_are_good() {
+        let ids = Ids::new(7);
+        let of =
+            |id: &str| ids.id_of(&HeaderMap::from_iter([(REQUEST_ID, HeaderValue::from_str(id).unwrap())]));
+        assert_eq!(of("mine"), "mine");
+        assert_ne!(of(&"x".repeat(129)).len(), 129);
+        assert_ne!(ids.id_of(&HeaderMap::new()), ids.id_of(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_trace_is_known_by_its_form() {
+        let trace = |text: &str| trace_of(&HeaderMap::from_iter([(TRACEPARENT, text.parse().unwrap())]));
+        let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        assert_eq!(trace(good).as_deref(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
+        let zeros = format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32));
+        for bad in ["", "00", "ff-4bf92f3577b34da6a3ce929d0e0e4736-0-0", &zeros] {
+            assert_eq!(trace(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What is counted and kept of requests.
+
+use crate::watch::observe::Observed;
+use crate::watch::slow::SlowRequests;
+use crate::watch::trace::Ids;
+use pando::{Error, Result};
+use profile::Window;
+use std::time::Duration;
+
+/// All of it.
+#[derive(Debug)]
+pub struct Watch {
+    /// What requests took.
+    pub observed: Observed,
+    /// The slowest of them.
+    pub slow: SlowRequests,
+    /// The CPU profile of the last seconds, if it is kept.
+    pub window: Option<Window>,
+    /// What requests are called.
+    pub ids: Ids,
+}
+
+impl Watch {
+    /// Nothing yet. Requests that take `slow` or longer will be kept, and `window` of the CPU profile; `start` is a
+    /// number that no other start of the server has.
+    pub fn new(slow: Duration, window: Option<Duration>, start: u64) -> Result<Self> {
+        let window = window.map(|keep| Window::start(profile::Kind::Cpu, keep)).transpose();
+        Ok(Watch {
+            observed: Observed::new(),
+            slow: SlowRequests::new(slow),
+            window: window.map_err(|error| Error::invalid(error.to_string()))?,
+            ids: Ids::new(start),
+        })
+    }
+}

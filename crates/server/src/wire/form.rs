@@ -1,0 +1,191 @@
+//! How records look on the wire.
+//!
+//! * Lines, the contract's: `key`, a line feed, `value`; bytes as they are, a chunk a record.
+//! * NDJSON: an object a line, `{"key":...,"value":...}`. Bytes that are not UTF-8 are written in hexadecimal digits
+//!   under the name with `_hex` behind it, as `pando export` writes them and `pando import` reads them.
+
+use crate::wire::digits::{from_hex, hex, write_digits};
+use serde_json::{Map, Value};
+use std::io::Write;
+
+/// How records are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The contract's.
+    Lines,
+    /// An object a line.
+    Ndjson {
+        /// Whether the values are left out.
+        keys_only: bool,
+        /// So many bytes of a longer value are written, and how long it is; `None`: all of it.
+        value_bytes: Option<u64>,
+    },
+}
+
+/// The most that a value can be cut down to: what is read whole.
+pub const LONGEST_CUT_BYTES: u64 = 1 << 20;
+
+impl Form {
+    /// Whether each record is a chunk of its own.
+    pub fn is_apart(self) -> bool {
+        self == Form::Lines
+    }
+
+    /// Whether values are to be read.
+    pub fn has_values(self) -> bool {
+        !matches!(self, Form::Ndjson { keys_only: true, .. })
+    }
+
+    /// How many bytes of a value of `len_bytes` are written, if not all.
+    pub fn cut(self, len_bytes: u64) -> Option<u64> {
+        match self {
+            Form::Ndjson { keys_only: false, value_bytes: Some(most) } if len_bytes > most => Some(most),
+            _ => None,
+        }
+    }
+
+    /// Writes one record of which this is the beginning of the value, which has `len_bytes`.
+    pub fn write_cut(self, key: &[u8], mut beginning: &[u8], len_bytes: u64, out: &mut Vec<u8>) {
+        // A character that was cut through is left out.
+        if let Err(error) = std::str::from_utf8(beginning)
+            && error.error_len().is_none()
+        {
+            beginning = &beginning[..error.valid_up_to()];
+        }
+        out.push(b'{');
+        write_bytes("key", key, out);
+        out.push(b',');
+        write_bytes("value", beginning, out);
+        let _ = writeln!(out, ",\"value_bytes\":{len_bytes}}}");
+    }
+
+    /// Writes one record.
+    pub fn write(self, key: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) {
+        let value = value.unwrap_or_default();
+        match self {
+            Form::Lines => {
+                out.reserve(key.len() + value.len() + 1);
+                out.extend_from_slice(key);
+                out.push(b'\n');
+                out.extend_from_slice(value);
+            }
+            Form::Ndjson { keys_only, .. } => {
+                out.push(b'{');
+                write_bytes("key", key, out);
+                if !keys_only {
+                    out.push(b',');
+                    write_bytes("value", value, out);
+                }
+                out.extend_from_slice(b"}\n");
+            }
+        }
+    }
+
+    /// Writes one record up to the first byte of its value, of which it is known whether it is text, and answers what
+    /// stands behind the last: for values that are written piece by piece.
+    pub fn write_open(self, key: &[u8], is_text: bool, out: &mut Vec<u8>) -> &'static [u8] {
+        out.push(b'{');
+        write_bytes("key", key, out);
+        out.extend_from_slice(if is_text { b",\"value\":\"" } else { b",\"value_hex\":\"" });
+        b"\"}\n"
+    }
+
+    /// Says that a key that was asked for is not there.
+    pub fn write_absent(self, key: &[u8], out: &mut Vec<u8>) {
+        out.push(b'{');
+        write_bytes("key", key, out);
+        out.extend_from_slice(b",\"absent\":true}\n");
+    }
+
+    /// Says how to go on behind `last`.
+    pub fn write_cursor(self, last: &[u8], out: &mut Vec<u8>) {
+        if self != Form::Lines {
+            let _ = writeln!(out, "{{\"cursor\":\"{}\"}}", hex(last));
+        }
+    }
+}
+
+/// A member of an object.
+fn write_bytes(name: &str, bytes: &[u8], out: &mut Vec<u8>) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => {
+            let _ = write!(out, "\"{name}\":");
+            serde_json::to_writer(out, text).expect("a vector takes everything");
+        }
+        Err(_) => {
+            let _ = write!(out, "\"{name}_hex\":\"");
+            write_digits(bytes, out);
+            out.push(b'"');
+        }
+    }
+}
+
+/// What stands between the quotes of a text of JSON: a piece of it, cut wherever.
+pub fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
+    for &byte in text {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            0..0x20 => {
+                let _ = write!(out, "\\u{byte:04x}");
+            }
+            _ => out.push(byte),
+        }
+    }
+}
+
+/// The bytes of the member `name` of an object, or of `name_hex`; `None` if it has neither.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn bytes_of(object: &Map<String, Value>, name: &str) -> Result<Option<Vec<u8>>, String> {
+    match (object.get(name), object.get(&format!("{name}_hex"))) {
+        (None, None) => Ok(None),
+        (Some(Value::String(text)), None) => Ok(Some(text.as_bytes().to_vec())),
+        (None, Some(Value::String(digits))) => {
+            let wrong =
+                || format!("`{name}_hex` is not hexadecimal: two digits of 0-9 and a-f for each byte");
+            from_hex(digits).map(Some).ok_or_else(wrong)
+        }
+        (Some(_), Some(_)) => Err(format!("`{name}` cannot be combined with `{name}_hex`")),
+        _ => Err(format!("`{name}` is not a string")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let records: [(&[u8], &[u8]); 4] =
+            [(b"k", b"v"), (b"\xff", b"\n\"\\"), (b"", b"\0\xfe"), ("ä\u{7f}".as_bytes(), b"")];
+        for (key, value) in records {
+            let mut line = Vec::new();
+            Form::Ndjson { keys_only: false, value_bytes: None }.write(key, Some(value), &mut line);
+            assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1, "one line");
+            let object: Map<String, Value> = serde_json::from_slice(&line).unwrap();
+            assert_eq!(bytes_of(&object, "key").unwrap().unwrap(), key);
+            assert_eq!(bytes_of(&object, "value").unwrap().unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn a_value_is_cut_between_characters() {
+        let form = Form::Ndjson { keys_only: false, value_bytes: Some(3) };
+        assert_eq!((form.cut(3), form.cut(4), Form::Lines.cut(4)), (None, Some(3), None));
+        let mut out = Vec::new();
+        form.write_cut(b"k", "aä€".as_bytes().get(..4).unwrap(), 6, &mut out);
+        form.write_cut(b"k", b"\xff\xfe", 9, &mut out);
+        let lines = "{\"key\":\"k\",\"value\":\"aä\",\"value_bytes\":6}\n\
+                     {\"key\":\"k\",\"value_hex\":\"fffe\",\"value_bytes\":9}\n";
+        assert_eq!(String::from_utf8(out).unwrap(), lines);
+    }
+
+    #[test]
+    fn what_is_no_bytes_is_refused_in_words() {
+        for text in [r#"{"k":1}"#, r#"{"k":"a","k_hex":"61"}"#, r#"{"k_hex":"6"}"#, r#"{"k_hex":"zz"}"#] {
+            assert!(bytes_of(&serde_json::from_str(text).unwrap(), "k").is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! What the HTTP library cannot tell afterwards: the bytes of a connection are looked at before it gets them.
+//!
+//! 1. [`Gate::look`] follows the heads and bodies of requests through whatever pieces they come in. Of a head it
+//!    looks at the beginning and the end of each line; a body it skips.
+//! 2. Refused are the ways of writing a head that two programs may understand differently, so that one of them takes
+//!    for a body what the other takes for the next request (RFC 9112, 6.1 and 11.2): `content-length` beside
+//!    `transfer-encoding`, lines that end in a line feed alone, and header lines that go on in the next line.
+//! 3. What is refused is made unreadable for the library, which then refuses it and closes the connection as for any
+//!    bad bytes. Its refusals have no body: [`Refusal`] says what the body is.
+
+use crate::wire::problem::Problem;
+use axum::http::StatusCode;
+
+/// So much of a line is kept when it comes in several pieces: enough for the headers that matter.
+const KEPT_LINE_BYTES: usize = 256;
+/// A byte that stands in no head.
+const UNREADABLE: u8 = 0;
+
+/// What the library gets of a head that is not to be understood: it looks at one again only when its end has come.
+pub const UNREADABLE_END: &[u8] = b"\0\r\n\r\n";
+
+/// Where in the bytes of a connection the next one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Before the line of a request.
+    Between,
+    /// Within a head, behind the line of the request.
+    Head,
+    /// Within a body: so many bytes are left of it, or of one of its chunks.
+    Body(u64),
+    /// Behind a chunk that has so many bytes left, which the length of the next follows.
+    Chunk(u64),
+    /// At the length of a chunk.
+    ChunkLength,
+    /// Behind the last chunk.
+    Trailers,
+    /// What was refused: nothing more is looked at.
+    Refused,
+}
+
+/// Looks at what is read from one connection.
+#[derive(Debug)]
+pub struct Gate {
+    place: Place,
+    /// The beginning of a line whose end has not come, and the last byte of it.
+    line: Vec<u8>,
+    last: u8,
+    length: Option<u64>,
+    is_chunked: bool,
+    refusal: Option<&'static str>,
+}
+
+impl Gate {
+    /// At the beginning of a connection.
+    pub fn new() -> Self {
+        let place = Place::Between;
+        Gate { place, line: Vec::new(), last: 0, length: None, is_chunked: false, refusal: None }
+    }
+
+    /// Whether the last head that began has not come to its end.
+    pub fn is_within_head(&self) -> bool {
+        self.place == Place::Head || (self.place == Place::Between && !self.line.is_empty())
+    }
+
+    /// Whether nothing more is looked at.
+    pub fn is_closed(&self) -> bool {
+        self.place == Place::Refused
+    }
+
+    /// Why a head was refused, if one was.
+    pub fn refusal(&self) -> Option<&'static str> {
+        self.refusal
+    }
+
+    /// Looks at bytes that were read. Answers how many of them are to be handed on; the last of those is made
+    /// unreadable if they are refused.
+    pub fn look(&mut self, bytes: &mut [u8]) -> usize {
+        let mut at = 0;
+        while at < bytes.len() {
+            match self.place {
+                Place::Refused => return at,
+                Place::Body(left) | Place::Chunk(left) => {
+                    let step = left.min((bytes.len() - at) as u64);
+                    at += step as usize;
+                    self.skipped(left - step);
+                }
+                _ => {
+                    let Some(length) = bytes[at..].iter().position(|&byte| byte == b'\n') else {
+                        self.keep(&bytes[at..]);
+                        break;
+                    };
+                    let end = at + length;
+                    if let Err(why) = self.line_ends(&bytes[at..end]) {
+                        self.refusal = Some(why);
+                        self.place = Place::Refused;
+                        bytes[end] = UNREADABLE;
+                        return end + 1;
+                    }
+                    at = end + 1;
+                }
+            }
+        }
+        bytes.len()
+    }
+
+    fn skipped(&mut self, left: u64) {
+        self.place = match self.place {
+            Place::Body(_) if left == 0 => Place::Between,
+            Place::Body(_) => Place::Body(left),
+            _ if left == 0 => Place::ChunkLength,
+            _ => Place::Chunk(left),
+        };
+    }
+
+    fn keep(&mut self, piece: &[u8]) {
+        let room = KEPT_LINE_BYTES.saturating_sub(self.line.len());
+        self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+        self.last = piece.last().copied().unwrap_or(self.last);
+    }
+
+    /// A line has ended, the last piece of which is this, without its line feed.
+    fn line_ends(&mut self, piece: &[u8]) -> Result<(), &'static str> {
+        if self.line.is_empty() {
+            // As a rule it came in one piece.
+            return self.line_is(piece, piece.last().copied().unwrap_or_default());
+        }
+        self.keep(piece);
+        let (line, last) = (std::mem::take(&mut self.line), self.last);
+        self.line_is(&line, last)
+    }
+
+    fn line_is(&mut self, line: &[u8], last: u8) -> Result<(), &'static str> {
+        let is_empty = line == b"\r";
+        match self.place {
+            // The library tells what is wrong with a chunk's length: there is no telling what follows it.
+            Place::ChunkLength => self.chunk(line),
+            Place::Trailers if is_empty => self.place = Place::Between,
+            Place::Trailers => {}
+            _ if last != b'\r' => {
+                return Err("a line of the head ends in a line feed without a carriage return");
+            }
+            Place::Between if !is_empty => {
+                self.place = Place::Head;
+                (self.length, self.is_chunked) = (None, false);
+            }
+            Place::Head if is_empty => self.head_ends(),
+            Place::Head => self.header(line)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, line: &[u8]) -> Result<(), &'static str> {
+        match line.first() {
+            Some(b' ' | b'\t') => return Err("a header continues in the next line, which is not allowed"),
+            Some(b'c' | b'C') => {
+                if let Some(value) = value_of(line, b"content-length") {
+                    let digits = std::str::from_utf8(value).ok();
+                    self.length = Some(digits.and_then(|digits| digits.parse().ok()).unwrap_or_default());
+                }
+            }
+            Some(b't' | b'T') => self.is_chunked |= value_of(line, b"transfer-encoding").is_some(),
+            _ => return Ok(()),
+        }
+        match self.is_chunked && self.length.is_some() {
+            true => Err("`content-length` cannot be combined with `transfer-encoding`"),
+            false => Ok(()),
+        }
+    }
+
+    fn head_ends(&mut self) {
+        self.place = match self.length {
+            _ if self.is_chunked => Place::ChunkLength,
+            Some(length) if length > 0 => Place::Body(length),
+            _ => Place::Between,
+        };
+    }
+
+    fn chunk(&mut self, line: &[u8]) {
+        let digits: &[u8] = line.split(|byte| !byte.is_ascii_hexdigit()).next().unwrap_or_default();
+        let length = std::str::from_utf8(digits).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        self.place = match length {
+            Some(0) => Place::Trailers,
+            // With the two bytes behind it.
+            Some(length) => Place::Chunk(length.saturating_add(2)),
+            None => Place::Refused,
+        };
+    }
+}
+
+/// The value of a header line, if it is of that name.
+fn value_of<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
+    let (found, rest) = line.split_at_checked(name.len())?;
+    let value = rest.strip_prefix(b":")?;
+    found.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
+}
+
+/// A refusal of the HTTP library, with a body.
+#[derive(Debug)]
+pub struct Refusal {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Refusal {
+    /// What to send in the place of `head`, if that is a refusal of the library's own: a head without a body. `why` is
+    /// what the gate found; `is_late` says that the rest of a head did not come.
+    pub fn instead_of(head: &[u8], why: Option<&'static str>, is_late: bool) -> Option<Self> {
+        let status = head.strip_prefix(b"HTTP/1.1 4")?.first_chunk::<2>()?;
+        let has_no_body = head.windows(19).any(|text| text == b"content-length: 0\r\n");
+        let (status, kind, detail) = match status {
+            _ if !has_no_body => return None,
+            b"00" if is_late => (
+                StatusCode::REQUEST_TIMEOUT,
+                "timeout",
+                "the head of the request was not received completely in time",
+            ),
+            b"00" => {
+                let detail = why.unwrap_or("the request is not HTTP/1.1, or its head is malformed");
+                (StatusCode::BAD_REQUEST, "bad-request", detail)
+            }
+            b"14" => (StatusCode::URI_TOO_LONG, "uri-too-long", "the address of the request is too long"),
+            b"31" => {
+                let detail = "the head of the request is longer than --max-head, or has too many headers";
+                (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", detail)
+            }
+            _ => return None,
+        };
+        let body = Problem::new(status, kind, detail).to_json().to_string();
+        let reason = status.canonical_reason().unwrap_or_default();
+        let head = format!(
+            "HTTP/1.1 {} {reason}\r\ncontent-type: application/problem+json\r\nconnection: close\r\n\
+             content-length: {}\r\n\r\n",
+            status.as_u16(),
+            body.len()
+        );
+        Some(Refusal { bytes: [head, body].concat().into_bytes(), sent: 0 })
+    }
+
+    /// What is still to be sent.
+    pub fn left(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    /// So much more was sent.
+    pub fn sent(&mut self, bytes: usize) {
+        self.sent += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a gate says of bytes that come in pieces of that length, and how many it hands on.
+    fn refused_by_gate(text: &str, piece: usize) -> (Option<&'static str>, usize, Gate) {
+        let (mut gate, mut handed_on) = (Gate::new(), 0);
+        for bytes in text.as_bytes().chunks(piece) {
+            let mut bytes = bytes.to_vec();
+            handed_on += gate.look(&mut bytes);
+        }
+        (gate.refusal(), handed_on, gate)
+    }
+
+    #[test]
+    fn requests_are_followed_through_whatever_pieces_they_come_in() {
+        let lines = "content-length: 7\r\ntransfer-encoding: chunked\r\n a\n";
+        let text = format!(
+            "\r\nPUT /a HTTP/1.1\r\nhost: a\r\nContent-Length: {}\r\n\r\n{lines}\
+             GET /b HTTP/1.1\r\nhost: a\r\n\r\nPUT /c HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n\
+             {:x};x=y\r\n{lines}\r\n0\r\na: b\r\n\r\n\
+             GET /d HTTP/1.1\r\nhost: a\r\n\r\n",
+            lines.len(),
+            lines.len()
+        );
+        for piece in [1, 2, 3, 7, 64, 10_000] {
+            let (refusal, handed_on, gate) = refused_by_gate(&text, piece);
+            assert_eq!((refusal, handed_on, gate.place), (None, text.len(), Place::Between), "{piece}");
+            assert!(!gate.is_within_head());
+        }
+        assert!(
+            refused_by_gate("GET", 1).2.is_within_head()
+                && refused_by_gate("GET / HTTP/1.1\r\nhost", 5).2.is_within_head()
+        );
+    }
+
+    #[test]
+    fn what_may_be_understood_in_two_ways_is_refused() {
+        let put = "GET /b HTTP/1.1\r\nhost: a\r\n\r\nPUT /a HTTP/1.1\r\nhost: a\r\n";
+        for (head, why) in [
+            ("content-length: 4\r\nx: y\r\nTransfer-Encoding: chunked\r\n", "cannot be combined"),
+            ("transfer-encoding: chunked\r\ncontent-length: 4\r\n", "cannot be combined"),
+            ("transfer-encoding: identity\r\ncontent-length: x\r\n", "cannot be combined"),
+            ("a: b\r\n c\r\n", "continues in the next line"),
+            ("a: b\nc: d\r\n", "line feed"),
+        ] {
+            let text = format!("{put}{head}\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n");
+            for piece in [1, 5, 10_000] {
+                let (refusal, handed_on, _) = refused_by_gate(&text, piece);
+                assert!(refusal.is_some_and(|said| said.contains(why)), "{head} {piece}: {refusal:?}");
+                assert!(handed_on <= put.len() + head.len(), "{head} {piece}");
+            }
+        }
+        assert!(refused_by_gate("GET / HTTP/1.1\nhost: a\n\n", 3).0.is_some());
+    }
+
+    #[test]
+    fn a_refusal_gets_a_body_and_nothing_else_does() {
+        let head = |status: &str| format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\ndate: x\r\n\r\n");
+        let body = |status: &str, is_late| {
+            let refusal = Refusal::instead_of(head(status).as_bytes(), Some("for a reason"), is_late)?;
+            Some(String::from_utf8(refusal.left().to_vec()).unwrap())
+        };
+        assert!(body("400 Bad Request", false).unwrap().contains("\"detail\":\"for a reason\""));
+        assert!(body("400 Bad Request", true).unwrap().starts_with("HTTP/1.1 408 Request Timeout\r\n"));
+        assert!(body("431 Too Large", false).unwrap().contains("--max-head"));
+        assert!(body("404 Not Found", false).is_none(), "a key is absent");
+        let own = "HTTP/1.1 400 Bad Request\r\ncontent-length: 10\r\n\r\n{...}";
+        assert!(Refusal::instead_of(own.as_bytes(), None, false).is_none());
+    }
+}

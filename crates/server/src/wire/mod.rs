@@ -1,0 +1,11 @@
+//! What goes over the wire: addresses, bodies, problems.
+
+pub mod body;
+pub mod digits;
+pub mod form;
+pub mod gate;
+pub mod problem;
+pub mod response;
+pub mod target;
+#[cfg(feature = "sql")]
+pub mod pipe;

@@ -1,0 +1,163 @@
+//! Errors as RFC 9457 problems: a status, a type that programs can tell apart, and a sentence for people.
+
+use crate::wire::body::Body;
+use crate::wire::target::BadEscape;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, Response, StatusCode};
+use pando::{Error, ErrorKind};
+use serde_json::{Value, json};
+
+/// A request that was not done, and why.
+#[derive(Debug)]
+pub struct Problem {
+    /// The status of the response.
+    pub status: StatusCode,
+    /// What programs tell problems apart by: the end of the `type` member.
+    pub kind: &'static str,
+    /// What happened, to what, and what to do.
+    pub detail: String,
+    /// After how many seconds it is worth trying again.
+    pub retry_after_s: Option<u32>,
+    /// The library's error, if it was one.
+    pub cause: Option<Error>,
+}
+
+/// What handlers answer.
+pub type Answer<T = Response<Body>> = Result<T, Problem>;
+
+impl Problem {
+    /// A problem with `status`.
+    pub fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
+        Problem { status, kind, detail: detail.into(), retry_after_s: None, cause: None }
+    }
+
+    /// 400.
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::BAD_REQUEST, "bad-request", detail)
+    }
+
+    /// 404.
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
+    }
+
+    /// 405.
+    pub fn method_not_allowed() -> Self {
+        Problem::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method-not-allowed",
+            "this path does not support the method; the header `allow` lists those that it supports",
+        )
+    }
+
+    /// 413.
+    pub fn too_large(limit_bytes: u64) -> Self {
+        let detail = format!("the body is longer than {limit_bytes} bytes; nothing was stored");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
+    }
+
+    /// 503: so many are at it that one more would only take memory.
+    pub fn busy(what: &str) -> Self {
+        let detail = format!("{what}; nothing was done; try again in a moment");
+        let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail);
+        problem.retry_after_s = Some(1);
+        problem
+    }
+
+    /// 500: something of ours failed.
+    pub fn internal(detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    }
+
+    /// As the library would say it.
+    pub fn into_error(self) -> Error {
+        self.cause.unwrap_or_else(|| Error::new(ErrorKind::Io, self.detail))
+    }
+
+    /// What it says.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "type": format!("urn:pando:problem:{}", self.kind),
+            "title": self.status.canonical_reason().unwrap_or_default(),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        })
+    }
+
+    /// The response.
+    pub fn response(&self) -> Response<Body> {
+        let status = self.status;
+        let mut response = Response::new(Body::whole(self.to_json().to_string()));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            // What browsers know how to ask for: the token is the password, of whomever.
+            let basic = "Basic realm=\"Pando: a token as the password\", charset=\"UTF-8\"";
+            headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(basic));
+        }
+        response
+    }
+}
+
+impl From<BadEscape> for Problem {
+    fn from(BadEscape: BadEscape) -> Self {
+        Problem::bad_request("a % in the address is not followed by two hexadecimal digits")
+    }
+}
+
+/// Whether the operating system said so.
+fn is_of_the_system(error: &Error) -> bool {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if error.is::<std::io::Error>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let (status, kind) = match error.kind() {
+            ErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
+            ErrorKind::SnapshotTooOld => (StatusCode::CONFLICT, "snapshot-too-old"),
+            ErrorKind::Exists => (StatusCode::CONFLICT, "exists"),
+            ErrorKind::Mismatch => (StatusCode::CONFLICT, "mismatch"),
+            // A file that is gone is no key or table that is absent.
+            ErrorKind::Missing if is_of_the_system(&error) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+            ErrorKind::Missing => (StatusCode::NOT_FOUND, "not-found"),
+            ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "bad-request"),
+            ErrorKind::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
+            ErrorKind::Latched => (StatusCode::SERVICE_UNAVAILABLE, "latched"),
+            ErrorKind::Closed => (StatusCode::SERVICE_UNAVAILABLE, "closed"),
+            ErrorKind::Locked => (StatusCode::SERVICE_UNAVAILABLE, "locked"),
+            ErrorKind::Indeterminate => (StatusCode::INTERNAL_SERVER_ERROR, "indeterminate"),
+            ErrorKind::Corruption | ErrorKind::Foreign => (StatusCode::INTERNAL_SERVER_ERROR, "corruption"),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        };
+        let mut problem = Problem::new(status, kind, error.to_string());
+        problem.cause = Some(error);
+        problem
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_gone_is_no_absent_table() {
+        let missing = || Error::new(ErrorKind::Missing, "it is missing");
+        assert_eq!(Problem::from(missing()).status, StatusCode::NOT_FOUND);
+        let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+        assert_eq!(Problem::from(missing().caused_by(gone)).status, StatusCode::INTERNAL_SERVER_ERROR);
+        let within = missing().caused_by(missing().caused_by(std::io::Error::other("gone")));
+        assert_eq!(Problem::from(within).status, StatusCode::INTERNAL_SERVER_ERROR);
+    }
+}

@@ -1,0 +1,276 @@
+//! Reading beside another process that writes.
+//!
+//! A writer that admits readers keeps a [`board`](crate::state::board), which says how far its commits may be shown,
+//! and honours [`seats`](crate::state::seats), which say what readers in other processes still need. Opening:
+//!
+//! 1. Take a seat, and pin the newest checkpoint with it.
+//! 2. Build a read-only store on that checkpoint, as recovery does. Nothing of the log is replayed yet.
+//! 3. *Follow*: read the log up to the newest visible commit, and apply each record through the function that commit
+//!    and recovery use.
+//!
+//! [`Follower::catch_up`] does step 3 again and again. It also follows the writer's checkpoints:
+//!
+//! * *Switch*: when the writer has made a checkpoint, its runs take the place of the memtables that it absorbed, as in
+//!   the writer's own views. Snapshots that were taken before keep what they see.
+//! * *Jump*: if this store could not apply all commits that the checkpoint absorbed, because they did not fit into its
+//!   memory or because the log is gone, all its memtables make way, and the log goes on where the checkpoint says.
+//! * *Settle*: when no snapshot reads the oldest checkpoint any more, the seat moves on.
+//!
+//! After that the writer may use the places of pages that only the older checkpoint reached for something else. Copies
+//! of them stay in the pool until it needs their frames. They are never mistaken for what lies there now: a page is
+//! found by the checksum in the pointer to it as well.
+//!
+//! Another writer may take over while this store is open. It does not know which pages only older checkpoints reach,
+//! so the older views expire: their snapshots end with [`SnapshotTooOld`](ErrorKind::SnapshotTooOld).
+
+use crate::open::read_only::Ceiling;
+use crate::open::recovery::{DATA, Found, Hold, Parts, check, check_stored, read_physical_rows};
+use crate::open::replay::Replay;
+use crate::state::board::{self, BOARD, Shown};
+use crate::state::options::Options;
+use crate::state::seats::{Needed, Seat};
+use crate::state::store::Store;
+use crate::state::superblock::{RESERVED_UNITS, Superblock};
+use base::budget::Member;
+use base::sync::lock;
+use base::{DatabaseId, Error, ErrorKind, Result};
+use io::{Dir, File, ReadOnlyDir};
+use log::{Beside, Log};
+use space::Space;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+
+/// How often the checkpoint is read again that was to be pinned, because a newer one came.
+const ATTEMPTS: u32 = 1000;
+
+/// What keeps a store up to date that reads beside another process.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use pando_store::{Options, Transaction, TransactionOptions, WantedLayout, beside};
+/// let dir: Arc<dyn io::Dir> = Arc::new(io::MemDir::new());
+/// let options = Options { memory_bytes: 4 << 20, admits_readers: true, ..Options::default() };
+/// let writer = pando_store::open_or_create(dir.clone(), &options)?;
+/// let (reader, mut follower) = beside::open(dir, &Options { read_only: true, ..options })?;
+///
+/// let mut tx = Transaction::begin(&writer, TransactionOptions::default())?;
+/// let table = tx.create_table("fruit", WantedLayout::BTree)?;
+/// tx.put(&table, b"apple", b"red")?;
+/// writer.acknowledge(tx.apply()?)?;
+///
+/// assert!(follower.catch_up()?);
+/// let snapshot = reader.snapshot()?;
+/// let table = snapshot.table("fruit")?.expect("it was created");
+/// assert_eq!(snapshot.get(&table, b"apple")?.as_deref(), Some(&b"red"[..]));
+/// # base::Result::Ok(())
+/// ```
+#[derive(Debug)]
+pub struct Follower {
+    store: Arc<Store>,
+    writable: Arc<dyn Dir>,
+    board: Arc<dyn File>,
+    epoch: u64,
+    /// `None`: the log could not be read on. The next checkpoint says where it goes on.
+    log: Option<Beside>,
+    ceiling: Option<Ceiling>,
+    /// The checkpoint that the newest view reads.
+    newest: Superblock,
+}
+
+/// Opens the database in `dir`, which another process has open for writing, for reading. The directory must be
+/// writable: the reader keeps a small file in it.
+///
+/// # Errors
+/// [`ErrorKind::Locked`] if that process does not admit readers; those of a read-only opening.
+pub fn open(dir: Arc<dyn Dir>, options: &Options) -> Result<(Arc<Store>, Follower)> {
+    check(options)?;
+    let describe = dir.describe();
+    open_at(dir, options).map_err(|error| error.within(format!("opening {describe}")))
+}
+
+fn open_at(writable: Arc<dyn Dir>, options: &Options) -> Result<(Arc<Store>, Follower)> {
+    let dir: Arc<dyn Dir> = Arc::new(ReadOnlyDir::new(Arc::clone(&writable)));
+    let data = dir.open(DATA)?;
+    let database = Superblock::read(&*data)?.database;
+    let (board, shown) = find_board(&dir, database)?;
+    let mut seat = Seat::take(&writable, database).map_err(no_seat)?;
+    let superblock = pin_newest(&*data, &mut seat)?;
+    check_stored(options, &superblock)?;
+    let Superblock { checkpoint, replay_from, absorbed, next_table, time_ms, .. } = superblock;
+    let parts = Parts::read(Arc::clone(&dir), data, superblock, options)?;
+    let log = Log::detached(Arc::clone(&dir), database, replay_from, checkpoint, options.log())?;
+    let found = Found { last: absorbed, next_table, time_ms };
+    let store = Arc::new(parts.assemble(found, log, options, Hold::Seat(seat)));
+    let member: Arc<dyn Member> = store.clone();
+    store.account.set_member(Arc::downgrade(&member));
+    let mut follower = Follower {
+        store: Arc::clone(&store),
+        writable,
+        board,
+        epoch: shown.epoch,
+        log: Some(Beside::open(&dir, database, replay_from)?),
+        ceiling: Ceiling::of(options, 0),
+        newest: superblock,
+    };
+    follower.catch_up()?;
+    Ok((store, follower))
+}
+
+fn find_board(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<(Arc<dyn File>, Shown)> {
+    let exists = dir.list()?.iter().any(|name| name == BOARD);
+    let board = if exists { Some(dir.open(BOARD)?) } else { None };
+    let shown = board.as_ref().map_or(Ok(None), |board| board::read(&**board, database))?;
+    board.zip(shown).ok_or_else(|| {
+        let message = "another process has the database open for writing and does not admit readers; wait \
+                       until it closes the database";
+        Error::new(ErrorKind::Locked, message)
+    })
+}
+
+#[cold]
+fn no_seat(error: Error) -> Error {
+    let what = "another process has the database open for writing, and to read beside it needs the right \
+                to create files in the directory";
+    Error::new(ErrorKind::Locked, what).caused_by(error)
+}
+
+/// Has the seat keep the newest checkpoint; the head of [`crate::state::seats`] says why it is then kept.
+fn pin_newest(data: &dyn File, seat: &mut Seat) -> Result<Superblock> {
+    let mut superblock = Superblock::read(data)?;
+    for _ in 0..ATTEMPTS {
+        seat.set(Needed { checkpoint: superblock.checkpoint, segment: superblock.replay_from.segment })?;
+        let newest = Superblock::read(data)?;
+        if newest.checkpoint == superblock.checkpoint {
+            return Ok(superblock);
+        }
+        superblock = newest;
+    }
+    Err(Error::new(ErrorKind::Io, "checkpoints come faster than they can be read"))
+}
+
+impl Follower {
+    /// Makes the store show what the writer shows now. Returns whether anything changed. A few microseconds where
+    /// nothing did.
+    ///
+    /// # Errors
+    /// Those of reading the files. The store goes on showing what it showed; call it again.
+    pub fn catch_up(&mut self) -> Result<bool> {
+        let store = Arc::clone(&self.store);
+        let Some(shown) = board::read(&*self.board, store.database)? else { return Ok(false) };
+        let before = store.clocks.visible();
+        let followed = self.follow(shown);
+        let is_taken_over = shown.epoch != self.epoch;
+        let moves = is_taken_over || shown.checkpoint > self.newest.checkpoint;
+        if moves {
+            self.take_newest_checkpoint()?;
+            self.follow(shown)?;
+        } else {
+            followed?;
+        }
+        if is_taken_over {
+            // The new writer keeps what the seat names from now on, and not what only older checkpoints reach.
+            store.expire_older_views();
+            self.epoch = shown.epoch;
+        }
+        self.settle()?;
+        Ok(moves || store.clocks.visible() > before)
+    }
+
+    /// Gives up what the store read if the writer has taken the seat away, and begins anew. Call it four times a
+    /// second, with the time since some moment that stays the same.
+    ///
+    /// # Errors
+    /// As [`Follower::catch_up`]; [`ErrorKind::Io`] if the database was moved or deleted.
+    pub fn tick(&mut self, now: std::time::Duration) -> Result<()> {
+        let store = Arc::clone(&self.store);
+        store.tick(now);
+        store.dir.check_in_place(&[&*store.data, &*self.board])?;
+        if self.seat().is_lost() {
+            let mut seat = Seat::take(&self.writable, store.database).map_err(no_seat)?;
+            pin_newest(&*store.data, &mut seat)?;
+            *self.seat() = seat;
+            self.take_newest_checkpoint()?;
+            store.expire_older_views();
+        }
+        if store.expire_readers() {
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    fn seat(&self) -> MutexGuard<'_, Seat> {
+        lock(self.store.seat.as_ref().expect("a follower's store has a seat"))
+    }
+
+    /// Step 3, up to the commit that is visible. What does not fit into memory waits for the next checkpoint.
+    fn follow(&mut self, shown: Shown) -> Result<()> {
+        let store = Arc::clone(&self.store);
+        let Some(log) = &mut self.log else { return Ok(()) };
+        if store.clocks.applied() >= shown.visible {
+            return Ok(());
+        }
+        let mut replay = Replay::new(&store, log.end(), self.ceiling.take());
+        let followed = (|| {
+            while store.clocks.applied() < shown.visible && log.advance()? {
+                replay.record(log.payload(), log.end())?;
+            }
+            Ok(())
+        })();
+        self.ceiling = replay.into_ceiling();
+        let Err(error) = followed else { return Ok(()) };
+        self.log = None;
+        if Error::kind(&error) == ErrorKind::Full { Ok(()) } else { Err(error) }
+    }
+
+    /// Switches, or jumps, to the newest checkpoint.
+    fn take_newest_checkpoint(&mut self) -> Result<()> {
+        let store = Arc::clone(&self.store);
+        let superblock = Superblock::read(&*store.data)?;
+        if superblock.checkpoint <= self.newest.checkpoint {
+            return Ok(());
+        }
+        if superblock.database != store.database {
+            return Err(Error::new(
+                ErrorKind::Foreign,
+                "another database has taken the place of the one that was opened",
+            ));
+        }
+        let tables = Arc::new(read_physical_rows(&superblock.physical, &store.pool, &store.slots)?);
+        let space = Space::load(Arc::clone(&store.data), store.database, RESERVED_UNITS, &superblock.space)?;
+        let jumps = self.log.is_none() || store.clocks.applied() < superblock.absorbed;
+        let log = match jumps {
+            true => Some(Beside::open(&store.dir, store.database, superblock.replay_from)?),
+            false => self.log.take(),
+        };
+        store.time.pass(superblock.time_ms);
+        let mut last = store.claim_checkpoint();
+        *lock(&store.space) = space;
+        let mut committer = lock(&store.committer);
+        if jumps {
+            store.seal_at(&mut committer, superblock.replay_from);
+            committer.last = superblock.absorbed.max(committer.last);
+        }
+        store.pins.switch(superblock, Arc::clone(&tables));
+        let absorbed = if jumps { committer.last } else { superblock.absorbed };
+        store.views.switch(absorbed, tables, superblock.checkpoint);
+        // After the view, so that a snapshot never names a commit that it does not show.
+        if store.clocks.applied() < superblock.absorbed {
+            store.clocks.advance_applied(superblock.absorbed);
+            store.clocks.publish(superblock.absorbed);
+        }
+        store.catalog_changed.fetch_max(superblock.absorbed.0, Ordering::SeqCst);
+        store.replay_from.store(superblock.replay_from.lsn.0, Ordering::SeqCst);
+        *last = superblock;
+        self.newest = superblock;
+        self.log = log;
+        Ok(())
+    }
+
+    /// Lets go of what no snapshot reads.
+    fn settle(&mut self) -> Result<()> {
+        let read = self.store.free_memtables();
+        let checkpoint = read.first().copied().unwrap_or(self.newest.checkpoint);
+        let segment = self.log.as_ref().map_or(self.newest.replay_from.segment, |log| log.end().segment);
+        self.seat().set(Needed { checkpoint, segment })
+    }
+}

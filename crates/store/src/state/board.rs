@@ -1,0 +1,175 @@
+//! The board: a small file in which a writer publishes how far other processes may read.
+//!
+//! A reader in another process sees the log grow, but not which of its commits are acknowledged. A commit that waits
+//! for its flush must not be seen: a power loss could still take it back. So the writer stores the newest visible
+//! commit and the newest checkpoint in the file `visible`, through a mapping, whenever one of them moves. A reader
+//! looks at it with a system call.
+//!
+//! | offset | bytes | field |
+//! |---:|---:|---|
+//! | 0 | 8 | magic, `PANDOVIS` |
+//! | 8 | 4 | format version, 1 |
+//! | 12 | 4 | zero |
+//! | 16 | 8 | database id |
+//! | 24 | 8 | epoch: one more with each opening for writing |
+//! | 32 | 8 | checksum of bytes 0-31 |
+//! | 64 | 8 | the newest commit that may be shown |
+//! | 72 | 8 | the newest checkpoint |
+//! | 80 | 8 | check: the two before, XORed, all bits inverted |
+//!
+//! The file has 4,096 bytes, the rest zero. It is never synced: after a power loss nobody reads it before the next
+//! writer has filled it anew. A reader that sees a wrong check has come between two stores, and looks again.
+
+use base::codec::{Reader, Writer};
+use base::{CheckpointNo, CommitTs, DatabaseId, Result, checksum};
+use io::{Dir, File, LogMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The name of the file.
+pub(crate) const BOARD: &str = "visible";
+const MAGIC: [u8; 8] = *b"PANDOVIS";
+const FORMAT: u32 = 1;
+const HEADER_BYTES: usize = 32;
+const SHOWN_AT: usize = 64;
+const SHOWN_BYTES: usize = 24;
+const FILE_BYTES: usize = 4096;
+/// How often a reader looks again that came between two stores.
+const ATTEMPTS: u32 = 100;
+
+/// The writer's side.
+#[derive(Debug)]
+pub(crate) struct Board {
+    map: Arc<dyn LogMap>,
+    /// The checkpoint that is shown.
+    checkpoint: AtomicU64,
+}
+
+/// What a writer shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// Which opening for writing it was.
+    pub epoch: u64,
+    pub visible: CommitTs,
+    pub checkpoint: CheckpointNo,
+}
+
+impl Board {
+    /// Makes the board of `dir`, with a new epoch. `None` where files cannot be mapped: other processes then cannot
+    /// read beside this one.
+    ///
+    /// # Errors
+    /// Those of writing the file.
+    pub fn open(
+        dir: &dyn Dir,
+        database: DatabaseId,
+        visible: CommitTs,
+        checkpoint: CheckpointNo,
+    ) -> Result<Option<Board>> {
+        let exists = dir.list()?.iter().any(|name| name == BOARD);
+        let file = if exists { dir.open(BOARD)? } else { dir.create(BOARD)? };
+        let before = read(&*file, database)?.map_or(0, |before| before.epoch);
+        let mut bytes = Vec::with_capacity(FILE_BYTES);
+        bytes.put(&MAGIC);
+        bytes.put_u32(FORMAT);
+        bytes.put_u32(0);
+        bytes.put_u64(database.0);
+        bytes.put_u64(before.wrapping_add(1));
+        bytes.put_u64(checksum::header(&bytes));
+        bytes.resize(SHOWN_AT, 0);
+        bytes.put(&encode(visible, checkpoint));
+        bytes.resize(FILE_BYTES, 0);
+        file.write_at(&bytes, 0)?;
+        let checkpoint = AtomicU64::new(checkpoint.0);
+        Ok(file.map(FILE_BYTES as u64)?.map(|map| Board { map, checkpoint }))
+    }
+
+    /// Shows the newest visible commit. The caller sees to it that one thread shows something at a time.
+    #[inline]
+    pub fn show(&self, visible: CommitTs) {
+        let checkpoint = CheckpointNo(self.checkpoint.load(Ordering::SeqCst));
+        // The file system has failed: then commits fail as well, and say so.
+        let _ = self.map.write(SHOWN_AT as u64, &encode(visible, checkpoint));
+    }
+
+    /// Shows a new checkpoint as well.
+    pub fn show_checkpoint(&self, visible: CommitTs, checkpoint: CheckpointNo) {
+        self.checkpoint.store(checkpoint.0, Ordering::SeqCst);
+        self.show(visible);
+    }
+}
+
+#[inline]
+fn encode(visible: CommitTs, checkpoint: CheckpointNo) -> [u8; SHOWN_BYTES] {
+    let mut bytes = [0; SHOWN_BYTES];
+    bytes[..8].copy_from_slice(&visible.0.to_le_bytes());
+    bytes[8..16].copy_from_slice(&checkpoint.0.to_le_bytes());
+    bytes[16..].copy_from_slice(&(!(visible.0 ^ checkpoint.0)).to_le_bytes());
+    bytes
+}
+
+/// Reads the board in `file`. `None`: it is no board of `database`, or of a version that this program does not know.
+///
+/// # Errors
+/// Those of reading.
+pub(crate) fn read(file: &dyn File, database: DatabaseId) -> Result<Option<Shown>> {
+    for _ in 0..ATTEMPTS {
+        let mut bytes = [0; SHOWN_AT + SHOWN_BYTES];
+        if file.read_at(&mut bytes, 0)? < bytes.len() {
+            return Ok(None);
+        }
+        if let Some(shown) = decode(&bytes, database) {
+            return Ok(shown);
+        }
+    }
+    Ok(None)
+}
+
+/// `None`: look again. `Some(None)`: this is no board.
+fn decode(bytes: &[u8], database: DatabaseId) -> Option<Option<Shown>> {
+    let mut reader = Reader::new(bytes);
+    let is_ours = reader.array()? == MAGIC && reader.u32()? == FORMAT && reader.u32()? == 0;
+    let (found, epoch, sum) = (reader.u64()?, reader.u64()?, reader.u64()?);
+    if !is_ours || found != database.0 || sum != checksum::header(&bytes[..HEADER_BYTES]) {
+        return Some(None);
+    }
+    let mut reader = Reader::new(&bytes[SHOWN_AT..]);
+    let (visible, checkpoint, check) = (reader.u64()?, reader.u64()?, reader.u64()?);
+    let (visible, checkpoint) = (CommitTs(visible), CheckpointNo(checkpoint));
+    (check == !(visible.0 ^ checkpoint.0)).then_some(Some(Shown { epoch, visible, checkpoint }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io::MemDir;
+
+    #[test]
+    fn a_board_says_what_was_shown_and_no_other_file_is_one() {
+        let database = DatabaseId(7);
+        let dir = MemDir::new();
+        let Some(board) = Board::open(&dir, database, CommitTs(3), CheckpointNo(1)).unwrap() else {
+            panic!("files in memory can be mapped");
+        };
+        let file = dir.open(BOARD).unwrap();
+        let first = read(&*file, database).unwrap().unwrap();
+        assert_eq!((first.visible, first.checkpoint), (CommitTs(3), CheckpointNo(1)));
+        board.show_checkpoint(CommitTs(8), CheckpointNo(2));
+        board.show(CommitTs(9));
+        let second = read(&*file, database).unwrap().unwrap();
+        assert_eq!(second, Shown { visible: CommitTs(9), checkpoint: CheckpointNo(2), ..first });
+        assert_eq!(read(&*file, DatabaseId(8)).unwrap(), None, "another database");
+        drop(board);
+        Board::open(&dir, database, CommitTs(9), CheckpointNo(2)).unwrap();
+        assert_ne!(read(&*file, database).unwrap().unwrap().epoch, first.epoch);
+        for at in (0..40).chain(64..88) {
+            let mut bytes = [0];
+            file.read_exact_at(&mut bytes, at).unwrap();
+            file.write_at(&[bytes[0] ^ 0x10], at).unwrap();
+            assert_eq!(read(&*file, database).unwrap(), None, "byte {at} is wrong");
+            file.write_at(&bytes, at).unwrap();
+        }
+        file.set_len(50).unwrap();
+        assert_eq!(read(&*file, database).unwrap(), None);
+    }
+}

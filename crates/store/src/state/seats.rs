@@ -1,0 +1,229 @@
+//! Seats: which checkpoint and which part of the log readers in other processes still need.
+//!
+//! Each reader has a file of its own, `reader-` and 16 hexadecimal digits, and holds its lock. It says what the reader
+//! needs: the oldest checkpoint that it may still read, and the first log segment. The lock is the kernel's and
+//! ends with the process: a writer that can take it removes the file.
+//!
+//! | offset | bytes | field |
+//! |---:|---:|---|
+//! | 0 | 8 | magic, `PANDORDR` |
+//! | 8 | 4 | format version, 1 |
+//! | 12 | 4 | zero |
+//! | 16 | 8 | database id |
+//! | 24 | 8 | the oldest checkpoint that is needed |
+//! | 32 | 8 | the first log segment that is needed |
+//! | 40 | 8 | checksum of bytes 0-39 |
+//!
+//! # Why nothing that a reader needs is freed
+//! 1. A reader takes its seat, reads the superblock, writes the seat, and reads the superblock again until it is
+//!    still the one that the seat names.
+//! 2. A writer reads the seats after it has written a superblock, and before it frees what only older ones need.
+//!
+//! If the reader's second look came before the writer's superblock, the seat was there when the writer looked. What is
+//! retired by a checkpoint after the one that a seat names stays, and so do the log's segments: also what came and went
+//! since, as a reader follows the log. A seat that cannot be read was taken a moment ago, or is damaged, and keeps
+//! everything.
+//!
+//! A seat that keeps too much is removed. The reader notices that its file is gone, gives up its snapshots, and takes
+//! another seat. What it needed is not freed before the next look, which leaves it the time.
+
+use base::codec::{Reader, Writer};
+use base::seams::Random;
+use base::{CheckpointNo, DatabaseId, Error, ErrorKind, Result, checksum};
+use io::{Dir, File, Lock, Origin};
+use std::sync::Arc;
+
+/// How the names of their files begin.
+pub(crate) const SEAT_PREFIX: &str = "reader-";
+const MAGIC: [u8; 8] = *b"PANDORDR";
+const FORMAT: u32 = 1;
+const BODY_BYTES: usize = 40;
+const SEAT_BYTES: usize = 48;
+/// How often a reader tries again whose file was removed before it had locked it.
+const ATTEMPTS: u32 = 100;
+
+/// What a reader needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Needed {
+    pub checkpoint: CheckpointNo,
+    pub segment: u64,
+}
+
+impl Needed {
+    /// Where there is no reader.
+    pub const NOTHING: Needed = Needed { checkpoint: CheckpointNo(u64::MAX), segment: u64::MAX };
+    /// Where it cannot be known.
+    pub const EVERYTHING: Needed = Needed { checkpoint: CheckpointNo(0), segment: 0 };
+
+    fn or(self, other: Needed) -> Needed {
+        Needed { checkpoint: self.checkpoint.min(other.checkpoint), segment: self.segment.min(other.segment) }
+    }
+
+    fn encode(self, database: DatabaseId) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(SEAT_BYTES);
+        bytes.put(&MAGIC);
+        bytes.put_u32(FORMAT);
+        bytes.put_u32(0);
+        bytes.put_u64(database.0);
+        bytes.put_u64(self.checkpoint.0);
+        bytes.put_u64(self.segment);
+        bytes.put_u64(checksum::header(&bytes));
+        bytes
+    }
+
+    /// `Needed::EVERYTHING` if the bytes are not a seat of this version.
+    fn decode(bytes: &[u8], database: DatabaseId) -> Needed {
+        let read = || {
+            let mut reader = Reader::new(bytes);
+            let is_ours = reader.array()? == MAGIC && reader.u32()? == FORMAT && reader.u32()? == 0;
+            let (found, checkpoint, segment) = (reader.u64()?, reader.u64()?, reader.u64()?);
+            let is_whole = reader.u64()? == checksum::header(bytes.get(..BODY_BYTES)?);
+            let needed = Needed { checkpoint: CheckpointNo(checkpoint), segment };
+            (is_ours && is_whole && found == database.0).then_some(needed)
+        };
+        read().unwrap_or(Needed::EVERYTHING)
+    }
+}
+
+/// A reader's side: given up when dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    dir: Arc<dyn Dir>,
+    database: DatabaseId,
+    file: Arc<dyn File>,
+    needed: Needed,
+    /// A child that was forked has the same file: it is its parent's to remove.
+    origin: Origin,
+    _lock: Box<dyn Lock>,
+}
+
+impl Seat {
+    /// Takes a seat for a reader that needs everything until it says otherwise. `dir` is writable.
+    ///
+    /// # Errors
+    /// Those of creating the file.
+    pub fn take(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<Seat> {
+        for _ in 0..ATTEMPTS {
+            let name = format!("{SEAT_PREFIX}{:016x}", Random::from_entropy().next_u64());
+            let file = dir.create(&name)?;
+            // Between these two calls a writer may take the file for that of a reader that ended.
+            match dir.lock_existing(&name) {
+                Ok(lock) => {
+                    let (dir, needed) = (Arc::clone(dir), Needed::EVERYTHING);
+                    return Ok(Seat { dir, database, file, needed, origin: Origin::here(), _lock: lock });
+                }
+                Err(_) => continue,
+            }
+        }
+        let message = format!("a place for a reader in {} is taken away again and again", dir.describe());
+        Err(Error::new(ErrorKind::Io, message))
+    }
+
+    /// Says what is needed from now on.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn set(&mut self, needed: Needed) -> Result<()> {
+        if needed != self.needed {
+            self.file.write_at(&needed.encode(self.database), 0)?;
+            self.needed = needed;
+        }
+        Ok(())
+    }
+
+    /// Whether the writer took it away: what it kept may be freed soon. A few system calls.
+    pub fn is_lost(&self) -> bool {
+        self.dir.check_in_place(&[&*self.file]).is_err()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if !self.origin.is_forked() {
+            // If it stays, the next writer that looks finds it unlocked.
+            let _ = self.dir.remove(self.file.name());
+        }
+    }
+}
+
+/// What all readers in other processes need together. Seats of processes that ended are removed.
+///
+/// # Errors
+/// Those of listing the directory.
+pub(crate) fn needed(dir: &dyn Dir, database: DatabaseId) -> Result<Needed> {
+    let names = dir.list()?;
+    let seats = names.iter().filter(|name| name.starts_with(SEAT_PREFIX));
+    Ok(seats.map(|name| look(dir, database, name)).fold(Needed::NOTHING, Needed::or))
+}
+
+/// What the reader with the seat `name` needs.
+fn look(dir: &dyn Dir, database: DatabaseId, name: &str) -> Needed {
+    match dir.lock_existing(name) {
+        Ok(lock) => {
+            let _ = dir.remove(name);
+            drop(lock);
+            Needed::NOTHING
+        }
+        Err(error) if error.kind() == ErrorKind::Locked => read(dir, database, name),
+        // It has just ended, or this cannot be known.
+        Err(_) => match dir.list() {
+            Ok(names) if names.iter().all(|other| other != name) => Needed::NOTHING,
+            _ => Needed::EVERYTHING,
+        },
+    }
+}
+
+fn read(dir: &dyn Dir, database: DatabaseId, name: &str) -> Needed {
+    let mut bytes = [0; SEAT_BYTES];
+    let read = dir.open_to_read(name).and_then(|file| file.read_at(&mut bytes, 0));
+    Needed::decode(&bytes[..read.unwrap_or(0)], database)
+}
+
+/// Takes their seats from the readers that need a checkpoint before `checkpoint`.
+pub(crate) fn revoke_before(dir: &dyn Dir, database: DatabaseId, checkpoint: CheckpointNo) -> Result<()> {
+    for name in dir.list()?.iter().filter(|name| name.starts_with(SEAT_PREFIX)) {
+        if read(dir, database, name).checkpoint < checkpoint {
+            dir.remove(name)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io::MemDir;
+
+    fn seats(dir: &Arc<dyn Dir>) -> usize {
+        dir.list().unwrap().iter().filter(|name| name.starts_with(SEAT_PREFIX)).count()
+    }
+
+    #[test]
+    fn what_readers_need_is_the_least_of_them_and_goes_with_them() {
+        let (dir, database) = (Arc::new(MemDir::new()) as Arc<dyn Dir>, DatabaseId(5));
+        let all = || needed(&*dir, database).unwrap();
+        assert_eq!(all(), Needed::NOTHING);
+        let mut one = Seat::take(&dir, database).unwrap();
+        assert_eq!(all(), Needed::EVERYTHING, "it has not said what it needs");
+        one.set(Needed { checkpoint: CheckpointNo(8), segment: 3 }).unwrap();
+        let mut two = Seat::take(&dir, database).unwrap();
+        two.set(Needed { checkpoint: CheckpointNo(6), segment: 4 }).unwrap();
+        assert_eq!(all(), Needed { checkpoint: CheckpointNo(6), segment: 3 });
+        two.file.write_at(&[1], 25).unwrap();
+        assert_eq!(all(), Needed::EVERYTHING, "a damaged one keeps everything");
+        drop(two);
+        assert_eq!(all(), one.needed);
+        revoke_before(&*dir, database, CheckpointNo(8)).unwrap();
+        assert!(!one.is_lost());
+        revoke_before(&*dir, database, CheckpointNo(9)).unwrap();
+        assert!(one.is_lost() && all() == Needed::NOTHING);
+    }
+
+    #[test]
+    fn the_seat_of_a_process_that_ended_is_removed() {
+        let (dir, database) = (Arc::new(MemDir::new()) as Arc<dyn Dir>, DatabaseId(5));
+        let bytes = Needed { checkpoint: CheckpointNo(1), segment: 1 }.encode(database);
+        dir.create("reader-00").unwrap().write_at(&bytes, 0).unwrap();
+        assert_eq!((needed(&*dir, database).unwrap(), seats(&dir)), (Needed::NOTHING, 0));
+    }
+}

@@ -1,0 +1,267 @@
+//! Readers beside a writer: what they show is always the state of one commit, whatever the writer does meanwhile.
+
+use base::seams::Random;
+use base::{ErrorKind, Result};
+use io::{Dir, MemDir};
+use pando_store::{
+    Follower, Options, Snapshot, Store, Table, Transaction, TransactionOptions, WantedLayout, beside,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn options(memory_bytes: usize) -> Options {
+    Options {
+        page_bytes: Some(4096),
+        memory_bytes,
+        admits_readers: true,
+        large_bytes: 8 << 10,
+        piece_bytes: 4 << 10,
+        max_segment_bytes: 256 << 10,
+        ..Options::default()
+    }
+}
+
+fn writer(dir: &Arc<dyn Dir>) -> Result<Arc<Store>> {
+    pando_store::open_or_create(Arc::clone(dir), &options(8 << 20))
+}
+
+fn reader(dir: &Arc<dyn Dir>, memory_bytes: usize) -> Result<(Arc<Store>, Follower)> {
+    beside::open(Arc::clone(dir), &Options { read_only: true, ..options(memory_bytes) })
+}
+
+fn write<T>(store: &Arc<Store>, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+    let mut tx = Transaction::begin(store, TransactionOptions::default())?;
+    let done = work(&mut tx)?;
+    store.acknowledge(tx.apply()?)?;
+    Ok(done)
+}
+
+fn content(snapshot: &Snapshot, name: &str) -> Result<Model> {
+    let Some(table) = snapshot.table(name)? else { return Ok(Model::new()) };
+    let mut cursor = snapshot.cursor(&table, base::Span::all())?;
+    let mut found = Model::new();
+    while let Some((key, value)) = cursor.next()? {
+        found.insert(key.to_vec(), value.to_vec());
+    }
+    for (key, value) in found.iter().step_by(7) {
+        assert_eq!(snapshot.get(&table, key)?.as_ref(), Some(value), "a get and a scan differ");
+    }
+    Ok(found)
+}
+
+/// One commit of the writer, and the same in the model.
+fn step(store: &Arc<Store>, table: &Table, model: &mut Model, random: &mut Random, round: u64) -> Result<()> {
+    write(store, |tx| {
+        for _ in 0..1 + random.below(40) {
+            let key = random.below(600).to_be_bytes().to_vec();
+            match random.below(20) {
+                0 => {
+                    let to = (u64::from_be_bytes(key[..].try_into().unwrap()) + 20).to_be_bytes().to_vec();
+                    tx.delete_range(table, &base::Span::from(key.clone()..to.clone()))?;
+                    model.retain(|at, _| *at < key || *at >= to);
+                }
+                1..4 => {
+                    tx.delete(table, &key)?;
+                    model.remove(&key);
+                }
+                // Some of them lie in the data file before their commit.
+                way => {
+                    let bytes = if way == 4 { 20_000 } else { 200 };
+                    let value = vec![(round % 251) as u8; bytes];
+                    tx.put(table, &key, &value)?;
+                    model.insert(key, value);
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+fn follow_a_history(seed: u64, memory_bytes: usize, layout: WantedLayout) -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let mut random = Random::seeded(seed);
+    let mut store = writer(&dir)?;
+    let mut table = write(&store, |tx| tx.create_table("t", layout))?;
+    let (read, mut follower) = reader(&dir, memory_bytes)?;
+    let mut model = Model::new();
+    let mut kept: Vec<(Snapshot, Model)> = Vec::new();
+    for round in 0..400 {
+        step(&store, &table, &mut model, &mut random, round)?;
+        match random.below(12) {
+            0 => drop(store.checkpoint()?),
+            1 => store.reclaim(),
+            2 if round % 3 == 0 => kept.clear(),
+            _ => {}
+        }
+        if random.below(60) == 0 {
+            // Another writer takes over: snapshots from before may have ended.
+            store.close()?;
+            store = writer(&dir)?;
+            table = store.snapshot()?.table("t")?.unwrap();
+            follower.catch_up()?;
+            for (snapshot, model) in kept.drain(..) {
+                match content(&snapshot, "t") {
+                    Ok(found) => assert!(found == model, "seed {seed}, round {round}: an old snapshot tore"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::SnapshotTooOld, "{error}"),
+                }
+            }
+        }
+        if random.below(4) == 0 {
+            follower.catch_up()?;
+            follower.tick(Duration::from_millis(round))?;
+            let snapshot = read.snapshot()?;
+            let found = content(&snapshot, "t")?;
+            assert!(found == model, "seed {seed}, round {round}: {} of {}", found.len(), model.len());
+            if kept.len() < 5 {
+                kept.push((snapshot, model.clone()));
+            }
+        }
+        if random.below(10) == 0 {
+            for (snapshot, model) in &kept {
+                assert!(content(snapshot, "t")? == *model, "seed {seed}, round {round}: a snapshot changed");
+            }
+        }
+    }
+    drop(kept);
+    store.checkpoint()?;
+    follower.catch_up()?;
+    store.reclaim();
+    assert_eq!(store.stats()?.data_retired_bytes, 0, "nothing waits for a reader that has caught up");
+    Ok(())
+}
+
+#[test]
+fn each_state_is_that_of_a_commit() -> Result<()> {
+    for seed in 0..12 {
+        for layout in [WantedLayout::BTree, WantedLayout::Lsm] {
+            follow_a_history(seed, 8 << 20, layout)?;
+        }
+    }
+    Ok(())
+}
+
+/// A writer's memtables may hold more than the reader has memory for: it then waits for a checkpoint.
+#[test]
+fn a_reader_with_little_memory_follows_from_checkpoint_to_checkpoint() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = pando_store::open_or_create(Arc::clone(&dir), &options(64 << 20))?;
+    let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+    let (read, mut follower) = reader(&dir, 2 << 20)?;
+    let count = || content(&read.snapshot()?, "t").map(|found| found.len());
+    for round in 0..40_u32 {
+        write(&store, |tx| {
+            (0..100_u32).try_for_each(|key| tx.put(&table, &(round * 100 + key).to_be_bytes(), &[1; 1000]))
+        })?;
+        follower.catch_up()?;
+        let seen = count()?;
+        assert!(seen.is_multiple_of(100) && seen <= (round as usize + 1) * 100, "{seen} of round {round}");
+    }
+    assert!(count()? < 4000, "it does not fit");
+    store.checkpoint()?;
+    follower.catch_up()?;
+    assert_eq!(count()?, 4000);
+    write(&store, |tx| tx.put(&table, b"more", b"1"))?;
+    follower.catch_up()?;
+    assert_eq!(count()?, 4001);
+    Ok(())
+}
+
+/// Commits that wait for their flush are in the log, and a power loss could take them back.
+#[test]
+fn what_is_not_acknowledged_is_not_shown() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = writer(&dir)?;
+    let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+    let (read, mut follower) = reader(&dir, 8 << 20)?;
+    let mut tx = Transaction::begin(&store, TransactionOptions::default())?;
+    tx.put(&table, b"k", b"v")?;
+    let applied = tx.apply()?;
+    assert!(!follower.catch_up()?);
+    assert_eq!(content(&read.snapshot()?, "t")?.len(), 0);
+    // Nor after somebody else has opened it.
+    let (second, _follower) = reader(&dir, 8 << 20)?;
+    assert_eq!(content(&second.snapshot()?, "t")?.len(), 0);
+    store.acknowledge(applied)?;
+    assert!(follower.catch_up()?);
+    assert_eq!(content(&read.snapshot()?, "t")?.len(), 1);
+    Ok(())
+}
+
+#[test]
+fn runs_that_a_commit_attached_are_read() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = writer(&dir)?;
+    let (read, mut follower) = reader(&dir, 8 << 20)?;
+    // More than a transaction keeps in memory.
+    write(&store, |tx| {
+        let table = tx.create_table("t", WantedLayout::Lsm)?;
+        (0..20_000_u32).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[3; 100]))
+    })?;
+    follower.catch_up()?;
+    let snapshot = read.snapshot()?;
+    assert_eq!(content(&snapshot, "t")?.len(), 20_000);
+    let table = store.snapshot()?.table("t")?.unwrap();
+    write(&store, |tx| tx.drop_table(&table))?;
+    store.checkpoint()?;
+    store.checkpoint()?;
+    follower.catch_up()?;
+    store.reclaim();
+    assert_eq!(content(&snapshot, "t")?.len(), 20_000, "what a snapshot reads stays");
+    assert!(read.snapshot()?.table("t")?.is_none());
+    Ok(())
+}
+
+/// A reader that stands still keeps pages until the writer's bound, and then begins anew.
+#[test]
+fn a_reader_that_stands_still_is_bounded() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let most = Options { max_pinned_space_bytes: Some(2 << 20), ..options(8 << 20) };
+    let store = pando_store::open_or_create(Arc::clone(&dir), &most)?;
+    let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+    let (read, mut follower) = reader(&dir, 8 << 20)?;
+    follower.catch_up()?;
+    let snapshot = read.snapshot()?;
+    let mut waiting = 0;
+    for round in 0..60_u8 {
+        write(&store, |tx| {
+            (0..300_u32).try_for_each(|key| tx.put(&table, &key.to_be_bytes(), &[round; 1000]))
+        })?;
+        store.checkpoint()?;
+        waiting = waiting.max(store.stats()?.data_retired_bytes);
+    }
+    assert!((2 << 20..4 << 20).contains(&waiting), "{waiting} bytes waited for the reader");
+    follower.tick(Duration::from_secs(1))?;
+    let error = content(&snapshot, "t").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SnapshotTooOld);
+    follower.catch_up()?;
+    assert_eq!(content(&read.snapshot()?, "t")?.len(), 300);
+    Ok(())
+}
+
+#[test]
+fn a_writer_that_admits_no_readers_is_left_alone() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let store = pando_store::open_or_create(
+        Arc::clone(&dir),
+        &Options { admits_readers: false, ..options(8 << 20) },
+    )?;
+    let refused = reader(&dir, 8 << 20).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
+    assert!(refused.to_string().contains("does not admit readers"), "{refused}");
+    drop(store);
+    Ok(())
+}
+
+#[test]
+fn what_only_the_writer_can_do_is_refused() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let _store = writer(&dir)?;
+    let (read, _follower) = reader(&dir, 8 << 20)?;
+    for refused in [read.pin(None).map(drop), read.check().map(drop), read.checkpoint().map(drop)] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::ReadOnly);
+    }
+    Ok(())
+}
