@@ -21,8 +21,9 @@
 //! ```
 //!
 //! Reading order: [`Database`] (open, tables, retries), [`Snapshot`] (reads), [`Transaction`] (reads and writes),
-//! [`ValueReader`] and [`ValueWriter`] (values of gigabytes), [`Cursor`] and [`Range`] (in order), [`Builder`]
-//! (options; all of them in [`options`]), [`Database::backup`] and [`restore`], [`Error`] and [`ErrorKind`].
+//! [`ReadTables`] and [`WriteTables`] (traits for functions that take these), [`ValueReader`] and [`ValueWriter`]
+//! (values of gigabytes), [`Cursor`] and [`Range`] (in order), [`Builder`] (options; all of them in [`options`]),
+//! [`Database::backup`] and [`restore`], [`Error`] and [`ErrorKind`].
 //!
 //! What a commit survives is its [`Durability`], what it is protected from its [`Isolation`]. The defaults are the
 //! strongest of both: serializable, and on the disk when the call returns.
@@ -43,6 +44,7 @@ pub mod salvage;
 mod snapshot;
 #[cfg(feature = "tracing")]
 mod trace;
+mod traits;
 mod transaction;
 mod workers;
 
@@ -73,6 +75,7 @@ pub use store::stats::{Stats, TableStats, Waits};
 pub use store::{
     OpenReader, Resident, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter, is_database_file,
 };
+pub use traits::{ReadTables, WriteTables};
 pub use transaction::Transaction;
 pub use txn::{Conflict, Durability, Isolation};
 

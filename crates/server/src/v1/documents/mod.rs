@@ -27,7 +27,7 @@ use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use pando::{Snapshot, Transaction};
 use range::{Which, scan};
-use rows::{Column, DynamicRow, DynamicTable, Part, Read, Value};
+use rows::{Column, DynamicRow, DynamicTable, Part, Value};
 use serde_json::{Map, Value as Json, json as object};
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl Asked {
     }
 
     /// The table, as `reader` sees it.
-    fn open(&self, reader: &impl Read) -> Answer<DynamicTable> {
+    fn open(&self, reader: &impl pando::ReadTables) -> Answer<DynamicTable> {
         Ok(DynamicTable::expect(reader, &self.table)?)
     }
 }
@@ -228,14 +228,14 @@ struct Place {
     key: Vec<Value<'static>>,
 }
 
-fn asked_key(reader: &impl Read, asked: &Asked) -> Answer<Place> {
+fn asked_key(reader: &impl pando::ReadTables, asked: &Asked) -> Answer<Place> {
     let table = asked.open(reader)?;
     let key = values_of(&table, table.schema().key(), &asked.key)?;
     Ok(Place { table, key })
 }
 
 /// The document, if there is one.
-fn find(reader: &impl Read, place: &Place) -> Answer<Option<Vec<u8>>> {
+fn find(reader: &impl pando::ReadTables, place: &Place) -> Answer<Option<Vec<u8>>> {
     Ok(place.table.get_with(reader, &place.key, |row| document(&place.table, &row))?)
 }
 

@@ -15,7 +15,7 @@ use crate::v1::ranges::{flag, limit};
 use crate::v1::{NDJSON, database, streamed, typed};
 use axum::http::Uri;
 use pando::{Snapshot, Transaction};
-use rows::{DynamicTable, KeyRange, Position, Read, RowFormat, RowWriter, Value};
+use rows::{DynamicTable, KeyRange, Position, RowFormat, RowWriter, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl Documents {
     }
 
     /// The lines of the next batch; none at the end.
-    fn next_lines(&mut self, reader: &impl Read) -> pando::Result<Vec<u8>> {
+    fn next_lines(&mut self, reader: &impl pando::ReadTables) -> pando::Result<Vec<u8>> {
         if self.over {
             return Ok(Vec::new());
         }
