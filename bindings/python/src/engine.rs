@@ -14,5 +14,5 @@ pub fn find_table(db: &Database, name: &str) -> Result<Option<Table>> {
 
 /// Returns the number of the last commit that the snapshot sees.
 pub fn commit_number(snapshot: &Snapshot) -> u64 {
-    snapshot.commit()
+    snapshot.commit_number()
 }

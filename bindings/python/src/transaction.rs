@@ -81,7 +81,7 @@ impl Transaction {
         let handle = db.handle();
         let open = handle.open(py)?;
         let options = options::of_transaction(open.transaction_options(), durability, isolation)?;
-        let transaction = run(py, || Ok(open.begin_with(options)?))?;
+        let transaction = run(py, || Ok(open.begin_with(&options)?))?;
         Ok(Transaction { begun: Begun::new(handle, transaction, !check_same_thread) })
     }
 

@@ -103,6 +103,7 @@ impl Error {
     }
 
     /// Returns the kind.
+    #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -119,6 +120,7 @@ impl Error {
     /// assert!(Error::new(ErrorKind::Conflict, "table t, key k").is_retryable());
     /// assert!(!Error::corruption("page 7").is_retryable());
     /// ```
+    #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Conflict | ErrorKind::SnapshotTooOld)
     }

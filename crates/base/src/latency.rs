@@ -27,6 +27,7 @@ pub const SAMPLE_EVERY: u64 = 1024;
 /// What an operation waited for or spent its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
+#[non_exhaustive]
 pub enum Cause {
     /// A commit created a log segment, because none with room was ready.
     LogRoom,
@@ -87,6 +88,7 @@ impl Cause {
 
 /// The waits for one cause since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Latency {
     /// How many waits were timed.
     pub count: u64,

@@ -1,12 +1,14 @@
 //! Records in order.
 
 use base::Result;
+use std::iter::FusedIterator;
 
 pub use store::{Cursor, CursorMut, Span};
 
 /// An iterator over copies of records in key order, or in descending order with `.rev()`. You can take from both
-/// ends; they stop where they meet.
+/// ends; they stop where they meet. An error ends the iterator.
 #[derive(Debug)]
+#[must_use = "records are read only as the range is iterated"]
 pub struct Range<'a> {
     front: Cursor<'a>,
     back: Cursor<'a>,
@@ -58,3 +60,5 @@ impl DoubleEndedIterator for Range<'_> {
         self.take(moved)
     }
 }
+
+impl FusedIterator for Range<'_> {}

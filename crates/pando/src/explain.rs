@@ -50,7 +50,7 @@ impl Database {
         let mut told = Explanation::default();
         let mut tx = told.step("begin a transaction", |step| {
             step.outcome = format!("{:?}, {:?}", options.isolation, options.durability).to_lowercase();
-            self.begin_with(options)
+            self.begin_with(&options)
         })?;
         told.step("put into the write set", |step| {
             step.outcome = format!("{} records; this reads nothing and takes no lock", records.len());

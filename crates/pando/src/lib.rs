@@ -21,14 +21,15 @@
 //! ```
 //!
 //! Reading order: [`Database`] (open, tables, retries), [`Snapshot`] (reads), [`Transaction`] (reads and writes),
-//! [`ValueReader`] and [`ValueWriter`] (values of gigabytes), [`Cursor`] and [`Range`] (in order), [`Builder`]
-//! (options; all of them in [`options`]), [`Database::backup`] and [`restore`], [`Error`] and [`ErrorKind`].
+//! [`ReadTables`] and [`WriteTables`] (traits for functions that take these), [`ValueReader`] and [`ValueWriter`]
+//! (values of gigabytes), [`Cursor`] and [`Range`] (in order), [`Builder`] (options; all of them in [`options`]),
+//! [`Database::backup`] and [`restore`], [`Error`] and [`ErrorKind`].
 //!
 //! In the code, each module uses those before it; only `database` and `transaction` use each other:
 //!
 //! 1. `available` (memory of the machine), [`options`], `builder`: what a database is opened with.
 //! 2. `pacer` (delays writers) and `workers` (the two threads, and what throttles them).
-//! 3. `cursor` and `snapshot`: reads. `database` and `transaction`: handles, retries and writes.
+//! 3. `cursor` and `snapshot`: reads. `database` and `transaction`: handles, retries and writes. `traits`: both at once.
 //! 4. `backup`, `compact`, [`explain`], `prometheus`, [`salvage`]: what else a database can do.
 //!
 //! What a commit survives is its [`Durability`], what it is protected from its [`Isolation`]. The defaults are the
@@ -46,6 +47,7 @@ mod cursor;
 mod snapshot;
 mod database;
 mod transaction;
+mod traits;
 mod backup;
 mod compact;
 pub mod explain;
@@ -79,6 +81,7 @@ pub use store::stats::{Stats, TableStats, Waits};
 pub use store::{
     OpenReader, Resident, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter, is_database_file,
 };
+pub use traits::{ReadTables, WriteTables};
 pub use transaction::Transaction;
 pub use txn::{Conflict, Durability, Isolation};
 

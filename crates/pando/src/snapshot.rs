@@ -24,6 +24,7 @@ use store::{Resident, Table, ValueReader};
 /// # }
 /// ```
 #[derive(Debug)]
+#[must_use = "a snapshot keeps what it sees from being freed, and does nothing by itself"]
 pub struct Snapshot {
     inner: store::Snapshot,
 }
@@ -177,7 +178,8 @@ impl Snapshot {
     }
 
     /// Returns the number of the last commit that the snapshot sees. Commits are numbered from 1.
-    pub fn commit(&self) -> u64 {
+    #[must_use]
+    pub fn commit_number(&self) -> u64 {
         self.inner.ts().0
     }
 

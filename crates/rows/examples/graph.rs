@@ -4,8 +4,8 @@
 //!   same the other way round, and is kept by the same transaction.
 //! * A node's properties are a JSON document; an index on a path of it finds nodes by a property.
 
-use pando::{Database, Result, Transaction};
-use pando_rows::{Read, Row, Table};
+use pando::{Database, ReadTables, Result, Transaction};
+use pando_rows::{Row, Table};
 use serde_json::json;
 use std::collections::{HashMap, VecDeque};
 
@@ -36,7 +36,7 @@ struct Graph {
 
 impl Graph {
     /// The fewest edges of a label from one node to another.
-    fn distance(&self, reader: &impl Read, label: &str, from: u64, to: u64) -> Result<Option<u64>> {
+    fn distance(&self, reader: &impl ReadTables, label: &str, from: u64, to: u64) -> Result<Option<u64>> {
         let (mut seen, mut ahead) = (HashMap::from([(from, 0)]), VecDeque::from([from]));
         while let Some(node) = ahead.pop_front() {
             let distance = seen[&node];

@@ -6,10 +6,9 @@
 
 use crate::key;
 use crate::key::{Parts, Shape};
-use crate::read::Read;
 use crate::table::{DynamicTable, OpenIndex};
 use crate::value::Value;
-use pando::{Cursor, Error, Result, Snapshot, Span};
+use pando::{Cursor, Error, ReadTables, Result, Snapshot, Span};
 use std::ops::Bound;
 
 /// Bounds on the parts of the primary key or of an index: the first parts are equal to values, the next one lies
@@ -35,6 +34,7 @@ const BATCH_BYTES: usize = 256 << 10;
 
 /// A scan of a table in batches.
 #[derive(Debug)]
+#[must_use = "a scan reads rows only as it fills batches"]
 pub struct BatchScan {
     table: DynamicTable,
     /// Its place among the table's indexes; `None`: the primary key.
@@ -183,7 +183,7 @@ impl BatchScan {
     ///
     /// # Errors
     /// [`crate::Cause::SchemaChanged`] if the table was altered after the handle was opened.
-    pub fn fill(&mut self, reader: &impl Read, most: usize, batch: &mut Batch) -> Result<()> {
+    pub fn fill(&mut self, reader: &impl ReadTables, most: usize, batch: &mut Batch) -> Result<()> {
         batch.clear();
         if self.is_done {
             return Ok(());
@@ -208,7 +208,7 @@ impl BatchScan {
     }
 
     /// Reads the one row there can be.
-    fn get(&self, reader: &impl Read, batch: &mut Batch) -> Result<()> {
+    fn get(&self, reader: &impl ReadTables, batch: &mut Batch) -> Result<()> {
         let open = self.open();
         let entries = open.map_or(self.table.data(), |open| &open.table);
         let is_value_asked = open.is_some() || !self.keys_only;
@@ -234,7 +234,7 @@ impl BatchScan {
     /// [`crate::Cause::SchemaChanged`] if the table was altered after the handle was opened.
     pub fn fill_keys<'k>(
         &self,
-        reader: &impl Read,
+        reader: &impl ReadTables,
         keys: impl Iterator<Item = &'k [u8]>,
         batch: &mut Batch,
     ) -> Result<()> {
@@ -247,7 +247,7 @@ impl BatchScan {
     }
 
     /// Reads the next rows of a range.
-    fn fill_range(&mut self, reader: &impl Read, most: usize, batch: &mut Batch) -> Result<()> {
+    fn fill_range(&mut self, reader: &impl ReadTables, most: usize, batch: &mut Batch) -> Result<()> {
         let open = self.open();
         let entries = open.map_or(self.table.data(), |open| &open.table);
         let end = self.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -298,7 +298,7 @@ impl BatchScan {
     /// The row that an entry leads to.
     fn push_row(
         &self,
-        reader: &impl Read,
+        reader: &impl ReadTables,
         open: &OpenIndex,
         key: &[u8],
         value: &[u8],

@@ -35,6 +35,7 @@ const LEAST_CHUNK_ROWS: usize = 16;
 
 /// The progress of building an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BuildProgress {
     /// How many rows this build has entered.
     pub rows: u64,

@@ -12,10 +12,9 @@
 //! works by an older schema fails, at the next call or at commit, whatever the isolation, and nobody pays for it.
 
 use crate::codec;
-use crate::read::Read;
 use crate::schema::{Index, Schema};
 use base::codec::{Reader, Writer};
-use pando::{Error, Result, Table, Transaction};
+use pando::{Error, ReadTables, Result, Table, Transaction};
 
 pub(crate) const NAME: &str = "rows/catalog";
 const NEXT_ID: &[u8] = b"n";
@@ -45,7 +44,7 @@ fn made(tx: &mut Transaction) -> Result<Table> {
     tx.ensure_table(NAME)
 }
 
-fn existing(reader: &impl Read) -> Result<Table> {
+fn existing(reader: &impl ReadTables) -> Result<Table> {
     let missing =
         || Error::corruption(format!("table {NAME:?} is gone, and with it the schemas of all typed tables"));
     reader.table(NAME)?.ok_or_else(missing)
@@ -67,7 +66,7 @@ pub(crate) fn claim_id(tx: &mut Transaction) -> Result<u32> {
 }
 
 /// The schema of the table of that name.
-pub(crate) fn find(reader: &impl Read, name: &str) -> Result<Option<Schema>> {
+pub(crate) fn find(reader: &impl ReadTables, name: &str) -> Result<Option<Schema>> {
     let Some(table) = reader.table(NAME)? else { return Ok(None) };
     reader.get_with(&table, &schema_key(name), |bytes| codec::decode(name, bytes))?.transpose()
 }
@@ -100,7 +99,7 @@ pub(crate) fn record(key: &[u8], value: &[u8]) -> Record {
 }
 
 /// The names of all typed tables, in order; an error for one that is no text.
-pub(crate) fn names(reader: &impl Read) -> Result<Vec<Result<String>>> {
+pub(crate) fn names(reader: &impl ReadTables) -> Result<Vec<Result<String>>> {
     let Some(table) = reader.table(NAME)? else { return Ok(Vec::new()) };
     let mut names = Vec::new();
     let mut cursor = reader.cursor(&table, pando::Span::prefix(&[SCHEMA]))?;
@@ -113,7 +112,7 @@ pub(crate) fn names(reader: &impl Read) -> Result<Vec<Result<String>>> {
 }
 
 /// All schemas, by name.
-pub(crate) fn all(reader: &impl Read) -> Result<Vec<Schema>> {
+pub(crate) fn all(reader: &impl ReadTables) -> Result<Vec<Schema>> {
     let schema =
         |name: Result<String>| Ok(find(reader, &name?)?.expect("the same reader has just listed it"));
     names(reader)?.into_iter().map(schema).collect()

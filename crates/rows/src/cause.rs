@@ -69,6 +69,7 @@ pub enum Cause {
 
 impl Cause {
     /// Returns the cause of an error of this crate, if the error has one.
+    #[must_use]
     pub fn of(error: &Error) -> Option<&Cause> {
         std::error::Error::source(error)?.downcast_ref()
     }

@@ -40,6 +40,7 @@ impl Collation {
 /// assert!(column.is_nullable());
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[must_use]
 pub struct Column {
     pub(crate) name: String,
     pub(crate) kind: ColumnType,
@@ -121,6 +122,7 @@ impl Column {
 /// let by_town = Part::new("document").path("/address/town");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct Part {
     pub(crate) column: String,
     pub(crate) descending: bool,
@@ -199,6 +201,7 @@ impl<T: Into<String>> From<T> for Part {
 
 /// The definition of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct IndexDefinition {
     pub(crate) name: String,
     pub(crate) parts: Vec<Part>,
@@ -262,6 +265,7 @@ impl IndexDefinition {
 ///     .index(IndexDefinition::new("youngest_first", [Part::new("born").descending()]));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[must_use]
 pub struct Definition {
     pub(crate) name: String,
     pub(crate) columns: Vec<Column>,

@@ -30,7 +30,8 @@
 //!
 //! # By schema
 //! [`DynamicTable`] is a handle on a table as one version of its [`Schema`] has it, and holds nothing else: every
-//! call is given the [`pando::Transaction`], or, to read, any [`Read`] (a transaction or a [`pando::Snapshot`]).
+//! call is given the [`pando::Transaction`], or, to read, any
+//! [`pando::ReadTables`] (a transaction or a [`pando::Snapshot`]).
 //!
 //! | to | call |
 //! |---|---|
@@ -71,7 +72,6 @@ mod field;
 mod files;
 mod json;
 mod key;
-mod read;
 mod reserved;
 mod row;
 mod scan;
@@ -99,7 +99,6 @@ pub use files::{
 };
 #[doc(hidden)]
 pub use pando::Result as EngineResult;
-pub use read::Read;
 pub use reserved::{is_reserved, refuse_reserved};
 pub use rows_derive::Row;
 pub use scan::{KeyRange, Position, Scan};

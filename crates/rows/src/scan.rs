@@ -1,10 +1,10 @@
 //! Reading rows: by key, in the order of the primary key, in the order of an index.
 
-use crate::read::Read;
 use crate::table::{DynamicRow, DynamicTable, OpenIndex};
 use crate::value::Value;
-use pando::{Cursor, Result, Span};
+use pando::{Cursor, ReadTables, Result, Span};
 use std::fmt;
+use std::iter::FusedIterator;
 use std::ops::Bound;
 
 /// A range of the primary key or of an index, and the direction in which it is read.
@@ -21,6 +21,7 @@ use std::ops::Bound;
 /// let oldest_first = KeyRange::between(Bound::Included(&adults), Bound::Included(&all)).backwards();
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct KeyRange<'a> {
     low: Bound<&'a [Value<'a>]>,
     high: Bound<&'a [Value<'a>]>,
@@ -114,14 +115,14 @@ impl DynamicTable {
     /// # Errors
     /// `Missing` with [`crate::Cause::SchemaChanged`] if the handle is stale; `Corruption` if the row is damaged;
     /// `Invalid` if the values are not a key of this table.
-    pub fn get(&self, reader: &impl Read, key: &[Value<'_>]) -> Result<Option<DynamicRow>> {
+    pub fn get(&self, reader: &impl ReadTables, key: &[Value<'_>]) -> Result<Option<DynamicRow>> {
         self.get_with(reader, key, |row| row.into_iter().map(Value::into_owned).collect())
     }
 
     /// Calls `with` on the row at a primary key, borrowed, without copies.
     pub fn get_with<T>(
         &self,
-        reader: &impl Read,
+        reader: &impl ReadTables,
         key: &[Value<'_>],
         with: impl FnOnce(Vec<Value<'_>>) -> T,
     ) -> Result<Option<T>> {
@@ -131,7 +132,7 @@ impl DynamicTable {
 
     pub(crate) fn get_bytes<T>(
         &self,
-        reader: &impl Read,
+        reader: &impl ReadTables,
         key: &[u8],
         with: impl FnOnce(Vec<Value<'_>>) -> T,
     ) -> Result<Option<T>> {
@@ -140,19 +141,19 @@ impl DynamicTable {
     }
 
     /// Returns whether there is a row at a primary key.
-    pub fn contains(&self, reader: &impl Read, key: &[Value<'_>]) -> Result<bool> {
+    pub fn contains(&self, reader: &impl ReadTables, key: &[Value<'_>]) -> Result<bool> {
         let key = self.key_bytes(key)?;
         let found = reader.get_with(&self.inner.data, &key, |_| ());
         Ok(found.map_err(|error| self.told(error, None))?.is_some())
     }
 
     /// Returns the rows of a range in the order of the primary key.
-    pub fn scan<'r, R: Read>(&self, reader: &'r R, range: &KeyRange<'_>) -> Result<Scan<'r, R>> {
+    pub fn scan<'r, R: ReadTables>(&self, reader: &'r R, range: &KeyRange<'_>) -> Result<Scan<'r, R>> {
         self.scan_in(reader, None, range)
     }
 
     /// That the handle is not out of date, as the engine says of a look for a key; no row has this one.
-    pub(crate) fn check_handle(&self, reader: &impl Read) -> Result<()> {
+    pub(crate) fn check_handle(&self, reader: &impl ReadTables) -> Result<()> {
         let checked = reader.get_with(&self.inner.data, b"", |_| ());
         checked.map(drop).map_err(|error| self.told(error, None))
     }
@@ -162,7 +163,7 @@ impl DynamicTable {
     ///
     /// # Errors
     /// `Missing` if there is no such index; `Invalid` while it is being built.
-    pub fn scan_index<'r, R: Read>(
+    pub fn scan_index<'r, R: ReadTables>(
         &self,
         reader: &'r R,
         index: &str,
@@ -176,7 +177,7 @@ impl DynamicTable {
         self.scan_in(reader, place, range)
     }
 
-    fn scan_in<'r, R: Read>(
+    fn scan_in<'r, R: ReadTables>(
         &self,
         reader: &'r R,
         index: Option<usize>,
@@ -185,12 +186,13 @@ impl DynamicTable {
         let open = index.map(|place| &self.inner.indexes[place]);
         let span = range.span(self, open)?;
         let source = open.map_or(&self.inner.data, |open| &open.table);
-        let cursor = reader.cursor(source, span).map_err(|error| self.told(error, None))?;
-        Ok(Scan { table: self.clone(), reader, cursor, index, backwards: range.backwards })
+        let near = reader.cursor(source, span).map_err(|error| self.told(error, None))?;
+        let (far, backwards) = (None, range.backwards);
+        Ok(Scan { table: self.clone(), reader, near, far, index, backwards, is_over: false })
     }
 
     /// Counts the rows of a range of the primary key or of an index, one by one. O(rows).
-    pub fn count(&self, reader: &impl Read, index: Option<&str>, range: &KeyRange<'_>) -> Result<u64> {
+    pub fn count(&self, reader: &impl ReadTables, index: Option<&str>, range: &KeyRange<'_>) -> Result<u64> {
         let mut scan = match index {
             Some(index) => self.scan_index(reader, index, range)?,
             None => self.scan(reader, range)?,
@@ -203,21 +205,53 @@ impl DynamicTable {
     }
 }
 
-/// An iterator over the rows of a range.
-pub struct Scan<'r, R: Read> {
+/// An iterator over the rows of a range. You can take from both ends; they stop where they meet. The error of a
+/// damaged row does not end the scan: the next call returns the row after it.
+#[must_use = "a scan reads rows only as it is iterated"]
+pub struct Scan<'r, R: ReadTables> {
     table: DynamicTable,
     reader: &'r R,
-    cursor: Cursor<'r>,
+    /// The end that `next` takes from.
+    near: Cursor<'r>,
+    /// The other end, from its first use on.
+    far: Option<Cursor<'r>>,
     index: Option<usize>,
     backwards: bool,
+    /// Whether an end has found nothing, or has met the other.
+    is_over: bool,
 }
 
-impl<R: Read> Scan<'_, R> {
+impl<'r, R: ReadTables> Scan<'r, R> {
     /// Moves to the next row and calls `with` on it, borrowed. Returns `None` at the end.
     pub fn next_with<T>(&mut self, with: impl FnOnce(Vec<Value<'_>>) -> T) -> Result<Option<T>> {
-        let Scan { table, reader, cursor, index, backwards } = self;
-        let record = if *backwards { cursor.prev()? } else { cursor.next()? };
-        let Some((key, value)) = record else { return Ok(None) };
+        self.take(false, with)
+    }
+
+    /// Moves the other end back to its next row and calls `with` on it, borrowed. Returns `None` where the ends meet.
+    pub fn next_back_with<T>(&mut self, with: impl FnOnce(Vec<Value<'_>>) -> T) -> Result<Option<T>> {
+        self.take(true, with)
+    }
+
+    /// Moves one end to its next row, unless the other end has come as far, and calls `with` on the row.
+    fn take<T>(&mut self, far: bool, with: impl FnOnce(Vec<Value<'_>>) -> T) -> Result<Option<T>> {
+        if self.is_over {
+            return Ok(None);
+        }
+        if far && self.far.is_none() {
+            self.far = Some(self.open_far()?);
+        }
+        let Scan { table, reader, near, far: other, index, backwards, is_over } = self;
+        let (cursor, limit) = match other {
+            Some(other) if far => (other, near.key()),
+            other => (near, other.as_ref().and_then(Cursor::key)),
+        };
+        let forward = far == *backwards;
+        let is_left = |key: &[u8]| limit.is_none_or(|limit| if forward { key < limit } else { key > limit });
+        let record = if forward { cursor.next()? } else { cursor.prev()? };
+        let Some((key, value)) = record.filter(|(key, _)| is_left(key)) else {
+            *is_over = true;
+            return Ok(None);
+        };
         let Some(place) = *index else { return table.decode(key, value).map(|row| Some(with(row))) };
         let open = &table.inner.indexes[place];
         let primary = table.primary_of(open, key, value)?;
@@ -227,6 +261,14 @@ impl<R: Read> Scan<'_, R> {
         }
     }
 
+    #[cold]
+    fn open_far(&self) -> Result<Cursor<'r>> {
+        let inner = &self.table.inner;
+        let source = self.index.map_or(&inner.data, |place| &inner.indexes[place].table);
+        let cursor = self.reader.cursor(source, self.near.span().clone());
+        cursor.map_err(|error| self.table.told(error, None))
+    }
+
     /// Returns the next row, or `None` at the end.
     pub fn next_row(&mut self) -> Result<Option<DynamicRow>> {
         self.next_with(|row| row.into_iter().map(Value::into_owned).collect())
@@ -234,16 +276,17 @@ impl<R: Read> Scan<'_, R> {
 
     /// Moves on without reading a row. Answers whether there is one.
     fn step(&mut self) -> Result<bool> {
-        if self.backwards { self.cursor.retreat() } else { self.cursor.advance() }
+        if self.backwards { self.near.retreat() } else { self.near.advance() }
     }
 
-    /// Returns the position, for [`KeyRange::beyond`], or `None` before the first row and after the last.
+    /// Returns the position, for [`KeyRange::beyond`], or `None` before the first row and after the last. Rows that
+    /// were taken from the back do not count.
     pub fn position(&self) -> Option<Position> {
-        self.cursor.key().map(|key| Position(key.to_vec()))
+        self.near.key().filter(|_| !self.is_over).map(|key| Position(key.to_vec()))
     }
 }
 
-impl<R: Read> Iterator for Scan<'_, R> {
+impl<R: ReadTables> Iterator for Scan<'_, R> {
     type Item = Result<DynamicRow>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -251,7 +294,15 @@ impl<R: Read> Iterator for Scan<'_, R> {
     }
 }
 
-impl<R: Read> fmt::Debug for Scan<'_, R> {
+impl<R: ReadTables> DoubleEndedIterator for Scan<'_, R> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.next_back_with(|row| row.into_iter().map(Value::into_owned).collect()).transpose()
+    }
+}
+
+impl<R: ReadTables> FusedIterator for Scan<'_, R> {}
+
+impl<R: ReadTables> fmt::Debug for Scan<'_, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let table = self.table.name();
         f.debug_struct("Scan").field("table", &table).field("index", &self.index).finish_non_exhaustive()

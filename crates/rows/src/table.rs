@@ -12,12 +12,11 @@ use crate::catalog;
 use crate::cause::Cause;
 use crate::columns::Columns;
 use crate::key::{self, Parts, Shape};
-use crate::read::Read;
 use crate::row::{self, Layout};
 use crate::schema::{Index, Schema};
 use crate::spot::Spot;
 use crate::value::Value;
-use pando::{Error, ErrorKind, Result, Table, Transaction};
+use pando::{Error, ErrorKind, ReadTables, Result, Table, Transaction};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -73,7 +72,7 @@ impl DynamicTable {
     ///
     /// # Errors
     /// `Corruption` if its record in the catalog is damaged.
-    pub fn open(reader: &impl Read, name: &str) -> Result<Option<Self>> {
+    pub fn open(reader: &impl ReadTables, name: &str) -> Result<Option<Self>> {
         catalog::find(reader, name)?.map(|schema| Self::of(reader, schema)).transpose()
     }
 
@@ -81,17 +80,17 @@ impl DynamicTable {
     ///
     /// # Errors
     /// `Missing` if there is none.
-    pub fn expect(reader: &impl Read, name: &str) -> Result<Self> {
+    pub fn expect(reader: &impl ReadTables, name: &str) -> Result<Self> {
         let missing = || Error::new(ErrorKind::Missing, format!("there is no typed table {name:?}"));
         Self::open(reader, name)?.ok_or_else(missing)
     }
 
     /// Opens all typed tables that `reader` sees, ordered by name.
-    pub fn all(reader: &impl Read) -> Result<Vec<Self>> {
+    pub fn all(reader: &impl ReadTables) -> Result<Vec<Self>> {
         catalog::all(reader)?.into_iter().map(|schema| Self::of(reader, schema)).collect()
     }
 
-    fn of(reader: &impl Read, schema: Schema) -> Result<Self> {
+    fn of(reader: &impl ReadTables, schema: Schema) -> Result<Self> {
         let find = |name: &str| {
             let gone = || {
                 let table = schema.name();

@@ -5,13 +5,13 @@ use crate::cause::Cause;
 use crate::columns::Columns;
 use crate::definition::Definition;
 use crate::field::Key;
-use crate::read::Read;
 use crate::scan::{KeyRange, Scan};
 use crate::schema::Schema;
 use crate::table::DynamicTable;
 use crate::value::Value;
-use pando::{Database, Error, ErrorKind, Result, Transaction};
+use pando::{Database, Error, ErrorKind, ReadTables, Result, Transaction};
 use std::fmt;
+use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Mutex, PoisonError};
@@ -151,7 +151,7 @@ impl<R: Row> Table<R> {
     ///
     /// # Errors
     /// `Mismatch` with the difference if the table differs from `R`.
-    pub fn open(reader: &impl Read) -> Result<Option<Self>> {
+    pub fn open(reader: &impl ReadTables) -> Result<Option<Self>> {
         DynamicTable::open(reader, R::TABLE)?.map(Self::of).transpose()
     }
 
@@ -159,7 +159,7 @@ impl<R: Row> Table<R> {
     ///
     /// # Errors
     /// `Missing` if there is none; `Mismatch` with the difference if it differs from `R`.
-    pub fn expect(reader: &impl Read) -> Result<Self> {
+    pub fn expect(reader: &impl ReadTables) -> Result<Self> {
         Self::of(DynamicTable::expect(reader, R::TABLE)?)
     }
 
@@ -208,18 +208,18 @@ impl<R: Row> Table<R> {
     }
 
     /// Returns the row at a primary key, or `None` if there is none.
-    pub fn get(&self, reader: &impl Read, key: R::Key<'_>) -> Result<Option<R>> {
+    pub fn get(&self, reader: &impl ReadTables, key: R::Key<'_>) -> Result<Option<R>> {
         let row = self.read(reader, |table| key.with(|key| table.get_with(reader, key, R::from_values)))?;
         row.transpose()
     }
 
     /// Returns whether there is a row at a primary key.
-    pub fn contains(&self, reader: &impl Read, key: R::Key<'_>) -> Result<bool> {
+    pub fn contains(&self, reader: &impl ReadTables, key: R::Key<'_>) -> Result<bool> {
         self.read(reader, |table| key.with(|key| table.contains(reader, key)))
     }
 
     /// Returns the rows between two primary keys, in ascending order.
-    pub fn range<'r, 'k, S: Read>(
+    pub fn range<'r, 'k, S: ReadTables>(
         &self,
         reader: &'r S,
         keys: impl RangeBounds<R::Key<'k>>,
@@ -228,7 +228,7 @@ impl<R: Row> Table<R> {
     }
 
     /// Returns the rows between two primary keys, in descending order.
-    pub fn range_backwards<'r, 'k, S: Read>(
+    pub fn range_backwards<'r, 'k, S: ReadTables>(
         &self,
         reader: &'r S,
         keys: impl RangeBounds<R::Key<'k>>,
@@ -237,7 +237,7 @@ impl<R: Row> Table<R> {
     }
 
     /// Returns the rows whose primary key begins with these values.
-    pub fn prefix<'r, S: Read>(&self, reader: &'r S, first: impl Key) -> Result<Rows<'r, S, R>> {
+    pub fn prefix<'r, S: ReadTables>(&self, reader: &'r S, first: impl Key) -> Result<Rows<'r, S, R>> {
         self.scan(reader, |table| first.with(|first| table.scan(reader, &KeyRange::prefix(first))))
     }
 
@@ -245,7 +245,7 @@ impl<R: Row> Table<R> {
     ///
     /// # Errors
     /// `Missing` if there is no such index; `Invalid` if the values do not have its types.
-    pub fn by_index<'r, S: Read>(
+    pub fn by_index<'r, S: ReadTables>(
         &self,
         reader: &'r S,
         index: &str,
@@ -255,7 +255,7 @@ impl<R: Row> Table<R> {
     }
 
     /// Returns the same rows as [`Table::by_index`], the last one first.
-    pub fn by_index_backwards<'r, S: Read>(
+    pub fn by_index_backwards<'r, S: ReadTables>(
         &self,
         reader: &'r S,
         index: &str,
@@ -264,7 +264,7 @@ impl<R: Row> Table<R> {
         self.in_index(reader, index, first, true)
     }
 
-    fn in_index<'r, S: Read>(
+    fn in_index<'r, S: ReadTables>(
         &self,
         reader: &'r S,
         index: &str,
@@ -279,7 +279,7 @@ impl<R: Row> Table<R> {
         })
     }
 
-    fn between<'r, 'k, S: Read>(
+    fn between<'r, 'k, S: ReadTables>(
         &self,
         reader: &'r S,
         keys: impl RangeBounds<R::Key<'k>>,
@@ -296,7 +296,7 @@ impl<R: Row> Table<R> {
         self.scan(reader, |table| table.scan(reader, &range))
     }
 
-    fn scan<'r, S: Read>(
+    fn scan<'r, S: ReadTables>(
         &self,
         reader: &'r S,
         scan: impl Fn(&DynamicTable) -> Result<Scan<'r, S>>,
@@ -305,7 +305,7 @@ impl<R: Row> Table<R> {
     }
 
     #[inline]
-    fn read<T>(&self, reader: &impl Read, work: impl Fn(&DynamicTable) -> Result<T>) -> Result<T> {
+    fn read<T>(&self, reader: &impl ReadTables, work: impl Fn(&DynamicTable) -> Result<T>) -> Result<T> {
         match work(&self.opened) {
             Err(error) if is_changed(&error) => work(&self.renewed(reader)?),
             done => done,
@@ -326,7 +326,7 @@ impl<R: Row> Table<R> {
 
     /// The table as `reader` sees it.
     #[cold]
-    fn renewed(&self, reader: &impl Read) -> Result<DynamicTable> {
+    fn renewed(&self, reader: &impl ReadTables) -> Result<DynamicTable> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*newest
             && known.check_handle(reader).is_ok()
@@ -379,26 +379,31 @@ fn fit<R: Row>(definition: &Definition, schema: &Schema) -> Result<()> {
     Ok(())
 }
 
-/// An iterator over rows of a table.
-pub struct Rows<'r, S: Read, R> {
+/// An iterator over rows of a table. You can take from both ends; they stop where they meet.
+#[must_use = "rows are read only as they are iterated"]
+pub struct Rows<'r, S: ReadTables, R> {
     scan: Scan<'r, S>,
     rows: PhantomData<fn() -> R>,
 }
 
-impl<S: Read, R> fmt::Debug for Rows<'_, S, R> {
+impl<S: ReadTables, R> fmt::Debug for Rows<'_, S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.scan.fmt(f)
     }
 }
 
-impl<S: Read, R: Row> Iterator for Rows<'_, S, R> {
+impl<S: ReadTables, R: Row> Iterator for Rows<'_, S, R> {
     type Item = Result<R>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self.scan.next_with(R::from_values) {
-            Ok(Some(row)) => Some(row),
-            Ok(None) => None,
-            Err(error) => Some(Err(error)),
-        }
+        self.scan.next_with(R::from_values).and_then(Option::transpose).transpose()
     }
 }
+
+impl<S: ReadTables, R: Row> DoubleEndedIterator for Rows<'_, S, R> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.scan.next_back_with(R::from_values).and_then(Option::transpose).transpose()
+    }
+}
+
+impl<S: ReadTables, R: Row> FusedIterator for Rows<'_, S, R> {}

@@ -83,7 +83,7 @@ impl Engine {
     }
 
     /// Reads the tables. One that was made in Rust with a NUL in its name has none in SQL.
-    pub fn load(&self, reader: &impl rows::Read) -> Result<Arc<Catalog>> {
+    pub fn load(&self, reader: &impl pando::ReadTables) -> Result<Arc<Catalog>> {
         let all = DynamicTable::all(reader)?.into_iter().filter(|rows| !rows.name().contains('\0'));
         let tables = all.map(|rows| SqlTable::new(rows, self).map(Arc::new));
         Ok(Arc::new(Catalog { tables: tables.collect::<Result<_>>()? }))

@@ -477,6 +477,7 @@ impl Connection {
 
 /// The definition of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TableSchema {
     /// The name of the table.
     pub name: String,

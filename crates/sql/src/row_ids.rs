@@ -4,7 +4,8 @@ use crate::catalog::RowId;
 use crate::change::integer;
 use crate::failure::{Failure, Outcome};
 use crate::table::PandoTable;
-use rows::{KeyRange, Read};
+use pando::ReadTables;
+use rows::KeyRange;
 use rusqlite::ffi;
 
 impl PandoTable {
@@ -50,7 +51,7 @@ impl PandoTable {
     }
 
     /// The largest id of a row.
-    fn last_row_id(&self, reader: &impl Read) -> pando::Result<i64> {
+    fn last_row_id(&self, reader: &impl ReadTables) -> pando::Result<i64> {
         let place = if let RowId::Column(place) = self.table.row_id { place } else { 0 };
         let mut scan = self.table.rows.scan(reader, &KeyRange::all().backwards())?;
         Ok(scan.next_with(|row| integer(&row[place]))?.unwrap_or(0))

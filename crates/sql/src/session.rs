@@ -266,7 +266,7 @@ impl Session {
             return Ok(());
         }
         let options = state.options.unwrap_or_else(|| self.db.transaction_options());
-        let mut transaction = self.db.begin_with(options)?;
+        let mut transaction = self.db.begin_with(&options)?;
         if state.lowest < 0 {
             // SQLite does not tell tables of a savepoint that begins a transaction, but goes back to it by this number.
             state.savepoints = vec![(-1, transaction.savepoint())];
@@ -276,7 +276,7 @@ impl Session {
     }
 
     /// Commits. Whatever comes of it, the transaction is over.
-    pub fn sync(&self) -> Outcome {
+    pub fn sync(&self) -> pando::Result<()> {
         let mut state = self.state();
         state.savepoints.clear();
         if let Mode::Writing(transaction) = std::mem::take(&mut state.mode) {

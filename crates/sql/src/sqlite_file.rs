@@ -20,6 +20,7 @@ use std::path::Path;
 
 /// The progress of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CopyProgress {
     /// The table that is being copied.
     pub table: String,
@@ -29,6 +30,7 @@ pub struct CopyProgress {
 
 /// The result of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CopyReport {
     /// How many tables were copied.
     pub tables: u64,

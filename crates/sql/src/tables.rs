@@ -9,10 +9,13 @@ use crate::plain::is_plain;
 use crate::session::{MARKER, Session, Source, with_reader};
 use crate::table::Connector;
 use crate::vtab::{self, Host};
-use pando::Snapshot;
+use pando::{Conflict, Snapshot};
 use rusqlite::ffi;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A message shows at most this many bytes of a key that is not a row's.
+const SHOWN_KEY_BYTES: usize = 32;
 
 /// What the tables of a connection share.
 pub(crate) struct Tables {
@@ -156,45 +159,43 @@ impl Tables {
         self.learn(host, loaded)
     }
 
-    /// Commits. A conflict is told in the words of SQL.
+    /// Commits. The failure of a conflict names SQL's table and key.
     pub fn sync(&self) -> Outcome {
-        self.session.sync().map_err(|failure| match failure.code {
-            ffi::SQLITE_BUSY_SNAPSHOT => {
-                Failure { message: self.in_words_of_sql(&failure.message), ..failure }
-            }
-            _ => failure,
+        self.session.sync().map_err(|error| match self.in_words_of_sql(&error) {
+            Some(message) => Failure { message, ..Failure::from(error) },
+            None => Failure::from(error),
         })
     }
 
-    /// `conflict in table "rows/1.1/t" at key 0x...: ...`: which table of SQL that is, or which index, and which key.
-    fn in_words_of_sql(&self, message: &str) -> String {
-        let told = || {
-            let (engine_name, rest) =
-                message.strip_prefix("conflict in table \"")?.split_once("\" at key ")?;
-            let (key, why) = rest.split_once(": ")?;
-            let known = self.known();
-            let of_rows = known.tables.iter().find(|table| table.rows.data().name() == engine_name);
-            if let Some(table) = of_rows {
-                let values = bytes_of(key).and_then(|bytes| {
-                    let values = table.rows.read_key(&bytes)?;
-                    Some(values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
-                });
-                let key = values.map_or(key.to_owned(), |values| format!("({values})"));
-                return Some(format!("conflict in table {} at key {key}: {why}", table.name()));
-            }
-            known.tables.iter().find_map(|table| {
-                let is_it = |index: &&rows::Index| {
-                    table.rows.index_data(index.name()).is_some_and(|data| data.name() == engine_name)
-                };
-                let index = table.rows.schema().indexes().iter().find(is_it)?;
-                Some(format!(
-                    "conflict in index {} of table {} at key {key}: {why}",
-                    index.name(),
-                    table.name()
-                ))
-            })
-        };
-        told().unwrap_or_else(|| message.to_owned())
+    /// What a conflict says: the table or the index, and the values of the key. `None` for other errors, and for a
+    /// conflict in a table that is none of SQL's.
+    fn in_words_of_sql(&self, error: &pando::Error) -> Option<String> {
+        let conflict = Conflict::of(error)?;
+        let name = conflict.table()?;
+        let known = self.known();
+        for table in &known.tables {
+            let in_rows = table.rows.data().name() == name;
+            let in_index = table.rows.schema().indexes().iter().map(rows::Index::name).find(|index| {
+                !in_rows && table.rows.index_data(index).is_some_and(|data| data.name() == name)
+            });
+            let place = match in_index {
+                Some(index) => format!("index {index} of table {}", table.name()),
+                None if in_rows => format!("table {}", table.name()),
+                None => continue,
+            };
+            let Some(key) = conflict.key() else {
+                return Some(format!("conflict about {place}: {conflict}"));
+            };
+            let values = if in_rows { table.rows.read_key(key) } else { None };
+            let key = match values {
+                Some(values) => {
+                    format!("({})", values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+                }
+                None => shown(key),
+            };
+            return Some(format!("conflict in {place} at key {key}: {conflict}"));
+        }
+        None
     }
 
     fn learn(self: &Arc<Self>, host: Host, catalog: Arc<Catalog>) -> Outcome {
@@ -224,11 +225,15 @@ impl Tables {
     }
 }
 
-/// The bytes that a message shows in hexadecimal.
-fn bytes_of(shown: &str) -> Option<Vec<u8>> {
-    let digits = shown.strip_prefix("0x")?.as_bytes();
-    let pairs = digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
-    pairs.collect()
+/// The bytes of a key for a message, in hexadecimal; of a long key the first ones.
+fn shown(key: &[u8]) -> String {
+    let bytes = &key[..key.len().min(SHOWN_KEY_BYTES)];
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    if bytes.len() < key.len() {
+        format!("0x{digits}... ({} bytes)", key.len())
+    } else {
+        format!("0x{digits}")
+    }
 }
 
 /// The database in memory that checks constraints.

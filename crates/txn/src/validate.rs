@@ -80,6 +80,7 @@ impl Conflict {
     }
 
     /// Returns the conflict that caused `error`; `None` if another cause did.
+    #[must_use]
     pub fn of(error: &Error) -> Option<&Conflict> {
         std::error::Error::source(error)?.downcast_ref()
     }

@@ -29,6 +29,7 @@ use std::sync::{Arc, Weak};
 
 /// What memory is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Holder {
     /// Pages in memory, and the tables that find them.
     Pool,

@@ -127,7 +127,7 @@ impl Bench {
 
     fn put(&self, durability: Durability, key: &[u8]) -> Outcome<()> {
         let options = TransactionOptions { durability: durability.into(), ..self.db().transaction_options() };
-        let mut tx = self.db().begin_with(options)?;
+        let mut tx = self.db().begin_with(&options)?;
         tx.put(&self.fresh, key, &[2; VALUE_BYTES])?;
         tx.commit()?;
         Ok(())
@@ -137,7 +137,7 @@ impl Bench {
     fn pop(&mut self) -> Outcome<()> {
         let options =
             TransactionOptions { durability: Durability::Buffered.into(), ..self.db().transaction_options() };
-        let mut tx = self.db().begin_with(options)?;
+        let mut tx = self.db().begin_with(&options)?;
         let first = self.taken.to_be_bytes();
         assert!(tx.cursor(&self.queue, ..)?.next()?.is_some_and(|(key, _)| key == first));
         tx.delete(&self.queue, &first)?;

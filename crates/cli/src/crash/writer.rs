@@ -87,7 +87,7 @@ fn write_forever(db: &Database, tables: &Tables, seed: u64, writer: usize) -> Ou
 fn write_once(db: &Database, tables: &Tables, commit: Commit, before: Counter) -> Outcome<Counter> {
     let options = TransactionOptions { durability: commit.durability(), ..db.transaction_options() };
     loop {
-        let mut tx = db.begin_with(options)?;
+        let mut tx = db.begin_with(&options)?;
         let after = commit.write(&mut tx, tables, before)?;
         match tx.commit() {
             Ok(_) => return Ok(after),

@@ -23,6 +23,7 @@ const MOST_NAME_BYTES: usize = 255;
 
 /// A folder of backups, each in a file of its own whose name contains its number.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Backups {
     dir: Arc<dyn Dir>,
 }

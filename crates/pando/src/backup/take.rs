@@ -58,6 +58,7 @@ impl<'a> BackupOptions<'a> {
 
 /// The progress of a backup.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct BackupProgress {
     /// How many bytes were written so far.
     pub bytes: u64,

@@ -125,7 +125,7 @@ impl Database {
     /// Begins a read-write transaction with the database's default isolation and durability.
     #[track_caller]
     pub fn begin(&self) -> Result<Transaction> {
-        self.begin_with(self.shared.builder.transactions)
+        self.begin_with(&self.shared.builder.transactions)
     }
 
     /// Begins a read-write transaction with these options.
@@ -136,21 +136,22 @@ impl Database {
     /// # let db = Database::builder().in_memory()?;
     /// # let table = db.ensure_table("t")?;
     /// let options = TransactionOptions { durability: Durability::Buffered, ..db.transaction_options() };
-    /// let mut tx = db.begin_with(options)?;
+    /// let mut tx = db.begin_with(&options)?;
     /// tx.put(&table, b"k", b"v")?;
     /// tx.commit()?;
     /// # Ok(())
     /// # }
     /// ```
     #[track_caller]
-    pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
+    pub fn begin_with(&self, options: &TransactionOptions) -> Result<Transaction> {
         // Before the first lock: another thread of the parent may have held it.
         self.shared.store.check_process()?;
         self.shared.signals.wait_for_room()?;
-        Transaction::begin(&self.shared, options)
+        Transaction::begin(&self.shared, *options)
     }
 
     /// Returns the default isolation and durability of transactions.
+    #[must_use]
     pub fn transaction_options(&self) -> TransactionOptions {
         self.shared.builder.transactions
     }
@@ -177,23 +178,51 @@ impl Database {
     /// # Errors
     /// The error of `work` or of the commit. A conflict is returned only if the last attempt had one, too.
     #[track_caller]
-    pub fn write<T>(&self, mut work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-        match self.attempt(&mut work) {
+    pub fn write<T>(&self, work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        self.write_with(&self.shared.builder.transactions, work)
+    }
+
+    /// Does what [`Database::write`] does, in transactions with these options.
+    ///
+    /// ```
+    /// # use pando::{Database, Durability, TransactionOptions};
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = Database::builder().in_memory()?;
+    /// let visits = db.ensure_table("visits")?;
+    /// let options = TransactionOptions { durability: Durability::Lazy, ..db.transaction_options() };
+    /// db.write_with(&options, |tx| tx.put(&visits, b"2026-07-01", b"17"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Database::write`].
+    #[track_caller]
+    pub fn write_with<T>(
+        &self,
+        options: &TransactionOptions,
+        mut work: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        match self.attempt(options, &mut work) {
             Err(error) if error.is_retryable() => {}
             done => return done,
         }
         let watch = Stopwatch::start();
-        let done = self.write_again(work);
+        let done = self.write_again(options, work);
         self.shared.store.latencies().record(Cause::ConflictRetry, watch.elapsed_ns());
         done
     }
 
     /// After a first conflict.
     #[track_caller]
-    fn write_again<T>(&self, mut work: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+    fn write_again<T>(
+        &self,
+        options: &TransactionOptions,
+        mut work: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
         for attempt in 1..OPEN_ATTEMPTS {
             pause(attempt - 1);
-            match self.attempt(&mut work) {
+            match self.attempt(options, &mut work) {
                 Err(error) if error.is_retryable() => {}
                 done => return done,
             }
@@ -201,12 +230,12 @@ impl Database {
         pause(OPEN_ATTEMPTS - 1);
         let _held = self.shared.gate.hold();
         for _ in 1..GATED_ATTEMPTS {
-            match self.attempt(&mut work) {
+            match self.attempt(options, &mut work) {
                 Err(error) if error.is_retryable() => {}
                 done => return done,
             }
         }
-        self.attempt(&mut work)
+        self.attempt(options, &mut work)
     }
 
     /// Loads many records in one transaction; see [`Transaction::bulk_load`]. They become visible all at once, and
@@ -221,24 +250,26 @@ impl Database {
         table: &Table,
         records: impl IntoIterator<Item = Result<(K, V)>>,
     ) -> Result<u64> {
-        self.shared.signals.wait_for_room()?;
-        let mut tx = Transaction::begin(&self.shared, self.shared.builder.transactions)?;
+        let mut tx = self.begin()?;
         let loaded = tx.bulk_load(table, records)?;
         tx.commit()?;
         Ok(loaded)
     }
 
     #[track_caller]
-    fn attempt<T>(&self, work: &mut impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-        self.shared.store.check_process()?;
-        self.shared.signals.wait_for_room()?;
-        let mut tx = Transaction::begin(&self.shared, self.shared.builder.transactions)?;
+    fn attempt<T>(
+        &self,
+        options: &TransactionOptions,
+        work: &mut impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let mut tx = self.begin_with(options)?;
         let result = work(&mut tx)?;
         tx.commit()?;
         Ok(result)
     }
 
     /// Returns whether every call that would write fails; see [`Builder::read_only`].
+    #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.shared.store.is_read_only()
     }
@@ -277,6 +308,7 @@ impl Database {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn would_wait(&self, durability: Durability, bytes: usize) -> bool {
         let Shared { store, signals, gate, .. } = &*self.shared;
         durability == Durability::Sync
@@ -311,6 +343,7 @@ impl Database {
     /// # Ok(())
     /// # }
     /// ```
+    #[must_use]
     pub fn short_of_room(&self) -> Option<Error> {
         self.shared.store.short_of_room()
     }

@@ -31,6 +31,7 @@ use txn::Durability;
 /// # }
 /// ```
 #[derive(Debug)]
+#[must_use = "a transaction that is dropped is rolled back; call `commit`"]
 pub struct Transaction {
     inner: store::Transaction,
     shared: Arc<Shared>,

@@ -96,7 +96,7 @@ impl Recorder {
             let first_list = number / TRANSACTIONS_PER_GENERATION * LISTS;
             let durability = DURABILITIES[random.below(3) as usize];
             let began = self.tick();
-            let mut tx = self.db.begin_with(options(self.isolation, durability))?;
+            let mut tx = self.db.begin_with(&options(self.isolation, durability))?;
             let mut ops = Vec::new();
             if random.chance(1, 8) {
                 self.scan(&tx, first_list, &mut ops)?;
@@ -225,7 +225,7 @@ fn money_is_neither_made_nor_lost() -> Outcome {
             let (mut random, mut committed) = (Random::seeded(seed), 0);
             while Instant::now() < until || (committed == 0 && Instant::now() < until + PATIENCE) {
                 let durability = DURABILITIES[random.below(3) as usize];
-                let mut tx = db.begin_with(TransactionOptions { isolation, durability })?;
+                let mut tx = db.begin_with(&TransactionOptions { isolation, durability })?;
                 transfer(&mut tx, &table, &mut random)?;
                 if random.chance(1, 8) {
                     assert_eq!(total(tx.range(&table, ..)?.rev())?, EACH * ACCOUNTS as i64);

@@ -49,7 +49,7 @@ impl Stage {
     }
 
     fn begin(&self) -> pando::Result<Transaction> {
-        self.db.begin_with(options(self.isolation, Durability::Buffered))
+        self.db.begin_with(&options(self.isolation, Durability::Buffered))
     }
 
     fn between(&self) -> Outcome {
@@ -481,7 +481,7 @@ fn whoever_began_too_long_ago_is_refused_whatever_they_rely_on() -> Outcome {
                 .in_memory()?;
             let (table, filler) = (db.ensure_table("t")?, db.ensure_table("filler")?);
             db.put(&table, b"x", &[0])?;
-            let mut tx = db.begin_with(options(isolation, Durability::Buffered))?;
+            let mut tx = db.begin_with(&options(isolation, Durability::Buffered))?;
             work(&mut tx, &table)?;
             tx.put(&filler, b"judged", b"")?;
             db.write(|tx| {

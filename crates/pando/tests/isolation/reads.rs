@@ -458,7 +458,7 @@ fn is_refused(
     if churn {
         db.checkpoint()?;
     }
-    let mut tx = db.begin_with(options(isolation, Durability::Buffered))?;
+    let mut tx = db.begin_with(&options(isolation, Durability::Buffered))?;
     (case.work)(&mut tx, &table)?;
     tx.put(&other, b"judged", b"")?;
     db.write(|tx| change(tx, &table, key.as_bytes()))?;

@@ -55,7 +55,7 @@ impl Pair {
                 break;
             }
             let mut tx =
-                self.db.begin_with(options(Isolation::Serializable, durabilities[n as usize % 3]))?;
+                self.db.begin_with(&options(Isolation::Serializable, durabilities[n as usize % 3]))?;
             tx.put(&self.first, COUNTER, &n.to_be_bytes())?;
             tx.put(&self.second, COUNTER, &n.to_be_bytes())?;
             tx.put(&self.second, &n.to_be_bytes(), &n.to_be_bytes())?;
@@ -77,13 +77,13 @@ impl Pair {
     fn counter(&self, snapshot: &Snapshot) -> pando::Result<u64> {
         let first = snapshot.get(&self.first, COUNTER)?.map_or(0, |bytes| number(&bytes));
         let second = snapshot.get_with(&self.second, COUNTER, number)?.unwrap_or(0);
-        assert_eq!(first, second, "a torn snapshot at commit {}", snapshot.commit());
+        assert_eq!(first, second, "a torn snapshot at commit {}", snapshot.commit_number());
         let numbered: Vec<_> = snapshot
             .range(&self.second, [0u8]..[1u8])?
             .map(|record| record.map(|(key, _)| number(&key)))
             .collect::<pando::Result<_>>()?;
         let expected: Vec<_> = (first.saturating_sub(KEPT) + 1..=first).collect();
-        assert_eq!(numbered, expected, "a torn snapshot at commit {}", snapshot.commit());
+        assert_eq!(numbered, expected, "a torn snapshot at commit {}", snapshot.commit_number());
         Ok(first)
     }
 
@@ -107,14 +107,14 @@ impl Pair {
     fn clone_across_threads(&self) -> Outcome {
         while self.goes_on() {
             let snapshot = self.db.snapshot()?;
-            let before = (snapshot.commit(), self.counter(&snapshot)?);
+            let before = (snapshot.commit_number(), self.counter(&snapshot)?);
             let clones = [snapshot.try_clone()?, snapshot.try_clone()?];
             drop(snapshot);
             thread::scope(|scope| {
                 let spawn = |clone: Snapshot| {
                     scope.spawn(move || -> Outcome {
                         let again = clone.try_clone()?;
-                        let found = (clone.commit(), self.counter(&clone)?);
+                        let found = (clone.commit_number(), self.counter(&clone)?);
                         drop(clone);
                         assert_eq!((found, self.counter(&again)?), (before, before.1));
                         Ok(())
@@ -143,7 +143,7 @@ fn churn(db: Database, time: Duration) -> Outcome {
     let pair = Pair::new(db)?;
     for n in 0..500u32 {
         let durability = options(Isolation::Serializable, Durability::Buffered);
-        let mut tx = pair.db.begin_with(durability)?;
+        let mut tx = pair.db.begin_with(&durability)?;
         tx.put(&pair.first, &[b"rest", &n.to_be_bytes()[..]].concat(), &[n as u8; 60])?;
         tx.commit()?;
     }

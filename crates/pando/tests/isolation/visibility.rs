@@ -142,7 +142,7 @@ impl File for SlowFile {
 }
 
 fn commit(db: &Database, table: &Table, key: &str, durability: Durability) -> Outcome {
-    let mut tx = db.begin_with(options(Isolation::Serializable, durability))?;
+    let mut tx = db.begin_with(&options(Isolation::Serializable, durability))?;
     tx.put(table, key.as_bytes(), b"")?;
     tx.commit().map(drop)
 }

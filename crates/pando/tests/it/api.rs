@@ -307,11 +307,12 @@ fn after_close_everything_is_closed_but_snapshots_go_on() -> Outcome {
     for db in [&db, &other] {
         refused(db.snapshot(), ErrorKind::Closed);
         refused(db.begin(), ErrorKind::Closed);
-        refused(db.begin_with(TransactionOptions::default()), ErrorKind::Closed);
+        refused(db.begin_with(&TransactionOptions::default()), ErrorKind::Closed);
         refused(db.write(|_| Ok(())), ErrorKind::Closed);
         refused(db.get(&table, b"later"), ErrorKind::Closed);
         refused(db.put(&table, b"later", b""), ErrorKind::Closed);
         refused(db.delete(&table, b"later"), ErrorKind::Closed);
+        refused(db.bulk_load(&table, [Ok((b"later", b""))]), ErrorKind::Closed);
         refused(db.ensure_table("t"), ErrorKind::Closed);
         refused(db.ensure_table("other"), ErrorKind::Closed);
         refused(db.table("t"), ErrorKind::Closed);
@@ -326,7 +327,7 @@ fn after_close_everything_is_closed_but_snapshots_go_on() -> Outcome {
     }
     assert_eq!(snapshot.range(&table, ..)?.count(), 101);
     assert_eq!(snapshot.get(&table, &[7])?, Some(vec![7; 100]));
-    snapshot.try_clone()?;
+    drop(snapshot.try_clone()?);
     refused(tx.commit(), ErrorKind::Closed);
 
     let again = Database::open(dir.path())?;

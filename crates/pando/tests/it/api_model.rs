@@ -291,7 +291,7 @@ fn transact(world: &mut World, db: &Database, committed: &Model) -> Result<Model
         durability: [Durability::Sync, Durability::Buffered, Durability::Lazy]
             [world.random.below(3) as usize],
     };
-    let mut tx = db.begin_with(options)?;
+    let mut tx = db.begin_with(&options)?;
     let mut model = committed.clone();
     let mut savepoints = Vec::new();
     for _ in 0..world.random.below(30) {

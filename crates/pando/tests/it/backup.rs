@@ -48,7 +48,7 @@ fn data_at(history: &History, through: u64) -> Data {
 /// One transaction of a few operations; nothing if it met a conflict.
 fn transact(db: &Database, random: &mut Random, history: &History) -> Result<()> {
     let durability = if random.chance(1, 3) { Durability::Sync } else { Durability::Buffered };
-    let mut tx = db.begin_with(TransactionOptions { durability, ..db.transaction_options() })?;
+    let mut tx = db.begin_with(&TransactionOptions { durability, ..db.transaction_options() })?;
     let name = TABLES[random.below(TABLES.len() as u64) as usize];
     let mut ops = Vec::new();
     let table = match tx.table(name)? {
@@ -100,7 +100,7 @@ fn restored(backups: &Backups, at: Option<&str>) -> (u64, Data) {
     let target: Arc<dyn Dir> = Arc::new(MemDir::new());
     let report = pando::restore_in(backups, at, Arc::clone(&target)).unwrap();
     let db = small().create_in(target).unwrap();
-    let commit = db.snapshot().unwrap().commit();
+    let commit = db.snapshot().unwrap().commit_number();
     assert_eq!(commit, report.commit);
     let data = read_all(&db).unwrap();
     assert_eq!(db.check().unwrap().orphan_units, 0);

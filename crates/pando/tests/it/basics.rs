@@ -85,7 +85,7 @@ fn phantoms_and_write_skew_are_refused_under_serializable_only() -> Outcome {
         let table = db.ensure_table("t")?;
         db.write(|tx| (0..10u8).try_for_each(|i| tx.put(&table, &[i], b"on")))?;
         let options = TransactionOptions { isolation, ..Default::default() };
-        let (mut a, mut b) = (db.begin_with(options)?, db.begin_with(options)?);
+        let (mut a, mut b) = (db.begin_with(&options)?, db.begin_with(&options)?);
         assert_eq!(a.range(&table, ..)?.count(), 10);
         assert_eq!(b.range(&table, ..)?.count(), 10);
         a.put(&table, &[100], b"a")?;
@@ -161,7 +161,7 @@ fn every_durability_is_visible_at_once_and_mixed() -> Outcome {
     for (i, durability) in
         [Durability::Buffered, Durability::Sync, Durability::Lazy, Durability::Buffered].iter().enumerate()
     {
-        let mut tx = db.begin_with(TransactionOptions { durability: *durability, ..Default::default() })?;
+        let mut tx = db.begin_with(&TransactionOptions { durability: *durability, ..Default::default() })?;
         tx.put(&table, &[i as u8], b"")?;
         tx.commit()?;
         assert_eq!(keys(&db, &table).len(), i + 1);

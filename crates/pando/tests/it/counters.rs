@@ -91,7 +91,7 @@ fn waits_are_counted_by_their_cause() {
         attempts += 1;
         let seen = tx.get(&table, b"shared")?;
         if attempts == 1 {
-            let mut other = db.begin_with(buffered)?;
+            let mut other = db.begin_with(&buffered)?;
             other.put(&table, b"shared", b"theirs")?;
             other.commit()?;
         }

@@ -180,7 +180,7 @@ fn flushes_are_counted() -> Result<()> {
         // Small first, so that the log has a segment with room.
         db.put(&table, b"small", b"")?;
         let options = TransactionOptions { durability, ..db.transaction_options() };
-        let mut tx = db.begin_with(options)?;
+        let mut tx = db.begin_with(&options)?;
         for key in 0..3u8 {
             tx.put_reader(&table, &[key], Stream::new(1, limits::MAX_LOGGED_VALUE_BYTES as u64 + 1))?;
         }

@@ -24,7 +24,7 @@ fn load(db: &Database, random: &mut Random, count: u32) {
     let table = db.ensure_table("t").unwrap();
     let options = TransactionOptions { durability: Durability::Buffered, ..db.transaction_options() };
     for n in 0..count {
-        let mut tx = db.begin_with(options).unwrap();
+        let mut tx = db.begin_with(&options).unwrap();
         tx.put(&table, &key(random), &[n as u8; 500]).unwrap();
         tx.commit().unwrap();
         if n % 1000 == 999 {
@@ -63,7 +63,7 @@ fn a_snapshot_that_stays_open_keeps_what_it_sees_and_no_more() {
     let readers = db.readers().unwrap();
     assert_eq!(readers.len(), 1);
     assert!(readers[0].space_bytes > 0 && !readers[0].is_transaction, "{readers:?}");
-    assert_eq!(readers[0].commit, snapshot.commit());
+    assert_eq!(readers[0].commit, snapshot.commit_number());
     assert_eq!(readers[0].opened_at.unwrap().file(), file!());
     drop(snapshot);
     db.checkpoint().unwrap();

@@ -28,7 +28,7 @@ fn panics<T>(what: &str, work: impl FnOnce() -> T) {
 fn check_whole(db: &Database, what: &str) {
     let table = db.ensure_table("after").unwrap();
     for durability in [Durability::Sync, Durability::Buffered, Durability::Lazy] {
-        let mut tx = db.begin_with(TransactionOptions { durability, ..db.transaction_options() }).unwrap();
+        let mut tx = db.begin_with(&TransactionOptions { durability, ..db.transaction_options() }).unwrap();
         tx.put(&table, what.as_bytes(), b"goes on").unwrap();
         tx.commit().unwrap();
     }
@@ -281,7 +281,7 @@ fn a_worker_that_panics_stops_all_writing_and_says_so() {
         let is_log = thread == "pando-log";
         let durability = if is_log { Durability::Lazy } else { Durability::Buffered };
         let put = |n: u32| {
-            let mut tx = db.begin_with(TransactionOptions { durability, ..db.transaction_options() })?;
+            let mut tx = db.begin_with(&TransactionOptions { durability, ..db.transaction_options() })?;
             tx.put(&table, &n.to_be_bytes(), &[0; 1000])?;
             tx.commit().map(drop)
         };

@@ -25,7 +25,7 @@ fn made(seed: u64) -> Result<Made> {
     let commits = 20 + random.below(60);
     for commit in 0..commits {
         let options = TransactionOptions { durability: Durability::Buffered, ..Default::default() };
-        let mut tx = db.begin_with(options)?;
+        let mut tx = db.begin_with(&options)?;
         for _ in 0..1 + random.below(20) {
             let table = &tables[random.below(2) as usize];
             let key = random.below(500).to_be_bytes();

@@ -11,7 +11,6 @@
 mod catalog;
 
 use crate::catalog as schemas;
-use crate::read::Read;
 use crate::table::{DynamicTable, OpenIndex};
 use crate::value::Value;
 use pando::{Error, ErrorKind, Result, Snapshot, Span};
@@ -69,6 +68,7 @@ impl CheckReport {
 
 /// A problem that a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Problem {
     /// The name of the typed table. For a table of the engine that belongs to no typed table, and for the catalog,
     /// the engine's name.
@@ -222,7 +222,7 @@ fn entries(
             let entry = table.entry(open, &row, primary)?;
             Ok(entry.key == key && entry.value == value)
         };
-        let found: Option<Result<bool>> = Read::get_with(snapshot, &table.inner.data, primary, own)?;
+        let found: Option<Result<bool>> = snapshot.get_with(&table.inner.data, primary, own)?;
         let wrong = match found {
             Some(Ok(true)) => continue,
             // The row itself was found damaged above.

@@ -49,6 +49,7 @@ pub struct Import<'a> {
 
 /// The result of an import.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Imported {
     /// How many rows were imported.
     pub rows: u64,
@@ -80,6 +81,7 @@ pub enum ImportError {
 
 /// A failed import.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ImportFailure {
     /// Why it failed.
     pub error: ImportError,
@@ -124,7 +126,7 @@ impl<'a> Import<'a> {
         kept: &mut Option<Kept>,
     ) -> Result<Imported, ImportError> {
         let mut rows = 0;
-        let mut tx = db.begin_with(self.options)?;
+        let mut tx = db.begin_with(&self.options)?;
         let table = self.open(&mut tx)?;
         input.match_columns(&table)?;
         while let Some(row) = input.next(&table)? {
@@ -140,7 +142,7 @@ impl<'a> Import<'a> {
             if self.chunk_rows.is_some_and(|chunk| rows % chunk == 0) {
                 tx.commit()?;
                 *kept = Some(Kept { rows, line: input.line() });
-                tx = db.begin_with(self.options)?;
+                tx = db.begin_with(&self.options)?;
             }
         }
         Ok(Imported { rows, commit: tx.commit()? })

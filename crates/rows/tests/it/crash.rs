@@ -20,7 +20,7 @@ struct History {
 
 impl History {
     fn note(&mut self, disk: &SimDisk, db: &Database, model: &Model) {
-        let commit = db.snapshot().unwrap().commit();
+        let commit = db.snapshot().unwrap().commit_number();
         self.states.push((commit, model.clone()));
         self.acknowledged.push((disk.mark("acknowledged"), commit));
     }
@@ -78,7 +78,7 @@ fn work(disk: &SimDisk, random: &mut Random) -> History {
 fn verify(disk: &SimDisk, history: &History, promised: u64) {
     let db = open(disk);
     let snapshot = db.snapshot().unwrap();
-    let commit = snapshot.commit();
+    let commit = snapshot.commit_number();
     assert!(commit >= promised, "commit {commit} is the last, and {promised} was acknowledged");
     let report = pando_rows::check(&snapshot, |_| {}).unwrap();
     assert_eq!(report.problems, [], "after commit {commit}");

@@ -5,6 +5,7 @@ use pando_rows::{
     Cause, Collation, Column, ColumnType, Definition, DynamicTable, IndexDefinition, KeyRange, Part, Value,
     build_index, unfinished_indexes,
 };
+use std::collections::VecDeque;
 use std::ops::Bound;
 
 fn people() -> Definition {
@@ -228,7 +229,7 @@ fn columns_come_and_go_at_once() {
 fn nobody_writes_by_an_older_schema() {
     for isolation in [Isolation::Serializable, Isolation::Snapshot] {
         let (db, old) = database();
-        let mut late = db.begin_with(TransactionOptions { isolation, ..db.transaction_options() }).unwrap();
+        let mut late = db.begin_with(&TransactionOptions { isolation, ..db.transaction_options() }).unwrap();
         old.insert(&mut late, &person(7, None, 7)).unwrap();
         let before = db.snapshot().unwrap();
         let changed = |error: pando::Error| {
@@ -302,6 +303,49 @@ fn ranges_take_in_and_leave_out_all_with_their_values() {
         }
         assert_eq!(pages, all);
     }
+}
+
+/// Takes rows from the front where a bit of `order` is 0 and from the back where it is 1, as from a deque.
+fn take_both_ends(mut scan: impl DoubleEndedIterator<Item = Result<i64>>, all: &[i64], order: u32) {
+    let mut left: VecDeque<i64> = all.iter().copied().collect();
+    for step in 0..all.len() + 3 {
+        let (found, expected) = match order >> step & 1 {
+            0 => (scan.next(), left.pop_front()),
+            _ => (scan.next_back(), left.pop_back()),
+        };
+        assert_eq!(found.transpose().unwrap(), expected, "step {step} of order {order:b} over {all:?}");
+    }
+}
+
+#[test]
+fn a_scan_is_taken_from_both_ends() {
+    let (db, people) = database();
+    db.write(|tx| (1..=6).try_for_each(|id| people.insert(tx, &person(id, None, id % 3)))).unwrap();
+    let mut tx = db.begin().unwrap();
+    people.delete(&mut tx, &[Value::from(4)]).unwrap();
+    people.insert(&mut tx, &person(9, None, 2)).unwrap();
+    let snapshot = db.snapshot().unwrap();
+    let ids = |row: Result<Vec<Value<'static>>>| row.map(|row| id(&row));
+    let two = [Value::from(2)];
+    for order in 0..1 << 9 {
+        let all = KeyRange::all();
+        take_both_ends(people.scan(&snapshot, &all).unwrap().map(ids), &[1, 2, 3, 4, 5, 6], order);
+        let backwards = KeyRange::all().backwards();
+        take_both_ends(people.scan(&tx, &backwards).unwrap().map(ids), &[9, 6, 5, 3, 2, 1], order);
+        take_both_ends(people.scan_index(&tx, "by_age", &all).unwrap().map(ids), &[2, 5, 9, 1, 3, 6], order);
+        let aged = KeyRange::prefix(&two).backwards();
+        take_both_ends(people.scan_index(&snapshot, "by_age", &aged).unwrap().map(ids), &[5, 2], order);
+        let none = KeyRange::between(Bound::Excluded(&two), Bound::Excluded(&two));
+        take_both_ends(people.scan(&snapshot, &none).unwrap().map(ids), &[], order);
+    }
+    // What was taken from the back does not move the position.
+    let mut scan = people.scan(&snapshot, &KeyRange::all()).unwrap();
+    assert_eq!(
+        (scan.next_row().unwrap().map(|row| id(&row)), scan.next_back().map(ids).unwrap().unwrap()),
+        (Some(1), 6)
+    );
+    let rest = KeyRange::all().beyond(scan.position().unwrap());
+    take_both_ends(people.scan(&snapshot, &rest).unwrap().map(ids), &[2, 3, 4, 5, 6], 0);
 }
 
 #[test]

@@ -29,7 +29,7 @@ struct History(Vec<(u64, usize, Model)>);
 
 impl History {
     fn note(&mut self, disk: &SimDisk, db: &Database, model: &Model) {
-        let commit = db.snapshot().unwrap().commit();
+        let commit = db.snapshot().unwrap().commit_number();
         self.0.push((commit, disk.mark("acknowledged"), model.clone()));
     }
 }
@@ -90,7 +90,7 @@ fn verify(disk: &SimDisk, history: &History, events: usize, random: &mut Random)
     let db = open(disk);
     check(&db);
     let snapshot = db.snapshot().unwrap();
-    let commit = snapshot.commit();
+    let commit = snapshot.commit_number();
     let promised = history.0.iter().rev().find(|(_, event, _)| *event < events);
     assert!(promised.is_none_or(|(promised, ..)| *promised <= commit), "an acknowledged commit is lost");
     // Between two notes nothing but indexes changes.

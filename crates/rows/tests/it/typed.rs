@@ -117,6 +117,10 @@ fn a_struct_that_grew_is_opened_as_what_it_was() -> Result<()> {
     let grown = |id: u64| after::Person { id, name: format!("p{id}"), town: "Ulm".into(), age: None };
     assert_eq!(new.get(&now, 3)?, Some(grown(3)));
     assert_eq!(new.by_index(&now, "by_town", "Ulm")?.count(), 10);
+    let mut both = new.range(&now, 2..5)?;
+    let ends = (both.next().transpose()?, both.next_back().transpose()?, both.next().transpose()?);
+    assert_eq!(ends, (Some(grown(2)), Some(grown(4)), Some(grown(3))));
+    assert!(both.next_back().is_none() && both.next().is_none());
     // The old program reads what it saw then, and is told of the rest.
     assert_eq!(old.get(&earlier, 3)?, Some(person(3)));
     let error = old.get(&now, 3).unwrap_err();

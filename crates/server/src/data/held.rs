@@ -71,7 +71,7 @@ pub fn commit<T>(
     let options = TransactionOptions { durability, ..db.transaction_options() };
     let mut attempt = 1;
     loop {
-        let mut tx = db.begin_with(options)?;
+        let mut tx = db.begin_with(&options)?;
         let outcome = work(&mut tx)?;
         match tx.commit() {
             Ok(number) => return Ok((outcome, number)),

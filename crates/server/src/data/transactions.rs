@@ -77,7 +77,7 @@ impl Transactions {
     ) -> Answer<String> {
         let (this, database) = (Arc::clone(self), name.to_owned());
         hand_off(move || {
-            let transaction = open.db.begin_with(options)?;
+            let transaction = open.db.begin_with(&options)?;
             let mut bytes = [0; 16];
             random(&mut bytes)?;
             let (token, now) = (hex(&bytes), Instant::now());

@@ -141,7 +141,7 @@ impl Writer {
             return Err((change, key));
         }
         let options = TransactionOptions { durability, ..self.db.transaction_options() };
-        let outcome = self.db.begin_with(options).and_then(|mut tx| {
+        let outcome = self.db.begin_with(&options).and_then(|mut tx| {
             change.put(&mut tx, table, &key)?;
             tx.commit()
         });
@@ -187,7 +187,7 @@ impl Writer {
         let begun = Instant::now();
         let mut rest = batch;
         for attempt in 1..=ATTEMPTS {
-            let outcome = self.db.begin_with(options).and_then(|mut tx| {
+            let outcome = self.db.begin_with(&options).and_then(|mut tx| {
                 rest =
                     std::mem::take(&mut rest).into_iter().filter_map(|write| put(&mut tx, write)).collect();
                 if rest.is_empty() { Ok(0) } else { tx.commit() }

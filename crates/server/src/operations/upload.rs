@@ -114,7 +114,7 @@ pub(super) async fn import_lines(
 ) -> Answer {
     let work = move |mut upload: Upload| {
         let options = TransactionOptions { durability, ..open.db.transaction_options() };
-        let mut tx = open.db.begin_with(options)?;
+        let mut tx = open.db.begin_with(&options)?;
         let records = store_lines(&mut tx, &mut upload, store)?;
         Ok(Stored { records, commit: tx.commit()? })
     };

@@ -45,7 +45,7 @@ pub async fn put(
     let (pieces, mut coming) = mpsc::channel(PIECES_WAITING);
     let storing = hand_off(move || {
         let options = TransactionOptions { durability, ..open.db.transaction_options() };
-        let mut tx = open.db.begin_with(options)?;
+        let mut tx = open.db.begin_with(&options)?;
         conditions.check_in(&tx, &table, &key)?;
         let mut writer = tx.value_writer(&table, &key)?;
         loop {

@@ -56,6 +56,32 @@ fn g0_no_dirty_writes() {
 }
 
 #[test]
+fn a_conflict_names_the_table_or_the_index_and_the_key() {
+    let sql = Sql::new(pando::Database::builder().in_memory().unwrap());
+    let (one, two) = (sql.connect().unwrap(), sql.connect().unwrap());
+    run(&one, "CREATE TABLE people(name TEXT PRIMARY KEY, mail TEXT UNIQUE, age INTEGER)");
+    // Longer than what the engine's own message shows of a key.
+    let long = "x".repeat(300);
+    let met = |ours: &str, theirs: &str| {
+        run(&one, "DELETE FROM people; BEGIN");
+        run(&two, "BEGIN");
+        run(&one, ours);
+        run(&two, theirs);
+        run(&one, "COMMIT");
+        conflicts(&two).message().to_owned()
+    };
+    let insert = |name: &str, mail: &str| format!("INSERT INTO people VALUES('{name}', '{mail}', 1)");
+    let why = "another transaction changed it after this one began";
+    let message = met(&insert(&long, "a"), &insert(&long, "b"));
+    // The key's value, which is shown as every long value is: by its beginning.
+    assert!(message.starts_with("conflict in table people at key (\"xxxxxxxx"), "{message}");
+    assert!(message.ends_with(&format!("): {why}")), "{message}");
+    let message = met(&insert("ann", "same"), &insert("bob", "same"));
+    let place = message.strip_prefix("conflict in index ").unwrap_or_else(|| panic!("{message}"));
+    assert!(place.contains(" of table people at key 0x") && place.ends_with(why), "{message}");
+}
+
+#[test]
 fn g1_no_dirty_reads() {
     let Two { one, two } = Two::begin();
     run(&one, "UPDATE test SET value = 101 WHERE id = 1");

@@ -51,6 +51,7 @@ impl Drop for Steps<'_> {
 /// step back the record at that end again.
 ///
 /// While a cursor lives, what its snapshot sees is not freed; but it moves no further once that was revoked.
+#[must_use = "a cursor reads records only as it moves"]
 pub struct Cursor<'a> {
     merged: Merged<Upper<'a>, RunLayer<'a>, Shortcut<'a>>,
     snapshot: &'a Snapshot,
@@ -187,6 +188,11 @@ impl<'a> Cursor<'a> {
         let glides = track.is_none() && !reading.is_dated();
         let steps = Steps { reader, table, taken: 0 };
         Ok(Cursor { merged, snapshot, reading, own, span, place, track, glides, large, steps, _call: call })
+    }
+
+    /// The keys that it was opened for.
+    pub fn span(&self) -> &Span {
+        &self.span
     }
 
     #[inline]

@@ -17,6 +17,7 @@ use std::sync::Arc;
 /// an [`io::Error`] whose inner error is a [`base::Error`] of kind `Corruption`. It expires as a snapshot does, and
 /// then fails with `SnapshotTooOld`.
 #[derive(Debug)]
+#[must_use = "a reader reads the value only as it is asked"]
 pub struct ValueReader {
     source: Source,
     len_bytes: u64,

@@ -49,6 +49,7 @@ pub struct TableReport {
 
 /// What was exported, and what was not.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Report {
     /// The checkpoint from whose superblock trees were walked; `None`: no superblock could be read.
     pub checkpoint: Option<u64>,

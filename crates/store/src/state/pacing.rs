@@ -28,6 +28,7 @@ use base::sync::atomic::{AtomicU64, Ordering};
 
 /// Why writers are slowed down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cause {
     /// The memtables of this database fill their share of the memory.
     Memtables,
@@ -82,6 +83,7 @@ pub struct Pace {
 
 /// The delays of one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Delays {
     /// How many commits were delayed, or transactions had to wait before they began.
     pub count: u64,

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 
 /// What a check found, all of it in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// Tables with pages.
     pub tables: u64,
@@ -42,6 +43,7 @@ pub struct Report {
 
 /// What a check found, good and bad.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Findings {
     /// Everything that was counted, whatever was wrong beside it.
     pub report: Report,

@@ -21,6 +21,7 @@ type Record = (Vec<u8>, Vec<u8>);
 /// A cursor over a [`Span`] that can put and delete while it scans. Made by [`Transaction::cursor_mut`]. Off an end
 /// it behaves as [`Cursor`] does: a step back leads to the record at that end.
 #[derive(Debug)]
+#[must_use = "a cursor reads records only as it moves"]
 pub struct CursorMut<'a> {
     tx: &'a mut Transaction,
     table: Table,

@@ -14,6 +14,7 @@ use std::io::{self, Write};
 /// behind, and the transaction goes on as if it had not been begun. Up to 1 MiB is gathered in memory; beyond that it
 /// goes to the data file as it comes, and memory holds one piece of 256 KiB and 40 bytes for each piece written.
 #[derive(Debug)]
+#[must_use = "the value is written only if `finish` is called"]
 pub struct ValueWriter<'t> {
     tx: &'t mut Transaction,
     table: TableId,

@@ -4,7 +4,7 @@ use base::seams::Random;
 use pando::{ErrorKind, Result, Snapshot, Transaction};
 use pando_rows::{
     Cause, Collation, Column, ColumnType, Definition, DynamicRow, DynamicTable, IndexDefinition, KeyRange,
-    Part, Read, Value,
+    Part, Value,
 };
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -287,7 +287,7 @@ impl Model {
     }
 
     /// Holds all that can be read against the model.
-    pub fn verify(&self, reader: &impl Read, table: &DynamicTable) {
+    pub fn verify(&self, reader: &impl pando::ReadTables, table: &DynamicTable) {
         let all =
             |range: KeyRange<'_>| table.scan(reader, &range).unwrap().collect::<Result<Vec<_>>>().unwrap();
         let rows: Vec<_> = self.rows.values().cloned().collect();

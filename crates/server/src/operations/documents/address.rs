@@ -3,7 +3,7 @@
 use crate::calls::call::Call;
 use crate::wire::problem::{Answer, Problem};
 use crate::wire::target::decode;
-use rows::{Column, DynamicTable, Part, Read, Value};
+use rows::{Column, DynamicTable, Part, Value};
 
 /// What a path names.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl Asked {
     }
 
     /// The table, as `reader` sees it.
-    pub fn open(&self, reader: &impl Read) -> Answer<DynamicTable> {
+    pub fn open(&self, reader: &impl pando::ReadTables) -> Answer<DynamicTable> {
         Ok(DynamicTable::expect(reader, &self.table)?)
     }
 }

@@ -16,7 +16,7 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{done, not_modified, whole};
 use axum::http::header::ETAG;
 use pando::{Durability, Snapshot, Transaction};
-use rows::{Column, DynamicRow, DynamicTable, Read, Value};
+use rows::{Column, DynamicRow, DynamicTable, Value};
 use serde_json::{Map, Value as Json};
 use std::sync::Arc;
 
@@ -171,14 +171,14 @@ struct Place {
     key: Vec<Value<'static>>,
 }
 
-fn asked_key(reader: &impl Read, asked: &Asked) -> Answer<Place> {
+fn asked_key(reader: &impl pando::ReadTables, asked: &Asked) -> Answer<Place> {
     let table = asked.open(reader)?;
     let key = values_of(&table, table.schema().key(), &asked.key)?;
     Ok(Place { table, key })
 }
 
 /// The document, if there is one.
-fn find(reader: &impl Read, place: &Place) -> Answer<Option<Vec<u8>>> {
+fn find(reader: &impl pando::ReadTables, place: &Place) -> Answer<Option<Vec<u8>>> {
     Ok(place.table.get_with(reader, &place.key, |row| document(&place.table, &row))?)
 }
 

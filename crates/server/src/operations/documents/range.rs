@@ -19,7 +19,7 @@ use crate::wire::problem::{Answer, Problem};
 use crate::wire::response::{NDJSON, streamed, typed};
 use crate::wire::target::raw_parameter;
 use pando::{Snapshot, Transaction};
-use rows::{DynamicTable, KeyRange, Position, Read, RowFormat, RowWriter, Value};
+use rows::{DynamicTable, KeyRange, Position, RowFormat, RowWriter, Value};
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ impl Documents {
     }
 
     /// The lines of the next batch; none at the end.
-    fn next_lines(&mut self, reader: &impl Read) -> pando::Result<Vec<u8>> {
+    fn next_lines(&mut self, reader: &impl pando::ReadTables) -> pando::Result<Vec<u8>> {
         if self.over {
             return Ok(Vec::new());
         }

@@ -14,6 +14,7 @@ use base::{Error, Result, TableId};
 
 /// Where [`WriteSet::rollback_to`] goes back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a savepoint has an effect only if the transaction is rolled back to it"]
 pub struct Savepoint {
     serial: u64,
 }

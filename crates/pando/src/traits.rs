@@ -1,0 +1,269 @@
+//! What snapshots and transactions have in common, as traits: a function that takes `&impl ReadTables` reads from
+//! either.
+//!
+//! The names say what is read and written. The plain names `Read` and `Write` would hide those of [`std::io`] wherever
+//! this crate's items are imported together, and `put_reader` needs `std::io::Read` beside them.
+//!
+//! Each method only calls the method of the same name of its type, so that a call through a trait costs nothing: calls
+//! are dispatched statically, and no trait object of these traits is possible. The traits are sealed, so that methods
+//! can be added to them.
+
+use crate::cursor::{Cursor, CursorMut, Range, Span};
+use crate::database::TableOptions;
+use crate::snapshot::Snapshot;
+use crate::transaction::Transaction;
+use base::Result;
+use store::{Savepoint, Table, ValueReader};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for crate::snapshot::Snapshot {}
+    impl Sealed for crate::transaction::Transaction {}
+}
+
+/// A [`Snapshot`] or a [`Transaction`]: what tables can be read from. A transaction reads its own writes, too.
+///
+/// Take `&impl ReadTables` in functions that read. The methods are those of the two types, and cost the same. The
+/// trait cannot be implemented outside of this crate.
+///
+/// ```
+/// use pando::{ReadTables, Result, Table};
+///
+/// fn total(reader: &impl ReadTables, accounts: &Table) -> Result<u64> {
+///     let mut total = 0;
+///     for record in reader.range(accounts, ..)? {
+///         total += u64::from(record?.1[0]);
+///     }
+///     Ok(total)
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let db = pando::Database::builder().in_memory()?;
+/// let accounts = db.ensure_table("accounts")?;
+/// db.put(&accounts, "ann", [7])?;
+/// assert_eq!(total(&db.snapshot()?, &accounts)?, 7);
+/// db.write(|tx| {
+///     tx.put(&accounts, "bob", [3])?;
+///     assert_eq!(total(tx, &accounts)?, 10);
+///     Ok(())
+/// })
+/// # }
+/// ```
+pub trait ReadTables: sealed::Sealed {
+    /// Returns a copy of the value of `key`, or `None` if the key does not exist; see [`Snapshot::get`].
+    fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>>;
+
+    /// Calls `with` on the value of `key` in place, without a copy; see [`Snapshot::get_with`].
+    fn get_with<T>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        with: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>>;
+
+    /// Returns the values of many keys, in the order of `keys`.
+    fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>>;
+
+    /// Returns whether `key` exists.
+    fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool>;
+
+    /// Returns the length of the value of `key` in bytes. A long value is not read.
+    fn value_len(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<u64>>;
+
+    /// Returns a reader of the value of `key`, for values of any length; see [`Snapshot::value_reader`].
+    fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>>;
+
+    /// Returns copies of the records of `span`, from both ends; see [`Snapshot::range`].
+    fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_>>;
+
+    /// Returns the records whose keys begin with `prefix`, in key order.
+    fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_>>;
+
+    /// Returns a cursor over `span`, positioned before its first record.
+    fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<Cursor<'_>>;
+
+    /// Returns the table named `name`, or `None` if there is none.
+    fn table(&self, name: &str) -> Result<Option<Table>>;
+}
+
+/// A [`Transaction`]: what tables can be written through, and read.
+///
+/// Take `&mut impl WriteTables` in functions that change records or tables and leave it to their caller to begin, to
+/// commit and to retry: the trait has none of these. It cannot be implemented outside of this crate.
+///
+/// ```
+/// use pando::{Result, Table, WriteTables};
+///
+/// fn rename(writer: &mut impl WriteTables, table: &Table, from: &str, to: &str) -> Result<bool> {
+///     let Some(value) = writer.remove(table, from)? else { return Ok(false) };
+///     writer.put(table, to, value)?;
+///     Ok(true)
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let db = pando::Database::builder().in_memory()?;
+/// let fruit = db.ensure_table("fruit")?;
+/// db.put(&fruit, "aple", "red")?;
+/// assert!(db.write(|tx| rename(tx, &fruit, "aple", "apple"))?);
+/// assert!(db.snapshot()?.contains(&fruit, "apple")?);
+/// # Ok(())
+/// # }
+/// ```
+pub trait WriteTables: ReadTables {
+    /// Sets `key` to `value`; see [`Transaction::put`].
+    fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
+
+    /// Sets `key` to `value` if the key does not exist; see [`Transaction::insert`].
+    fn insert(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()>;
+
+    /// Deletes `key`. It is not an error if the key does not exist.
+    fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()>;
+
+    /// Deletes `key` and returns its value.
+    fn remove(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>>;
+
+    /// Deletes all records of `span`; see [`Transaction::delete_range`].
+    fn delete_range(&mut self, table: &Table, span: impl Into<Span>) -> Result<()>;
+
+    /// Returns a cursor that can change records; see [`Transaction::cursor_mut`].
+    fn cursor_mut(&mut self, table: &Table, span: impl Into<Span>) -> Result<CursorMut<'_>>;
+
+    /// Returns a point that the transaction can be rolled back to; see [`Transaction::savepoint`].
+    fn savepoint(&mut self) -> Savepoint;
+
+    /// Undoes everything that was written after `savepoint`; see [`Transaction::rollback_to`].
+    fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()>;
+
+    /// Gives a savepoint up, and keeps what was written after it; see [`Transaction::release`].
+    fn release(&mut self, savepoint: &Savepoint) -> Result<()>;
+
+    /// Creates a table; see [`Transaction::create_table`].
+    fn create_table(&mut self, name: &str, options: &TableOptions) -> Result<Table>;
+
+    /// Returns the table named `name`, and creates it if it does not exist; see [`Transaction::ensure_table`].
+    fn ensure_table(&mut self, name: &str) -> Result<Table>;
+
+    /// Drops a table and everything in it.
+    fn drop_table(&mut self, table: &Table) -> Result<()>;
+}
+
+/// Reads are the type's own methods, called by path, so that none can call itself.
+macro_rules! read_tables {
+    ($type:ty) => {
+        impl ReadTables for $type {
+            #[inline]
+            fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+                <$type>::get(self, table, key)
+            }
+
+            #[inline]
+            fn get_with<T>(
+                &self,
+                table: &Table,
+                key: impl AsRef<[u8]>,
+                with: impl FnOnce(&[u8]) -> T,
+            ) -> Result<Option<T>> {
+                <$type>::get_with(self, table, key, with)
+            }
+
+            #[inline]
+            fn multi_get<K: AsRef<[u8]>>(&self, table: &Table, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+                <$type>::multi_get(self, table, keys)
+            }
+
+            #[inline]
+            fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+                <$type>::contains(self, table, key)
+            }
+
+            #[inline]
+            fn value_len(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+                <$type>::value_len(self, table, key)
+            }
+
+            #[inline]
+            fn value_reader(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
+                <$type>::value_reader(self, table, key)
+            }
+
+            #[inline]
+            fn range(&self, table: &Table, span: impl Into<Span>) -> Result<Range<'_>> {
+                <$type>::range(self, table, span)
+            }
+
+            #[inline]
+            fn prefix(&self, table: &Table, prefix: impl AsRef<[u8]>) -> Result<Range<'_>> {
+                <$type>::prefix(self, table, prefix)
+            }
+
+            #[inline]
+            fn cursor(&self, table: &Table, span: impl Into<Span>) -> Result<Cursor<'_>> {
+                <$type>::cursor(self, table, span)
+            }
+
+            #[inline]
+            fn table(&self, name: &str) -> Result<Option<Table>> {
+                <$type>::table(self, name)
+            }
+        }
+    };
+}
+
+read_tables!(Snapshot);
+read_tables!(Transaction);
+
+impl WriteTables for Transaction {
+    #[inline]
+    fn put(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        Transaction::put(self, table, key, value)
+    }
+
+    #[inline]
+    fn insert(&mut self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        Transaction::insert(self, table, key, value)
+    }
+
+    #[inline]
+    fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<()> {
+        Transaction::delete(self, table, key)
+    }
+
+    #[inline]
+    fn remove(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        Transaction::remove(self, table, key)
+    }
+
+    #[inline]
+    fn delete_range(&mut self, table: &Table, span: impl Into<Span>) -> Result<()> {
+        Transaction::delete_range(self, table, span)
+    }
+
+    #[inline]
+    fn cursor_mut(&mut self, table: &Table, span: impl Into<Span>) -> Result<CursorMut<'_>> {
+        Transaction::cursor_mut(self, table, span)
+    }
+
+    fn savepoint(&mut self) -> Savepoint {
+        Transaction::savepoint(self)
+    }
+
+    fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        Transaction::rollback_to(self, savepoint)
+    }
+
+    fn release(&mut self, savepoint: &Savepoint) -> Result<()> {
+        Transaction::release(self, savepoint)
+    }
+
+    fn create_table(&mut self, name: &str, options: &TableOptions) -> Result<Table> {
+        Transaction::create_table(self, name, options)
+    }
+
+    fn ensure_table(&mut self, name: &str) -> Result<Table> {
+        Transaction::ensure_table(self, name)
+    }
+
+    fn drop_table(&mut self, table: &Table) -> Result<()> {
+        Transaction::drop_table(self, table)
+    }
+}
