@@ -61,19 +61,16 @@ impl Column {
     }
 
     /// Makes the column nullable.
-    #[must_use]
     pub fn nullable(self) -> Self {
         Column { nullable: true, ..self }
     }
 
     /// Sets the default, which rows written before the column was added have.
-    #[must_use]
     pub fn default(self, value: impl Into<Value<'static>>) -> Self {
         Column { default: Some(value.into()), ..self }
     }
 
     /// Sets the note: text for the program that created the table, such as a type in the words of SQL.
-    #[must_use]
     pub fn note(self, note: impl Into<String>) -> Self {
         Column { note: note.into(), ..self }
     }
@@ -137,20 +134,17 @@ impl Part {
     }
 
     /// Orders the part from the largest value to the smallest.
-    #[must_use]
     pub fn descending(self) -> Self {
         Part { descending: true, ..self }
     }
 
     /// Sets how texts are compared.
-    #[must_use]
     pub fn collation(self, collation: Collation) -> Self {
         Part { collation, ..self }
     }
 
     /// Uses the value at a path within a JSON document, written as a JSON pointer (RFC 6901): `/address/town`,
     /// `/lines/0`. The value is null if the path does not exist, or leads to an array or an object.
-    #[must_use]
     pub fn path(self, pointer: impl Into<String>) -> Self {
         Part { path: Some(pointer.into()), ..self }
     }
@@ -246,7 +240,6 @@ impl IndexDefinition {
     }
 
     /// Makes the index unique: at most one row for each value. Rows with a null in it are exempt, as in SQL.
-    #[must_use]
     pub fn unique(self) -> Self {
         IndexDefinition { unique: true, ..self }
     }
@@ -339,27 +332,23 @@ impl Definition {
     }
 
     /// Adds a column after the others.
-    #[must_use]
     pub fn column(mut self, column: Column) -> Self {
         self.columns.push(column);
         self
     }
 
     /// Sets the primary key.
-    #[must_use]
     pub fn key<P: Into<Part>>(self, parts: impl IntoIterator<Item = P>) -> Self {
         Definition { key: parts.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// Adds an index.
-    #[must_use]
     pub fn index(mut self, index: IndexDefinition) -> Self {
         self.indexes.push(index);
         self
     }
 
     /// Sets the note: text for the program that created the table, such as its statement in SQL.
-    #[must_use]
     pub fn note(self, note: impl Into<String>) -> Self {
         Definition { note: note.into(), ..self }
     }
@@ -367,20 +356,17 @@ impl Definition {
     /// Sets how long rows live: `ttl`, at least 1 ms, after they were last written; see [`pando::TableOptions::ttl`].
     /// Such a table cannot have indexes: a row that is written again lives longer, but its unchanged index entries
     /// would not.
-    #[must_use]
     pub fn ttl(self, ttl: Duration) -> Self {
         Definition { options: self.options.ttl(ttl), ..self }
     }
 
     /// Sets the layout of the rows and of the indexes.
-    #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {
         self.options.layout = layout;
         self
     }
 
     /// Sets the compression of the pages of rows and indexes; for the LSM layout only.
-    #[must_use]
     pub fn compression(self, compression: Compression) -> Self {
         Definition { options: self.options.compression(compression), ..self }
     }

@@ -64,14 +64,12 @@ impl<'a> KeyRange<'a> {
     }
 
     /// Reads the range from the last row to the first.
-    #[must_use]
     pub fn backwards(self) -> Self {
         KeyRange { backwards: true, ..self }
     }
 
     /// Reduces the range to what comes after the position of an earlier scan, to continue in another transaction or
     /// after writing.
-    #[must_use]
     pub fn beyond(self, position: Position) -> Self {
         KeyRange { beyond: Some(position), ..self }
     }
