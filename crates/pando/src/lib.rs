@@ -29,7 +29,8 @@
 //!
 //! 1. `available` (memory of the machine), [`options`], `builder`: what a database is opened with.
 //! 2. `pacer` (delays writers) and `workers` (the two threads, and what throttles them).
-//! 3. `cursor` and `snapshot`: reads. `database` and `transaction`: handles, retries and writes. `traits`: both at once.
+//! 3. `cursor` and `snapshot`: reads. `database` and `transaction`: handles, retries and writes. `traits`: what these
+//!    have in common.
 //! 4. `backup`, `compact`, [`explain`], `prometheus`, [`salvage`]: what else a database can do.
 //!
 //! What a commit survives is its [`Durability`], what it is protected from its [`Isolation`]. The defaults are the

@@ -71,7 +71,7 @@ impl Follow {
     }
 
     fn begin(&mut self, disk: &SimDisk) -> Result<(), Trouble> {
-        match beside::open(disk.dir(), &self.options) {
+        match beside::open_as(disk.dir(), &self.options, Random::seeded(self.random.next_u64())) {
             Ok((store, follower)) => {
                 self.open = Some(Open { store, follower, snapshots: Vec::new(), last: 0 });
                 Ok(())

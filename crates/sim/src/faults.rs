@@ -177,7 +177,8 @@ impl Start {
         // Each copy has a clock of its own, so that all get the same times.
         let (clock, hand) = Clock::set_by_hand(self.workload.hand.load(Ordering::SeqCst));
         let run = Run {
-            options: Options { clock, ..self.run.options.clone() },
+            // A board that cannot be written costs readers in other processes their progress, and no call an error.
+            options: Options { clock, admits_readers: false, ..self.run.options.clone() },
             model: self.run.model.clone(),
             sessions: Vec::new(),
             crossed: Crossed::default(),

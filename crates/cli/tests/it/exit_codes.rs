@@ -47,7 +47,7 @@ fn a_locked_database_is_4_and_names_its_owner() {
     let dir = tempfile::tempdir().unwrap();
     let db = fill(dir.path());
     let path = dir.path().to_str().unwrap();
-    for line in [vec!["tables", path], vec!["put", path, "t", "k", "v"], vec!["check", path]] {
+    for line in [vec!["compact", path], vec!["put", path, "t", "k", "v"], vec!["checkpoint", path]] {
         let said = failure(pando(&line), 4);
         assert!(said.contains(&std::process::id().to_string()), "{said}");
     }

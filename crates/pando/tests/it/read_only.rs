@@ -120,7 +120,7 @@ fn every_write_is_refused_by_name() -> Result<()> {
 }
 
 #[test]
-fn readers_and_a_writer_exclude_each_other_at_once() -> Result<()> {
+fn readers_exclude_a_writer_and_follow_one_that_was_first() -> Result<()> {
     let home = tempfile::tempdir().unwrap();
     let me = format!("process {}", std::process::id());
     assert_eq!(kind(Database::open_read_only(home.path())), Some(ErrorKind::Missing));
@@ -131,10 +131,12 @@ fn readers_and_a_writer_exclude_each_other_at_once() -> Result<()> {
     );
     assert!(!home.path().join("new").exists());
     let writer = Database::create(home.path())?;
-    let refused = Database::open_read_only(home.path()).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Locked);
-    assert!(refused.message().contains(&me), "{refused}");
+    let beside = Database::open_read_only(home.path())?;
+    assert!(beside.is_beside_writer() && !writer.is_beside_writer());
+    let refused = Database::open(home.path()).unwrap_err();
+    assert!(refused.kind() == ErrorKind::Locked && refused.message().contains(&me), "{refused}");
     writer.close()?;
+    drop(beside);
     let first = Database::open_read_only(home.path())?;
     let second = Database::open_read_only(home.path())?;
     let refused = Database::open(home.path()).unwrap_err();

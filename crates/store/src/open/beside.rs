@@ -32,6 +32,7 @@ use crate::state::seats::{Needed, Seat};
 use crate::state::store::Store;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
 use base::budget::Member;
+use base::seams::Random;
 use base::sync::lock;
 use base::{DatabaseId, Error, ErrorKind, Result};
 use io::{Dir, File, ReadOnlyDir};
@@ -68,6 +69,7 @@ const ATTEMPTS: u32 = 1000;
 pub struct Follower {
     store: Arc<Store>,
     writable: Arc<dyn Dir>,
+    ids: Random,
     board: Arc<dyn File>,
     epoch: u64,
     /// `None`: the log could not be read on. The next checkpoint says where it goes on.
@@ -83,17 +85,25 @@ pub struct Follower {
 /// # Errors
 /// [`ErrorKind::Locked`] if that process does not admit readers; those of a read-only opening.
 pub fn open(dir: Arc<dyn Dir>, options: &Options) -> Result<(Arc<Store>, Follower)> {
-    check(options)?;
-    let describe = dir.describe();
-    open_at(dir, options).map_err(|error| error.within(format!("opening {describe}")))
+    open_as(dir, options, Random::from_entropy())
 }
 
-fn open_at(writable: Arc<dyn Dir>, options: &Options) -> Result<(Arc<Store>, Follower)> {
+/// As [`open`]; the names of its files are drawn from `ids`. For simulations, which must repeat themselves.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_as(dir: Arc<dyn Dir>, options: &Options, ids: Random) -> Result<(Arc<Store>, Follower)> {
+    check(options)?;
+    let describe = dir.describe();
+    open_at(dir, options, ids).map_err(|error| error.within(format!("opening {describe}")))
+}
+
+fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result<(Arc<Store>, Follower)> {
     let dir: Arc<dyn Dir> = Arc::new(ReadOnlyDir::new(Arc::clone(&writable)));
     let data = dir.open(DATA)?;
     let database = Superblock::read(&*data)?.database;
     let (board, shown) = find_board(&dir, database)?;
-    let mut seat = Seat::take(&writable, database).map_err(no_seat)?;
+    let mut seat = Seat::take(&writable, database, &mut ids).map_err(no_seat)?;
     let superblock = pin_newest(&*data, &mut seat)?;
     check_stored(options, &superblock)?;
     let Superblock { checkpoint, replay_from, absorbed, next_table, time_ms, .. } = superblock;
@@ -106,6 +116,7 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options) -> Result<(Arc<Store>, Fol
     let mut follower = Follower {
         store: Arc::clone(&store),
         writable,
+        ids,
         board,
         epoch: shown.epoch,
         log: Some(Beside::open(&dir, database, replay_from)?),
@@ -186,7 +197,7 @@ impl Follower {
         store.tick(now);
         store.dir.check_in_place(&[&*store.data, &*self.board])?;
         if self.seat().is_lost() {
-            let mut seat = Seat::take(&self.writable, store.database).map_err(no_seat)?;
+            let mut seat = Seat::take(&self.writable, store.database, &mut self.ids).map_err(no_seat)?;
             pin_newest(&*store.data, &mut seat)?;
             *self.seat() = seat;
             self.take_newest_checkpoint()?;

@@ -1,4 +1,4 @@
-//! Opening beside others, without a write of any sort.
+//! Opening beside others who only read, without a write of any sort. Beside a writer: [`crate::open::beside`].
 //!
 //! The read-only half of recovery is all of it: the log is replayed into memory, an unclean end is left as it is, and
 //! the store that comes of it is latched from the beginning. Three things keep the files as they are, each alone: the

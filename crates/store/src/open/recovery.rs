@@ -6,7 +6,8 @@
 //! begin a new generation, unless it was closed cleanly; 6. apply each commit through the function that commit used
 //! (invariant 4), with checkpoints on the way if the memory asks for them (`replay`); then the database is open.
 //!
-//! A cleanly closed database whose log fits the memory is opened without a write and without a sync. A read-only
+//! A cleanly closed database whose log fits the memory is opened without a sync, and without a write but for the board
+//! that readers in other processes look at ([`crate::state::board`]). A read-only
 //! opening leaves step 5 out, and makes no checkpoint (`read_only`).
 //!
 //! # Creation

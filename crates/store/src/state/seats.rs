@@ -98,13 +98,14 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Takes a seat for a reader that needs everything until it says otherwise. `dir` is writable.
+    /// Takes a seat for a reader that needs everything until it says otherwise. `dir` is writable; `ids` has not been
+    /// used in it before.
     ///
     /// # Errors
     /// Those of creating the file.
-    pub fn take(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<Seat> {
+    pub fn take(dir: &Arc<dyn Dir>, database: DatabaseId, ids: &mut Random) -> Result<Seat> {
         for _ in 0..ATTEMPTS {
-            let name = format!("{SEAT_PREFIX}{:016x}", Random::from_entropy().next_u64());
+            let name = format!("{SEAT_PREFIX}{:016x}", ids.next_u64());
             let file = dir.create(&name)?;
             // Between these two calls a writer may take the file for that of a reader that ended.
             match dir.lock_existing(&name) {
@@ -203,10 +204,11 @@ mod tests {
         let (dir, database) = (Arc::new(MemDir::new()) as Arc<dyn Dir>, DatabaseId(5));
         let all = || needed(&*dir, database).unwrap();
         assert_eq!(all(), Needed::NOTHING);
-        let mut one = Seat::take(&dir, database).unwrap();
+        let mut ids = Random::seeded(1);
+        let mut one = Seat::take(&dir, database, &mut ids).unwrap();
         assert_eq!(all(), Needed::EVERYTHING, "it has not said what it needs");
         one.set(Needed { checkpoint: CheckpointNo(8), segment: 3 }).unwrap();
-        let mut two = Seat::take(&dir, database).unwrap();
+        let mut two = Seat::take(&dir, database, &mut ids).unwrap();
         two.set(Needed { checkpoint: CheckpointNo(6), segment: 4 }).unwrap();
         assert_eq!(all(), Needed { checkpoint: CheckpointNo(6), segment: 3 });
         two.file.write_at(&[1], 25).unwrap();

@@ -192,15 +192,15 @@ impl Store {
     }
 
     /// Refuses what a store cannot do that reads beside another process.
-    pub(crate) fn check_not_beside(&self, what: &str) -> Result<()> {
+    pub(crate) fn check_not_beside(&self, what: &str, call: &str) -> Result<()> {
         if self.seat.is_none() {
             return Ok(());
         }
         let message = format!(
-            "{what} is not possible while another process has the database open for writing; do it in that \
-             process, or after it has closed the database"
+            "{what} is not possible while another process has the database open for writing; call {call} in \
+             that process, or try again after it has closed the database"
         );
-        Err(Error::new(ErrorKind::ReadOnly, message))
+        Err(Error::new(ErrorKind::Locked, message))
     }
 
     /// Shows readers in other processes what they may read. The caller holds the commit lock.
