@@ -196,10 +196,10 @@ impl Builder {
     /// the database for writing meanwhile.
     ///
     /// If another process has it open for writing, this one follows it: within a few milliseconds snapshots show what
-    /// that process has acknowledged, and [`Database::catch_up`] waits for it. The pages and the log that its open
-    /// snapshots need are kept by the writer, within the writer's bounds for readers; a snapshot past them fails with
-    /// `SnapshotTooOld`, and so does one that is still open when a third process takes over writing. The reader keeps
-    /// a small file in the directory, which it must be allowed to create. Works on Linux.
+    /// that process has acknowledged, and [`Database::catch_up`](crate::Database::catch_up) waits for it. The pages and
+    /// the log that its open snapshots need are kept by the writer, within the writer's bounds for readers. A snapshot
+    /// past them fails with `SnapshotTooOld`, and so does one that is still open when a third process takes over
+    /// writing. The reader keeps a small file in the directory, which it must be allowed to create. Works on Linux.
     ///
     /// Default: no. Range: no, yes. Set it when several processes must read the same database; a read-only database
     /// rejects every write.

@@ -2,7 +2,6 @@
 
 use crate::common::pando;
 use crate::http::Server;
-use std::process::Command;
 use std::process::Output;
 
 #[test]
@@ -235,7 +234,7 @@ fn a_server_runs_the_sql_that_a_directory_runs() {
     assert_eq!(pando(&["sql", &url, "BEGIN"]).status.code(), Some(1));
     let script = dir.path().join("script");
     std::fs::write(&script, "DELETE FROM fruit WHERE id = 1;\nSELECT name FROM fruit;\n").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pando"));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pando"));
     let output = command.args(["sql", &url, "--format", "csv"]).stdin(std::fs::File::open(&script).unwrap());
     assert_eq!(String::from_utf8_lossy(&output.output().unwrap().stdout), "name\n\"le\"\"mon\"\nsloe\n");
 }

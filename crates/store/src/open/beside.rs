@@ -1,7 +1,7 @@
 //! Reading beside another process that writes.
 //!
-//! A writer that admits readers keeps a [`board`](crate::state::board), which says how far its commits may be shown,
-//! and honours [`seats`](crate::state::seats), which say what readers in other processes still need. Opening:
+//! A writer that admits readers keeps a board (`state/board.rs`), which says how far its commits may be shown, and
+//! honours seats (`state/seats.rs`), which say what readers in other processes still need. Opening:
 //!
 //! 1. Take a seat, and pin the newest checkpoint with it.
 //! 2. Build a read-only store on that checkpoint, as recovery does. Nothing of the log is replayed yet.
@@ -145,7 +145,7 @@ fn no_seat(error: Error) -> Error {
     Error::new(ErrorKind::Locked, what).caused_by(error)
 }
 
-/// Has the seat keep the newest checkpoint; the head of [`crate::state::seats`] says why it is then kept.
+/// Has the seat keep the newest checkpoint; the head of `state/seats.rs` says why it is then kept.
 fn pin_newest(data: &dyn File, seat: &mut Seat) -> Result<Superblock> {
     let mut superblock = Superblock::read(data)?;
     for _ in 0..ATTEMPTS {

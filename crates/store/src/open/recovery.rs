@@ -7,8 +7,8 @@
 //! (invariant 4), with checkpoints on the way if the memory asks for them (`replay`); then the database is open.
 //!
 //! A cleanly closed database whose log fits the memory is opened without a sync, and without a write but for the board
-//! that readers in other processes look at ([`crate::state::board`]). A read-only
-//! opening leaves step 5 out, and makes no checkpoint (`read_only`).
+//! that readers in other processes look at (`state/board.rs`). A read-only opening leaves step 5 out, and makes no
+//! checkpoint (`read_only`).
 //!
 //! # Creation
 //! The data file is written as `data.new` and renamed when everything else is in place, so that a directory with
