@@ -310,7 +310,7 @@ impl Parts {
             false => self.resume(tail, options)?,
         };
         let last = found.last;
-        let store = Arc::new(self.assemble(found, log, options, Hold::Locks(locks)));
+        let store = Arc::new(self.assemble(found, log, options, Hold::Locks(locks))?);
         let begun = store.log.end().lsn;
         store.rooms.note_gap(begun, begun.0.saturating_sub(end.0));
         let member: Arc<dyn Member> = store.clone();
@@ -353,21 +353,27 @@ impl Parts {
     }
 
     /// Where readers in other processes see how far they may read. Without the room for it, there are none.
-    fn board(&self, options: &Options) -> Option<Board> {
-        if options.read_only || !options.admits_readers {
-            return None;
+    fn board(&self, options: &Options) -> Result<Option<Board>> {
+        if options.read_only {
+            return Ok(None);
         }
         let Superblock { database, absorbed, checkpoint, .. } = self.superblock;
-        Board::open(&*self.dir, database, absorbed, checkpoint).ok().flatten()
+        match options.admits_readers {
+            true => Board::open(&*self.dir, database, absorbed, checkpoint).or_else(|_| {
+                Board::remove(&*self.dir)?;
+                Ok(None)
+            }),
+            false => Board::remove(&*self.dir).map(|()| None),
+        }
     }
 
     /// The store as the superblock has it: nothing of the log is replayed yet.
-    pub(super) fn assemble(self, found: Found, log: Log, options: &Options, hold: Hold) -> Store {
+    pub(super) fn assemble(self, found: Found, log: Log, options: &Options, hold: Hold) -> Result<Store> {
         let (locks, seat) = match hold {
             Hold::Locks(locks) => (Some(locks), None),
             Hold::Seat(seat) => (None, Some(Mutex::new(seat))),
         };
-        let board = self.board(options);
+        let board = self.board(options)?;
         let shares = options.shares();
         let (open, writer) = charged_memtable(&self.account, None, shares.memtable_chunk_bytes);
         let view = View {
@@ -391,7 +397,7 @@ impl Parts {
         let log_charge =
             log_charge.unwrap_or_else(|| self.account.charge_by_force(Holder::Log, mapped_bytes));
         let known = Known::new(&self.account);
-        Store {
+        Ok(Store {
             dir: self.dir,
             data: self.data,
             database: self.superblock.database,
@@ -441,7 +447,7 @@ impl Parts {
             board,
             seat,
             locks: Mutex::new(locks),
-        }
+        })
     }
 }
 

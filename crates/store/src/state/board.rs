@@ -68,7 +68,10 @@ impl Board {
     ) -> Result<Option<Board>> {
         let exists = dir.list()?.iter().any(|name| name == BOARD);
         let file = if exists { dir.open(BOARD)? } else { dir.create(BOARD)? };
-        let before = read(&*file, database)?.map_or(0, |before| before.epoch);
+        let before = read(&*file, database)?.map_or(visible.0, |before| before.epoch);
+        // Until it is mapped, no reader may take it for the board of this writer.
+        file.write_at(&[0; FILE_BYTES], 0)?;
+        let Some(map) = file.map(FILE_BYTES as u64)? else { return Ok(None) };
         let mut bytes = Vec::with_capacity(FILE_BYTES);
         bytes.put(&MAGIC);
         bytes.put_u32(FORMAT);
@@ -80,8 +83,16 @@ impl Board {
         bytes.put(&encode(visible, checkpoint));
         bytes.resize(FILE_BYTES, 0);
         file.write_at(&bytes, 0)?;
-        let checkpoint = AtomicU64::new(checkpoint.0);
-        Ok(file.map(FILE_BYTES as u64)?.map(|map| Board { map, checkpoint }))
+        Ok(Some(Board { map, checkpoint: AtomicU64::new(checkpoint.0) }))
+    }
+
+    /// Removes the board of an earlier writer: this one does not admit readers.
+    ///
+    /// # Errors
+    /// Those of listing the directory and of removing the file.
+    pub fn remove(dir: &dyn Dir) -> Result<()> {
+        let exists = dir.list()?.iter().any(|name| name == BOARD);
+        if exists { dir.remove(BOARD) } else { Ok(()) }
     }
 
     /// Shows the newest visible commit. The caller sees to it that one thread shows something at a time.
@@ -143,6 +154,7 @@ fn decode(bytes: &[u8], database: DatabaseId) -> Option<Option<Shown>> {
 mod tests {
     use super::*;
     use io::MemDir;
+    use io::sim::SimDisk;
 
     #[test]
     fn a_board_says_what_was_shown_and_no_other_file_is_one() {
@@ -171,5 +183,21 @@ mod tests {
         }
         file.set_len(50).unwrap();
         assert_eq!(read(&*file, database).unwrap(), None);
+    }
+
+    #[test]
+    fn the_board_of_an_earlier_writer_does_not_stay() {
+        let disk = SimDisk::new();
+        let (dir, database) = (disk.dir(), DatabaseId(7));
+        disk.set_maps(true);
+        assert!(Board::open(&*dir, database, CommitTs(3), CheckpointNo(1)).unwrap().is_some());
+        let file = dir.open(BOARD).unwrap();
+        assert!(read(&*file, database).unwrap().is_some());
+        disk.set_maps(false);
+        assert!(Board::open(&*dir, database, CommitTs(4), CheckpointNo(1)).unwrap().is_none());
+        assert_eq!(read(&*file, database).unwrap(), None);
+        Board::remove(&*dir).unwrap();
+        Board::remove(&*dir).unwrap();
+        assert!(!dir.list().unwrap().iter().any(|name| name == BOARD));
     }
 }
