@@ -80,9 +80,14 @@ impl SqlConnection {
             let inner = self.inner.lock().map_err(|_| Failure::Closed)?;
             work(inner.as_ref().ok_or(Failure::Closed)?)
         };
-        let done = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
-        done.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))).map_err(|failure| failure.raise(py))
+        guarded(py, work)
     }
+}
+
+/// Runs `work` without the interpreter's lock, and makes an exception of a failure or a panic.
+fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Failure> + Send) -> PyResult<T> {
+    let done = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    done.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))).map_err(|failure| failure.raise(py))
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Failure {
@@ -96,7 +101,7 @@ impl SqlConnection {
     #[new]
     fn new(py: Python<'_>, db: PyRef<'_, Database>) -> PyResult<Self> {
         let sql = db.sql(py)?;
-        let connection = py.detach(|| sql.connect()).map_err(|error| Failure::from(error).raise(py))?;
+        let connection = guarded(py, || sql.connect().map_err(Failure::from))?;
         let interrupt = connection.interrupt_handle();
         Ok(SqlConnection { handle: Arc::clone(db.handle()), inner: Mutex::new(Some(connection)), interrupt })
     }

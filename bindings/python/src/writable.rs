@@ -73,7 +73,8 @@ impl WritableView {
         removed.map(|value| view.value.decode(key.py(), &value)).transpose()
     }
 
-    /// Does what `remove` does, and returns the value in a tuple, so that a value that is `None` can be told apart.
+    /// Removes `key` and returns its value in a tuple, or `None` if the key does not exist. A value may itself decode
+    /// to `None`, as JSON's `null` does, so the tuple makes the difference.
     fn _pop<'py>(this: PyRef<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let py = key.py();
         let view = this.as_super();

@@ -29,9 +29,9 @@ pub struct AdviseArgs {
     format: FormatArgs,
 }
 
-/// What is said of a table, here or by a server.
+/// The advice for one table, from this process or from a server.
 #[derive(Debug, Deserialize)]
-struct Told {
+struct AdviceRow {
     table: String,
     layout: String,
     advised: Option<String>,
@@ -40,8 +40,8 @@ struct Told {
     runs: u64,
     get_pages: u64,
     space_amplification: f64,
-    btree: ToldCosts,
-    lsm: ToldCosts,
+    btree: CostRow,
+    lsm: CostRow,
     even_gets_per_write: Option<f64>,
     switch_bytes: u64,
     switch_seconds: f64,
@@ -49,7 +49,7 @@ struct Told {
 
 /// What operations cost in a layout.
 #[derive(Debug, Deserialize)]
-struct ToldCosts {
+struct CostRow {
     get_ns: f64,
     move_ns: f64,
     write_ns: f64,
@@ -59,12 +59,12 @@ struct ToldCosts {
 /// The answer of a server.
 #[derive(Debug, Deserialize)]
 struct Answer {
-    tables: Vec<Told>,
+    tables: Vec<AdviceRow>,
 }
 
-impl From<&Advice> for Told {
+impl From<&Advice> for AdviceRow {
     fn from(of: &Advice) -> Self {
-        Told {
+        AdviceRow {
             table: of.table.clone(),
             layout: of.layout.to_string(),
             advised: of.advised.map(|advised| advised.to_string()),
@@ -82,10 +82,10 @@ impl From<&Advice> for Told {
     }
 }
 
-impl From<Costs> for ToldCosts {
+impl From<Costs> for CostRow {
     fn from(of: Costs) -> Self {
         let Costs { get_ns, move_ns, write_ns, write_amplification, .. } = of;
-        ToldCosts { get_ns, move_ns, write_ns, write_amplification }
+        CostRow { get_ns, move_ns, write_ns, write_amplification }
     }
 }
 
@@ -97,7 +97,7 @@ pub fn run(args: &AdviseArgs) -> Outcome {
             let db = args.database.open()?;
             let [gets, moves, writes] =
                 [args.reads, args.scanned, args.writes].map(Option::unwrap_or_default);
-            db.advise(Some(Operations { gets, moves, writes }))?.iter().map(Told::from).collect()
+            db.advise(Some(Operations { gets, moves, writes }))?.iter().map(AdviceRow::from).collect()
         }
     };
     let write = match args.format.format() {
@@ -107,7 +107,7 @@ pub fn run(args: &AdviseArgs) -> Outcome {
     write.map_err(Failure::stdout)
 }
 
-fn ask(remote: &Remote, args: &AdviseArgs) -> Outcome<Vec<Told>> {
+fn ask(remote: &Remote, args: &AdviseArgs) -> Outcome<Vec<AdviceRow>> {
     let words = [("reads", args.reads), ("scanned", args.scanned), ("writes", args.writes)];
     let words = words.iter().filter_map(|(name, number)| Some(format!("{name}={}", (*number)?)));
     let query = words.collect::<Vec<_>>().join("&");
@@ -117,7 +117,7 @@ fn ask(remote: &Remote, args: &AdviseArgs) -> Outcome<Vec<Told>> {
     Ok(answer.tables)
 }
 
-fn for_people(advice: &[Told]) -> io::Result<()> {
+fn for_people(advice: &[AdviceRow]) -> io::Result<()> {
     let mut out = output::stdout();
     for of in advice {
         writeln!(out, "{}: {}", text::show(of.table.as_bytes()), verdict(of))?;
@@ -150,7 +150,7 @@ fn for_people(advice: &[Told]) -> io::Result<()> {
     out.flush()
 }
 
-fn verdict(of: &Told) -> String {
+fn verdict(of: &AdviceRow) -> String {
     match &of.advised {
         None => "say how it is used, with --reads, --scanned or --writes".to_owned(),
         Some(advised) if *advised == of.layout => format!("{advised} is right"),
@@ -162,7 +162,7 @@ fn nanoseconds(ns: f64) -> String {
     if ns < 10_000.0 { format!("{ns:.0} ns") } else { format!("{:.0} us", ns / 1e3) }
 }
 
-fn rows(advice: &[Told], format: Format) -> io::Result<()> {
+fn rows(advice: &[AdviceRow], format: Format) -> io::Result<()> {
     let columns = [
         "table",
         "layout",

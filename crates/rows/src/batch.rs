@@ -214,7 +214,7 @@ impl BatchScan {
         let is_value_asked = open.is_some() || !self.keys_only;
         let push = |value: &[u8]| batch.push(&self.start, &[], if is_value_asked { value } else { &[] });
         let found = reader.get_with(entries, &self.start, push);
-        if found.map_err(|error| self.table.told(error, open))?.is_none() {
+        if found.map_err(|error| self.table.with_table(error, open))?.is_none() {
             return Ok(());
         }
         match open {
@@ -241,7 +241,7 @@ impl BatchScan {
         batch.clear();
         for key in keys {
             let found = reader.get_with(self.table.data(), key, |value| batch.push(key, &[], value));
-            found.map_err(|error| self.table.told(error, None))?;
+            found.map_err(|error| self.table.with_table(error, None))?;
         }
         Ok(())
     }
@@ -252,12 +252,12 @@ impl BatchScan {
         let entries = open.map_or(self.table.data(), |open| &open.table);
         let end = self.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let cursor = reader.cursor(entries, Span::between(Bound::Included(&self.start), end));
-        let mut cursor = cursor.map_err(|error| self.table.told(error, open))?;
+        let mut cursor = cursor.map_err(|error| self.table.with_table(error, open))?;
         let is_unread = open.is_none() && self.keys_only;
         let runs_on = !self.backwards && (open.is_none() || self.keys_only);
         while batch.len() < most && batch.bytes.len() < BATCH_BYTES {
             let entry = self.step(&mut cursor, is_unread);
-            let Some((key, value)) = entry.map_err(|error| self.table.told(error, open))? else {
+            let Some((key, value)) = entry.map_err(|error| self.table.with_table(error, open))? else {
                 self.is_done = true;
                 break;
             };
@@ -306,7 +306,7 @@ impl BatchScan {
     ) -> Result<()> {
         let primary = self.table.primary_of(open, key, value)?;
         let found = reader.get_with(self.table.data(), primary, |row| batch.push(primary, &[], row));
-        match found.map_err(|error| self.table.told(error, Some(open)))? {
+        match found.map_err(|error| self.table.with_table(error, Some(open)))? {
             Some(()) => Ok(()),
             None => Err(self.table.bad_entry(open, key, "leads to no row")),
         }
@@ -405,7 +405,7 @@ impl DynamicTable {
                 "table {name:?}: the values of its keys cannot be read back from the keys"
             )));
         }
-        let bound = snapshot.last_key_bound(self.data()).map_err(|error| self.told(error, None))?;
+        let bound = snapshot.last_key_bound(self.data()).map_err(|error| self.with_table(error, None))?;
         let Some(key) = bound else { return Ok(None) };
         let values = self.read_key(&key).ok_or_else(|| self.damaged_key(&key))?;
         Ok(Some(values.into_iter().map(Value::into_owned).collect()))

@@ -89,8 +89,8 @@ pub fn build_index_in_chunks(
     let name = index.name.clone();
     db.write(|tx| DynamicTable::expect(tx, table)?.declare_index(tx, index.clone(), true))?;
     let mut is_stopped = false;
-    let told = |done| progress(done).inspect_err(|_| is_stopped = true);
-    let built = finish(db, table, &name, chunk_rows.max(1), told);
+    let report = |done| progress(done).inspect_err(|_| is_stopped = true);
+    let built = finish(db, table, &name, chunk_rows.max(1), report);
     if is_stopped {
         match drop_index(db, table, &name) {
             // Somebody else was faster.
@@ -236,7 +236,7 @@ impl DynamicTable {
         let open = &self.inner.indexes[place];
         for (primary, entry) in &entries {
             if entry.value.is_empty() {
-                tx.put(&open.table, &entry.key, b"").map_err(|error| self.told(error, Some(open)))?;
+                tx.put(&open.table, &entry.key, b"").map_err(|error| self.with_table(error, Some(open)))?;
                 continue;
             }
             match tx.insert(&open.table, &entry.key, &entry.value) {
@@ -247,7 +247,7 @@ impl DynamicTable {
                         return Err(row.unwrap_or(error));
                     }
                 }
-                done => done.map_err(|error| self.told(error, Some(open)))?,
+                done => done.map_err(|error| self.with_table(error, Some(open)))?,
             }
         }
         Ok(Filled { rows: entries.len(), last: entries.into_iter().next_back().map(|(primary, _)| primary) })

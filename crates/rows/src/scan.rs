@@ -135,14 +135,14 @@ impl DynamicTable {
         with: impl FnOnce(Vec<Value<'_>>) -> T,
     ) -> Result<Option<T>> {
         let found = reader.get_with(&self.inner.data, key, |bytes| self.decode(key, bytes).map(with));
-        found.map_err(|error| self.told(error, None))?.transpose()
+        found.map_err(|error| self.with_table(error, None))?.transpose()
     }
 
     /// Returns whether there is a row at a primary key.
     pub fn contains(&self, reader: &impl ReadTables, key: &[Value<'_>]) -> Result<bool> {
         let key = self.key_bytes(key)?;
         let found = reader.get_with(&self.inner.data, &key, |_| ());
-        Ok(found.map_err(|error| self.told(error, None))?.is_some())
+        Ok(found.map_err(|error| self.with_table(error, None))?.is_some())
     }
 
     /// Returns the rows of a range in the order of the primary key.
@@ -153,7 +153,7 @@ impl DynamicTable {
     /// That the handle is not out of date, as the engine says of a look for a key; no row has this one.
     pub(crate) fn check_handle(&self, reader: &impl ReadTables) -> Result<()> {
         let checked = reader.get_with(&self.inner.data, b"", |_| ());
-        checked.map(drop).map_err(|error| self.told(error, None))
+        checked.map(drop).map_err(|error| self.with_table(error, None))
     }
 
     /// Returns the rows of a range in the order of an index. Rows with the same values in it are in the order of the
@@ -184,7 +184,7 @@ impl DynamicTable {
         let open = index.map(|place| &self.inner.indexes[place]);
         let span = range.span(self, open)?;
         let source = open.map_or(&self.inner.data, |open| &open.table);
-        let near = reader.cursor(source, span).map_err(|error| self.told(error, None))?;
+        let near = reader.cursor(source, span).map_err(|error| self.with_table(error, None))?;
         let (far, backwards) = (None, range.backwards);
         Ok(Scan { table: self.clone(), reader, near, far, index, backwards, is_over: false })
     }
@@ -264,7 +264,7 @@ impl<'r, R: ReadTables> Scan<'r, R> {
         let inner = &self.table.inner;
         let source = self.index.map_or(&inner.data, |place| &inner.indexes[place].table);
         let cursor = self.reader.cursor(source, self.near.span().clone());
-        cursor.map_err(|error| self.table.told(error, None))
+        cursor.map_err(|error| self.table.with_table(error, None))
     }
 
     /// Returns the next row, or `None` at the end.

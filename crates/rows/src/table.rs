@@ -414,9 +414,9 @@ impl DynamicTable {
         }
     }
 
-    /// An error of the engine in words of this table.
+    /// Adds this table's name, and that of `index`, to an error of the engine.
     #[cold]
-    pub(crate) fn told(&self, error: Error, index: Option<&OpenIndex>) -> Error {
+    pub(crate) fn with_table(&self, error: Error, index: Option<&OpenIndex>) -> Error {
         let table = self.name().to_owned();
         match error.kind() {
             ErrorKind::Missing => {

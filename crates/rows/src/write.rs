@@ -58,7 +58,7 @@ impl DynamicTable {
         let insert = |tx: &mut Transaction| match tx.insert(&self.inner.data, &record.key, &record.value) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::Exists => Err(self.duplicate(None, row)),
-            Err(error) => Err(self.told(error, None)),
+            Err(error) => Err(self.with_table(error, None)),
         };
         let inserted = if self.inner.indexes.is_empty() {
             insert(tx)
@@ -81,13 +81,13 @@ impl DynamicTable {
         let key = self.key_of(row)?;
         if self.inner.indexes.is_empty() {
             let put = tx.put(&self.inner.data, &key, &self.row_bytes(row));
-            return put.map_err(|error| self.told(error, None));
+            return put.map_err(|error| self.with_table(error, None));
         }
         atomically(tx, |tx| match self.overwrite(tx, &key, row)? {
             true => Ok(()),
             false => {
                 let put = tx.put(&self.inner.data, &key, &self.row_bytes(row));
-                put.map_err(|error| self.told(error, None))?;
+                put.map_err(|error| self.with_table(error, None))?;
                 self.enter(tx, row, &key)
             }
         })
@@ -163,7 +163,7 @@ impl DynamicTable {
     /// Deletes all rows without reading them.
     pub fn clear(&self, tx: &mut Transaction) -> Result<()> {
         atomically(tx, |tx| {
-            tx.delete_range(&self.inner.data, ..).map_err(|error| self.told(error, None))?;
+            tx.delete_range(&self.inner.data, ..).map_err(|error| self.with_table(error, None))?;
             self.inner.indexes.iter().try_for_each(|open| tx.delete_range(&open.table, ..))
         })
     }
@@ -173,7 +173,7 @@ impl DynamicTable {
     pub fn delete_range(&self, tx: &mut Transaction, range: &KeyRange<'_>) -> Result<()> {
         let span = range.span(self, None)?;
         if self.inner.indexes.is_empty() {
-            return tx.delete_range(&self.inner.data, span).map_err(|error| self.told(error, None));
+            return tx.delete_range(&self.inner.data, span).map_err(|error| self.with_table(error, None));
         }
         let end = span.end().map_or(Bound::Unbounded, Bound::Excluded);
         atomically(tx, |tx| {
@@ -191,7 +191,7 @@ impl DynamicTable {
     /// The keys of the first rows of `span`: at most as many as one round gathers.
     fn first_keys(&self, tx: &Transaction, span: Span) -> Result<Vec<Vec<u8>>> {
         let mut keys = Vec::new();
-        let mut cursor = tx.cursor(&self.inner.data, span).map_err(|error| self.told(error, None))?;
+        let mut cursor = tx.cursor(&self.inner.data, span).map_err(|error| self.with_table(error, None))?;
         while keys.len() < GATHERED_KEYS && cursor.advance()? {
             keys.extend(cursor.key().map(<[u8]>::to_vec));
         }
@@ -199,7 +199,7 @@ impl DynamicTable {
     }
 
     fn remove_bytes(&self, tx: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let removed = tx.remove(&self.inner.data, key).map_err(|error| self.told(error, None))?;
+        let removed = tx.remove(&self.inner.data, key).map_err(|error| self.with_table(error, None))?;
         if let Some(bytes) = &removed
             && !self.inner.indexes.is_empty()
         {
@@ -214,8 +214,10 @@ impl DynamicTable {
     /// Sets the row at `key`, whose entries are replaced, if there is one.
     fn overwrite(&self, tx: &mut Transaction, key: &[u8], row: &(impl Columns + ?Sized)) -> Result<bool> {
         let data = &self.inner.data;
-        let Some(old) = tx.get(data, key).map_err(|error| self.told(error, None))? else { return Ok(false) };
-        tx.put(data, key, &self.row_bytes(row)).map_err(|error| self.told(error, None))?;
+        let Some(old) = tx.get(data, key).map_err(|error| self.with_table(error, None))? else {
+            return Ok(false);
+        };
+        tx.put(data, key, &self.row_bytes(row)).map_err(|error| self.with_table(error, None))?;
         if self.inner.indexes.is_empty() {
             return Ok(true);
         }
@@ -264,7 +266,7 @@ impl DynamicTable {
         };
         entered.map_err(|error| match error.kind() {
             ErrorKind::Exists if Cause::of(&error).is_none() => self.duplicate(Some(open), row),
-            _ => self.told(error, Some(open)),
+            _ => self.with_table(error, Some(open)),
         })
     }
 }

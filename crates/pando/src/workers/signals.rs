@@ -48,11 +48,11 @@ impl Bell {
     }
 }
 
-/// Told of readers that keep much, are open long, or expired.
+/// The program's callback for readers that keep much, are open long, or have expired.
 #[derive(Clone, Default)]
-pub(crate) struct ReaderWatch(pub Option<Arc<Told>>);
+pub(crate) struct ReaderWatch(pub Option<Arc<ReaderCallback>>);
 
-type Told = dyn Fn(&OpenReader) + Send + Sync;
+type ReaderCallback = dyn Fn(&OpenReader) + Send + Sync;
 
 impl fmt::Debug for ReaderWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,7 +67,7 @@ pub(crate) enum Room {
     Free,
     /// There is none until the checkpoint under way is done: writers wait.
     Full,
-    /// There is none, and the last checkpoint failed for this reason: writers are told, until one succeeds.
+    /// There is none, and the last checkpoint failed for this reason. Writes return it until a checkpoint succeeds.
     Stuck(Error),
     /// No checkpoint comes any more: nobody waits for one. Final.
     Unattended,
@@ -220,7 +220,7 @@ impl Signals {
     }
 }
 
-/// What the store is told of its workers.
+/// The store's way to wake its workers.
 #[derive(Debug)]
 pub(crate) struct Foreman(pub Arc<Signals>);
 

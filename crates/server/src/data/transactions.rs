@@ -1,7 +1,7 @@
 //! Interactive transactions: begun by one request, used by others, ended by a last one, or by silence.
 //!
 //! 1. A transaction is known by a token of 16 random bytes, and belongs to one database.
-//! 2. One request at a time uses it: a second one is told so, rather than made to wait with a thread.
+//! 2. One request at a time uses it: a second one is rejected, because waiting would hold a thread.
 //! 3. One that nobody has used for the idle time is given up, and one that grows older than the longest time as well:
 //!    what a reader keeps from being freed is bounded by clients that went away, too.
 //! 4. There are so many at most; a request for one more gets 429 and may come back.

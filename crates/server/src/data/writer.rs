@@ -26,7 +26,7 @@ const AT_ONCE_BYTES: usize = 32 << 10;
 const BATCH_BYTES: usize = 1 << 20;
 /// So many writes are committed together at most.
 const BATCH_WRITES: usize = 4096;
-/// So many writes may wait. Beyond it clients are told to come back: waiting would only take memory.
+/// How many writes may wait. Further ones are rejected with 503: waiting would only take memory.
 const MOST_WAITING: usize = 65_536;
 /// And of so many bytes, of all databases together. A client that goes away leaves its write in the queue, and what it
 /// was counted as while it was received is free for the next.
@@ -226,7 +226,7 @@ impl Change {
     }
 }
 
-/// Puts a write into the transaction; one that cannot be put is told so and left out.
+/// Puts a write into the transaction. If it cannot be put, its client gets the reason and `None` is returned.
 fn put(tx: &mut Transaction, write: Write) -> Option<Write> {
     match write.change.put(tx, &write.table, &write.key) {
         Ok(()) => Some(write),

@@ -9,7 +9,7 @@ use crate::routes::table::operations;
 use serde_json::{Map, Value, json};
 use std::sync::OnceLock;
 
-/// Any operation that is not answered at once may be told so.
+/// Any operation that waits may get this answer instead.
 const BUSY: Meaning = (503, "The server is busy; try again after `retry-after` seconds");
 
 /// The document, made once.

@@ -50,6 +50,10 @@ impl Store {
     /// What only checkpoints before this one need may be freed.
     fn freed_through(&self) -> CheckpointNo {
         let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
+        if lock(&self.space).stats().retired_units == 0 {
+            // Nothing waits, so nobody has to be asked: an idle database lists no directory.
+            return noted;
+        }
         let needed = self.needed_by_others().checkpoint;
         if needed < noted && self.others_keep_too_much() {
             // They get until the next look to notice it.
@@ -125,8 +129,10 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::seats::Seat;
     use crate::{Options, Table, Transaction, TransactionOptions, WantedLayout};
-    use io::MemDir;
+    use base::seams::Random;
+    use io::{Dir, MemDir};
 
     const PAGE_BYTES: usize = 16 << 10;
 
@@ -189,6 +195,25 @@ mod tests {
         assert!(before > 3 << 20 && after < before / 10, "{before} bytes, {after} after closing");
         drop(end);
         reader.join().unwrap();
+        Ok(())
+    }
+
+    #[test]
+    fn a_seat_keeps_the_log_from_its_segment_on() -> Result<()> {
+        let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+        let options = Options { memory_bytes: 8 << 20, admits_readers: true, ..Options::default() };
+        let store = crate::open_or_create(Arc::clone(&dir), &options)?;
+        let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+        let first = store.log.end().segment;
+        let is_there = || dir.list().unwrap().contains(&format!("log-{first:016x}"));
+        let mut seat = Seat::take(&dir, store.database, &mut Random::seeded(1))?;
+        let checkpoint = CheckpointNo(store.noted.load(Ordering::SeqCst));
+        seat.set(Needed { checkpoint, segment: first })?;
+        (0..20).try_for_each(|round| put_all(&store, &table, round))?;
+        assert!(is_there(), "the reader has not read it yet");
+        drop(seat);
+        (0..20).try_for_each(|round| put_all(&store, &table, round))?;
+        assert!(!is_there());
         Ok(())
     }
 

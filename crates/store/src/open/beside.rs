@@ -13,7 +13,9 @@
 //! * *Switch*: when the writer has made a checkpoint, its runs take the place of the memtables that it absorbed, as in
 //!   the writer's own views. Snapshots that were taken before keep what they see.
 //! * *Jump*: if this store could not apply all commits that the checkpoint absorbed, because they did not fit into its
-//!   memory or because the log is gone, all its memtables make way, and the log goes on where the checkpoint says.
+//!   memory or because the log is gone, all its memtables make way for the runs.
+//! * *Resume*: a log that could not be read on is opened anew where the checkpoint says. That may be before the last
+//!   commit that this store has applied: commits that it has are passed over.
 //! * *Settle*: when no snapshot reads the oldest checkpoint any more, the seat moves on.
 //!
 //! After that the writer may use the places of pages that only the older checkpoint reached for something else. Copies
@@ -23,6 +25,7 @@
 //! Another writer may take over while this store is open. It does not know which pages only older checkpoints reach,
 //! so the older views expire: their snapshots end with [`SnapshotTooOld`](ErrorKind::SnapshotTooOld).
 
+use crate::open::pinned::{following, stamp_of};
 use crate::open::read_only::Ceiling;
 use crate::open::recovery::{DATA, Found, Hold, Parts, check, check_stored, read_physical_rows};
 use crate::open::replay::Replay;
@@ -183,8 +186,11 @@ impl Follower {
             store.expire_older_views();
             self.epoch = shown.epoch;
         }
-        self.settle()?;
-        Ok(moves || store.clocks.visible() > before)
+        let changes = moves || store.clocks.visible() > before;
+        if changes || store.waits_for_readers() {
+            self.settle()?;
+        }
+        Ok(changes)
     }
 
     /// Gives up what the store read if the writer has taken the seat away, and begins anew. Call it four times a
@@ -223,7 +229,11 @@ impl Follower {
         let mut replay = Replay::new(&store, log.end(), self.ceiling.take());
         let followed = (|| {
             while store.clocks.applied() < shown.visible && log.advance()? {
-                replay.record(log.payload(), log.end())?;
+                let applied = store.clocks.applied();
+                if stamp_of(log.payload()) > applied {
+                    following(applied, log.payload())?;
+                    replay.record(log.payload(), log.end())?;
+                }
             }
             Ok(())
         })();
@@ -248,24 +258,23 @@ impl Follower {
         }
         let tables = Arc::new(read_physical_rows(&superblock.physical, &store.pool, &store.slots)?);
         let space = Space::load(Arc::clone(&store.data), store.database, RESERVED_UNITS, &superblock.space)?;
-        let jumps = self.log.is_none() || store.clocks.applied() < superblock.absorbed;
-        let log = match jumps {
-            true => Some(Beside::open(&store.dir, store.database, superblock.replay_from)?),
-            false => self.log.take(),
-        };
+        let jumps = store.clocks.applied() < superblock.absorbed;
+        if jumps || self.log.is_none() {
+            self.log = Some(Beside::open(&store.dir, store.database, superblock.replay_from)?);
+        }
         store.time.pass(superblock.time_ms);
         let mut last = store.claim_checkpoint();
         *lock(&store.space) = space;
         let mut committer = lock(&store.committer);
-        if jumps {
+        if committer.last <= superblock.absorbed {
+            // Then the switch frees all that was applied.
             store.seal_at(&mut committer, superblock.replay_from);
-            committer.last = superblock.absorbed.max(committer.last);
+            committer.last = superblock.absorbed;
         }
         store.pins.switch(superblock, Arc::clone(&tables));
-        let absorbed = if jumps { committer.last } else { superblock.absorbed };
-        store.views.switch(absorbed, tables, superblock.checkpoint);
+        store.views.switch(superblock.absorbed, tables, superblock.checkpoint);
         // After the view, so that a snapshot never names a commit that it does not show.
-        if store.clocks.applied() < superblock.absorbed {
+        if jumps {
             store.clocks.advance_applied(superblock.absorbed);
             store.clocks.publish(superblock.absorbed);
         }
@@ -273,7 +282,6 @@ impl Follower {
         store.replay_from.store(superblock.replay_from.lsn.0, Ordering::SeqCst);
         *last = superblock;
         self.newest = superblock;
-        self.log = log;
         Ok(())
     }
 

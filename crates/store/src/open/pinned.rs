@@ -275,11 +275,16 @@ impl Pinned {
 
 /// The timestamp of `record`, which comes after commit `last`.
 pub(crate) fn following(last: CommitTs, record: &[u8]) -> Result<CommitTs> {
-    let stamp = record.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    if Some(stamp) != last.0.checked_add(1) {
-        return Err(Error::corruption(format!("commit {stamp} follows commit {}", last.0)));
+    let stamp = stamp_of(record);
+    if Some(stamp.0) != last.0.checked_add(1) {
+        return Err(Error::corruption(format!("commit {} follows commit {}", stamp.0, last.0)));
     }
-    Ok(CommitTs(stamp))
+    Ok(stamp)
+}
+
+/// The timestamp of `record`; 0 of what is too short to be one.
+pub(crate) fn stamp_of(record: &[u8]) -> CommitTs {
+    CommitTs(record.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)))
 }
 
 impl Drop for Pinned {

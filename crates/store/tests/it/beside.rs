@@ -169,6 +169,38 @@ fn a_reader_with_little_memory_follows_from_checkpoint_to_checkpoint() -> Result
     Ok(())
 }
 
+/// The writer's checkpoints may absorb less than the reader has applied when its memory is full.
+#[test]
+fn a_reader_with_little_memory_never_goes_back() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    let often = Options { seal_bytes: Some(300 << 10), ..options(64 << 20) };
+    let store = pando_store::open_or_create(Arc::clone(&dir), &often)?;
+    let table = write(&store, |tx| tx.create_table("t", WantedLayout::BTree))?;
+    let (read, mut follower) = reader(&dir, 2 << 20)?;
+    let (mut last, mut stalled, mut checkpoints) = (0, 0, 0);
+    for round in 0..400_u32 {
+        write(&store, |tx| {
+            (0..20_u32).try_for_each(|key| tx.put(&table, &(round * 20 + key).to_be_bytes(), &[1; 1000]))
+        })?;
+        follower.catch_up()?;
+        if read.snapshot()?.ts().0 == last {
+            // The reader's memory is full. What is sealed is absorbed, and not what is still open.
+            store.begin_pending_checkpoint()?.expect("something is sealed").finish()?;
+            checkpoints += 1;
+            follower.catch_up()?;
+        }
+        let snapshot = read.snapshot()?;
+        let (ts, seen) = (snapshot.ts().0, content(&snapshot, "t")?.len() as u64);
+        assert!(ts >= last, "round {round}: commit {ts} after {last}");
+        assert_eq!(seen, (ts - 1) * 20, "round {round}: what is there as of commit {ts}");
+        stalled += u32::from(ts < u64::from(round) + 2);
+        last = ts;
+    }
+    assert_eq!(last, 401, "after a checkpoint the reader goes on");
+    assert!(checkpoints > 3 && stalled < 10, "{checkpoints} checkpoints, {stalled} looks were late");
+    Ok(())
+}
+
 /// Commits that wait for their flush are in the log, and a power loss could take them back.
 #[test]
 fn what_is_not_acknowledged_is_not_shown() -> Result<()> {
