@@ -114,28 +114,28 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// What a waiter is told that came while the lock was held, for `held_for` longer.
-    fn told(held_for: Duration) -> Option<u64> {
-        let (mutex, mut told) = (Mutex::new(()), None);
+    /// Returns how long a waiter waited, as reported to it, for a lock that stays held for `held_for`.
+    fn reported(held_for: Duration) -> Option<u64> {
+        let (mutex, mut reported) = (Mutex::new(()), None);
         std::thread::scope(|scope| {
             let held = lock(&mutex);
-            let waiter = scope.spawn(|| drop(lock_timed(&mutex, |ns| told = Some(ns))));
+            let waiter = scope.spawn(|| drop(lock_timed(&mutex, |ns| reported = Some(ns))));
             std::thread::sleep(held_for);
             drop(held);
             waiter.join().unwrap();
         });
-        told
+        reported
     }
 
     #[test]
-    fn waiters_get_the_lock_awake_and_asleep_and_are_told_how_long() {
+    fn waiters_get_the_lock_awake_and_asleep_and_learn_how_long() {
         let shortly = Duration::from_micros(AWAKE_NS / 1000);
-        assert!((0..1000).any(|_| told(shortly).is_some()), "held no longer than somebody stays awake");
-        let asleep = (0..100).filter_map(|_| told(Duration::from_millis(5))).any(|ns| ns > 10 * AWAKE_NS);
+        assert!((0..1000).any(|_| reported(shortly).is_some()), "held no longer than somebody stays awake");
+        let asleep = (0..100).filter_map(|_| reported(Duration::from_millis(5))).any(|ns| ns > 10 * AWAKE_NS);
         assert!(asleep, "held for longer than anybody stays awake");
-        let mut told = None;
-        drop(lock_timed(&Mutex::new(()), |ns| told = Some(ns)));
-        assert_eq!(told, None, "nobody held it");
+        let mut reported = None;
+        drop(lock_timed(&Mutex::new(()), |ns| reported = Some(ns)));
+        assert_eq!(reported, None, "nobody held it");
     }
 
     #[test]

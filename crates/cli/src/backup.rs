@@ -103,7 +103,7 @@ pub fn run(args: &BackupArgs) -> Outcome {
     write_report(&report, args.format.format())
 }
 
-/// The same of a server, which is told what there is already.
+/// Backs up a database of a server, which is sent what the base has already.
 fn from_server(remote: &Remote, args: &BackupArgs) -> Outcome {
     let mut since = args.since.as_ref().map(BackupInfo::read).transpose()?;
     if args.incremental {

@@ -144,11 +144,11 @@ fn of_server(remote: &Remote, operation: &Operation) -> Outcome {
         }
     };
     let path = format!("{}/explain?{query}", Remote::table(table));
-    shown.print(|| Ok(told(&remote.ask_json("GET", &path)?)))
+    shown.print(|| Ok(parse_explanation(&remote.ask_json("GET", &path)?)))
 }
 
-/// What a server told.
-fn told(answer: &Map<String, Value>) -> Explanation {
+/// The explanation in a server's response.
+fn parse_explanation(answer: &Map<String, Value>) -> Explanation {
     let number = |value: &Value, name: &str| value[name].as_u64().unwrap_or_default();
     let word = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let listed = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
@@ -201,7 +201,7 @@ impl Shown {
         for _ in 1..self.repeat {
             explain()?;
         }
-        let told = explain()?;
+        let explanation = explain()?;
         let columns = ["step", "outcome", "bytes", "ns"];
         let mut rows =
             Rows::new(output::stdout(), self.format.format(), &columns).map_err(Failure::stdout)?;
@@ -209,7 +209,7 @@ impl Shown {
             let cells = [step.as_bytes(), outcome.as_bytes()].map(Cell::Bytes);
             rows.row(&[cells[0], cells[1], Cell::Number(bytes), Cell::Number(ns)]).map_err(Failure::stdout)
         };
-        for step in &told.steps {
+        for step in &explanation.steps {
             row(&step.what, &step.outcome, step.bytes, step.ns)?;
             for page in &step.pages {
                 let place = format!("- level {}, unit {}", page.level, page.unit);
@@ -217,8 +217,8 @@ impl Shown {
                 row(&place, &format!("{} entries, {from}", page.entries), page.bytes, page.ns)?;
             }
         }
-        let (resident, read) = told.pages();
-        row("in all", &format!("{resident} pages in memory, {read} read"), 0, told.total_ns())?;
+        let (resident, read) = explanation.pages();
+        row("in all", &format!("{resident} pages in memory, {read} read"), 0, explanation.total_ns())?;
         rows.finish().map(drop).map_err(Failure::stdout)
     }
 }

@@ -33,7 +33,7 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    /// What callers are told from then on.
+    /// The error that callers get from then on.
     #[cold]
     pub fn refusal(&self) -> Error {
         match self {
@@ -71,7 +71,7 @@ pub(crate) struct Appender {
     pub end: Lsn,
     /// The link of the next block.
     pub link: u64,
-    /// The disk has been told to begin with everything before this.
+    /// The disk has been asked to start writing everything before this.
     pub begun: Lsn,
     /// Files of ended segments that were not synced since, oldest first.
     pub unsynced: Vec<Arc<dyn File>>,

@@ -18,7 +18,7 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Condvar, Mutex, lock, wait};
 use base::{Error, Lsn, Result};
 
-/// The disk is told to begin with the log when so much was appended since it last was, or since a flush.
+/// The disk is asked to start writing the log when so much was appended since the last request or flush.
 const BEHIND_BYTES: u64 = 1 << 20;
 
 /// The meeting place of those who wait for a flush.

@@ -18,8 +18,8 @@ impl Database {
     /// let db = pando::Database::builder().in_memory()?;
     /// let fruit = db.ensure_table("fruit")?;
     /// db.put(&fruit, b"apple", b"red")?;
-    /// let told = db.explain_get(&fruit, b"apple")?;
-    /// assert_eq!(told.steps.last().unwrap().outcome, "a value of 3 bytes");
+    /// let explanation = db.explain_get(&fruit, b"apple")?;
+    /// assert_eq!(explanation.steps.last().unwrap().outcome, "a value of 3 bytes");
     /// # Ok(())
     /// # }
     /// ```
@@ -47,29 +47,29 @@ impl Database {
         records: &[(Vec<u8>, Vec<u8>)],
         options: TransactionOptions,
     ) -> Result<Explanation> {
-        let mut told = Explanation::default();
-        let mut tx = told.step("begin a transaction", |step| {
+        let mut explanation = Explanation::default();
+        let mut tx = explanation.step("begin a transaction", |step| {
             step.outcome = format!("{:?}, {:?}", options.isolation, options.durability).to_lowercase();
             self.begin_with(&options)
         })?;
-        told.step("put into the write set", |step| {
+        explanation.step("put into the write set", |step| {
             step.outcome = format!("{} records; this reads nothing and takes no lock", records.len());
             step.bytes = records.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
             records.iter().try_for_each(|(key, value)| tx.put(table, key, value))
         })?;
         let before = self.stats()?;
-        told.step("commit", |step| {
+        explanation.step("commit", |step| {
             "encoded, validated, appended, applied, acknowledged".clone_into(&mut step.outcome);
             tx.commit()
         })?;
-        self.note_commit(&before, &mut told)?;
-        Ok(told)
+        self.note_commit(&before, &mut explanation)?;
+        Ok(explanation)
     }
 
     /// What of a commit's time went where: parts of the step before.
-    fn note_commit(&self, before: &Stats, told: &mut Explanation) -> Result<()> {
+    fn note_commit(&self, before: &Stats, explanation: &mut Explanation) -> Result<()> {
         let after = self.stats()?;
-        told.step("of it: log", |step| {
+        explanation.step("of it: log", |step| {
             step.bytes = after.log_appended_bytes - before.log_appended_bytes;
             let blocks = after.log_appends - before.log_appends;
             let flushes = after.log_flushes - before.log_flushes;
@@ -78,10 +78,10 @@ impl Database {
         for cause in [Cause::LogRoom, Cause::CommitQueue, Cause::Sync, Cause::Debt, Cause::MemoryFull] {
             let (was, is) = (before.latencies.of(cause), after.latencies.of(cause));
             if is.count > was.count {
-                told.step(format!("of it: waited for {}", cause.name()), |step| {
+                explanation.step(format!("of it: waited for {}", cause.name()), |step| {
                     step.outcome = format!("{} times", is.count - was.count);
                 });
-                told.steps.last_mut().expect("just told").ns = is.total_ns - was.total_ns;
+                explanation.steps.last_mut().expect("a step was just added").ns = is.total_ns - was.total_ns;
             }
         }
         Ok(())

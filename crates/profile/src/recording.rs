@@ -139,12 +139,12 @@ impl Drop for Recording {
     }
 }
 
-/// The drainer's work, until it is told to stop.
+/// The drainer's work, until `stopping` is set.
 fn drain(ring: &Ring, stopping: &AtomicBool, each: impl Fn(&Ring, &mut Sums)) -> (Sums, u64) {
     allocator::mute();
     let mut sums = Sums::new();
     loop {
-        // Looked at before the ring: what came before it was told to stop is taken.
+        // Read before the ring, so that everything recorded before `stopping` was set is taken.
         let last = stopping.load(Ordering::SeqCst);
         each(ring, &mut sums);
         if last {

@@ -107,7 +107,7 @@ impl Log {
     fn to(mut out: impl Write + Send + 'static) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let own = Arc::clone(&shared);
-        let mut told = dropped_lines();
+        let mut reported = dropped_lines();
         let write = move || {
             loop {
                 let line = own.take();
@@ -116,9 +116,9 @@ impl Log {
                     continue;
                 }
                 let dropped = dropped_lines();
-                let missing = dropped - told;
+                let missing = dropped - reported;
                 if missing > 0 && write_all(&mut out, missing_lines(missing).as_bytes()).is_ok() {
-                    told = dropped;
+                    reported = dropped;
                 }
             }
         };

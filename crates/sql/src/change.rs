@@ -65,7 +65,7 @@ impl PandoTable {
                 self.tables
                     .session
                     .write(|tx| Ok(self.table.rows.delete_at(tx, &key)))?
-                    .map_err(|e| self.told(e))?;
+                    .map_err(|e| self.to_failure(e))?;
                 Ok(None)
             }
             Change::Insert { id, row, on_conflict } => self.insert(id, &row, on_conflict),
@@ -319,14 +319,14 @@ impl PandoTable {
     /// gone, that it can be tried again.
     fn resolve(&self, error: pando::Error, values: &[Value<'_>], on_conflict: OnConflict) -> Outcome {
         let Some(Cause::Duplicate { index, columns, .. }) = Cause::of(&error) else {
-            return Err(self.told(error));
+            return Err(self.to_failure(error));
         };
         if on_conflict == OnConflict::Replace {
             let key = self.key_in_the_way(index.as_deref(), values)?;
             self.tables
                 .session
                 .write(|tx| Ok(self.table.rows.delete(tx, &key)))?
-                .map_err(|e| self.told(e))?;
+                .map_err(|e| self.to_failure(e))?;
             return Ok(());
         }
         let Failure { code, message } = Failure::duplicate(self.table.name(), index.is_none(), columns);
@@ -364,7 +364,7 @@ impl PandoTable {
             let scan = rows.scan_index(tx, index, &range);
             Ok(scan.and_then(|mut scan| scan.next_with(|row| key_values(rows, &row))))
         })?;
-        found.map_err(|error| self.told(error))
+        found.map_err(|error| self.to_failure(error))
     }
 
     /// The rows that a row cannot be beside, for each constraint one.
@@ -378,7 +378,7 @@ impl PandoTable {
         };
         let key = key_values(rows, values);
         let is_there = self.tables.session.write(|tx| Ok(rows.contains(tx, &key)))?;
-        if is_there.map_err(|error| self.told(error))? {
+        if is_there.map_err(|error| self.to_failure(error))? {
             add(true, names(rows.schema().key()), key);
         }
         let plain = |part: &rows::Part| part.pointer().is_none();
@@ -424,7 +424,9 @@ impl PandoTable {
     /// The primary key of the row that SQLite knows by an id, or by that key.
     fn key_of(&self, id: ValueRef<'_>) -> Outcome<Vec<u8>> {
         match id {
-            ValueRef::Integer(id) => self.table.rows.key_bytes(&[Value::Int(id)]).map_err(|e| self.told(e)),
+            ValueRef::Integer(id) => {
+                self.table.rows.key_bytes(&[Value::Int(id)]).map_err(|e| self.to_failure(e))
+            }
             ValueRef::Blob(key) => Ok(key.to_vec()),
             other => unreachable!("a row is known by an id or a key, not by {other:?}"),
         }

@@ -121,7 +121,7 @@ fn may(action: &AuthAction<'_>) -> bool {
 /// An error of a confined connection: of what its statements may not name, one that says so ([`Error::is_refused`]).
 /// SQLite has a code for that of its own, and does not use it for functions.
 #[cold]
-pub(crate) fn told(error: Error) -> Error {
+pub(crate) fn name_what_is_refused(error: Error) -> Error {
     let message = error.message();
     if ["not authorized", "unsafe use of "].iter().any(|words| message.starts_with(words)) {
         return Error::refused(message);

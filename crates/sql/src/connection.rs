@@ -284,12 +284,12 @@ impl Connection {
 
     /// Prepares the only statement in `sql`, to run it many times.
     pub fn prepare(&self, sql: &str) -> Result<Statement<'_>> {
-        self.prepare_one(sql).map_err(|error| self.told(error))
+        self.prepare_one(sql).map_err(|error| self.in_own_words(error))
     }
 
     /// An error in the words of this connection.
-    pub(crate) fn told(&self, error: Error) -> Error {
-        if self.is_confined { confine::told(error) } else { error }
+    pub(crate) fn in_own_words(&self, error: Error) -> Error {
+        if self.is_confined { confine::name_what_is_refused(error) } else { error }
     }
 
     pub(crate) fn prepare_one(&self, sql: &str) -> Result<Statement<'_>> {

@@ -112,7 +112,7 @@ impl PandoCursor {
             .tables
             .session
             .read(|source| Ok(with_reader!(source, reader => scan.fill(reader, most, batch))))?;
-        filled.map_err(|error| self.within_statement(self.table.told(error)))?;
+        filled.map_err(|error| self.within_statement(self.table.to_failure(error)))?;
         self.has_begun = true;
         self.next_count = (self.next_count * BATCH_GROWTH).min(LARGEST_BATCH);
         Ok(())
@@ -132,7 +132,7 @@ impl PandoCursor {
                 .tables
                 .session
                 .read(|source| Ok(with_reader!(source, reader => scan.fill_keys(reader, keys, batch))))?;
-            filled.map_err(|error| self.table.told(error))?;
+            filled.map_err(|error| self.table.to_failure(error))?;
             if is_last || !batch.is_empty() {
                 break;
             }
@@ -146,10 +146,10 @@ impl PandoCursor {
     /// there are more, find theirs by an index that the second one makes.
     fn filter_transient(&mut self, column: usize, value: ValueRef<'_>) -> Outcome {
         let all = || BatchScan::new(&self.table.table.rows, None, &Bounds::default(), false, false);
-        let scan = all().map_err(|error| self.table.told(error))?;
+        let scan = all().map_err(|error| self.table.to_failure(error))?;
         (self.way, self.next_count) = (0, FIRST_BATCH);
         if self.transient.is_wanted() {
-            let made = all().map_err(|error| self.table.told(error))?;
+            let made = all().map_err(|error| self.table.to_failure(error))?;
             self.make_transient(column, made)?;
         }
         let kind = self.table.table.columns[column].kind;
@@ -167,11 +167,11 @@ impl PandoCursor {
                 self.table.tables.session.read(|source| {
                     Ok(with_reader!(source, reader => scan.fill(reader, LARGEST_BATCH, batch)))
                 })?;
-            filled.map_err(|error| self.table.told(error))?;
+            filled.map_err(|error| self.table.to_failure(error))?;
             for row in 0..batch.len() {
-                let value = scan.value(batch, row, place).map_err(|error| self.table.told(error))?;
+                let value = scan.value(batch, row, place).map_err(|error| self.table.to_failure(error))?;
                 let Some(bucket) = transient::bucket(lend(value, &mut self.own)) else { continue };
-                let key = scan.key(batch, row).map_err(|error| self.table.told(error))?;
+                let key = scan.key(batch, row).map_err(|error| self.table.to_failure(error))?;
                 if !making.add(bucket, key) {
                     self.transient.give_up();
                     return Ok(());
@@ -201,7 +201,7 @@ impl PandoCursor {
         // Looked at as soon as it is there: a value that is lent in one arm cannot be an error's in another.
         let value = match scan.value(batch, self.row, place) {
             Ok(value) => value,
-            Err(error) => return Err(self.table.told(error)),
+            Err(error) => return Err(self.table.to_failure(error)),
         };
         Ok(lend(value, own))
     }
@@ -212,7 +212,7 @@ impl PandoCursor {
             unreachable!("a scan without rows has no keys")
         };
         let key = scan.key(batch, self.row);
-        key.map(ValueRef::Blob).map_err(|error| table.told(error))
+        key.map(ValueRef::Blob).map_err(|error| table.to_failure(error))
     }
 }
 
@@ -259,7 +259,7 @@ impl Cursor for PandoCursor {
         if let Some(bounds) = bounds(plan, part_type, arguments) {
             let index = table.index_of(plan.way);
             let scan = BatchScan::new(&table.rows, index, &bounds, plan.backwards, plan.is_covered);
-            self.scan = Some(scan.map_err(|error| self.table.told(error))?);
+            self.scan = Some(scan.map_err(|error| self.table.to_failure(error))?);
         }
         self.fill()
     }

@@ -14,13 +14,13 @@ impl PandoTable {
         let claimed = self.table.claim_row_id(|| self.largest_row_id());
         let full =
             || Failure::new(ffi::SQLITE_FULL, format!("table {} is out of row ids", self.table.name()));
-        claimed.map_err(|error| self.told(error))?.ok_or_else(full)
+        claimed.map_err(|error| self.to_failure(error))?.ok_or_else(full)
     }
 
     /// Rows have come by another way than SQL: ids go on behind the largest of them.
     #[cold]
     pub(crate) fn pass_over_row_ids(&self) -> Outcome {
-        let largest = self.largest_row_id().map_err(|error| self.told(error))?;
+        let largest = self.largest_row_id().map_err(|error| self.to_failure(error))?;
         if largest < i64::MAX {
             self.note_row_id(largest)?;
         }
@@ -29,7 +29,7 @@ impl PandoTable {
 
     /// A row has this id.
     pub(crate) fn note_row_id(&self, id: i64) -> Outcome {
-        self.table.note_row_id(id, || self.largest_row_id()).map_err(|error| self.told(error))
+        self.table.note_row_id(id, || self.largest_row_id()).map_err(|error| self.to_failure(error))
     }
 
     /// An id that no row's is above, as was acknowledged last. Not as the transaction sees it: it would conflict with

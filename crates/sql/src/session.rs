@@ -93,7 +93,7 @@ enum Mode {
 pub(crate) struct Watch {
     /// Primary keys of rows that were inserted or updated, if somebody wants to know.
     pub written: Option<Vec<Vec<Value<'static>>>>,
-    /// For `ON CONFLICT`: rows that break a unique constraint are told here and left out.
+    /// For `ON CONFLICT`: rows that break a unique constraint are collected here and left out.
     pub conflicts: Option<Conflicts>,
     /// What a statement in steps holds in memory, and the most that it may; `None`: no bound.
     pub held_bytes: usize,
@@ -222,7 +222,7 @@ impl Session {
         matches!(self.state().mode, Mode::Writing(_))
     }
 
-    /// A scan begins: within an explicit transaction, it is to be told of that one's end.
+    /// Notes that a scan begins: within an explicit transaction, it has to learn when that one ends.
     pub fn enter(&self, host: Host) -> Outcome {
         let is_known = host.is_autocommit() || matches!(self.state().mode, Mode::Writing(_));
         if is_known { Ok(()) } else { host.execute(JOIN) }

@@ -69,7 +69,7 @@ impl Statement<'_> {
     pub fn execute(&mut self, parameters: &[Value]) -> Result<u64> {
         let connection = self.connection;
         connection.session().set_own(true);
-        let done = self.execute_kind(parameters).map_err(|error| connection.told(error));
+        let done = self.execute_kind(parameters).map_err(|error| connection.in_own_words(error));
         connection.session().set_own(false);
         done
     }
@@ -91,7 +91,7 @@ impl Statement<'_> {
     /// ```
     pub fn execute_lent(&mut self, parameters: &[ValueRef<'_>]) -> Result<u64> {
         let connection = self.connection;
-        self.execute_kind(parameters).map_err(|error| connection.told(error))
+        self.execute_kind(parameters).map_err(|error| connection.in_own_words(error))
     }
 
     fn execute_kind(&mut self, parameters: &[impl Parameter]) -> Result<u64> {
@@ -180,13 +180,13 @@ impl Statement<'_> {
             });
         }
         if matches!(self.kind, Kind::Steps(_)) {
-            let done = self.run_steps(parameters).map_err(|error| connection.told(error))?;
+            let done = self.run_steps(parameters).map_err(|error| connection.in_own_words(error))?;
             let source = RowSource::Held(done.rows.into_iter(), None);
             return Ok(Rows { columns: Cow::Owned(done.columns), source, changes: done.changes });
         }
         match &mut self.kind {
             Kind::Check(name, most) => {
-                let found = check(connection, name, *most).map_err(|error| connection.told(error))?;
+                let found = check(connection, name, *most).map_err(|error| connection.in_own_words(error))?;
                 let source = RowSource::Held(found.into_iter(), None);
                 Ok(Rows { columns: Cow::Owned(vec![name.clone()]), source, changes: 0 })
             }

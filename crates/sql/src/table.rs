@@ -53,7 +53,7 @@ impl PandoTable {
         &self.tables.session
     }
 
-    /// That the table is as the connection knows it now; if not, SQLite is told to prepare the statement anew.
+    /// That the table is as the connection knows it now; if not, SQLite is asked to prepare the statement anew.
     pub fn is_current(&self) -> Outcome {
         if self.session().take_undone() {
             self.tables.reload(self.host)?;
@@ -89,9 +89,9 @@ impl PandoTable {
         Failure::new(ffi::SQLITE_SCHEMA, message)
     }
 
-    /// An error of the engine. If it says that the table's schema is another one by now, the connection reads the
-    /// schemas again, and SQLite is told to prepare the statement anew.
-    pub fn told(&self, error: pando::Error) -> Failure {
+    /// Converts an error of the engine. If it says that the table's schema has changed, the connection reads the
+    /// schemas again, and SQLite is asked to prepare the statement anew.
+    pub fn to_failure(&self, error: pando::Error) -> Failure {
         if matches!(Cause::of(&error), Some(Cause::SchemaChanged { .. })) {
             return match self.tables.reload(self.host) {
                 Ok(()) => Failure::new(ffi::SQLITE_SCHEMA, error.to_string()),

@@ -44,7 +44,7 @@ pub struct Pace {
 
 /// What is asked, and what is right.
 pub trait Requests {
-    /// Writes request `number` into `out`, which is empty. Answers what `check` is to be told.
+    /// Writes request `number` into `out`, which is empty. Returns the token for `check`.
     fn write(&mut self, number: u64, out: &mut Vec<u8>) -> u64;
     /// Fails unless the answer to the request of that token is right.
     fn check(&mut self, token: u64, reply: Reply<'_>) -> Outcome<()>;

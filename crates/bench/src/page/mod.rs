@@ -166,8 +166,8 @@ fn numbers(out: &mut String, cases: &[Case<'_>], label: &dyn Fn(&Key) -> String)
 
 fn label(key: &Key, with_settings: bool) -> String {
     let threads = if key.threads == 1 { String::new() } else { format!(", {} threads", key.threads) };
-    let told = with_settings && !key.settings.is_empty();
-    let settings = if told { format!(" ({})", key.settings) } else { String::new() };
+    let shown = with_settings && !key.settings.is_empty();
+    let settings = if shown { format!(" ({})", key.settings) } else { String::new() };
     format!("{}, {}{threads}{settings}", key.case, key.durability)
 }
 

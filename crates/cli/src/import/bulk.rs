@@ -11,7 +11,7 @@ const PROGRESS_RECORDS: u64 = 4096;
 /// Loads all of `items`, or nothing.
 pub(super) fn load(db: &Database, table: &Table, items: Items, bar: &ProgressBar) -> Outcome<Loaded> {
     let mut loaded = Loaded { commits: 1, ..Loaded::default() };
-    // The load knows the library's errors alone. It ends at the first, and ours is told instead.
+    // The load accepts only the library's errors. It ends at the first one, and ours is reported instead.
     let mut failure: Option<Failure> = None;
     let records = items.map(|item| {
         let record = item.map(|item| match item {

@@ -173,7 +173,7 @@ fn send(remote: &Remote, args: &ImportArgs, format: RowFormat, input: Box<dyn Re
     query.push_str(&stored_so(args.options));
     let bar = bytes_sent();
     let path = format!("{}?{query}", Remote::documents(&args.table));
-    // A table that is not there, or a token that does not reach so far, is told before anything is sent.
+    // A table that is not there, or a token that does not reach so far, is reported before anything is sent.
     let asks_first = [(EXPECT, "100-continue")];
     let answer = remote.ask_with("POST", &path, &asks_first, Some(&mut bar.wrap_read(input)));
     bar.finish_and_clear();

@@ -77,8 +77,8 @@ fn statements_are_run_from_the_dashboard() {
     assert_eq!(browser.value("document.querySelector('#results caption').textContent"), "no rows");
     // As many rows as are wanted, of an answer without an end; the server stops.
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
-    let told = run(&mut browser, &format!("{endless} SELECT i FROM n"));
-    assert!(told.starts_with("the first 1,000 rows, in") && told.contains("there are more"), "{told}");
+    let answer = run(&mut browser, &format!("{endless} SELECT i FROM n"));
+    assert!(answer.starts_with("the first 1,000 rows, in") && answer.contains("there are more"), "{answer}");
     assert_eq!(browser.value("document.querySelectorAll('#results tbody tr').length"), 1000);
     // Cancelled: by Escape, and by the button.
     for by_key in [true, false] {
@@ -90,8 +90,8 @@ fn statements_are_run_from_the_dashboard() {
             false => drop(browser.value("document.getElementById('cancel').click()")),
         }
         browser.wait_for("!running");
-        let told = browser.value("document.getElementById('answer').textContent");
-        assert!(told.as_str().unwrap().starts_with("cancelled after"), "{told}");
+        let answer = browser.value("document.getElementById('answer').textContent");
+        assert!(answer.as_str().unwrap().starts_with("cancelled after"), "{answer}");
     }
     // A row that broke off, and why; and an answer that says no more.
     let mut told_of = |lines: &str| {

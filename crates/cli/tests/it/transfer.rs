@@ -282,12 +282,14 @@ fn progress_has_a_number() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let lines: String = (0..200_000).map(|n| format!("{{\"key\":\"k{n}\",\"value\":\"v\"}}\n")).collect();
+    let lines: String = (0..20_000).map(|n| format!("{{\"key\":\"k{n}\",\"value\":\"v\"}}\n")).collect();
     let (input, drawn) = (dir.path().join("r.ndjson"), dir.path().join("drawn"));
     fs::write(&input, lines).unwrap();
-    let pando = env!("CARGO_BIN_EXE_pando");
-    let import = format!("{pando} import {} t {} --batch 100", word(&dir.path().join("db")), word(&input));
-    let shown = format!("stty cols 100; {import} --durability buffered");
+    // The input pauses for longer than the bar waits before it draws again, however fast the machine is.
+    let input = format!("{{ cat {0}; sleep 1; cat {0}; }}", word(&input));
+    let import =
+        format!("{} import {} t - --batch 100", env!("CARGO_BIN_EXE_pando"), word(&dir.path().join("db")));
+    let shown = format!("stty cols 100; {input} | {import} --durability buffered --format ndjson");
     let mut script = std::process::Command::new("script");
     script.args(["-qec", &shown, word(&drawn)]).stdin(std::process::Stdio::null());
     assert!(script.output().unwrap().status.success());

@@ -1,6 +1,6 @@
 //! The two threads of an open database.
 //!
-//! * *checkpoint* merges sealed memtables when it is told that there are some, and runs of LSM tables in between, a
+//! * *checkpoint* merges sealed memtables when a commit has sealed one, and runs of LSM tables in between, a
 //!   slice at a time;
 //! * *log* readies the next segment before it is needed and syncs `Lazy` commits within their interval. It is also the
 //!   store's clock: four times a second it says what time it is, and looks after readers that have been open long and

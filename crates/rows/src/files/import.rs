@@ -9,8 +9,8 @@ use pando::{Database, Error, Transaction, TransactionOptions};
 use std::fmt;
 use std::io::{self, Read};
 
-/// How often progress is told, in rows.
-const TOLD_ROWS: u64 = 1000;
+/// How often progress is reported, in rows.
+const REPORT_ROWS: u64 = 1000;
 
 /// An import of rows into a table.
 ///
@@ -136,7 +136,7 @@ impl<'a> Import<'a> {
             };
             put.map_err(|error| refused(error, input))?;
             rows += 1;
-            if rows % TOLD_ROWS == 0 {
+            if rows % REPORT_ROWS == 0 {
                 progress(rows);
             }
             if self.chunk_rows.is_some_and(|chunk| rows % chunk == 0) {

@@ -2,7 +2,7 @@
 //!
 //! 1. The columns that the input names must be the table's. One that it lacks is null or its default, if it may be.
 //! 2. Each field is read as a value of its column's type: see [`ColumnType::parse`](crate::ColumnType::parse).
-//! 3. What is wrong is told with its line and column.
+//! 3. An error names its line and column.
 //! 4. One record is in memory at a time, and a bound on it holds before it is there.
 
 use super::input::{Quotes, Refused, Text, other_delimiter};

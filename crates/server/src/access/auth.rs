@@ -5,7 +5,7 @@
 //! 2. A presented token's hash is compared with every stored one, each in constant time, also after a match: how long
 //!    it takes says nothing.
 //! 3. As long as there is no file of tokens, nothing is asked for; a server that listens beyond this machine refuses to
-//!    start then, unless it is told that this is meant.
+//!    start then, unless an option allows it.
 //! 4. The file is replaced whole, by a rename; a running server looks at it every second.
 
 use crate::data::names::is_name;

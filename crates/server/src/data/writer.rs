@@ -5,7 +5,7 @@
 //! 1. A write joins its database's queue. If nobody is committing, a thread is sent to.
 //! 2. That thread takes what is waiting, up to a bound, puts it into one transaction, and commits: one record of the
 //!    log, one flush, however many clients wait. Meanwhile the next writes gather.
-//! 3. Every client is told the outcome of its own write. One that cannot be put (its key is too long, its table is
+//! 3. Every client gets the outcome of its own write. One that cannot be put (its key is too long, its table is
 //!    gone) fails alone; the commit's failure is everybody's.
 //! 4. When nothing waits any more the thread goes back.
 //!
@@ -49,7 +49,7 @@ struct Write {
     key: Vec<u8>,
     change: Change,
     asked: Instant,
-    told: oneshot::Sender<Result<Committed, Error>>,
+    reply: oneshot::Sender<Result<Committed, Error>>,
     /// What it takes of the memory that there is for those that wait.
     _memory: OwnedSemaphorePermit,
 }
@@ -101,14 +101,14 @@ impl Writer {
         let bytes = (key.len() + change.len()).clamp(1, MOST_WAITING_BYTES) as u32;
         let memory = Arc::clone(&self.memory).try_acquire_many_owned(bytes).map_err(|_| busy())?;
         let asked = Instant::now();
-        let (told, outcome) = oneshot::channel();
+        let (reply, outcome) = oneshot::channel();
         let lane = durability as usize;
         let send = {
             let queue = &mut self.queues()[lane];
             if queue.waiting.len() >= MOST_WAITING {
                 return Err(busy());
             }
-            queue.waiting.push(Write { table, key, change, asked, told, _memory: memory });
+            queue.waiting.push(Write { table, key, change, asked, reply, _memory: memory });
             !std::mem::replace(&mut queue.attended, true)
         };
         if send {
@@ -239,10 +239,10 @@ fn put(tx: &mut Transaction, write: Write) -> Option<Write> {
 
 /// The client may be gone; the write was made all the same.
 fn tell(write: Write, outcome: Result<Committed, Error>) {
-    let _ = write.told.send(outcome);
+    let _ = write.reply.send(outcome);
 }
 
-/// Should a commit panic, the next write sends a thread again, and those that waited are told by their channels.
+/// Should a commit panic, the next write sends a thread again, and those that waited learn it from their channels.
 struct Leaving<'w> {
     writer: &'w Writer,
     lane: usize,

@@ -67,9 +67,9 @@ mod tests {
         let _inside = runtime.enter();
         let mut context = Context::from_waker(Waker::noop());
         // Work that takes its time, and behind it that of clients that ask and go.
-        let (go_on, told) = channel::<()>();
+        let (go_on, may_go_on) = channel::<()>();
         let slow = move || {
-            told.recv().unwrap();
+            may_go_on.recv().unwrap();
             Ok(())
         };
         let mut first = Box::pin(hand_off_within(&BOUND, slow));

@@ -4,7 +4,7 @@
 //!    already is thrown away for a while first, as it would not look at the answer before: unless it asked whether to
 //!    send at all (`Expect: 100-continue`), or there is so much to come that the end would not be seen.
 //! 2. Up to [`WHOLE_BYTES`] a body is gathered in memory. Beyond a little for every request, that memory is counted,
-//!    over all clients; when it is taken, the client is told to come back.
+//!    over all clients; when none is left, the client is asked to retry.
 //! 3. A longer one is handed on as it comes: [`Received::Long`].
 //! 4. A client that sends nothing for a while is given up, and so is one that sends a byte now and then: for a body,
 //!    patience is a store, which waiting empties and what comes fills again.
@@ -42,7 +42,7 @@ pub type RequestBody = axum::body::Body;
 /// Refuses a body, before any of it was asked for.
 ///
 /// # Errors
-/// 400 for a coding that nobody here undoes, 413 for a length over the limit of a client that waits to be told.
+/// 400 for a coding that is not supported, 413 for a length over the limit if the client waits for permission to send.
 pub fn check_head<B: http_body::Body>(request: &Request<B>, limit_bytes: u64) -> Answer<()> {
     let headers = request.headers();
     let is_known = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
@@ -223,8 +223,8 @@ async fn discard<B: Body<Data = Bytes> + Unpin>(body: &mut B, most: u64) {
     let _ = timeout(DISCARD_FOR, all).await;
 }
 
-/// Whether a client that is still sending is to be heard to its end before it is told this, as it may not look before.
-/// 408 and 413 have seen to that themselves.
+/// Whether the server reads the rest of a body before it sends this status, because the client may not look for a
+/// response earlier. 408 and 413 have done so themselves.
 pub fn is_to_be_heard(status: StatusCode) -> bool {
     let is_refusal = status.is_client_error() || status.is_server_error();
     is_refusal && ![StatusCode::REQUEST_TIMEOUT, StatusCode::PAYLOAD_TOO_LARGE].contains(&status)

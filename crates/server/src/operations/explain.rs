@@ -1,4 +1,4 @@
-//! `/v1/databases/{database}/tables/{table}/explain`: a get or a scan, done once more and told step by step.
+//! `/v1/databases/{database}/tables/{table}/explain`: a get or a scan, done once more and explained step by step.
 
 use crate::access::auth::Scope;
 use crate::calls::call::Call;
@@ -41,7 +41,7 @@ async fn run(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
     let (span, limit) = (span(target.query())?, limit(target.query())?);
     let (open, table) = data.table(target.database(), &target.table()?).await?;
     let permit = room.stream_permit().await?;
-    let told = hand_off(move || {
+    let explanation = hand_off(move || {
         let _permit = permit;
         on_table(&open, table, |table| {
             Ok(match &key {
@@ -50,7 +50,7 @@ async fn run(data: Arc<Data>, room: Arc<Room>, call: Call) -> Answer {
             })
         })
     });
-    Ok(json(StatusCode::OK, &describe(&told.await?)))
+    Ok(json(StatusCode::OK, &describe(&explanation.await?)))
 }
 
 fn limit(query: Option<&str>) -> Answer<u64> {
@@ -62,10 +62,10 @@ fn limit(query: Option<&str>) -> Answer<u64> {
     }
 }
 
-fn describe(told: &Explanation) -> Value {
-    let (resident, read) = told.pages();
-    let steps: Vec<Value> = told.steps.iter().map(step).collect();
-    object!({ "steps": steps, "pages_in_memory": resident, "pages_read": read, "ns": told.total_ns() })
+fn describe(explanation: &Explanation) -> Value {
+    let (resident, read) = explanation.pages();
+    let steps: Vec<Value> = explanation.steps.iter().map(step).collect();
+    object!({ "steps": steps, "pages_in_memory": resident, "pages_read": read, "ns": explanation.total_ns() })
 }
 
 fn step(step: &Step) -> Value {

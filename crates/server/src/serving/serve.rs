@@ -1,7 +1,7 @@
 //! A server from its start to its end.
 //!
 //! 1. [`Server::start`]: the directory is locked, the default database opened, the address bound. What fails, fails
-//!    before anybody is told that there is a server.
+//!    before the server reports that it is ready.
 //! 2. [`Server::run`]: one thread accepts connections, as many at a time as there may be, and gives them to the workers
 //!    in turn: a thread for each core, with a loop of its own that waits for its sockets alone. So the thread that
 //!    reads a request is the one that answers it, and wakes no other.
@@ -156,10 +156,10 @@ impl Server {
     /// # Errors
     /// Those of the last sync.
     pub fn run(mut self) -> Result<()> {
-        let (ending, told) = watch::channel(false);
+        let (ending, ended) = watch::channel(false);
         let cores = thread::available_parallelism().map_or(1, usize::from);
         for number in 0..cores {
-            self.workers.push(Worker::start(number, &self.app, told.clone())?);
+            self.workers.push(Worker::start(number, &self.app, ended.clone())?);
         }
         let Server { runtime, listener, app, mut signals, workers, .. } = self;
         runtime.block_on(async {
@@ -294,14 +294,14 @@ async fn look_after(app: Arc<App>) {
     }
 }
 
-/// Accepts connections until it is told to end, each as soon as there is a place for it.
+/// Accepts connections until `ended` resolves, each as soon as there is a place for it.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
     workers: &[Worker],
-    told: impl Future<Output = ()>,
+    ended: impl Future<Output = ()>,
 ) {
-    let mut told = pin!(told);
+    let mut ended = pin!(ended);
     let mut turn = 0;
     loop {
         let accepted = async {
@@ -310,7 +310,7 @@ async fn accept(
             Ok::<Accepted, std::io::Error>((stream.into_std()?, place))
         };
         let accepted = tokio::select! {
-            () = &mut told => return,
+            () = &mut ended => return,
             accepted = accepted => accepted,
         };
         match accepted {
@@ -335,8 +335,8 @@ mod tests {
 
     /// The time slice of a thread of this process, where the kernel tells of it.
     fn slice_ns(thread: &Path) -> Option<u64> {
-        let told = std::fs::read_to_string(thread.join("sched")).ok()?;
-        let line = told.lines().find(|line| line.starts_with("se.slice"))?;
+        let text = std::fs::read_to_string(thread.join("sched")).ok()?;
+        let line = text.lines().find(|line| line.starts_with("se.slice"))?;
         line.rsplit(':').next()?.trim().parse().ok()
     }
 
@@ -353,8 +353,8 @@ mod tests {
 
         let dir = tempfile::tempdir().unwrap();
         let app = Arc::new(App::new(Config::new(dir.path())).unwrap());
-        let (_ending, told) = watch::channel(false);
-        let worker = Worker::start(7, &app, told).unwrap();
+        let (_ending, ended) = watch::channel(false);
+        let worker = Worker::start(7, &app, ended).unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();

@@ -17,7 +17,7 @@ pub enum Body {
     Pieces {
         /// Where they come from.
         body: axum::body::Body,
-        /// What is told while there is nothing to send: the server looks for the next record, say.
+        /// Reports that the server is working while there is nothing to send: it looks for the next record, for example.
         working: Option<Arc<Working>>,
     },
 }

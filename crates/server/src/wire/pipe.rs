@@ -5,8 +5,8 @@
 //!    client that takes its time holds neither memory nor, for ever, what is read for it.
 //! 2. Once the reading end is dropped, as its client went away, nothing more can be written, and a [`Watch`] says so to
 //!    whatever is at work for it.
-//! 3. The end is said last, without waiting: all was written, or why not. A writing end that is dropped without a word
-//!    was lost to a panic, and the reading end is told that.
+//! 3. The end is sent last, without waiting: all was written, or an error. A writing end that is dropped without one
+//!    was lost to a panic, and the reading end gets an error that says so.
 
 use crate::wire::problem::{Answer, Problem};
 use bytes::Bytes;

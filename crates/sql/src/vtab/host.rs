@@ -146,7 +146,7 @@ pub(crate) fn version_number() -> c_int {
     rusqlite::version_number()
 }
 
-/// What an extension is told by the process that loads it.
+/// What the process that loads an extension gives it.
 #[cfg(feature = "loadable")]
 pub mod loadable {
     use super::{c_int, ffi};

@@ -81,7 +81,7 @@ unsafe fn lent<'a>(start: *const u8, count: c_int) -> &'a [u8] {
 /// A change of one row. `row` has a value for each column. Rows are named as the cursor names them: by their id, or,
 /// of a table that is declared `WITHOUT ROWID`, by their key.
 pub(crate) enum Change<'a> {
-    /// `id` is null if SQLite was told none.
+    /// `id` is null if the statement gives none.
     Insert {
         id: ValueRef<'a>,
         row: Row<'a>,

@@ -64,7 +64,7 @@ impl Default for ReadSet {
 }
 
 impl ReadSet {
-    /// With so many bytes it is full, unless told otherwise.
+    /// With so many bytes it is full, unless [`ReadSet::set_limit_bytes`] changes that.
     pub const FIRST_LIMIT_BYTES: usize = 32 << 10;
 
     /// Nothing read yet. Allocates nothing.
