@@ -5,7 +5,7 @@ use arbitrary::Arbitrary;
 use base::DatabaseId;
 use libfuzzer_sys::fuzz_target;
 use pando::{Database, Result};
-use pando_fuzz::{Edit, Files, dir_of, files_of, is_refusal, repair};
+use pando_fuzz::{Edit, Files, dir_of, files_of, is_refusal, repair, reseal_segment};
 use std::sync::{Arc, OnceLock};
 
 #[derive(Arbitrary, Debug)]
@@ -69,6 +69,9 @@ fuzz_target!(|input: Input| {
         let at = edit.apply(bytes);
         if let Some(at) = at.filter(|_| input.repairs && name == "data") {
             repair(bytes, *database, at / 4096);
+        }
+        if input.repairs && name.starts_with("log-") {
+            reseal_segment(bytes, *database);
         }
     }
     if let Err(error) = go_over(&files) {

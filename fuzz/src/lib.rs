@@ -108,6 +108,70 @@ pub fn is_refusal(kind: ErrorKind) -> bool {
 
 const UNIT_BYTES: usize = 4096;
 
+/// Computes the checksums of a log segment anew, and the links that chain its blocks, up to the first bytes that are no
+/// block. `docs/format.md` has the layout.
+pub fn reseal_segment(segment: &mut [u8], database: DatabaseId) {
+    const HEADER_BYTES: usize = 96;
+    const BLOCK_HEADER_BYTES: usize = 32;
+    let Some(header) = segment.get_mut(..HEADER_BYTES) else { return };
+    let mut link = checksum::header(&header[..88]);
+    put_word(header, 11, link);
+    let (generation, first_lsn) = (word(header, 3), word(header, 5));
+    let mut at = HEADER_BYTES;
+    while let Some(header) = segment.get(at..at + BLOCK_HEADER_BYTES) {
+        let length = word(header, 3) as u32;
+        let (kind, payload_bytes) = (length >> 28, (length & 0x0fff_ffff) as usize);
+        let Some(block) = segment.get_mut(at..at + BLOCK_HEADER_BYTES + payload_bytes) else { return };
+        if kind == 0 {
+            return;
+        }
+        let (header, payload) = block.split_at_mut(BLOCK_HEADER_BYTES);
+        let lsn = base::Lsn(first_lsn.wrapping_add((at - HEADER_BYTES) as u64));
+        let sum = |bytes: &[u8]| checksum::log_block(database, generation, lsn, bytes);
+        put_word(header, 1, link);
+        put_word(header, 0, sum(payload));
+        link = sum(header);
+        put_word(header, 0, link);
+        at = (at + BLOCK_HEADER_BYTES + payload_bytes).next_multiple_of(8);
+    }
+}
+
+/// Computes the checksums of a backup's header and records anew, and the hash in its end record, up to the first bytes
+/// that are no record. `docs/format.md` has the layout.
+pub fn reseal_backup(stream: &mut [u8]) {
+    const HEADER_BYTES: usize = 104;
+    const RECORD_BYTES: usize = 24;
+    const END: u32 = 5;
+    let Some(header) = stream.get_mut(..HEADER_BYTES) else { return };
+    let sum = checksum::header(&header[..96]);
+    put_word(header, 12, sum);
+    let backup = word(header, 2);
+    let mut at = HEADER_BYTES;
+    while let Some(head) = stream.get(at..at + RECORD_BYTES) {
+        let length = word(head, 1);
+        let (payload_bytes, kind, sequence) = (length as u32 as usize, (length >> 32) as u32, word(head, 2));
+        let mut before = checksum::Running::unseeded();
+        before.update(&stream[..at]);
+        let Some(record) = stream.get_mut(at..at + RECORD_BYTES + payload_bytes) else { return };
+        if kind == END && payload_bytes == 40 {
+            put_word(record, 7, before.finish());
+        }
+        let mut sum = checksum::Running::backup_record(backup, sequence);
+        sum.update(&record[8..]);
+        put_word(record, 0, sum.finish());
+        at += RECORD_BYTES + payload_bytes;
+    }
+}
+
+/// The little-endian word number `index`.
+fn word(bytes: &[u8], index: usize) -> u64 {
+    u64::from_le_bytes(bytes[index * 8..][..8].try_into().expect("eight bytes"))
+}
+
+fn put_word(bytes: &mut [u8], index: usize, value: u64) {
+    bytes[index * 8..][..8].copy_from_slice(&value.to_le_bytes());
+}
+
 /// Puts the checksum of the page in `unit` right, in the pointers to it too, and those of the pages that hold these, up
 /// to the superblocks. For data files with pages of one unit.
 pub fn repair(data: &mut [u8], database: DatabaseId, unit: usize) {

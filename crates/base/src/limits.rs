@@ -20,7 +20,7 @@ pub const PIECE_BYTES: usize = 256 << 10;
 /// How many pieces a value can have.
 pub const MAX_PIECES: usize = 64 << 10;
 /// The longest value in bytes: 16 GiB. Its index of pieces takes 1 MiB.
-pub const MAX_VALUE_BYTES: u64 = (PIECE_BYTES * MAX_PIECES) as u64;
+pub const MAX_VALUE_BYTES: u64 = PIECE_BYTES as u64 * MAX_PIECES as u64;
 
 /// Returns the longest key in bytes that pages of `page_bytes` can hold: a quarter of a page less its bookkeeping, so
 /// that an inner page always has room for three entries.

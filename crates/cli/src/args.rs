@@ -86,6 +86,16 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         words: Vec<std::ffi::OsString>,
     },
+    /// Serve a database to an agent over the Model Context Protocol, on standard input and output
+    #[cfg(feature = "mcp")]
+    Mcp(crate::mcp::McpArgs),
+    /// Not in this build
+    #[cfg(not(feature = "mcp"))]
+    #[command(hide = true)]
+    Mcp {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        words: Vec<std::ffi::OsString>,
+    },
     /// Back up a database to a folder or a stream, in full or incrementally
     Backup(backup::BackupArgs),
     /// Create a database from a backup, or list the backups of a folder

@@ -9,7 +9,7 @@
 //! 3. [`records`]: put, get, delete, scan; [`inspect`]: tables, rename, layout, stats, check, checkpoint; [`advise`];
 //!    [`explain`]; [`options`]: what each option is set to; [`compact`].
 //! 4. [`import`]; [`export`] and [`export_typed`], which use each other; [`backup`]: backup and restore; [`salvage`],
-//!    when a directory is damaged; `sql`.
+//!    when a directory is damaged; `sql`; `mcp`.
 //! 5. [`crash`]: the workload that `kills` and the demo kill; [`demo`].
 //! 6. [`token`]. [`serve`] and [`profile`], which watches any other command, use [`args`] (what can be typed), which
 //!    lists their arguments.
@@ -41,6 +41,8 @@ mod backup;
 mod salvage;
 #[cfg(feature = "sql")]
 mod sql;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod crash;
 mod demo;
 mod token;
@@ -105,6 +107,14 @@ fn dispatch(cli: Cli) -> ExitCode {
         #[cfg(not(feature = "sql"))]
         Command::Sql { .. } => Err(failure::Failure::Usage(
             "this `pando` was built without SQL; build it with the feature `sql`, which is on by default"
+                .into(),
+        )),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(args) => mcp::run(&args),
+        #[cfg(not(feature = "mcp"))]
+        Command::Mcp { .. } => Err(failure::Failure::Usage(
+            "this `pando` was built without the Model Context Protocol; build it with the feature `mcp`, \
+             which is on by default"
                 .into(),
         )),
         Command::Import(args) => import::run(&args),

@@ -8,9 +8,10 @@
 //! * The knee is searched for, between a tenth of what goes unpaced and all of it: clients that wait for one another's
 //!   answers are served in batches, and go faster than ones that come when they come. Flat is a p99 of at most twice
 //!   that at the tenth, or a millisecond more than that, in one of two tries; the tenth is the best of five itself,
-//!   because it decides what counts as flat. What disturbs the machine for a moment only ever adds: it is no knee. After a try
-//!   the server has some time to finish what that left. `tried_per_s` and `tried_p99_ns` have what was measured on the
-//!   way. With `--rate` neither is looked for, and all paced requests come at that: to compare servers.
+//!   because it decides what counts as flat. What disturbs the machine for a moment only ever adds: it is no knee.
+//!   After a try the server has some time to finish what that left. `tried_per_s` and `tried_p99_ns` have
+//!   what was measured on the way. With `--rate` neither is looked for, and all paced requests come at that: to compare
+//!   servers.
 //! * `put, long`: six PUTs a record (600,000), paced at the same rate, with their latencies second by second, and how
 //!   many checkpoints were made meanwhile. Three rounds: the one with the median p99, and that and the p99.9 of all of
 //!   them as `p99_by_round_ns` and `p999_by_round_ns`: a machine that stands still for 20 ms makes the p99.9 of one

@@ -14,6 +14,8 @@ mod explain;
 mod http;
 mod kill;
 mod layout;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod options;
 mod profile;
 mod read_only;

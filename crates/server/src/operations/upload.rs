@@ -3,8 +3,8 @@
 //! 1. The body passes through a channel of a few pieces: memory does not depend on its length. The transaction has a
 //!    bound of its own, beyond which it lies on the disk.
 //! 2. Only a body that came to its end is committed: the last piece is an empty one, and without it reading fails.
-//! 3. If storing fails, the rest of the body is received and discarded before the response is sent, because many clients
-//!    read no response before they have sent everything. So the client learns which line was wrong.
+//! 3. If storing fails, the rest of the body is received and discarded before the response is sent, because many
+//!    clients read no response before they have sent everything. So the client learns which line was wrong.
 
 use crate::data::open::Open;
 use crate::limits::handoff::hand_off;

@@ -17,7 +17,7 @@ pub enum Body {
     Pieces {
         /// Where they come from.
         body: axum::body::Body,
-        /// Reports that the server is working while there is nothing to send: it looks for the next record, for example.
+        /// Says that the server is at work while there is nothing to send: it looks for the next record, say.
         working: Option<Arc<Working>>,
     },
 }

@@ -1,0 +1,88 @@
+//! `list_tables` and `describe_table`.
+
+use crate::arguments::Arguments;
+use crate::failure::{Failure, Outcome};
+use crate::held::Held;
+use pando::{Snapshot, Table};
+use rows::{DynamicTable, Part};
+use serde_json::{Value, json};
+
+/// All tables: typed ones, which SQL sees, and plain ones, whose keys and values are bytes.
+pub fn list(held: &Held, _: &Arguments) -> Outcome<Value> {
+    let snapshot = held.db.snapshot()?;
+    let typed = DynamicTable::all(&snapshot)?;
+    let typed: Vec<Value> = typed.iter().map(|table| json!({ "name": table.name() })).collect();
+    let plain = snapshot.tables()?;
+    let plain = plain.iter().filter(|table| !rows::is_reserved(table.name()));
+    let plain = plain.map(|table| describe_plain(&snapshot, table)).collect::<Outcome<Vec<_>>>()?;
+    Ok(json!({ "typed_tables": typed, "plain_tables": plain, "writes_allowed": held.may_write() }))
+}
+
+/// One table: the columns, key and indexes of a typed one; the layout of a plain one.
+pub fn one(held: &Held, arguments: &Arguments) -> Outcome<Value> {
+    let name = arguments.text("table")?;
+    let snapshot = held.db.snapshot()?;
+    if let Some(table) = DynamicTable::all(&snapshot)?.iter().find(|table| table.name() == name) {
+        return Ok(describe_typed(table));
+    }
+    describe_plain(&snapshot, &plain_table(&snapshot, name)?)
+}
+
+/// The plain table of that name.
+///
+/// # Errors
+/// If there is none, or if it belongs to a typed table.
+pub fn plain_table(snapshot: &Snapshot, name: &str) -> Outcome<Table> {
+    rows::refuse_reserved(name)?;
+    if let Some(table) = snapshot.table(name)? {
+        return Ok(table);
+    }
+    if DynamicTable::all(snapshot)?.iter().any(|table| table.name() == name) {
+        return Err(Failure(format!("{name:?} is a typed table; read and write it with SQL")));
+    }
+    Err(Failure::no_table(name))
+}
+
+fn describe_plain(snapshot: &Snapshot, table: &Table) -> Outcome<Value> {
+    Ok(json!({
+        "name": table.name(),
+        "kind": "plain",
+        "layout": table.layout().to_string(),
+        "ttl_seconds": table.ttl().map(|ttl| ttl.as_secs_f64()),
+        "approximate_records": snapshot.approximate_len(table)?,
+    }))
+}
+
+fn describe_typed(table: &DynamicTable) -> Value {
+    let schema = table.schema();
+    let columns = schema.columns().map(|column| {
+        json!({
+            "name": column.name(),
+            "type": column.column_type().to_string(),
+            "nullable": column.is_nullable(),
+            "default": column.default_value().map(|value| value.to_json(column.column_type())),
+        })
+    });
+    let parts = |parts: &[Part]| parts.iter().map(describe_part).collect::<Vec<_>>();
+    let indexes = schema.indexes().iter().map(
+        |index| json!({ "name": index.name(), "parts": parts(index.parts()), "unique": index.is_unique() }),
+    );
+    json!({
+        "name": table.name(),
+        "kind": "typed",
+        "columns": columns.collect::<Vec<_>>(),
+        "key": parts(schema.key()),
+        "indexes": indexes.collect::<Vec<_>>(),
+    })
+}
+
+fn describe_part(part: &Part) -> Value {
+    let mut described = json!({ "column": part.column() });
+    if let Some(pointer) = part.pointer() {
+        described["pointer"] = pointer.into();
+    }
+    if part.is_descending() {
+        described["descending"] = true.into();
+    }
+    described
+}

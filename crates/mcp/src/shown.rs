@@ -1,0 +1,137 @@
+//! Bytes as JSON: text where they are text, hexadecimal digits where they are not.
+
+use crate::failure::{Failure, Outcome};
+use serde_json::{Map, Value, json};
+use sql::ValueRef;
+
+/// A JSON object.
+pub type Object = Map<String, Value>;
+
+/// Adds `bytes` to `object`: as `name` if they are UTF-8, else as `name_hex`.
+pub fn add_bytes(object: &mut Object, name: &str, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => object.insert(name.to_owned(), text.into()),
+        Err(_) => object.insert(format!("{name}_hex"), hex(bytes).into()),
+    };
+}
+
+/// Adds a value that is `len` bytes long, of which `part` are the first: if those are not all, `truncated` is set.
+pub fn add_value(object: &mut Object, part: &[u8], len: u64) {
+    object.insert("value_bytes".to_owned(), len.into());
+    if part.len() as u64 == len {
+        return add_bytes(object, "value", part);
+    }
+    object.insert("truncated".to_owned(), true.into());
+    // A text is cut between characters.
+    let is_text = std::str::from_utf8(part).map_or_else(|error| error.error_len().is_none(), |_| true);
+    let text_bytes = part.utf8_chunks().next().map_or(0, |chunk| chunk.valid().len());
+    add_bytes(object, "value", if is_text { &part[..text_bytes] } else { part });
+}
+
+/// A value of SQL. Blobs, and texts that are not UTF-8, are objects with a member `hex`.
+pub fn sql_value(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => number.into(),
+        // JSON has no infinities.
+        ValueRef::Real(number) if number.is_finite() => number.into(),
+        ValueRef::Real(number) => json!({ "float": format!("{number:?}") }),
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => text.into(),
+            Err(_) => json!({ "hex": hex(bytes) }),
+        },
+        ValueRef::Blob(bytes) => json!({ "hex": hex(bytes) }),
+    }
+}
+
+/// The parameter of a statement that a JSON value stands for; [`sql_value`] wrote it, perhaps.
+pub fn sql_parameter(value: &Value) -> Outcome<sql::Value> {
+    let unknown = || {
+        Failure::argument(format!(
+            "{value} cannot be a parameter; use null, a number, a text, true, false, or \
+             {{\"hex\": \"c0ffee\"}}"
+        ))
+    };
+    Ok(match value {
+        Value::Null => sql::Value::Null,
+        Value::Bool(is) => sql::Value::Integer(i64::from(*is)),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => sql::Value::Integer(integer),
+            // An integer above the range of SQL's would lose digits as a float.
+            None if number.is_u64() => return Err(unknown()),
+            None => sql::Value::Real(number.as_f64().ok_or_else(unknown)?),
+        },
+        Value::String(text) => sql::Value::Text(text.clone()),
+        Value::Object(object) if object.len() == 1 => {
+            let digits = object.get("hex").and_then(Value::as_str).ok_or_else(unknown)?;
+            sql::Value::Blob(bytes_of_hex(digits)?)
+        }
+        _ => return Err(unknown()),
+    })
+}
+
+/// Two digits for each byte.
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).expect("a nibble is a digit");
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// The bytes that hexadecimal digits stand for.
+///
+/// # Errors
+/// If they are not pairs of hexadecimal digits.
+pub fn bytes_of_hex(digits: &str) -> Outcome<Vec<u8>> {
+    let bad = || Failure::argument(format!("{digits:?} is not an even number of hexadecimal digits"));
+    let pair = |pair: &[u8]| {
+        let [high, low] = [pair[0], pair[1]].map(|digit| char::from(digit).to_digit(16));
+        Some((high? << 4 | low?) as u8)
+    };
+    if !digits.len().is_multiple_of(2) {
+        return Err(bad());
+    }
+    digits.as_bytes().chunks_exact(2).map(pair).collect::<Option<_>>().ok_or_else(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_digits_go_both_ways() {
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(bytes_of_hex(&hex(&all)).unwrap(), all);
+        assert_eq!(bytes_of_hex("C0fe").unwrap(), [0xc0, 0xfe]);
+        for bad in ["c", "zz", "+1", "é"] {
+            assert!(bytes_of_hex(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_long_value_is_cut_between_characters() {
+        let shown = |value: &[u8], limit: usize| {
+            let mut object = Object::new();
+            add_value(&mut object, &value[..limit.min(value.len())], value.len() as u64);
+            Value::from(object)
+        };
+        assert_eq!(shown("aä".as_bytes(), 3), json!({ "value_bytes": 3, "value": "aä" }));
+        assert_eq!(shown("aäx".as_bytes(), 2), json!({ "value_bytes": 4, "truncated": true, "value": "a" }));
+        assert_eq!(
+            shown(b"\xff\xfe\xfd", 2),
+            json!({ "value_bytes": 3, "truncated": true, "value_hex": "fffe" })
+        );
+        assert_eq!(shown(b"", 0), json!({ "value_bytes": 0, "value": "" }));
+    }
+
+    #[test]
+    fn parameters_keep_their_types() {
+        assert_eq!(
+            sql_parameter(&json!(9_007_199_254_740_993_i64)).unwrap(),
+            sql::Value::Integer(1 << 53 | 1)
+        );
+        assert_eq!(sql_parameter(&json!(1.0)).unwrap(), sql::Value::Real(1.0));
+        assert_eq!(sql_parameter(&json!({ "hex": "00ff" })).unwrap(), sql::Value::Blob(vec![0, 255]));
+        for bad in [json!(u64::MAX), json!([1]), json!({ "hex": 7 }), json!({ "hex": "0", "b": 1 })] {
+            assert!(sql_parameter(&bad).is_err(), "{bad}");
+        }
+    }
+}
