@@ -324,6 +324,33 @@ fn what_has_expired_is_walked_over_once() {
     }
 }
 
+/// What a transaction puts into a stretch that it found empty is seen, and so is what a rollback brings back to it.
+#[test]
+fn a_transaction_sees_what_it_puts_and_brings_back_into_a_stretch_that_it_found_empty() {
+    for seed in 0..8 {
+        let mut random = Random::seeded(seed);
+        let (bed, table) = filled(LAYOUTS[seed as usize % 2], seed < 4);
+        bed.write(|tx| {
+            // So few that the write set is not spilled, so many that the stretch is noted. Stretches are asked about
+            // only by a walk over dead entries, of which there are some before the savepoint.
+            let (live, last) = (20, 120);
+            let middle = live + random.below(last - live);
+            let first =
+                |tx: &Transaction| ends(&mut tx.cursor(&table, Span::all()).unwrap(), true, 1)[0].0.clone();
+            (0..live).for_each(|n| tx.delete(&table, &key(n)).unwrap());
+            let savepoint = tx.savepoint();
+            (live..last).for_each(|n| tx.delete(&table, &key(n)).unwrap());
+            assert_eq!(first(tx), key(last), "seed {seed}");
+            tx.put(&table, &key(middle), b"back").unwrap();
+            assert_eq!(first(tx), key(middle), "seed {seed}, after a put");
+            tx.delete(&table, &key(middle)).unwrap();
+            assert_eq!(first(tx), key(last), "seed {seed}");
+            tx.rollback_to(&savepoint).unwrap();
+            assert_eq!(first(tx), key(live), "seed {seed}, after a rollback");
+        });
+    }
+}
+
 /// A bulk load is no put, and must be seen where nothing was.
 #[test]
 fn a_transaction_sees_what_it_loads_into_a_stretch_that_it_found_empty() {

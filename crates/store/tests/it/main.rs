@@ -2,6 +2,7 @@
 
 mod beside;
 mod dead_stretches;
+mod full_disk;
 mod gaps;
 mod long_snapshot;
 mod lsm;
