@@ -191,15 +191,16 @@ impl Builder {
     /// Opens the database for reading only; other processes can do the same at the same time. Every call that would
     /// write returns `ReadOnly`.
     ///
-    /// If no process has the database open for writing, no file is written or created, and a log that was not closed
-    /// properly is replayed into memory and left as it is. This works on a read-only file system. No process can open
-    /// the database for writing meanwhile.
+    /// If no process has the database open for writing, no byte of it is changed, and a log that was not closed
+    /// properly is replayed into memory and left as it is. This works on a read-only file system; no process
+    /// can open the database for writing then. Elsewhere one can, and this one follows it.
     ///
-    /// If another process has it open for writing, this one follows it: within a few milliseconds snapshots show what
+    /// If another process opens it for writing, before this one or after it, this one follows it: within a few milliseconds snapshots show what
     /// that process has acknowledged, and [`Database::catch_up`](crate::Database::catch_up) waits for it. The pages and
     /// the log that its open snapshots need are kept by the writer, within the writer's bounds for readers. A snapshot
     /// past them fails with `SnapshotTooOld`, and so does one that is still open when a third process takes over
-    /// writing. The reader keeps a small file in the directory, which it must be allowed to create. Works on Linux.
+    /// writing. The reader keeps a small file in the directory, which it must be allowed to create. A process
+    /// that does not admit readers cannot open the database for writing meanwhile. Works on Linux.
     ///
     /// Default: no. Range: no, yes. Set it when several processes must read the same database; a read-only database
     /// rejects every write.

@@ -102,7 +102,7 @@ impl Database {
     /// Returns whether another process has the database open for writing, and this one reads beside it; see
     /// [`Builder::read_only`].
     pub fn is_beside_writer(&self) -> bool {
-        self.shared.following.is_some()
+        self.shared.store.is_beside()
     }
 
     /// Returns after later snapshots show at least what the writing process had acknowledged when this was called.

@@ -69,7 +69,19 @@ impl Builder {
                 let (store, follower) = store::beside::open(dir, &self.options)?;
                 Database::follow(store, follower, self)
             }
-            opened => Database::start(opened?, self),
+            opened => {
+                let store = opened?;
+                // Where it cannot stand by, it keeps writers out.
+                let stands_by = self.options.read_only && self.options.admits_readers;
+                let follower = match stands_by {
+                    true => store::beside::stand_by(&store, dir, &self.options)?,
+                    false => None,
+                };
+                match follower {
+                    Some(follower) => Database::follow(store, follower, self),
+                    None => Database::start(store, self),
+                }
+            }
         }
     }
 

@@ -74,6 +74,7 @@ fn run(follower: &Mutex<Option<Follower>>, signals: &Signals) {
         // After an error the database goes on showing what it showed, and `Database::catch_up` says why.
         wait = match step() {
             Ok(true) => LEAST_WAIT,
+            Ok(false) if follower.is_alone() => TICK,
             Ok(false) => (wait * 2).min(MOST_WAIT),
             Err(_) => TICK,
         };

@@ -18,6 +18,10 @@
 //!   commit that this store has applied: commits that it has are passed over.
 //! * *Settle*: when no snapshot reads the oldest checkpoint any more, the seat moves on.
 //!
+//! A reader that comes when no process writes opens as any reader does, with locks that keep writers out, and then
+//! *stands by*: it takes a seat and gives up the locks ([`stand_by`]). From then on it is a follower like the others,
+//! and notices by the board that a writer has come. Until then it looks for one with each tick, at no other cost.
+//!
 //! After that the writer may use the places of pages that only the older checkpoint reached for something else. Copies
 //! of them stay in the pool until it needs their frames. They are never mistaken for what lies there now: a page is
 //! found by the checksum in the pointer to it as well.
@@ -42,7 +46,7 @@ use io::{Dir, File, ReadOnlyDir};
 use log::{Beside, Log};
 use space::Space;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// How often the checkpoint is read again that was to be pinned, because a newer one came.
 const ATTEMPTS: u32 = 1000;
@@ -73,7 +77,9 @@ pub struct Follower {
     store: Arc<Store>,
     writable: Arc<dyn Dir>,
     ids: Random,
-    board: Arc<dyn File>,
+    /// `None`: no process has written here that admits readers.
+    board: Option<Arc<dyn File>>,
+    /// That of the newest board that was seen; 0 before.
     epoch: u64,
     /// `None`: the log could not be read on. The next checkpoint says where it goes on.
     log: Option<Beside>,
@@ -120,7 +126,7 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
         store: Arc::clone(&store),
         writable,
         ids,
-        board,
+        board: Some(board),
         epoch: shown.epoch,
         log: Some(Beside::open(&dir, database, replay_from)?),
         ceiling: Ceiling::of(options, 0),
@@ -130,11 +136,47 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
     Ok((store, follower))
 }
 
-fn find_board(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<(Arc<dyn File>, Shown)> {
+/// Has `store`, which was opened read-only with the locks of its directory, follow the next writer instead of keeping
+/// it out. `dir` is that directory, writable. Returns `None`, and the locks stay, where nothing can be created in it.
+///
+/// # Errors
+/// Those of reading the files.
+pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Result<Option<Follower>> {
+    let mut ids = Random::from_entropy();
+    let Ok(mut seat) = Seat::take(&dir, store.database, &mut ids) else { return Ok(None) };
+    let newest = *store.claim_checkpoint();
+    let needed = Needed { checkpoint: newest.checkpoint, segment: newest.replay_from.segment };
+    if seat.set(needed).is_err() {
+        return Ok(None);
+    }
+    let log = Beside::open(&store.dir, store.database, store.log.end())?;
+    // What an earlier writer left says nothing but which epoch is over.
+    let board = look_for_board(&store.dir, store.database)?;
+    let epoch = board.as_ref().map_or(0, |(_, shown)| shown.epoch);
+    let is_first = store.seat.set(Mutex::new(seat)).is_ok();
+    assert!(is_first, "a store stands by once");
+    lock(&store.locks).take();
+    Ok(Some(Follower {
+        store: Arc::clone(store),
+        writable: dir,
+        ids,
+        board: board.map(|(board, _)| board),
+        epoch,
+        log: Some(log),
+        ceiling: Ceiling::of(options, 0),
+        newest,
+    }))
+}
+
+fn look_for_board(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<Option<(Arc<dyn File>, Shown)>> {
     let exists = dir.list()?.iter().any(|name| name == BOARD);
     let board = if exists { Some(dir.open(BOARD)?) } else { None };
     let shown = board.as_ref().map_or(Ok(None), |board| board::read(&**board, database))?;
-    board.zip(shown).ok_or_else(|| {
+    Ok(board.zip(shown))
+}
+
+fn find_board(dir: &Arc<dyn Dir>, database: DatabaseId) -> Result<(Arc<dyn File>, Shown)> {
+    look_for_board(dir, database)?.ok_or_else(|| {
         let message = "another process has the database open for writing and does not admit readers; wait \
                        until it closes the database";
         Error::new(ErrorKind::Locked, message)
@@ -170,7 +212,15 @@ impl Follower {
     /// Those of reading the files. The store goes on showing what it showed; call it again.
     pub fn catch_up(&mut self) -> Result<bool> {
         let store = Arc::clone(&self.store);
-        let Some(shown) = board::read(&*self.board, store.database)? else { return Ok(false) };
+        if self.board.is_none() {
+            self.board = look_for_board(&store.dir, store.database)?.map(|(board, _)| board);
+        }
+        let Some(board) = &self.board else { return Ok(false) };
+        let Some(shown) = board::read(&**board, store.database)? else { return Ok(false) };
+        if shown.epoch == self.epoch && !store.is_beside() {
+            return Ok(false);
+        }
+        store.is_beside.store(true, Ordering::SeqCst);
         let before = store.clocks.visible();
         let followed = self.follow(shown);
         let is_taken_over = shown.epoch != self.epoch;
@@ -201,7 +251,10 @@ impl Follower {
     pub fn tick(&mut self, now: std::time::Duration) -> Result<()> {
         let store = Arc::clone(&self.store);
         store.tick(now);
-        store.dir.check_in_place(&[&*store.data, &*self.board])?;
+        match &self.board {
+            Some(board) => store.dir.check_in_place(&[&*store.data, &**board])?,
+            None => store.dir.check_in_place(&[&*store.data])?,
+        }
         if self.seat().is_lost() {
             let mut seat = Seat::take(&self.writable, store.database, &mut self.ids).map_err(no_seat)?;
             pin_newest(&*store.data, &mut seat)?;
@@ -215,8 +268,13 @@ impl Follower {
         Ok(())
     }
 
+    /// Whether no process has written since the store was opened: then looking for one a few times a second is enough.
+    pub fn is_alone(&self) -> bool {
+        !self.store.is_beside()
+    }
+
     fn seat(&self) -> MutexGuard<'_, Seat> {
-        lock(self.store.seat.as_ref().expect("a follower's store has a seat"))
+        lock(self.store.seat.get().expect("a follower's store has a seat"))
     }
 
     /// Step 3, up to the commit that is visible. What does not fit into memory waits for the next checkpoint.

@@ -27,7 +27,7 @@ use crate::state::options::{Options, SLICE_MEMTABLES};
 use crate::state::pacing::Merging;
 use crate::state::pins::Pins;
 use crate::state::room::Rooms;
-use crate::state::seats::{SEAT_PREFIX, Seat};
+use crate::state::seats::{self, Needed, SEAT_PREFIX, Seat};
 use crate::state::store::{Store, Tallies};
 use crate::state::stretches::Known;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
@@ -46,7 +46,7 @@ use pool::Pool;
 use run::{Cursor, Run};
 use space::{Space, SpaceRoot};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use txn::Clocks;
 
 pub(crate) const DATA: &str = "data";
@@ -358,21 +358,28 @@ impl Parts {
             return Ok(None);
         }
         let Superblock { database, absorbed, checkpoint, .. } = self.superblock;
-        match options.admits_readers {
-            true => Board::open(&*self.dir, database, absorbed, checkpoint).or_else(|_| {
-                Board::remove(&*self.dir)?;
-                Ok(None)
-            }),
-            false => Board::remove(&*self.dir).map(|()| None),
+        if options.admits_readers
+            && let Ok(Some(board)) = Board::open(&*self.dir, database, absorbed, checkpoint)
+        {
+            return Ok(Some(board));
         }
+        Board::remove(&*self.dir)?;
+        // Who keeps no board looks at no seats.
+        if seats::needed(&*self.dir, database)? != Needed::NOTHING {
+            let message = "another process has the database open for reading, and this one cannot write beside it; \
+                           wait until that process closes the database";
+            return Err(Error::new(ErrorKind::Locked, message));
+        }
+        Ok(None)
     }
 
     /// The store as the superblock has it: nothing of the log is replayed yet.
     pub(super) fn assemble(self, found: Found, log: Log, options: &Options, hold: Hold) -> Result<Store> {
         let (locks, seat) = match hold {
-            Hold::Locks(locks) => (Some(locks), None),
-            Hold::Seat(seat) => (None, Some(Mutex::new(seat))),
+            Hold::Locks(locks) => (Some(locks), OnceLock::new()),
+            Hold::Seat(seat) => (None, OnceLock::from(Mutex::new(seat))),
         };
+        let is_beside = AtomicBool::new(seat.get().is_some());
         let board = self.board(options)?;
         let shares = options.shares();
         let (open, writer) = charged_memtable(&self.account, None, shares.memtable_chunk_bytes);
@@ -446,6 +453,7 @@ impl Parts {
             rooms,
             board,
             seat,
+            is_beside,
             locks: Mutex::new(locks),
         })
     }

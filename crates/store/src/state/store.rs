@@ -31,7 +31,7 @@ use pool::Pool;
 use space::Space;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock};
 use std::time::Duration;
 use txn::Clocks;
 
@@ -112,9 +112,11 @@ pub struct Store {
     pub(crate) rooms: Rooms,
     /// Where readers in other processes see how far they may read. `None`: there are no such readers.
     pub(crate) board: Option<Board>,
-    /// What has another process keep what this store reads ([`crate::beside`]). `None`: no other process writes it.
+    /// What has another process keep what this store reads ([`crate::beside`]). Empty: no other process can write it.
     /// Here, so that snapshots find what they read also after closing.
-    pub(crate) seat: Option<Mutex<Seat>>,
+    pub(crate) seat: OnceLock<Mutex<Seat>>,
+    /// Whether another process writes, or has written, what this store reads.
+    pub(crate) is_beside: AtomicBool,
     /// Those of the lock file and of the data file. Released by closing, so that the directory can be opened again
     /// although snapshots still live.
     pub(crate) locks: Mutex<Option<[Box<dyn Lock>; 2]>>,
@@ -186,14 +188,15 @@ impl Store {
         self.dir.describe()
     }
 
-    /// Whether another process writes what this store reads; see [`crate::beside`].
+    /// Whether another process writes what this store reads, or has written it since the store was opened; see
+    /// [`crate::beside`].
     pub fn is_beside(&self) -> bool {
-        self.seat.is_some()
+        self.is_beside.load(Ordering::SeqCst)
     }
 
     /// Refuses what a store cannot do that reads beside another process.
     pub(crate) fn check_not_beside(&self, what: &str, call: &str) -> Result<()> {
-        if self.seat.is_none() {
+        if !self.is_beside() {
             return Ok(());
         }
         let message = format!(

@@ -299,3 +299,92 @@ fn what_only_the_writer_can_do_is_refused() -> Result<()> {
     assert_eq!(read.check()?.tables, 0, "its pages can be checked");
     Ok(())
 }
+
+/// A reader that came first keeps no writer out. It shows what there was, and then what the writers show, whether the one
+/// before it closed the database or was killed.
+#[test]
+fn a_reader_that_came_first_follows_the_writer_that_comes() -> Result<()> {
+    for seed in 0..8 {
+        let mut random = Random::seeded(seed);
+        let disk = io::sim::SimDisk::new();
+        disk.keep_history(false);
+        let dir = disk.dir();
+        let store = writer(&dir)?;
+        let table = write(&store, |tx| tx.create_table("t", WantedLayout::ALL[seed as usize % 2]))?;
+        let mut model = Model::new();
+        (0..40).try_for_each(|round| step(&store, &table, &mut model, &mut random, round))?;
+        if seed % 3 == 0 {
+            store.checkpoint()?;
+        }
+        let (dir, is_killed) = if seed < 4 { (dir, false) } else { (disk.after_kill().dir(), true) };
+        if !is_killed {
+            store.close()?;
+        }
+        drop((store, table));
+        let options = Options { read_only: true, ..options(8 << 20) };
+        let reader = pando_store::open(Arc::clone(&dir), &options)?;
+        let locked = writer(&dir).expect_err("the reader has not stood by yet");
+        assert_eq!(locked.kind(), ErrorKind::Locked);
+        let mut follower =
+            beside::stand_by(&reader, Arc::clone(&dir), &options)?.expect("files can be created");
+        assert!(follower.is_alone() && !reader.is_beside() && !follower.catch_up()?);
+        reader.check()?;
+        let old = reader.snapshot()?;
+        let before = model.clone();
+        assert_eq!(content(&old, "t")?, before, "seed {seed}");
+        for life in 0..3 {
+            let store = writer(&dir)?;
+            let table = store.snapshot()?.table("t")?.expect("it was created");
+            for round in 0..30 {
+                step(&store, &table, &mut model, &mut random, round)?;
+                if random.chance(1, 10) {
+                    store.checkpoint()?;
+                }
+                follower.tick(Duration::from_millis(100 * (life * 30 + round)))?;
+                follower.catch_up()?;
+                assert_eq!(
+                    content(&reader.snapshot()?, "t")?,
+                    model,
+                    "seed {seed}, life {life}, round {round}"
+                );
+            }
+            assert!(reader.is_beside() && !follower.is_alone());
+            store.close()?;
+        }
+        assert_eq!(reader.check().map(drop).map_err(|error| error.kind()), Ok(()));
+        match content(&old, "t") {
+            Ok(found) => assert_eq!(found, before, "seed {seed}: an old snapshot"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::SnapshotTooOld, "{error}"),
+        }
+    }
+    Ok(())
+}
+
+/// A writer that keeps no board would not look at the seats of readers: it does not come while there are some.
+#[test]
+fn a_writer_without_a_board_does_not_come_while_somebody_reads() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    writer(&dir)?.close()?;
+    let read_only = Options { read_only: true, ..options(8 << 20) };
+    let reader = pando_store::open(Arc::clone(&dir), &read_only)?;
+    let follower = beside::stand_by(&reader, Arc::clone(&dir), &read_only)?.expect("files can be created");
+    let alone = Options { admits_readers: false, ..options(8 << 20) };
+    let refused = pando_store::open_or_create(Arc::clone(&dir), &alone).expect_err("somebody reads");
+    assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
+    drop((follower, reader));
+    pando_store::open_or_create(dir, &alone)?.close()
+}
+
+/// Where nothing can be created, a reader cannot say what it needs, and keeps writers out instead.
+#[test]
+fn a_reader_that_cannot_stand_by_keeps_writers_out() -> Result<()> {
+    let dir: Arc<dyn Dir> = Arc::new(MemDir::new());
+    writer(&dir)?.close()?;
+    let options = Options { read_only: true, ..options(8 << 20) };
+    let reader = pando_store::open(Arc::clone(&dir), &options)?;
+    let read_only: Arc<dyn Dir> = Arc::new(io::ReadOnlyDir::new(Arc::clone(&dir)));
+    assert!(beside::stand_by(&reader, read_only, &options)?.is_none());
+    assert_eq!(writer(&dir).expect_err("somebody reads").kind(), ErrorKind::Locked);
+    drop(reader);
+    writer(&dir)?.close()
+}
