@@ -37,6 +37,7 @@ pub use read::resident::Resident;
 pub use read::scan::{self, Cursor};
 pub use read::snapshot::{self, Snapshot};
 pub use read::value_reader::ValueReader;
+pub use read::value_ref::ValueRef;
 pub use run::walk::Piece;
 pub use state::catalog::{self, Compression, WantedLayout};
 pub use state::expiry::{self, OpenReader};

@@ -13,4 +13,5 @@ mod salvage;
 mod spill;
 mod sync_commits;
 mod ttl;
+mod value_ref;
 mod write_set_model;

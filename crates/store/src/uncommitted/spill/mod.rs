@@ -28,7 +28,6 @@ pub(crate) use build::build;
 use crate::state::attach::Attached;
 use crate::state::paid_reads::PaidReads;
 use crate::state::store::Store;
-use crate::state::ttl::Reading;
 use crate::uncommitted::large::Unpublished;
 use crate::uncommitted::write_set::{Own, Prior, Savepoint, WriteSet};
 use base::slots::Reader;
@@ -36,7 +35,6 @@ use base::{CheckpointNo, Error, Result, TableId};
 use build::{merge, write};
 use extents::Extents;
 use page::Value;
-use pool::Pool;
 use run::{Delta, PinnedRecord, Probe, Said};
 use space::Extent;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -126,7 +124,7 @@ impl Spills {
         written.chain(self.read_only.iter().map(|(table, spilled)| (*table, &**spilled, false)))
     }
 
-    /// What the deltas say of `key`: see [`find`].
+    /// What the deltas say of `key`: `None` inside says that it is deleted.
     pub fn find(
         &self,
         store: &Store,
@@ -134,7 +132,21 @@ impl Spills {
         table: TableId,
         key: &[u8],
     ) -> Result<Option<Option<PinnedRecord>>> {
-        find(self.of(table), |spilled| &spilled.delta, &store.pool, reader, key)
+        let deltas = self.of(table);
+        if deltas.is_empty() {
+            return Ok(None);
+        }
+        let (pool, mut guard) = (&store.pool, reader.enter());
+        let said = Delta::find_newest(deltas, |spilled| &spilled.delta, pool, &mut guard, Probe::new(key))?;
+        Ok(match said {
+            Some(Said::Record(spot)) => {
+                let leaf = spot.leaf(pool, &mut guard)?;
+                let deleted = leaf.value() == Value::Deleted;
+                Some((!deleted).then(|| leaf.pin()))
+            }
+            Some(Said::Covered) => Some(None),
+            None => None,
+        })
     }
 
     /// Writes what `writes` holds of user tables to deltas, and empties it of that, and of what was rolled back. See
@@ -351,44 +363,5 @@ impl PreparedAttach {
         let named_units: u64 = named.iter().map(|extent| extent.units).sum();
         store.unpublished_units.fetch_sub(named_units, Ordering::SeqCst);
         dropped
-    }
-}
-
-/// What the deltas of `items`, newest first, say of `key`: `None` inside says that it is deleted. Most often there is
-/// none.
-#[inline]
-pub(crate) fn find<T>(
-    items: &[T],
-    delta: impl Fn(&T) -> &Delta,
-    pool: &Pool,
-    reader: &Reader,
-    key: &[u8],
-) -> Result<Option<Option<PinnedRecord>>> {
-    if items.is_empty() {
-        return Ok(None);
-    }
-    let mut guard = reader.enter();
-    Ok(match Delta::find_newest(items, delta, pool, &mut guard, Probe::new(key))? {
-        Some(Said::Record(spot)) => {
-            let leaf = spot.leaf(pool, &mut guard)?;
-            let deleted = leaf.value() == Value::Deleted;
-            Some((!deleted).then(|| leaf.pin()))
-        }
-        Some(Said::Covered) => Some(None),
-        None => None,
-    })
-}
-
-/// Runs `with` on the value of a record that [`find`] found.
-pub(crate) fn value_of<T>(
-    record: Option<PinnedRecord>,
-    reading: Reading,
-    pool: &Pool,
-    with: impl FnOnce(&[u8]) -> T,
-) -> Result<Option<T>> {
-    match record.as_ref().map(PinnedRecord::value) {
-        Some(Value::Inline(stored)) => Ok(reading.value(stored)?.map(with)),
-        Some(Value::Large(large)) => Ok(Some(with(&reading.whole(run::read_large(pool, large)?)))),
-        Some(Value::Deleted) | None => Ok(None),
     }
 }

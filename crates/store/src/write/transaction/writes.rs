@@ -6,7 +6,7 @@ use crate::read::handle::Admitted;
 use crate::read::handle::Table;
 use crate::state::ttl::DATE_BYTES;
 use crate::uncommitted::large::{Stream, Streamed, check_value_len};
-use crate::uncommitted::write_set::{Own, Prior};
+use crate::uncommitted::write_set::Prior;
 use crate::write::scan_mut::CursorMut;
 use crate::write::value_writer::ValueWriter;
 use base::{Error, ErrorKind, Result, Span, TableId, limits};
@@ -35,12 +35,10 @@ impl Transaction {
         self.check_record(key, value)?;
         self.make_room_for(admitted, key, value)?;
         // That the key was read is remembered with its write; a duplicate writes nothing, so its read is noted.
-        let (present, prior) = match self.writes().get(id, key) {
-            Some(own) => (own != Own::Deleted, Prior::Unread),
-            None => match self.find_spilled(id, key)? {
-                Some(found) => (found.is_some(), Prior::Unread),
-                None => (self.is_in_snapshot(admitted, key)?, Prior::Read),
-            },
+        let own = self.find_own(id, key)?.map(|own| own.is_present());
+        let (present, prior) = match own {
+            Some(present) => (present, Prior::Unread),
+            None => (self.is_in_snapshot(admitted, key)?, Prior::Read),
         };
         if present {
             if prior == Prior::Read {
