@@ -23,7 +23,7 @@ use crate::state::committer::Committer;
 use crate::state::expiry::Expiry;
 use crate::state::latch::Latch;
 use crate::state::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
-use crate::state::options::{Options, SLICE_MEMTABLES};
+use crate::state::options::Options;
 use crate::state::pacing::Merging;
 use crate::state::pins::Pins;
 use crate::state::room::Rooms;
@@ -33,8 +33,8 @@ use crate::state::stretches::Known;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
 use crate::state::tables::{Rows, Tables};
 use crate::state::time::{Time, Times};
+use crate::state::upkeep::Upkeep;
 use crate::state::view::{OpenMemtable, View, Views};
-use crate::state::wanted::Wanted;
 use base::budget::{Account, Budget, Holder, Member};
 use base::phases::{self, Phase};
 use base::seams::Random;
@@ -423,12 +423,7 @@ impl Parts {
             committer: Mutex::new(Committer::new(open, opened_at, writer, last)),
             checkpoint: Mutex::new(self.superblock),
             checkpoint_waiters: AtomicU32::new(0),
-            relocation: Mutex::default(),
-            wanted: Wanted::default(),
-            swept: Mutex::default(),
-            compacted: AtomicU32::new(0),
-            slice_bytes: options.slice_bytes.min(SLICE_MEMTABLES * shares.seal_bytes as u64),
-            fan: options.fan,
+            upkeep: Upkeep::new(options, shares.seal_bytes),
             pins,
             catalog_changed: AtomicU64::new(last.0),
             noted: AtomicU64::new(self.superblock.checkpoint.0),

@@ -13,14 +13,12 @@ use crate::state::options::{Options, Shares};
 use crate::state::pacing::{Merging, Progress};
 use crate::state::pins::Pins;
 use crate::state::room::Rooms;
-use crate::state::rounds::Place;
-use crate::state::rounds::Swept;
 use crate::state::seats::Seat;
 use crate::state::stretches::Known;
 use crate::state::superblock::Superblock;
 use crate::state::time::Time;
+use crate::state::upkeep::Upkeep;
 use crate::state::view::Views;
-use crate::state::wanted::Wanted;
 use base::budget::{Account, Charge, Holder};
 use base::latency::{Cause, Latencies};
 use base::slots::Slots;
@@ -76,18 +74,7 @@ pub struct Store {
     pub(crate) checkpoint: Mutex<Superblock>,
     /// So many wait for it.
     pub(crate) checkpoint_waiters: AtomicU32,
-    /// Where the next relocation goes on. Innermost: nothing is locked under it.
-    pub(crate) relocation: Mutex<Place>,
-    /// The layouts that the catalog asks for. Innermost, too.
-    pub(crate) wanted: Wanted,
-    /// Where sweeps for what has expired go on. Innermost, too.
-    pub(crate) swept: Mutex<Swept>,
-    /// The table that was compacted last: the next one's turn comes first.
-    pub(crate) compacted: AtomicU32,
-    /// What is merged of an LSM table at a time.
-    pub(crate) slice_bytes: u64,
-    /// So many runs of a size are merged into one.
-    pub(crate) fan: usize,
+    pub(crate) upkeep: Upkeep,
     /// Checkpoints whose pages and log somebody copies.
     pub(crate) pins: Pins,
     /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.
