@@ -26,7 +26,7 @@ impl Store {
     /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
     pub fn begin_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
         self.check_process()?;
-        let last = self.claim_checkpoint();
+        let last = self.checkpoints.claim();
         self.check_open()?;
         self.latch.check()?;
         if self.pressure().sealed < MAX_SEALED {
@@ -38,7 +38,7 @@ impl Store {
     /// Begins a checkpoint of what is sealed already. `None`: nothing is.
     pub fn begin_pending_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
         self.check_process()?;
-        let last = self.claim_checkpoint();
+        let last = self.checkpoints.claim();
         self.check_open()?;
         self.latch.check()?;
         self.checkpoint_of_sealed(last)
@@ -56,7 +56,7 @@ impl Store {
     /// As [`Store::begin_compaction`]; `wholly`: until each LSM table is one run.
     pub(crate) fn begin_merging(&self, wholly: bool) -> Result<Option<Checkpoint<'_>>> {
         self.check_process()?;
-        let last = self.claim_checkpoint();
+        let last = self.checkpoints.claim();
         self.check_open()?;
         self.latch.check()?;
         let (sealed, tables) =
@@ -99,7 +99,7 @@ impl Store {
     /// Begins a checkpoint of everything committed so far, even if there is nothing to absorb, that may also move
     /// pages.
     pub(crate) fn begin_moving_checkpoint(&self, moves: Option<Moves>) -> Result<Checkpoint<'_>> {
-        let last = self.claim_checkpoint();
+        let last = self.checkpoints.claim();
         self.check_open()?;
         self.latch.check()?;
         // One lock over the seal and the look: no commit comes between them.

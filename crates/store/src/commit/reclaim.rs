@@ -10,7 +10,6 @@ use base::sync::lock;
 use base::{CheckpointNo, Result};
 use log::Position;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl Store {
     /// Whether readers, or what is pinned for a copy, keep something that [`Store::reclaim`] would free after them.
@@ -21,7 +20,7 @@ impl Store {
     /// Frees what only ended or expired readers needed: old views with their memtables, conflict history, retired
     /// pages. A checkpoint does it as its last step; after a long reader has ended it is worth doing in between.
     pub fn reclaim(&self) {
-        let _checkpoint = self.claim_checkpoint();
+        let _checkpoint = self.checkpoints.claim();
         self.free_unneeded();
         // What fails here is tried again by the next checkpoint, and costs nothing but room.
         let _ = self.latch.check().and_then(|()| self.give_back(false));
@@ -37,7 +36,7 @@ impl Store {
 
     fn free_unread(&self) {
         let mut read = self.free_memtables();
-        read.extend(self.pins.all());
+        read.extend(self.checkpoints.pins.all());
         read.sort_unstable();
         read.dedup();
         let through = self.freed_through();
@@ -49,7 +48,7 @@ impl Store {
 
     /// What only checkpoints before this one need may be freed.
     fn freed_through(&self) -> CheckpointNo {
-        let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
+        let noted = self.checkpoints.noted();
         if lock(&self.space).stats().retired_units == 0 {
             // Nothing waits, so nobody has to be asked: an idle database lists no directory.
             return noted;
@@ -207,7 +206,7 @@ mod tests {
         let first = store.log.end().segment;
         let is_there = || dir.list().unwrap().contains(&format!("log-{first:016x}"));
         let mut seat = Seat::take(&dir, store.database, &mut Random::seeded(1))?;
-        let checkpoint = CheckpointNo(store.noted.load(Ordering::SeqCst));
+        let checkpoint = store.checkpoints.noted();
         seat.set(Needed { checkpoint, segment: first })?;
         (0..20).try_for_each(|round| put_all(&store, &table, round))?;
         assert!(is_there(), "the reader has not read it yet");

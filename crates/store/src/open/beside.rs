@@ -263,7 +263,7 @@ impl Follower {
             self.log = Some(Beside::open(&store.dir, store.database, superblock.replay_from)?);
         }
         store.time.pass(superblock.time_ms);
-        let mut last = store.claim_checkpoint();
+        let mut last = store.checkpoints.claim();
         *lock(&store.space) = space;
         let mut committer = lock(&store.committer);
         if committer.last <= superblock.absorbed {
@@ -271,7 +271,7 @@ impl Follower {
             store.seal_at(&mut committer, superblock.replay_from);
             committer.last = superblock.absorbed;
         }
-        store.pins.switch(superblock, Arc::clone(&tables));
+        store.checkpoints.pins.switch(superblock, Arc::clone(&tables));
         store.views.switch(superblock.absorbed, tables, superblock.checkpoint);
         // After the view, so that a snapshot never names a commit that it does not show.
         if jumps {
@@ -279,7 +279,7 @@ impl Follower {
             store.clocks.publish(superblock.absorbed);
         }
         store.catalog_changed.fetch_max(superblock.absorbed.0, Ordering::SeqCst);
-        store.replay_from.store(superblock.replay_from.lsn.0, Ordering::SeqCst);
+        store.checkpoints.set_replay_from(superblock.replay_from.lsn);
         *last = superblock;
         self.newest = superblock;
         Ok(())

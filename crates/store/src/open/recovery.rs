@@ -18,6 +18,7 @@
 use crate::open::read_only::Ceiling;
 use crate::open::replay::Survey;
 use crate::state::board::{BOARD, Board};
+use crate::state::checkpoints::Checkpoints;
 use crate::state::closing::known_durable;
 use crate::state::committer::Committer;
 use crate::state::expiry::Expiry;
@@ -25,7 +26,6 @@ use crate::state::latch::Latch;
 use crate::state::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
 use crate::state::options::Options;
 use crate::state::pacing::Merging;
-use crate::state::pins::Pins;
 use crate::state::room::Rooms;
 use crate::state::seats::{SEAT_PREFIX, Seat};
 use crate::state::store::{Store, Tallies};
@@ -390,7 +390,7 @@ impl Parts {
         let last = self.superblock.absorbed;
         let clocks = Clocks::new(last);
         let opened_at = self.superblock.replay_from.lsn;
-        let pins = Pins::new(self.superblock, Arc::clone(&view.tables));
+        let checkpoints = Checkpoints::new(self.superblock, Arc::clone(&view.tables));
         let mapped_bytes = if log.is_mapped() { options.log_map_bytes() as usize } else { 0 };
         // The pools of other databases give way. Where they have nothing, it is charged all the same: it is mapped.
         let log_charge = self.account.charge_making_room(Holder::Log, mapped_bytes);
@@ -421,13 +421,9 @@ impl Parts {
             streaming: RwLock::new(()),
             data_sync: Mutex::new(()),
             committer: Mutex::new(Committer::new(open, opened_at, writer, last)),
-            checkpoint: Mutex::new(self.superblock),
-            checkpoint_waiters: AtomicU32::new(0),
+            checkpoints,
             upkeep: Upkeep::new(options, shares.seal_bytes),
-            pins,
             catalog_changed: AtomicU64::new(last.0),
-            noted: AtomicU64::new(self.superblock.checkpoint.0),
-            replay_from: AtomicU64::new(self.superblock.replay_from.lsn.0),
             max_log_bytes: options.max_log_bytes,
             max_log_records: options.max_log_records,
             merging: Merging::default(),

@@ -103,7 +103,7 @@ impl Store {
         }
         Lease::forget_all(self);
         // A thread inside a checkpoint, a commit or a piece of a value finishes first.
-        let mut superblock = self.claim_checkpoint();
+        let mut superblock = self.checkpoints.claim();
         let _streaming = self.streaming.write().unwrap_or_else(PoisonError::into_inner);
         // A directory that cannot be listed says nothing about who owns it.
         if self.check_ownership(&superblock).is_ok() || self.latch.check().is_ok() {

@@ -21,6 +21,7 @@ pub(crate) mod stretches;
 pub(crate) mod wanted;
 pub(crate) mod committer;
 pub(crate) mod pins;
+pub(crate) mod checkpoints;
 pub(crate) mod upkeep;
 pub mod store;
 // Of a store.

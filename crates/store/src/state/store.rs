@@ -5,17 +5,16 @@
 //! `time` suspects, nothing else is locked but the budget.
 
 use crate::state::board::Board;
+use crate::state::checkpoints::Checkpoints;
 use crate::state::committer::Committer;
 use crate::state::expiry::Expiry;
 use crate::state::latch::Latch;
 use crate::state::memory::Attended;
 use crate::state::options::{Options, Shares};
 use crate::state::pacing::{Merging, Progress};
-use crate::state::pins::Pins;
 use crate::state::room::Rooms;
 use crate::state::seats::Seat;
 use crate::state::stretches::Known;
-use crate::state::superblock::Superblock;
 use crate::state::time::Time;
 use crate::state::upkeep::Upkeep;
 use crate::state::view::Views;
@@ -29,7 +28,7 @@ use pool::Pool;
 use space::Space;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 use txn::Clocks;
 
@@ -70,19 +69,10 @@ pub struct Store {
     /// One sync of the data file at a time.
     pub(crate) data_sync: Mutex<()>,
     pub(crate) committer: Mutex<Committer>,
-    /// The superblock of the last checkpoint. Held for the length of a checkpoint: there is one at a time.
-    pub(crate) checkpoint: Mutex<Superblock>,
-    /// So many wait for it.
-    pub(crate) checkpoint_waiters: AtomicU32,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) upkeep: Upkeep,
-    /// Checkpoints whose pages and log somebody copies.
-    pub(crate) pins: Pins,
     /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.
     pub(crate) catalog_changed: AtomicU64,
-    /// The newest checkpoint that a durable log block names: what only older ones need may be freed.
-    pub(crate) noted: AtomicU64,
-    /// Where a recovery would begin to replay: the LSN that the last superblock names.
-    pub(crate) replay_from: AtomicU64,
     pub(crate) max_log_bytes: u64,
     pub(crate) max_log_records: u64,
     pub(crate) merging: Merging,
@@ -255,18 +245,9 @@ impl Store {
         self.merging.note(records_ns, tail_ns);
     }
 
-    /// The last superblock, held as long as there is to be no other checkpoint. A thread that waits for it hurries the
-    /// one under way.
-    pub(crate) fn claim_checkpoint(&self) -> MutexGuard<'_, Superblock> {
-        self.checkpoint_waiters.fetch_add(1, Ordering::SeqCst);
-        let superblock = base::sync::lock(&self.checkpoint);
-        self.checkpoint_waiters.fetch_sub(1, Ordering::SeqCst);
-        superblock
-    }
-
     /// Whether somebody waits for the checkpoint under way to end.
     pub fn is_checkpoint_awaited(&self) -> bool {
-        self.checkpoint_waiters.load(Ordering::SeqCst) > 0
+        self.checkpoints.is_awaited()
     }
 
     /// How full the memtables are: the caller decides to wait or to work.
@@ -276,7 +257,7 @@ impl Store {
             (bytes, view.memtables().map(memtable::Memtable::records).sum(), view.sealed.len())
         });
         let Progress { merged_bytes, left_ns } = self.merging.progress();
-        let log_bytes = self.log.end().lsn.0.saturating_sub(self.replay_from.load(Ordering::SeqCst));
+        let log_bytes = self.log.end().lsn.0.saturating_sub(self.checkpoints.replay_from().0);
         let (of_all, own) =
             (self.account.budget().held_as(Holder::Memtables), self.account.held().of(Holder::Memtables));
         // What only open readers keep is no debt, and cannot be merged away. What they may keep beyond the writers'

@@ -83,7 +83,7 @@ impl Store {
     /// [`base::ErrorKind::Closed`]. What is wrong is no error here.
     pub fn check_all(&self, progress: &mut dyn FnMut(&Report)) -> Result<Findings> {
         self.check_open()?;
-        let superblock = self.claim_checkpoint();
+        let superblock = self.checkpoints.claim();
         let mut findings = Findings::default();
         let mut extents = Vec::new();
         // A process that follows another may have read commits after later checkpoints.

@@ -221,7 +221,7 @@ impl Store {
             readers: self.slots.held() as u64,
             expired_readers: self.expiry.count(),
             views: self.views.count() as u64,
-            pinned: self.pins.count() as u64,
+            pinned: self.checkpoints.pins.count() as u64,
             memtable_bytes: pressure.memtables_bytes as u64,
             sealed_memtables: pressure.sealed as u64,
             pool_bytes: pool.bytes as u64,

@@ -33,7 +33,7 @@ impl Store {
         }
         // A wall that was set is noticed although nobody asks.
         self.time.look();
-        if let Ok(mut superblock) = self.checkpoint.try_lock() {
+        if let Some(mut superblock) = self.checkpoints.try_claim() {
             // What fails here is tried again.
             let _ = self.save_time(&mut superblock, UNSAVED_MS);
         }
