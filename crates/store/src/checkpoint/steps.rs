@@ -372,9 +372,7 @@ impl Checkpoint<'_> {
         let tables = Arc::new(std::mem::take(&mut self.tables));
         store.checkpoints.pins.switch(self.next, Arc::clone(&tables));
         store.views.switch(self.next.absorbed, tables, self.next.checkpoint);
-        if let Some(board) = &store.board {
-            board.show_checkpoint(store.clocks.visible(), self.next.checkpoint);
-        }
+        store.processes.show_checkpoint(store.clocks.visible(), self.next.checkpoint);
         *self.last = self.next;
         store.checkpoints.set_replay_from(self.next.replay_from.lsn);
         store.merging.end();

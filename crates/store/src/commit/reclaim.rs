@@ -63,9 +63,9 @@ impl Store {
 
     /// What readers in other processes need. Where it cannot be known, everything.
     fn needed_by_others(&self) -> Needed {
-        match self.board {
-            Some(_) => seats::needed(&*self.dir, self.database).unwrap_or(Needed::EVERYTHING),
-            None => Needed::NOTHING,
+        match self.processes.may_be_read() {
+            true => seats::needed(&*self.dir, self.database).unwrap_or(Needed::EVERYTHING),
+            false => Needed::NOTHING,
         }
     }
 
@@ -85,7 +85,7 @@ impl Store {
     /// Gives the memory of a closed database back, but for what snapshots still read that were begun before: threads
     /// that once read it keep a slot and the store for as long as they live.
     pub(crate) fn give_memory_back(&self) {
-        if !self.is_closed() || self.origin.is_forked() {
+        if !self.is_closed() || self.processes.is_forked() {
             return;
         }
         let dropped = {

@@ -172,7 +172,7 @@ impl Store {
             committer.unsynced.push_back((ts, end));
         } else if committer.unsynced.is_empty() {
             self.clocks.publish(ts);
-            self.show_readers();
+            self.processes.show(self.clocks.visible());
         }
         self.tallies.commits.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         for (table, operations) in request.writes.operations_by_table() {
@@ -279,7 +279,7 @@ impl Store {
         }
         let visible = committer.unsynced.front().map_or(committer.last, |(ts, _)| CommitTs(ts.0 - 1));
         self.clocks.publish(visible);
-        self.show_readers();
+        self.processes.show(self.clocks.visible());
     }
 
     /// Step 2, but for the commits that come while it is done: against those up to now, without the commit lock.

@@ -216,7 +216,7 @@ impl Follower {
     }
 
     fn seat(&self) -> MutexGuard<'_, Seat> {
-        lock(self.store.seat.as_ref().expect("a follower's store has a seat"))
+        self.store.processes.seat().expect("a follower's store has a seat")
     }
 
     /// Step 3, up to the commit that is visible. What does not fit into memory waits for the next checkpoint.

@@ -102,7 +102,7 @@ impl Store {
     /// [`Closed`](base::ErrorKind::Closed); those of opening the log's files.
     pub fn pin(self: &Arc<Self>, since: Option<CheckpointNo>) -> Result<Pinned> {
         self.check_open()?;
-        self.check_not_beside("a backup", "Database::backup")?;
+        self.processes.check_not_beside("a backup", "Database::backup")?;
         self.log.hold(EVERYTHING);
         let (superblock, tables) = self.checkpoints.pins.pin();
         let ts = self.clocks.visible();

@@ -26,6 +26,7 @@ use crate::state::latch::Latch;
 use crate::state::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
 use crate::state::options::Options;
 use crate::state::pacing::Merging;
+use crate::state::processes::{Locks, Processes};
 use crate::state::room::Rooms;
 use crate::state::seats::{SEAT_PREFIX, Seat};
 use crate::state::store::{Store, Tallies};
@@ -224,7 +225,7 @@ pub(super) struct Parts {
 /// What keeps other processes from taking away what a store reads.
 pub(super) enum Hold {
     /// They cannot write.
-    Locks([Box<dyn io::Lock>; 2]),
+    Locks(Locks),
     /// The one that writes looks at it.
     Seat(Seat),
 }
@@ -317,7 +318,7 @@ impl Parts {
         store.account.set_member(Arc::downgrade(&member));
         store.replay(superblock.replay_from, ceiling)?;
         assert_eq!(store.clocks.applied(), last, "the log was replayed to another end than the scan found");
-        store.show_readers();
+        store.processes.show(store.clocks.visible());
         Ok(store)
     }
 
@@ -371,7 +372,7 @@ impl Parts {
     pub(super) fn assemble(self, found: Found, log: Log, options: &Options, hold: Hold) -> Result<Store> {
         let (locks, seat) = match hold {
             Hold::Locks(locks) => (Some(locks), None),
-            Hold::Seat(seat) => (None, Some(Mutex::new(seat))),
+            Hold::Seat(seat) => (None, Some(seat)),
         };
         let board = self.board(options)?;
         let shares = options.shares();
@@ -432,12 +433,9 @@ impl Parts {
             closed: AtomicBool::new(false),
             expiry: Expiry::new(options),
             known,
-            origin: io::Origin::here(),
+            processes: Processes::new(locks, board, seat),
             tallies: Tallies::default(),
             rooms,
-            board,
-            seat,
-            locks: Mutex::new(locks),
         })
     }
 }

@@ -119,7 +119,7 @@ impl Store {
             latched => latched.and_then(|()| self.close_log(&mut superblock)),
         };
         drop(committer);
-        base::sync::lock(&self.locks).take();
+        self.processes.unlock();
         self.give_memory_back();
         result
     }

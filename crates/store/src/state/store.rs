@@ -4,7 +4,6 @@
 //! locks. A thread that holds one takes only later ones. Under the lock of what is `known` of stretches, and of what
 //! `time` suspects, nothing else is locked but the budget.
 
-use crate::state::board::Board;
 use crate::state::checkpoints::Checkpoints;
 use crate::state::committer::Committer;
 use crate::state::expiry::Expiry;
@@ -12,8 +11,8 @@ use crate::state::latch::Latch;
 use crate::state::memory::Attended;
 use crate::state::options::{Options, Shares};
 use crate::state::pacing::{Merging, Progress};
+use crate::state::processes::Processes;
 use crate::state::room::Rooms;
-use crate::state::seats::Seat;
 use crate::state::stretches::Known;
 use crate::state::time::Time;
 use crate::state::upkeep::Upkeep;
@@ -22,7 +21,7 @@ use base::budget::{Account, Charge, Holder};
 use base::latency::{Cause, Latencies};
 use base::slots::Slots;
 use base::{DatabaseId, Error, ErrorKind, Lsn, Result, TableId};
-use io::{Dir, File, Lock};
+use io::{Dir, File};
 use log::Log;
 use pool::Pool;
 use space::Space;
@@ -83,18 +82,9 @@ pub struct Store {
     pub(crate) expiry: Expiry,
     /// Stretches of keys that readers found empty.
     pub(crate) known: Known,
-    /// The process that opened it: a child that was forked since is refused everything.
-    pub(crate) origin: io::Origin,
+    pub(crate) processes: Processes,
     pub(crate) tallies: Tallies,
     pub(crate) rooms: Rooms,
-    /// Where readers in other processes see how far they may read. `None`: there are no such readers.
-    pub(crate) board: Option<Board>,
-    /// What has another process keep what this store reads ([`crate::beside`]). `None`: no other process writes it.
-    /// Here, so that snapshots find what they read also after closing.
-    pub(crate) seat: Option<Mutex<Seat>>,
-    /// Those of the lock file and of the data file. Released by closing, so that the directory can be opened again
-    /// although snapshots still live.
-    pub(crate) locks: Mutex<Option<[Box<dyn Lock>; 2]>>,
 }
 
 /// Counts of what happened since the database was opened.
@@ -127,15 +117,7 @@ impl Store {
     /// Refuses a child process that inherited this store. A load and a comparison, of what never changes.
     #[inline]
     pub fn check_process(&self) -> Result<()> {
-        if self.origin.is_forked() { Err(Self::forked()) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn forked() -> Error {
-        let message = "the database was opened before this process was forked, and its threads run only \
-                       in the \
-                       parent; open the database in the child after the parent has closed it";
-        Error::new(ErrorKind::Forked, message)
+        self.processes.check()
     }
 
     #[cold]
@@ -165,27 +147,7 @@ impl Store {
 
     /// Whether another process writes what this store reads; see [`crate::beside`].
     pub fn is_beside(&self) -> bool {
-        self.seat.is_some()
-    }
-
-    /// Refuses what a store cannot do that reads beside another process.
-    pub(crate) fn check_not_beside(&self, what: &str, call: &str) -> Result<()> {
-        if self.seat.is_none() {
-            return Ok(());
-        }
-        let message = format!(
-            "{what} is not possible while another process has the database open for writing; call {call} in \
-             that process, or try again after it has closed the database"
-        );
-        Err(Error::new(ErrorKind::Locked, message))
-    }
-
-    /// Shows readers in other processes what they may read. The caller holds the commit lock.
-    #[inline]
-    pub(crate) fn show_readers(&self) {
-        if let Some(board) = &self.board {
-            board.show(self.clocks.visible());
-        }
+        self.processes.is_beside()
     }
 
     /// Whether it was opened read-only.

@@ -48,7 +48,7 @@ impl Drop for Extents {
 impl Store {
     pub(crate) fn free_unpublished(&self, extents: &[Extent]) {
         // After a latch nothing is handed out any more, and the log may name them. In a forked child nothing is ours.
-        if extents.is_empty() || self.latched().is_some() || self.origin.is_forked() {
+        if extents.is_empty() || self.latched().is_some() || self.processes.is_forked() {
             return;
         }
         let mut space = lock(&self.space);
