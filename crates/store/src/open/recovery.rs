@@ -21,6 +21,7 @@ use crate::state::board::{BOARD, Board};
 use crate::state::checkpoints::Checkpoints;
 use crate::state::closing::known_durable;
 use crate::state::committer::Committer;
+use crate::state::early::EarlyWrites;
 use crate::state::expiry::Expiry;
 use crate::state::latch::Latch;
 use crate::state::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
@@ -47,7 +48,7 @@ use pool::Pool;
 use run::{Cursor, Run};
 use space::{Space, SpaceRoot};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use txn::Clocks;
 
 pub(crate) const DATA: &str = "data";
@@ -416,11 +417,7 @@ impl Parts {
             time: Time::new(options.clock.clone(), self.superblock.times, found.time_ms),
             latch: if options.read_only { Latch::read_only() } else { Latch::default() },
             space: Mutex::new(self.space),
-            large_bytes: options.large_bytes,
-            piece_bytes: options.piece_bytes,
-            unpublished_units: AtomicU64::new(0),
-            streaming: RwLock::new(()),
-            data_sync: Mutex::new(()),
+            early: EarlyWrites::new(options.large_bytes, options.piece_bytes),
             committer: Mutex::new(Committer::new(open, opened_at, writer, last)),
             checkpoints,
             upkeep: Upkeep::new(options, shares.seal_bytes),

@@ -6,6 +6,7 @@
 
 use crate::state::checkpoints::Checkpoints;
 use crate::state::committer::Committer;
+use crate::state::early::EarlyWrites;
 use crate::state::expiry::Expiry;
 use crate::state::latch::Latch;
 use crate::state::memory::Attended;
@@ -27,7 +28,7 @@ use pool::Pool;
 use space::Space;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use txn::Clocks;
 
@@ -57,16 +58,7 @@ pub struct Store {
     pub(crate) time: Time,
     pub(crate) latch: Latch,
     pub(crate) space: Mutex<Space>,
-    /// Values longer than this are written to the data file before their commit, in pieces of as many bytes.
-    pub(crate) large_bytes: usize,
-    pub(crate) piece_bytes: usize,
-    /// Units of values that no commit refers to yet. Grows and shrinks under the space map's lock, and shrinks under
-    /// the commit lock too, when they are committed.
-    pub(crate) unpublished_units: AtomicU64,
-    /// Read-locked while a piece of such a value is written; closing waits for these.
-    pub(crate) streaming: RwLock<()>,
-    /// One sync of the data file at a time.
-    pub(crate) data_sync: Mutex<()>,
+    pub(crate) early: EarlyWrites,
     pub(crate) committer: Mutex<Committer>,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) upkeep: Upkeep,

@@ -130,7 +130,7 @@ impl Store {
             let mut space = lock(&self.space);
             let unit = space.allocate_logged(units)?;
             // With the lock held, so that a check sees both or neither.
-            self.unpublished_units.fetch_add(units, Ordering::SeqCst);
+            self.early.add(units);
             Ok(unit)
         };
         match allocate() {

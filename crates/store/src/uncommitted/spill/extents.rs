@@ -7,7 +7,6 @@ use run::Allocate;
 use space::Extent;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Extents that belong to a transaction: freed when this goes, unless it was committed.
 pub(crate) struct Extents {
@@ -54,7 +53,7 @@ impl Store {
         let mut space = lock(&self.space);
         for extent in extents {
             space.free_unused(extent.unit, extent.units);
-            self.unpublished_units.fetch_sub(extent.units, Ordering::SeqCst);
+            self.early.remove(extent.units);
         }
     }
 }

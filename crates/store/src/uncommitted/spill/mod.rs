@@ -38,8 +38,8 @@ use page::Value;
 use run::{Delta, PinnedRecord, Probe, Said};
 use space::Extent;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 /// So many deltas of a size are merged into one.
 pub(crate) const MERGED: usize = 8;
@@ -155,8 +155,7 @@ impl Spills {
     /// Nothing has changed after an error.
     pub fn spill(&mut self, reader: &Reader, writes: &mut WriteSet, reads: &PaidReads) -> Result<()> {
         let store = &Arc::clone(&self.store);
-        // Closing waits for the threads in here. After that the files may belong to another process.
-        let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
+        let _writing = store.early.begin();
         let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
         writes.sort_for_commit();
         let tables: Vec<TableId> = writes.tables().filter(|table| *table != TableId::CATALOG).collect();
@@ -311,7 +310,7 @@ impl Spills {
     pub fn prepare(mut self, reader: &Reader) -> Result<PreparedAttach> {
         self.frozen.clear();
         let store = Arc::clone(&self.store);
-        let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
+        let _writing = store.early.begin();
         for table in self.lists.keys().copied().collect::<Vec<_>>() {
             let count = self.lists[&table].len();
             if count > MOST_ATTACHED {
@@ -361,7 +360,7 @@ impl PreparedAttach {
         let (named, dropped): (Vec<_>, Vec<_>) =
             owned.into_iter().partition(|extent| published.contains(&extent.unit));
         let named_units: u64 = named.iter().map(|extent| extent.units).sum();
-        store.unpublished_units.fetch_sub(named_units, Ordering::SeqCst);
+        store.early.remove(named_units);
         dropped
     }
 }

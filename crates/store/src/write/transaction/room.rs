@@ -16,7 +16,7 @@ impl Transaction {
     #[inline]
     pub(super) fn make_room_for(&mut self, of: Admitted, key: &[u8], value: &[u8]) -> Result<()> {
         let value_bytes = of.reading.front_bytes() + value.len();
-        let is_large = value_bytes > self.store().large_bytes;
+        let is_large = self.store().early.is_large(value_bytes as u64);
         self.make_room(key.len() + if is_large { base::LargeRef::BYTES } else { value_bytes })
     }
 

@@ -5,7 +5,7 @@ use super::Transaction;
 use crate::read::handle::Admitted;
 use crate::read::handle::Table;
 use crate::state::ttl::DATE_BYTES;
-use crate::uncommitted::large::{Stream, Streamed, check_value_len};
+use crate::uncommitted::large::{Stream, Streamed};
 use crate::uncommitted::write_set::Prior;
 use crate::write::scan_mut::CursorMut;
 use crate::write::value_writer::ValueWriter;
@@ -147,7 +147,7 @@ impl Transaction {
 
     pub(crate) fn check_record(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_key(key)?;
-        check_value_len(self.store(), value.len())
+        self.store().early.check_value_len(value.len())
     }
 
     /// Puts `value`, for which room was made; if it is large, into the data file.
@@ -179,7 +179,7 @@ impl Transaction {
 
     #[inline]
     fn store_value(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
-        if value.len() > self.store().large_bytes {
+        if self.store().early.is_large(value.len() as u64) {
             return self.write_large(table, key, value, prior);
         }
         self.writes_mut().put(table, key, value, prior);
