@@ -4,7 +4,6 @@ use super::{Checkpoint, Step};
 use crate::checkpoint::besides::Moves;
 use crate::checkpoint::besides::Sweeps;
 use crate::checkpoint::lsm::Quota;
-use crate::state::memory::dirty_pages_charge;
 use crate::state::options::MAX_SEALED;
 use crate::state::room::Care;
 use crate::state::store::Store;
@@ -160,7 +159,7 @@ impl Store {
             step: Step::SyncLog,
             care,
             reader,
-            memory: dirty_pages_charge(&self.account, self.shares.dirty_bytes),
+            memory: self.memory.charge_dirty_pages(),
         };
         checkpoint.quota.bytes = checkpoint.usual_quota();
         let records: u64 = checkpoint.sealed.iter().map(|sealed| sealed.memtable.records()).sum();

@@ -227,7 +227,7 @@ impl Checkpoint<'_> {
                 self.next.log_synced = store.log.synced();
                 self.next.times = store.time.times();
                 self.next.time_ms = self.next.times.time_ms;
-                self.next.next_table = TableId(store.next_table.load(Ordering::SeqCst));
+                self.next.next_table = store.catalog.next_id();
                 self.next.write(&*store.data).map_err(latching)?;
             }
             Step::SyncSuperblock => store.sync_data()?,

@@ -90,7 +90,7 @@ impl Store {
         }
         let dropped = {
             let mut committer = lock(&self.committer);
-            let (open, writer) = self.new_memtable(None);
+            let (open, writer) = self.memory.new_memtable(None);
             self.views.close(Arc::clone(&open));
             let open = std::mem::replace(&mut committer.open, open);
             let writer = std::mem::replace(&mut committer.writer, writer);
@@ -101,7 +101,7 @@ impl Store {
         // What a reader looks at this moment comes with its end.
         self.pool.give(usize::MAX, Need::Must);
         self.log.unmap();
-        lock(&self.log_charge).shrink_to(0);
+        self.memory.give_back_log();
     }
 
     /// The part of it that is memory: old views and conflict history. Answers which checkpoints are still read.
@@ -184,7 +184,7 @@ mod tests {
         store.acknowledge(tx.apply()?)?;
         // Somebody still reads: what he sees stays, and goes with him.
         let snapshot = store.snapshot()?;
-        let held = || store.account.held().total() - store.account.reserve_bytes();
+        let held = || store.memory.account.held().total() - store.memory.account.reserve_bytes();
         let before = held();
         store.close()?;
         assert_eq!(snapshot.get(&table, &7_u32.to_be_bytes())?.as_deref(), Some(&[9; 500][..]));

@@ -41,7 +41,6 @@ use base::{DatabaseId, Error, ErrorKind, Result};
 use io::{Dir, File, ReadOnlyDir};
 use log::{Beside, Log};
 use space::Space;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 /// How often the checkpoint is read again that was to be pinned, because a newer one came.
@@ -115,7 +114,7 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
     let found = Found { last: absorbed, next_table, time_ms };
     let store = Arc::new(parts.assemble(found, log, options, Hold::Seat(seat))?);
     let member: Arc<dyn Member> = store.clone();
-    store.account.set_member(Arc::downgrade(&member));
+    store.memory.account.set_member(Arc::downgrade(&member));
     let mut follower = Follower {
         store: Arc::clone(&store),
         writable,
@@ -278,7 +277,7 @@ impl Follower {
             store.clocks.advance_applied(superblock.absorbed);
             store.clocks.publish(superblock.absorbed);
         }
-        store.catalog_changed.fetch_max(superblock.absorbed.0, Ordering::SeqCst);
+        store.catalog.note(superblock.absorbed);
         store.checkpoints.set_replay_from(superblock.replay_from.lsn);
         *last = superblock;
         self.newest = superblock;

@@ -18,13 +18,14 @@
 use crate::open::read_only::Ceiling;
 use crate::open::replay::Survey;
 use crate::state::board::{BOARD, Board};
+use crate::state::changes::CatalogChanges;
 use crate::state::checkpoints::Checkpoints;
 use crate::state::closing::known_durable;
 use crate::state::committer::Committer;
 use crate::state::early::EarlyWrites;
 use crate::state::expiry::Expiry;
 use crate::state::latch::Latch;
-use crate::state::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
+use crate::state::memory::{Memory, least_budget_bytes, reserve_bytes};
 use crate::state::options::Options;
 use crate::state::pacing::Merging;
 use crate::state::processes::{Locks, Processes};
@@ -37,7 +38,7 @@ use crate::state::tables::{Rows, Tables};
 use crate::state::time::{Time, Times};
 use crate::state::upkeep::Upkeep;
 use crate::state::view::{OpenMemtable, View, Views};
-use base::budget::{Account, Budget, Holder, Member};
+use base::budget::{Account, Budget, Member};
 use base::phases::{self, Phase};
 use base::seams::Random;
 use base::slots::Slots;
@@ -47,7 +48,7 @@ use log::{Log, Tail};
 use pool::Pool;
 use run::{Cursor, Run};
 use space::{Space, SpaceRoot};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use txn::Clocks;
 
@@ -316,7 +317,7 @@ impl Parts {
         let begun = store.log.end().lsn;
         store.rooms.note_gap(begun, begun.0.saturating_sub(end.0));
         let member: Arc<dyn Member> = store.clone();
-        store.account.set_member(Arc::downgrade(&member));
+        store.memory.account.set_member(Arc::downgrade(&member));
         store.replay(superblock.replay_from, ceiling)?;
         assert_eq!(store.clocks.applied(), last, "the log was replayed to another end than the scan found");
         store.processes.show(store.clocks.visible());
@@ -377,7 +378,9 @@ impl Parts {
         };
         let board = self.board(options)?;
         let shares = options.shares();
-        let (open, writer) = charged_memtable(&self.account, None, shares.memtable_chunk_bytes);
+        let mapped_bytes = if log.is_mapped() { options.log_map_bytes() as usize } else { 0 };
+        let memory = Memory::new(self.account, shares, mapped_bytes);
+        let (open, writer) = memory.new_memtable(None);
         let view = View {
             number: 0,
             open: OpenMemtable::new(Arc::clone(&open)),
@@ -393,21 +396,13 @@ impl Parts {
         let clocks = Clocks::new(last);
         let opened_at = self.superblock.replay_from.lsn;
         let checkpoints = Checkpoints::new(self.superblock, Arc::clone(&view.tables));
-        let mapped_bytes = if log.is_mapped() { options.log_map_bytes() as usize } else { 0 };
-        // The pools of other databases give way. Where they have nothing, it is charged all the same: it is mapped.
-        let log_charge = self.account.charge_making_room(Holder::Log, mapped_bytes);
-        let log_charge =
-            log_charge.unwrap_or_else(|| self.account.charge_by_force(Holder::Log, mapped_bytes));
-        let known = Known::new(&self.account);
+        let known = Known::new(&memory.account);
         Ok(Store {
             dir: self.dir,
             data: self.data,
             database: self.superblock.database,
             page_bytes: self.superblock.page_bytes,
-            log_charge: Mutex::new(log_charge),
-            account: self.account,
-            attended: Attended::default(),
-            shares,
+            memory,
             seal_records: options.seal_records,
             slots: self.slots,
             pool: self.pool,
@@ -421,11 +416,10 @@ impl Parts {
             committer: Mutex::new(Committer::new(open, opened_at, writer, last)),
             checkpoints,
             upkeep: Upkeep::new(options, shares.seal_bytes),
-            catalog_changed: AtomicU64::new(last.0),
+            catalog: CatalogChanges::new(last, found.next_table),
             max_log_bytes: options.max_log_bytes,
             max_log_records: options.max_log_records,
             merging: Merging::default(),
-            next_table: AtomicU32::new(found.next_table.0),
             attached: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             expiry: Expiry::new(options),

@@ -23,6 +23,7 @@ pub(crate) mod committer;
 pub(crate) mod pins;
 pub(crate) mod checkpoints;
 pub(crate) mod upkeep;
+pub(crate) mod changes;
 pub(crate) mod early;
 pub(crate) mod processes;
 pub mod store;

@@ -4,13 +4,14 @@
 //! locks. A thread that holds one takes only later ones. Under the lock of what is `known` of stretches, and of what
 //! `time` suspects, nothing else is locked but the budget.
 
+use crate::state::changes::CatalogChanges;
 use crate::state::checkpoints::Checkpoints;
 use crate::state::committer::Committer;
 use crate::state::early::EarlyWrites;
 use crate::state::expiry::Expiry;
 use crate::state::latch::Latch;
-use crate::state::memory::Attended;
-use crate::state::options::{Options, Shares};
+use crate::state::memory::Memory;
+use crate::state::options::Options;
 use crate::state::pacing::{Merging, Progress};
 use crate::state::processes::Processes;
 use crate::state::room::Rooms;
@@ -18,7 +19,7 @@ use crate::state::stretches::Known;
 use crate::state::time::Time;
 use crate::state::upkeep::Upkeep;
 use crate::state::view::Views;
-use base::budget::{Account, Charge, Holder};
+use base::budget::Holder;
 use base::latency::{Cause, Latencies};
 use base::slots::Slots;
 use base::{DatabaseId, Error, ErrorKind, Lsn, Result, TableId};
@@ -27,7 +28,7 @@ use log::Log;
 use pool::Pool;
 use space::Space;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use txn::Clocks;
@@ -42,12 +43,7 @@ pub struct Store {
     pub(crate) data: Arc<dyn File>,
     pub(crate) database: DatabaseId,
     pub(crate) page_bytes: usize,
-    /// What this database holds of its memory budget.
-    pub(crate) account: Arc<Account>,
-    pub(crate) attended: Attended,
-    /// The mapping of the log's newest segment counts as memory.
-    pub(crate) log_charge: Mutex<Charge>,
-    pub(crate) shares: Shares,
+    pub(crate) memory: Memory,
     pub(crate) seal_records: u64,
     pub(crate) slots: Arc<Slots>,
     pub(crate) pool: Pool,
@@ -62,12 +58,10 @@ pub struct Store {
     pub(crate) committer: Mutex<Committer>,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) upkeep: Upkeep,
-    /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.
-    pub(crate) catalog_changed: AtomicU64,
+    pub(crate) catalog: CatalogChanges,
     pub(crate) max_log_bytes: u64,
     pub(crate) max_log_records: u64,
     pub(crate) merging: Merging,
-    pub(crate) next_table: AtomicU32,
     /// The timestamp of the last commit that attached runs.
     pub(crate) attached: AtomicU64,
     pub(crate) closed: AtomicBool,
@@ -115,11 +109,6 @@ impl Store {
     #[cold]
     pub(crate) fn closed() -> Error {
         Error::new(ErrorKind::Closed, "the database is closed; open it again")
-    }
-
-    /// The id of the next new table. Never given twice, also not when the transaction that asked aborts.
-    pub(crate) fn claim_table_id(&self) -> TableId {
-        TableId(self.next_table.fetch_add(1, Ordering::SeqCst))
     }
 
     /// Bytes of a page.
@@ -212,17 +201,19 @@ impl Store {
         });
         let Progress { merged_bytes, left_ns } = self.merging.progress();
         let log_bytes = self.log.end().lsn.0.saturating_sub(self.checkpoints.replay_from().0);
-        let (of_all, own) =
-            (self.account.budget().held_as(Holder::Memtables), self.account.held().of(Holder::Memtables));
+        let (of_all, own) = (
+            self.memory.account.budget().held_as(Holder::Memtables),
+            self.memory.account.held().of(Holder::Memtables),
+        );
         // What only open readers keep is no debt, and cannot be merged away. What they may keep beyond the writers'
         // share takes the pool's room; excusing more would expire readers that slower writers leave alone.
-        let excused = self.expiry.memory_bytes().saturating_sub(self.shares.memtables_bytes);
+        let excused = self.expiry.memory_bytes().saturating_sub(self.memory.shares.memtables_bytes);
         let kept = own.saturating_sub(memtables_bytes).min(excused);
         Pressure {
             memtables_bytes,
             shared_bytes: of_all.saturating_sub(kept),
             others_bytes: of_all.saturating_sub(own),
-            limit_bytes: self.shares.memtables_bytes,
+            limit_bytes: self.memory.shares.memtables_bytes,
             sealed,
             merged_bytes,
             left_ns,

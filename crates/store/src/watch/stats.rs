@@ -239,7 +239,7 @@ impl Store {
             data_reserve_bytes: self.reserve_room_bytes(),
             is_short_of_room: self.short_of_room().is_some(),
             edits: *lock(&tallies.edits),
-            memory: self.memory(),
+            memory: self.memory.stats(),
             pacing: PacingStats {
                 debt_permille: pressure.debt_permille(),
                 unabsorbed_log_bytes: pressure.log_bytes,

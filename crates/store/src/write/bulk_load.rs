@@ -38,7 +38,7 @@ impl Transaction {
         let mut records = records.into_iter();
         let mut first = Vec::new();
         let mut bytes = 0;
-        while bytes <= self.store().shares.write_set_bytes / 4 {
+        while bytes <= self.store().memory.shares.write_set_bytes / 4 {
             let Some(record) = records.next().transpose()? else {
                 let count = first.len() as u64;
                 first

@@ -233,7 +233,7 @@ impl Store {
         };
         if has_room && has_log() {
             self.rooms.set_short(None);
-        } else if self.attended() && self.seal_early() {
+        } else if self.memory.attendant().is_some() && self.seal_early() {
             // What is committed needs less room once it is absorbed, and the log may go.
             self.merge_soon();
         }

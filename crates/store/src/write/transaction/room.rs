@@ -24,7 +24,7 @@ impl Transaction {
     #[inline]
     pub(super) fn make_room(&mut self, bytes: usize) -> Result<()> {
         let Footprint { used_bytes, logged_bytes, held_bytes } = self.writes().footprint();
-        let is_full = used_bytes + bytes > self.store().shares.write_set_bytes
+        let is_full = used_bytes + bytes > self.store().memory.shares.write_set_bytes
             || logged_bytes + bytes > MOST_LOGGED_BYTES;
         if is_full && !self.writes().is_blank() {
             self.spill()?;
