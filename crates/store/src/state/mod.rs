@@ -1,7 +1,7 @@
 //! What an open database is made of: what lies in its files, what readers see of it, and what it may use.
 //!
-//! The first files here describe data and know no store. `store` joins them, and the files after it are the parts of
-//! a store that every other wing uses.
+//! The first files here describe data and know no store: what lies in files, and the parts of a store. `store` joins
+//! them, and the files after it are what every other wing asks a whole store for.
 
 // On the disk.
 pub mod catalog;

@@ -93,7 +93,7 @@ impl Processes {
 
 #[cold]
 fn forked() -> Error {
-    let message = "the database was opened before this process was forked, and its threads run only in the parent; \
-                   open the database in the child after the parent has closed it";
+    let message = "the database was opened before this process was forked, and its threads run only in the \
+                   parent; open the database in the child after the parent has closed it";
     Error::new(ErrorKind::Forked, message)
 }

@@ -1,8 +1,22 @@
 //! The store: everything that one open database consists of, and nothing that runs by itself.
 //!
-//! Lock order, outermost first: `checkpoint` → `space` → `committer` → the pins → the views' list → the log's own
-//! locks. A thread that holds one takes only later ones. Under the lock of what is `known` of stretches, and of what
-//! `time` suspects, nothing else is locked but the budget.
+//! Most of it is in parts, each with its own file, whose fields are private where they can be:
+//!
+//! | part | what it has |
+//! |---|---|
+//! | `memory` | what is charged to the budget, and each purpose's share of it |
+//! | `views`, `clocks`, `slots`, `expiry`, `known` | what readers see, who reads, how long, and where nothing is |
+//! | `log`, `committer`, `catalog` | the way of a commit, what its lock guards, and when it changed the catalog |
+//! | `space`, `rooms`, `early` | units of the data file: used, reserved, and written before their commit |
+//! | `checkpoints`, `upkeep`, `merging` | the last superblock, what checkpoints do besides, and how far the next one is |
+//! | `processes` | locks, forks, and readers in other processes |
+//! | `time`, `latch`, `tallies` | the time of entries that expire, the failure that stopped writing, and counts |
+//!
+//! A function that needs one part takes that part. What is left of `impl Store` uses several.
+//!
+//! Lock order, outermost first: `checkpoints` → `space` → `committer` → the pins → the views' list → the log's own
+//! locks. A thread that holds one takes only later ones. Under the locks of `upkeep`, of what is `known` of stretches,
+//! and of what `time` suspects, nothing else is locked but the budget.
 
 use crate::state::changes::CatalogChanges;
 use crate::state::checkpoints::Checkpoints;

@@ -1,6 +1,6 @@
 //! Values that are in the data file before the commit that refers to them is in the log.
 //!
-//! 1. *Write.* A value that turns out to be longer than the store's `large_bytes` is cut into pieces. Each gets an extent
+//! 1. *Write.* A value that turns out to be longer than `Options::large_bytes` is cut into pieces. Each gets an extent
 //!    from the space map, under the map's lock, and is written to it without: no merge that goes on meanwhile holds
 //!    it up. The map saves such extents as free, so a crash frees them by itself.
 //! 2. *Finish.* The index of the pieces is written in the same way; the write set holds the reference and an
