@@ -8,7 +8,7 @@
 //! | `views`, `clocks`, `slots`, `expiry`, `known` | what readers see, who reads, how long, and where nothing is |
 //! | `log`, `committer`, `catalog` | the way of a commit, what its lock guards, and when it changed the catalog |
 //! | `space`, `rooms`, `early` | units of the data file: used, reserved, and written before their commit |
-//! | `checkpoints`, `upkeep`, `merging` | the last superblock, what checkpoints do besides, and how far the next one is |
+//! | `checkpoints`, `upkeep`, `merging` | the last superblock, what checkpoints do besides, how far the next one is |
 //! | `processes` | locks, forks, and readers in other processes |
 //! | `time`, `latch`, `tallies` | the time of entries that expire, the failure that stopped writing, and counts |
 //!
