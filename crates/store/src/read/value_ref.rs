@@ -1,8 +1,8 @@
 //! A value where it lies: borrowed from what keeps it, without a copy.
 //!
 //! 1. *In a page*: the guard pins it, as a cursor pins its leaf. A pinned page cannot be evicted, and a pool whose
-//!    frames are all pinned can read nothing. So the guards of one snapshot pin at most 64 pages at a
-//!    time; what is got beyond that is copied, and the pool never waits for a guard.
+//!    frames are all pinned can read nothing. So the guards of one snapshot pin at most 64 pages at a time; a value
+//!    beyond that is copied.
 //! 2. *In a memtable*: the guard keeps its snapshot's call open, as a cursor does: the memtable stays, also if the
 //!    snapshot expires meanwhile. Any number of guards keep no more than one does.
 //! 3. *Of a transaction's own*: the write set is borrowed.
@@ -32,7 +32,7 @@ use std::ptr::NonNull;
 /// what you keep for long.
 #[must_use = "a value that is not looked at need not be read: `contains` says whether there is one"]
 pub struct ValueRef<'s> {
-    /// Within what `keeper` keeps.
+    /// They lie in what `_keeper` keeps.
     bytes: NonNull<[u8]>,
     _keeper: Keeper<'s>,
 }

@@ -14,7 +14,7 @@
 //!
 //! A function that needs one part takes that part. What is left of `impl Store` uses several.
 //!
-//! | `checkpoints`, `upkeep`, `merging` | the last superblock, other work of checkpoints, progress of the next one |
+//! Lock order, outermost first: `checkpoints` → `space` → `committer` → the pins → the views' list → the log's own
 //! locks. A thread that holds one takes only later ones. Under the locks of `upkeep`, of what is `known` of stretches,
 //! and of what `time` suspects, nothing else is locked but the budget.
 
