@@ -21,9 +21,9 @@
 //! ```
 //!
 //! Reading order: [`Database`] (open, tables, retries), [`Snapshot`] (reads), [`Transaction`] (reads and writes),
-//! [`ReadTables`] and [`WriteTables`] (traits for functions that take these), [`ValueReader`] and [`ValueWriter`]
-//! (values of gigabytes), [`Cursor`] and [`Range`] (in order), [`Builder`] (options; all of them in [`options`]),
-//! [`Database::backup`] and [`restore`], [`Error`] and [`ErrorKind`].
+//! [`ReadTables`] and [`WriteTables`] (traits for functions that take these), [`ValueRef`] (a value without a copy),
+//! [`ValueReader`] and [`ValueWriter`] (values of gigabytes), [`Cursor`] and [`Range`] (in order), [`Builder`]
+//! (options; all of them in [`options`]), [`Database::backup`] and [`restore`], [`Error`] and [`ErrorKind`].
 //!
 //! In the code, each module uses those before it; only `database` and `transaction` use each other:
 //!
@@ -80,7 +80,8 @@ pub use store::memory::MemoryStats;
 pub use store::pacing::{Cause as DelayCause, Delays, PacingStats};
 pub use store::stats::{Stats, TableStats, Waits};
 pub use store::{
-    OpenReader, Resident, Savepoint, Table, TransactionOptions, ValueReader, ValueWriter, is_database_file,
+    OpenReader, Resident, Savepoint, Table, TransactionOptions, ValueReader, ValueRef, ValueWriter,
+    is_database_file,
 };
 pub use traits::{ReadTables, WriteTables};
 pub use transaction::Transaction;

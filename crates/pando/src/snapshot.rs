@@ -2,7 +2,7 @@
 
 use crate::cursor::{Cursor, Range, Span};
 use base::Result;
-use store::{Resident, Table, ValueReader};
+use store::{Resident, Table, ValueReader, ValueRef};
 
 /// A read-only view of everything that was acknowledged at one moment. It is `Send`, but not `Sync`: make another for
 /// another thread with [`Snapshot::try_clone`].
@@ -42,6 +42,32 @@ impl Snapshot {
     #[inline]
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.inner.get(table, key.as_ref())
+    }
+
+    /// Returns the value of `key` where it lies, without a copy and without an allocation, or `None` if the key does
+    /// not exist. O(log n).
+    ///
+    /// [`Snapshot::get`] returns a vector that you can keep and send. It costs as much for a value of 100 bytes, and
+    /// more the longer the value is. [`ValueRef`] says what it keeps while you hold it.
+    ///
+    /// # Errors
+    /// As for [`Snapshot::get`].
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let db = pando::Database::builder().in_memory()?;
+    /// # let table = db.ensure_table("t")?;
+    /// # db.put(&table, b"k", b"value")?;
+    /// let snapshot = db.snapshot()?;
+    /// let value = snapshot.get_ref(&table, b"k")?.expect("it was put");
+    /// assert!(value.starts_with(b"val"));
+    /// assert_eq!(&value[3..], b"ue");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn get_ref(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueRef<'_>>> {
+        self.inner.get_ref(table, key.as_ref())
     }
 
     /// Returns a copy of the value of `key` if it can be found in memory alone. The call never reads from disk and

@@ -13,7 +13,7 @@ use crate::database::TableOptions;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 use base::Result;
-use store::{Savepoint, Table, ValueReader};
+use store::{Savepoint, Table, ValueReader, ValueRef};
 
 mod sealed {
     pub trait Sealed {}
@@ -52,6 +52,9 @@ mod sealed {
 pub trait ReadTables: sealed::Sealed {
     /// Returns a copy of the value of `key`, or `None` if the key does not exist; see [`Snapshot::get`].
     fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>>;
+
+    /// Returns the value of `key` where it lies, without a copy; see [`Snapshot::get_ref`].
+    fn get_ref(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueRef<'_>>>;
 
     /// Calls `with` on the value of `key` in place, without a copy; see [`Snapshot::get_with`].
     fn get_with<T>(
@@ -154,6 +157,11 @@ macro_rules! read_tables {
             #[inline]
             fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
                 <$type>::get(self, table, key)
+            }
+
+            #[inline]
+            fn get_ref(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueRef<'_>>> {
+                <$type>::get_ref(self, table, key)
             }
 
             #[inline]

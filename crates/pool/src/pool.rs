@@ -103,10 +103,10 @@ impl PageRef<'_> {
 
     /// Keeps the page beyond the epoch.
     #[inline]
-    pub fn pin(self) -> Pin {
-        match self.0 {
+    pub fn pin(&self) -> Pin {
+        match &self.0 {
             Held::InEpoch(resident) => resident.pin(),
-            Held::Pinned(pin) => pin,
+            Held::Pinned(pin) => pin.clone(),
         }
     }
 }

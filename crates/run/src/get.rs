@@ -24,7 +24,7 @@ impl Leaf<'_> {
 
     /// Keeps the record beyond the epoch, by a count on its page.
     #[inline]
-    pub fn pin(self) -> PinnedRecord {
+    pub fn pin(&self) -> PinnedRecord {
         PinnedRecord { index: self.index, pin: self.page.pin() }
     }
 }

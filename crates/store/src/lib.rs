@@ -2,9 +2,10 @@
 //!
 //! The crate has wings, a folder each, whose `mod.rs` lists its files. In this order a wing uses the ones before it:
 //!
-//! 1. `state`: what an open database is made of: [`catalog`], [`superblock`], [`tables`], [`view`], [`store`].
+//! 1. `state`: what an open database is made of: [`catalog`], [`superblock`], [`tables`], [`view`], and the parts of
+//!    which [`store`] consists.
 //! 2. `uncommitted`: what a transaction writes before its commit: [`write_set`], spilled runs, [`large`] values.
-//! 3. `read`: [`snapshot`] and [`scan`], over [`merge`].
+//! 3. `read`: [`snapshot`], whose look-ups all take one path (`resolve`), and [`scan`], over [`merge`].
 //! 4. [`commit`]: the one path in, in nine steps.
 //! 5. `write`: [`transaction`], which reads, gathers and commits.
 //! 6. [`checkpoint`]: from memtables to runs, in thirteen steps, with [`lsm`] and [`relocate`].
@@ -37,6 +38,7 @@ pub use read::resident::Resident;
 pub use read::scan::{self, Cursor};
 pub use read::snapshot::{self, Snapshot};
 pub use read::value_reader::ValueReader;
+pub use read::value_ref::ValueRef;
 pub use run::walk::Piece;
 pub use state::catalog::{self, Compression, WantedLayout};
 pub use state::expiry::{self, OpenReader};

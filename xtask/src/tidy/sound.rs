@@ -43,6 +43,8 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/sql/src/vtab/host.rs", "calls of the SQLite connection that calls a table"),
     ("crates/sql/src/vtab/query.rs", "a query as SQLite lends it to a table"),
     ("crates/sql/src/vtab/values.rs", "values that SQLite lends to a table"),
+    ("crates/store/src/read/resolve.rs", "an entry stays in the view that the call which found it keeps"),
+    ("crates/store/src/read/value_ref.rs", "bytes in a page or a memtable, with what keeps them there"),
     ("crates/store/src/read/scan.rs", "a cursor keeps looking at the view that a call of its snapshot keeps"),
     ("crates/store/src/read/snapshot.rs", "a snapshot looks at the view that its slot holds"),
     (

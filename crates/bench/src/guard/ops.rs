@@ -1,5 +1,6 @@
 //! The operations, and what they work on: 5,000 records of 116 bytes in pages, 500 in the memtable, an empty tree; a
-//! queue of 100 records from which 5,000 were taken since the last checkpoint; 2,000 small range deletes in a memtable.
+//! queue of 100 records from which 5,000 were taken since the last checkpoint; 2,000 small range deletes in a memtable;
+//! and in the end 500 records of 4,016 bytes in pages.
 
 use clap::Parser;
 use pando::{Database, Table, TransactionOptions};
@@ -13,6 +14,10 @@ use std::hint::black_box;
 const SEED: u64 = 7;
 const RECORDS: u64 = 5_000;
 const FRESH: u64 = 500;
+/// The longest that lie in a page.
+const LONG_BYTES: usize = pando::limits::max_inline_bytes(pando::limits::DEFAULT_PAGE_BYTES);
+/// Records with such values.
+const LONG: u64 = 500;
 /// Records that a queue holds.
 const QUEUED: u64 = 100;
 /// Range deletes of a table.
@@ -39,13 +44,16 @@ pub struct Op {
     pub warm_up: fn(&mut Bench) -> Outcome<()>,
 }
 
-/// In the order in which they are run. `put_sync` is last: how many commits its warm-up makes depends on the log's
-/// thread, and every operation after it would find another memtable in each run.
+/// In the order in which they are run. How many commits the warm-up of `put_sync` makes depends on the log's thread, so
+/// that every operation after it would find another memtable in each run. It is last but for those on long values,
+/// before which a checkpoint empties the memtable.
 pub const OPS: &[Op] = &[
     Op { name: "begin_read", times: 2_000, run: begin_read, warm_up: |_| Ok(()) },
     Op { name: "get_hit", times: 1_000, run: get_hit, warm_up: read_all },
     Op { name: "get_miss", times: 1_000, run: get_miss, warm_up: read_all },
     Op { name: "get_memtable", times: 500, run: get_memtable, warm_up: |_| Ok(()) },
+    Op { name: "ref_hit", times: 1_000, run: ref_hit, warm_up: read_all },
+    Op { name: "ref_memtable", times: 500, run: ref_memtable, warm_up: |_| Ok(()) },
     Op { name: "scan", times: RECORDS, run: scan, warm_up: read_all },
     Op {
         name: "put_buffered",
@@ -61,6 +69,8 @@ pub const OPS: &[Op] = &[
     Op { name: "range_scan", times: 2 * RANGES, run: range_scan, warm_up: |_| Ok(()) },
     Op { name: "leaf_insert", times: RECORDS, run: load_leaves, warm_up: |_| Ok(()) },
     Op { name: "put_sync", times: 50, run: put_sync, warm_up: flush_often },
+    Op { name: "get_long", times: LONG, run: get_long, warm_up: load_long },
+    Op { name: "ref_long", times: LONG, run: ref_long, warm_up: |_| Ok(()) },
 ];
 
 pub struct Bench {
@@ -70,6 +80,8 @@ pub struct Bench {
     settled: Table,
     /// In the memtable.
     fresh: Table,
+    /// Its values have [`LONG_BYTES`]. Made by a warm-up.
+    long: Option<Table>,
     queue: Table,
     /// How many were taken from it.
     taken: u64,
@@ -105,7 +117,7 @@ impl Bench {
             bed.db.write(|tx| tx.delete_range(&ranged, start..end))?;
         }
         let (editor, inserted) = (EditorBed::new(&settings)?, page::EditCounters::default());
-        Ok(Bench { bed, editor, settled, fresh, queue, taken: 0, ranged, keys, absent, inserted })
+        Ok(Bench { bed, editor, settled, fresh, long: None, queue, taken: 0, ranged, keys, absent, inserted })
     }
 
     /// What the engine counts, and should not do more often.
@@ -184,6 +196,15 @@ fn read_all(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
+fn load_long(bench: &mut Bench) -> Outcome<()> {
+    let long = bench.db().ensure_table("long")?;
+    let keys = &bench.keys[..LONG as usize];
+    bench.db().write(|tx| keys.iter().try_for_each(|key| tx.put(&long, key, [4; LONG_BYTES])))?;
+    bench.db().checkpoint()?;
+    bench.long = Some(long);
+    get_long(bench, LONG)
+}
+
 #[inline(never)]
 fn begin_read(bench: &mut Bench, times: u64) -> Outcome<()> {
     for _ in 0..times {
@@ -215,6 +236,44 @@ fn get_memtable(bench: &mut Bench, times: u64) -> Outcome<()> {
     let snapshot = bench.db().snapshot()?;
     for key in &bench.keys[..times as usize] {
         assert!(black_box(snapshot.get(&bench.fresh, key)?).is_some());
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn get_long(bench: &mut Bench, times: u64) -> Outcome<()> {
+    let long = bench.long.as_ref().expect("its warm-up made it");
+    let snapshot = bench.db().snapshot()?;
+    for key in &bench.keys[..times as usize] {
+        assert!(black_box(snapshot.get(long, key)?).is_some());
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn ref_hit(bench: &mut Bench, times: u64) -> Outcome<()> {
+    let snapshot = bench.db().snapshot()?;
+    for key in &bench.keys[..times as usize] {
+        assert!(black_box(snapshot.get_ref(&bench.settled, key)?.as_deref()).is_some());
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn ref_memtable(bench: &mut Bench, times: u64) -> Outcome<()> {
+    let snapshot = bench.db().snapshot()?;
+    for key in &bench.keys[..times as usize] {
+        assert!(black_box(snapshot.get_ref(&bench.fresh, key)?.as_deref()).is_some());
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn ref_long(bench: &mut Bench, times: u64) -> Outcome<()> {
+    let long = bench.long.as_ref().expect("its warm-up made it");
+    let snapshot = bench.db().snapshot()?;
+    for key in &bench.keys[..times as usize] {
+        assert!(black_box(snapshot.get_ref(long, key)?.as_deref()).is_some());
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use base::{Error, ErrorKind, Result};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use store::{Savepoint, Table, TransactionOptions, ValueReader, ValueWriter};
+use store::{Savepoint, Table, TransactionOptions, ValueReader, ValueRef, ValueWriter};
 use txn::Durability;
 
 /// A read-write transaction. It sees the database as of its beginning, and its own writes. If it is dropped without
@@ -100,6 +100,13 @@ impl Transaction {
     /// Returns a copy of the value of `key`, or `None` if the key does not exist. O(log n).
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.inner.get(table, key.as_ref())
+    }
+
+    /// Returns the value of `key` where it lies, without a copy; see [`crate::Snapshot::get_ref`]. While the value is
+    /// borrowed, the transaction cannot write: copy it with `to_vec` before.
+    #[inline]
+    pub fn get_ref(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<ValueRef<'_>>> {
+        self.inner.get_ref(table, key.as_ref())
     }
 
     /// Calls `with` on the value of `key` in place, without a copy. Returns `None` if the key does not exist.

@@ -147,25 +147,30 @@ fn a_writer_that_sleeps_is_told_and_run_again() {
 }
 
 #[test]
-fn a_cursor_and_a_closure_keep_what_they_look_at_until_they_end() {
+fn a_cursor_a_closure_and_a_borrowed_value_keep_what_they_look_at_until_they_end() {
     // Ages are known to a quarter of a second: a reader that is not meant has the rest of this, on a busy machine too.
     let db = small().max_snapshot_age(Duration::from_millis(1500)).in_memory().unwrap();
     let table = db.ensure_table("t").unwrap();
     let mut random = seeded(4);
     load(&db, &mut random, 3000);
     db.put(&table, b"in memory", b"value").unwrap();
-    let (snapshot, closure) = (db.snapshot().unwrap(), db.snapshot().unwrap());
+    let (snapshot, closure, lender) =
+        (db.snapshot().unwrap(), db.snapshot().unwrap(), db.snapshot().unwrap());
+    let lent = lender.get_ref(&table, b"in memory").unwrap().unwrap();
     let mut cursor = snapshot.cursor(&table, ..).unwrap();
     cursor.next().unwrap().unwrap();
     let (first, value) = cursor.current().map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap();
     let inside = closure.get_with(&table, b"in memory", |value| {
-        wait_until("expiry", || db.stats().unwrap().expired_readers >= 2);
+        wait_until("expiry", || db.stats().unwrap().expired_readers >= 3);
         load(&db, &mut random, 5000);
         assert_eq!(value, b"value");
         assert_eq!(kind(closure.get(&table, b"in memory")), ErrorKind::SnapshotTooOld);
         db.readers().unwrap().iter().filter(|reader| reader.expired && reader.in_call).count()
     });
-    assert_eq!(inside.unwrap(), Some(2));
+    assert_eq!(inside.unwrap(), Some(3));
+    assert_eq!(&*lent, b"value");
+    assert_eq!(kind(lender.get(&table, b"in memory")), ErrorKind::SnapshotTooOld);
+    drop(lent);
     assert_eq!(cursor.current(), Some((&first[..], &value[..])), "what is lent stays");
     assert_eq!(kind(cursor.next().map(drop)), ErrorKind::SnapshotTooOld);
     drop(cursor);

@@ -4,7 +4,6 @@ use super::{Checkpoint, Step};
 use crate::checkpoint::besides::Moves;
 use crate::checkpoint::besides::Sweeps;
 use crate::checkpoint::lsm::Quota;
-use crate::state::memory::dirty_pages_charge;
 use crate::state::options::MAX_SEALED;
 use crate::state::room::Care;
 use crate::state::store::Store;
@@ -26,7 +25,7 @@ impl Store {
     /// [`ErrorKind::Latched`] and [`ErrorKind::Closed`].
     pub fn begin_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
         self.check_process()?;
-        let last = self.claim_checkpoint();
+        let last = self.checkpoints.claim();
         self.check_open()?;
         self.latch.check()?;
         if self.pressure().sealed < MAX_SEALED {
@@ -38,7 +37,7 @@ impl Store {
     /// Begins a checkpoint of what is sealed already. `None`: nothing is.
     pub fn begin_pending_checkpoint(&self) -> Result<Option<Checkpoint<'_>>> {
         self.check_process()?;
-        let last = self.claim_checkpoint();
+        let last = self.checkpoints.claim();
         self.check_open()?;
         self.latch.check()?;
         self.checkpoint_of_sealed(last)
@@ -56,7 +55,7 @@ impl Store {
     /// As [`Store::begin_compaction`]; `wholly`: until each LSM table is one run.
     pub(crate) fn begin_merging(&self, wholly: bool) -> Result<Option<Checkpoint<'_>>> {
         self.check_process()?;
-        let last = self.claim_checkpoint();
+        let last = self.checkpoints.claim();
         self.check_open()?;
         self.latch.check()?;
         let (sealed, tables) =
@@ -99,7 +98,7 @@ impl Store {
     /// Begins a checkpoint of everything committed so far, even if there is nothing to absorb, that may also move
     /// pages.
     pub(crate) fn begin_moving_checkpoint(&self, moves: Option<Moves>) -> Result<Checkpoint<'_>> {
-        let last = self.claim_checkpoint();
+        let last = self.checkpoints.claim();
         self.check_open()?;
         self.latch.check()?;
         // One lock over the seal and the look: no commit comes between them.
@@ -160,7 +159,7 @@ impl Store {
             step: Step::SyncLog,
             care,
             reader,
-            memory: dirty_pages_charge(&self.account, self.shares.dirty_bytes),
+            memory: self.memory.charge_dirty_pages(),
         };
         checkpoint.quota.bytes = checkpoint.usual_quota();
         let records: u64 = checkpoint.sealed.iter().map(|sealed| sealed.memtable.records()).sum();

@@ -42,13 +42,13 @@ impl Checkpoint<'_> {
         if self.care != Care::None {
             work.units = work.units.min(store.reserve_room_bytes() / UNIT_BYTES as u64 / 4);
         }
-        let from = lock(&store.relocation).next.take().unwrap_or((TableId(0), 0, Vec::new()));
+        let from = store.upkeep.relocation().take().unwrap_or((TableId(0), 0, Vec::new()));
         let Some((table, layout)) = self.tables.iter().find(|(table, _)| *table >= from.0) else {
             return Ok(false);
         };
         let (at, key) = if table == from.0 { (from.1, from.2) } else { (0, Vec::new()) };
         let Some(&run) = layout.runs().get(at) else {
-            lock(&store.relocation).next = Some((TableId(table.0 + 1), 0, Vec::new()));
+            *store.upkeep.relocation() = Some((TableId(table.0 + 1), 0, Vec::new()));
             return Ok(true);
         };
         let is_filter = layout.is_filter(at);
@@ -71,7 +71,7 @@ impl Checkpoint<'_> {
         }
         let more = stopped.is_none();
         let next = stopped.map_or((table, at + 1, Vec::new()), |key| (table, at, key));
-        lock(&store.relocation).next = Some(next);
+        *store.upkeep.relocation() = Some(next);
         Ok(more)
     }
 
@@ -148,7 +148,7 @@ impl Compaction {
             return Ok(Some(round));
         }
         let space = lock(&store.space).stats();
-        let is_pass_over = self.rounds_left == 0 || lock(&store.relocation).next.is_none();
+        let is_pass_over = self.rounds_left == 0 || store.upkeep.relocation().is_none();
         if is_pass_over {
             if self.is_over(space) {
                 store.log.drop_spares()?;
@@ -161,7 +161,7 @@ impl Compaction {
             self.passes += 1;
             self.began_units = space.total_units;
             self.rounds_left = 4 + 2 * space.total_units / COMPACTION_UNITS;
-            lock(&store.relocation).next = None;
+            *store.upkeep.relocation() = None;
         }
         self.rounds_left -= 1;
         store.begin_moving_checkpoint(Some(Moves::compacting(space, self.passes == 1))).map(Some)
@@ -170,7 +170,7 @@ impl Compaction {
     /// Before anything is moved, each LSM table becomes one run.
     fn next_slice<'s>(&mut self, store: &'s Store) -> Result<Option<Checkpoint<'s>>> {
         let used_bytes = lock(&store.space).stats().used_units * UNIT_BYTES as u64;
-        let left = self.slices_left.get_or_insert(8 + 2 * used_bytes / store.slice_bytes.max(1));
+        let left = self.slices_left.get_or_insert(8 + 2 * used_bytes / store.upkeep.slice_bytes.max(1));
         match left.checked_sub(1) {
             None => Ok(None),
             Some(fewer) => {

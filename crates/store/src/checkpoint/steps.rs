@@ -227,7 +227,7 @@ impl Checkpoint<'_> {
                 self.next.log_synced = store.log.synced();
                 self.next.times = store.time.times();
                 self.next.time_ms = self.next.times.time_ms;
-                self.next.next_table = TableId(store.next_table.load(Ordering::SeqCst));
+                self.next.next_table = store.catalog.next_id();
                 self.next.write(&*store.data).map_err(latching)?;
             }
             Step::SyncSuperblock => store.sync_data()?,
@@ -370,13 +370,11 @@ impl Checkpoint<'_> {
         committer.room = Credit::default();
         store.rooms.note_tables(&self.tables, &self.next.physical, store.page_bytes);
         let tables = Arc::new(std::mem::take(&mut self.tables));
-        store.pins.switch(self.next, Arc::clone(&tables));
+        store.checkpoints.pins.switch(self.next, Arc::clone(&tables));
         store.views.switch(self.next.absorbed, tables, self.next.checkpoint);
-        if let Some(board) = &store.board {
-            board.show_checkpoint(store.clocks.visible(), self.next.checkpoint);
-        }
+        store.processes.show_checkpoint(store.clocks.visible(), self.next.checkpoint);
         *self.last = self.next;
-        store.replay_from.store(self.next.replay_from.lsn.0, Ordering::SeqCst);
+        store.checkpoints.set_replay_from(self.next.replay_from.lsn);
         store.merging.end();
         store.log.set_checkpoint(self.next.checkpoint);
         store.tallies.checkpoints.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
@@ -397,7 +395,7 @@ impl Checkpoint<'_> {
             store.log.append_to_sync(&[]).map_err(|cause| store.latch.set(cause))?
         };
         store.sync_log(end)?;
-        store.noted.store(self.next.checkpoint.0, Ordering::SeqCst);
+        store.checkpoints.note(self.next.checkpoint);
         Ok(())
     }
 }

@@ -20,7 +20,6 @@ use crate::state::store::Store;
 use crate::state::tables::Layout;
 use crate::state::ttl::Reading;
 use crate::state::view::SealedMemtable;
-use base::sync::lock;
 use base::{CommitTs, Result, TableId};
 use run::{Cursor, Run};
 use std::collections::BTreeSet;
@@ -51,15 +50,15 @@ impl Store {
     pub(crate) fn begin_sweeping(&self) -> Result<()> {
         let tables = self.views.with_current(|view| Arc::clone(&view.tables));
         let Some(reader) = self.slots.claim() else { return Ok(()) };
-        let rows = self.wanted.of(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
+        let rows = self.upkeep.wanted.of(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
         let is_dated = rows.values().any(|row| row.ttl.is_some());
-        lock(&self.swept).compacting = is_dated.then(|| (TableId::FIRST_USER, Vec::new()));
+        self.upkeep.swept().compacting = is_dated.then(|| (TableId::FIRST_USER, Vec::new()));
         Ok(())
     }
 
     /// Whether a compaction is to sweep further.
     pub(crate) fn is_sweeping(&self) -> bool {
-        lock(&self.swept).compacting.is_some()
+        self.upkeep.swept().compacting.is_some()
     }
 }
 
@@ -89,7 +88,7 @@ impl Checkpoint<'_> {
             let records: u64 = self.sealed().iter().map(records).sum();
             self.sweeps.due.push_back((table, (PACE * records).max(LEAST_RECORDS)));
         }
-        let mut swept = lock(&self.store.swept);
+        let mut swept = self.store.upkeep.swept();
         swept.next.retain(|table, _| self.tables.get(*table).is_some());
         Ok(())
     }
@@ -97,10 +96,10 @@ impl Checkpoint<'_> {
     /// One step. Answers whether another may follow.
     pub(crate) fn sweep_next(&mut self) -> Result<bool> {
         if let Some((table, left)) = self.sweeps.due.pop_front() {
-            let from = lock(&self.store.swept).next.remove(&table).unwrap_or_default();
+            let from = self.store.upkeep.swept().next.remove(&table).unwrap_or_default();
             let (looked_at, next) = self.work_on(table, |checkpoint| checkpoint.sweep(table, &from, left))?;
             if let Some(next) = next {
-                lock(&self.store.swept).next.insert(table, next);
+                self.store.upkeep.swept().next.insert(table, next);
                 if looked_at < left {
                     self.sweeps.due.push_front((table, left - looked_at));
                 }
@@ -110,14 +109,14 @@ impl Checkpoint<'_> {
         if self.sweeps.compacting == 0 {
             return Ok(false);
         }
-        let Some((from, key)) = lock(&self.store.swept).compacting.take() else { return Ok(false) };
+        let Some((from, key)) = self.store.upkeep.swept().compacting.take() else { return Ok(false) };
         let Some((table, _)) = self.tables.iter().find(|(table, _)| *table >= from) else { return Ok(false) };
         let key = if table == from { key } else { Vec::new() };
         let most = self.sweeps.compacting;
         let (looked_at, next) = self.work_on(table, |checkpoint| checkpoint.sweep(table, &key, most))?;
         self.sweeps.compacting = self.sweeps.compacting.saturating_sub(looked_at.max(1));
         let next = next.map_or((TableId(table.0 + 1), Vec::new()), |key| (table, key));
-        lock(&self.store.swept).compacting = Some(next);
+        self.store.upkeep.swept().compacting = Some(next);
         Ok(true)
     }
 

@@ -95,7 +95,7 @@ impl Store {
         log_end: Position,
         attached: Arc<Attached>,
     ) {
-        let (open, writer) = self.new_memtable(committer.writer.take_credit());
+        let (open, writer) = self.memory.new_memtable(committer.writer.take_credit());
         let sealed = self.views.attach(ts, log_end, attached, Arc::clone(&open));
         self.note_sealed(committer, sealed, open, writer);
         self.attached.store(ts.0, Ordering::SeqCst);

@@ -10,7 +10,6 @@ use base::sync::lock;
 use base::{CheckpointNo, Result};
 use log::Position;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl Store {
     /// Whether readers, or what is pinned for a copy, keep something that [`Store::reclaim`] would free after them.
@@ -21,7 +20,7 @@ impl Store {
     /// Frees what only ended or expired readers needed: old views with their memtables, conflict history, retired
     /// pages. A checkpoint does it as its last step; after a long reader has ended it is worth doing in between.
     pub fn reclaim(&self) {
-        let _checkpoint = self.claim_checkpoint();
+        let _checkpoint = self.checkpoints.claim();
         self.free_unneeded();
         // What fails here is tried again by the next checkpoint, and costs nothing but room.
         let _ = self.latch.check().and_then(|()| self.give_back(false));
@@ -37,7 +36,7 @@ impl Store {
 
     fn free_unread(&self) {
         let mut read = self.free_memtables();
-        read.extend(self.pins.all());
+        read.extend(self.checkpoints.pins.all());
         read.sort_unstable();
         read.dedup();
         let through = self.freed_through();
@@ -49,7 +48,7 @@ impl Store {
 
     /// What only checkpoints before this one need may be freed.
     fn freed_through(&self) -> CheckpointNo {
-        let noted = CheckpointNo(self.noted.load(Ordering::SeqCst));
+        let noted = self.checkpoints.noted();
         if lock(&self.space).stats().retired_units == 0 {
             // Nothing waits, so nobody has to be asked: an idle database lists no directory.
             return noted;
@@ -64,9 +63,9 @@ impl Store {
 
     /// What readers in other processes need. Where it cannot be known, everything.
     fn needed_by_others(&self) -> Needed {
-        match self.board {
-            Some(_) => seats::needed(&*self.dir, self.database).unwrap_or(Needed::EVERYTHING),
-            None => Needed::NOTHING,
+        match self.processes.may_be_read() {
+            true => seats::needed(&*self.dir, self.database).unwrap_or(Needed::EVERYTHING),
+            false => Needed::NOTHING,
         }
     }
 
@@ -86,12 +85,12 @@ impl Store {
     /// Gives the memory of a closed database back, but for what snapshots still read that were begun before: threads
     /// that once read it keep a slot and the store for as long as they live.
     pub(crate) fn give_memory_back(&self) {
-        if !self.is_closed() || self.origin.is_forked() {
+        if !self.is_closed() || self.processes.is_forked() {
             return;
         }
         let dropped = {
             let mut committer = lock(&self.committer);
-            let (open, writer) = self.new_memtable(None);
+            let (open, writer) = self.memory.new_memtable(None);
             self.views.close(Arc::clone(&open));
             let open = std::mem::replace(&mut committer.open, open);
             let writer = std::mem::replace(&mut committer.writer, writer);
@@ -102,7 +101,7 @@ impl Store {
         // What a reader looks at this moment comes with its end.
         self.pool.give(usize::MAX, Need::Must);
         self.log.unmap();
-        lock(&self.log_charge).shrink_to(0);
+        self.memory.give_back_log();
     }
 
     /// The part of it that is memory: old views and conflict history. Answers which checkpoints are still read.
@@ -185,7 +184,7 @@ mod tests {
         store.acknowledge(tx.apply()?)?;
         // Somebody still reads: what he sees stays, and goes with him.
         let snapshot = store.snapshot()?;
-        let held = || store.account.held().total() - store.account.reserve_bytes();
+        let held = || store.memory.account.held().total() - store.memory.account.reserve_bytes();
         let before = held();
         store.close()?;
         assert_eq!(snapshot.get(&table, &7_u32.to_be_bytes())?.as_deref(), Some(&[9; 500][..]));
@@ -207,7 +206,7 @@ mod tests {
         let first = store.log.end().segment;
         let is_there = || dir.list().unwrap().contains(&format!("log-{first:016x}"));
         let mut seat = Seat::take(&dir, store.database, &mut Random::seeded(1))?;
-        let checkpoint = CheckpointNo(store.noted.load(Ordering::SeqCst));
+        let checkpoint = store.checkpoints.noted();
         seat.set(Needed { checkpoint, segment: first })?;
         (0..20).try_for_each(|round| put_all(&store, &table, round))?;
         assert!(is_there(), "the reader has not read it yet");

@@ -165,14 +165,14 @@ impl Store {
         let durability = request.durability;
         let (bytes, all) = (request.record.len() as u64, request.writes.operations());
         if request.writes.tables().next() == Some(TableId::CATALOG) {
-            self.catalog_changed.store(ts.0, Ordering::SeqCst);
+            self.catalog.note(ts);
         }
         self.clocks.advance_applied(ts);
         if durability == Durability::Sync {
             committer.unsynced.push_back((ts, end));
         } else if committer.unsynced.is_empty() {
             self.clocks.publish(ts);
-            self.show_readers();
+            self.processes.show(self.clocks.visible());
         }
         self.tallies.commits.fetch_add(1, Ordering::Relaxed); // Relaxed: a tally, which orders nothing.
         for (table, operations) in request.writes.operations_by_table() {
@@ -206,7 +206,7 @@ impl Store {
         loop {
             let missing = committer.writer.missing(bytes, operations);
             drop(committer);
-            let charge = self.account.charge_making_room(Holder::Memtables, missing);
+            let charge = self.memory.account.charge_making_room(Holder::Memtables, missing);
             if charge.is_none() && !self.wait_for_memory(&mut patience) {
                 return Err(self.no_memory("the transaction's commit", missing));
             }
@@ -279,7 +279,7 @@ impl Store {
         }
         let visible = committer.unsynced.front().map_or(committer.last, |(ts, _)| CommitTs(ts.0 - 1));
         self.clocks.publish(visible);
-        self.show_readers();
+        self.processes.show(self.clocks.visible());
     }
 
     /// Step 2, but for the commits that come while it is done: against those up to now, without the commit lock.
@@ -342,13 +342,13 @@ impl Store {
             |written| matches!(written, WrittenKey::Key { read: false, .. } | WrittenKey::Range { .. });
         request.isolation == Isolation::Snapshot
             || !request.reads.is_empty()
-            || self.catalog_changed.load(Ordering::SeqCst) > request.begin.0
+            || self.catalog.newest() > request.begin
             || !request.writes.written(|_| true).all(|(_, written)| is_blind(written))
     }
 
     /// A dropped table conflicts with every transaction that writes while it used it, whatever its isolation.
     fn validate_tables(&self, recent: &Recent<'_>, request: &Request<'_>, since: CommitTs) -> Result<()> {
-        if self.catalog_changed.load(Ordering::SeqCst) <= since.0 {
+        if self.catalog.newest() <= since {
             return Ok(());
         }
         let changed =
@@ -362,12 +362,14 @@ impl Store {
     /// Answers whether the open memtable was full: for itself, or because others with whom the memory is shared need
     /// some. With [`MAX_SEALED`] waiting it stays open and grows, which [`crate::store::Pressure`] bounds.
     fn seal_if_full(&self, committer: &mut Committer, end: Lsn) -> bool {
-        let (used, shares) = (committer.writer.used_bytes(), &self.shares);
+        let (used, shares) = (committer.writer.used_bytes(), &self.memory.shares);
         // Its own memtables are sealed when they are full, so that it is never short of them alone: sealed early they
         // would be small runs of LSM tables, and many.
         let is_scarce = || {
-            let (all, own) =
-                (self.account.budget().held_as(Holder::Memtables), self.account.held().of(Holder::Memtables));
+            let (all, own) = (
+                self.memory.account.budget().held_as(Holder::Memtables),
+                self.memory.account.held().of(Holder::Memtables),
+            );
             all > shares.memtables_bytes / 3 * 2 && all.saturating_sub(own) > all / 8
         };
         let full = used >= shares.full_bytes()
@@ -391,7 +393,7 @@ impl Store {
             return;
         }
         phases::within(Phase::Seal, || {
-            let (open, writer) = self.new_memtable(committer.writer.take_credit());
+            let (open, writer) = self.memory.new_memtable(committer.writer.take_credit());
             let sealed = self.views.seal(committer.last, log_end, Arc::clone(&open));
             self.note_sealed(committer, sealed, open, writer);
         });

@@ -45,8 +45,7 @@ use base::{DatabaseId, Error, ErrorKind, Result};
 use io::{Dir, File, ReadOnlyDir};
 use log::{Beside, Log};
 use space::Space;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, MutexGuard};
 
 /// How often the checkpoint is read again that was to be pinned, because a newer one came.
 const ATTEMPTS: u32 = 1000;
@@ -121,7 +120,7 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
     let found = Found { last: absorbed, next_table, time_ms };
     let store = Arc::new(parts.assemble(found, log, options, Hold::Seat(seat))?);
     let member: Arc<dyn Member> = store.clone();
-    store.account.set_member(Arc::downgrade(&member));
+    store.memory.account.set_member(Arc::downgrade(&member));
     let mut follower = Follower {
         store: Arc::clone(&store),
         writable,
@@ -144,7 +143,7 @@ fn open_at(writable: Arc<dyn Dir>, options: &Options, mut ids: Random) -> Result
 pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Result<Option<Follower>> {
     let mut ids = Random::from_entropy();
     let Ok(mut seat) = Seat::take(&dir, store.database, &mut ids) else { return Ok(None) };
-    let newest = *store.claim_checkpoint();
+    let newest = *store.checkpoints.claim();
     let needed = Needed { checkpoint: newest.checkpoint, segment: newest.replay_from.segment };
     if seat.set(needed).is_err() {
         return Ok(None);
@@ -153,9 +152,7 @@ pub fn stand_by(store: &Arc<Store>, dir: Arc<dyn Dir>, options: &Options) -> Res
     // What an earlier writer left says nothing but which epoch is over.
     let board = look_for_board(&store.dir, store.database)?;
     let epoch = board.as_ref().map_or(0, |(_, shown)| shown.epoch);
-    let is_first = store.seat.set(Mutex::new(seat)).is_ok();
-    assert!(is_first, "a store stands by once");
-    lock(&store.locks).take();
+    store.processes.give_up_locks_for(seat);
     Ok(Some(Follower {
         store: Arc::clone(store),
         writable: dir,
@@ -220,7 +217,7 @@ impl Follower {
         if shown.epoch == self.epoch && !store.is_beside() {
             return Ok(false);
         }
-        store.is_beside.store(true, Ordering::SeqCst);
+        store.processes.note_writer();
         let before = store.clocks.visible();
         let followed = self.follow(shown);
         let is_taken_over = shown.epoch != self.epoch;
@@ -274,7 +271,7 @@ impl Follower {
     }
 
     fn seat(&self) -> MutexGuard<'_, Seat> {
-        lock(self.store.seat.get().expect("a follower's store has a seat"))
+        self.store.processes.seat().expect("a follower's store has a seat")
     }
 
     /// Step 3, up to the commit that is visible. What does not fit into memory waits for the next checkpoint.
@@ -321,7 +318,7 @@ impl Follower {
             self.log = Some(Beside::open(&store.dir, store.database, superblock.replay_from)?);
         }
         store.time.pass(superblock.time_ms);
-        let mut last = store.claim_checkpoint();
+        let mut last = store.checkpoints.claim();
         *lock(&store.space) = space;
         let mut committer = lock(&store.committer);
         if committer.last <= superblock.absorbed {
@@ -329,15 +326,15 @@ impl Follower {
             store.seal_at(&mut committer, superblock.replay_from);
             committer.last = superblock.absorbed;
         }
-        store.pins.switch(superblock, Arc::clone(&tables));
+        store.checkpoints.pins.switch(superblock, Arc::clone(&tables));
         store.views.switch(superblock.absorbed, tables, superblock.checkpoint);
         // After the view, so that a snapshot never names a commit that it does not show.
         if jumps {
             store.clocks.advance_applied(superblock.absorbed);
             store.clocks.publish(superblock.absorbed);
         }
-        store.catalog_changed.fetch_max(superblock.absorbed.0, Ordering::SeqCst);
-        store.replay_from.store(superblock.replay_from.lsn.0, Ordering::SeqCst);
+        store.catalog.note(superblock.absorbed);
+        store.checkpoints.set_replay_from(superblock.replay_from.lsn);
         *last = superblock;
         self.newest = superblock;
         Ok(())

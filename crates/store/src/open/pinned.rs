@@ -102,9 +102,9 @@ impl Store {
     /// [`Closed`](base::ErrorKind::Closed); those of opening the log's files.
     pub fn pin(self: &Arc<Self>, since: Option<CheckpointNo>) -> Result<Pinned> {
         self.check_open()?;
-        self.check_not_beside("a backup", "Database::backup")?;
+        self.processes.check_not_beside("a backup", "Database::backup")?;
         self.log.hold(EVERYTHING);
-        let (superblock, tables) = self.pins.pin();
+        let (superblock, tables) = self.checkpoints.pins.pin();
         let ts = self.clocks.visible();
         self.log.hold(superblock.replay_from);
         self.log.let_go(EVERYTHING);
@@ -290,6 +290,6 @@ pub(crate) fn stamp_of(record: &[u8]) -> CommitTs {
 impl Drop for Pinned {
     fn drop(&mut self) {
         self.let_go_of_log();
-        self.store.pins.unpin(self.superblock.checkpoint);
+        self.store.checkpoints.pins.unpin(self.superblock.checkpoint);
     }
 }

@@ -18,14 +18,17 @@
 use crate::open::read_only::Ceiling;
 use crate::open::replay::Survey;
 use crate::state::board::{BOARD, Board};
+use crate::state::changes::CatalogChanges;
+use crate::state::checkpoints::Checkpoints;
 use crate::state::closing::known_durable;
 use crate::state::committer::Committer;
+use crate::state::early::EarlyWrites;
 use crate::state::expiry::Expiry;
 use crate::state::latch::Latch;
-use crate::state::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
-use crate::state::options::{Options, SLICE_MEMTABLES};
+use crate::state::memory::{Memory, least_budget_bytes, reserve_bytes};
+use crate::state::options::Options;
 use crate::state::pacing::Merging;
-use crate::state::pins::Pins;
+use crate::state::processes::{Locks, Processes};
 use crate::state::room::Rooms;
 use crate::state::seats::{self, Needed, SEAT_PREFIX, Seat};
 use crate::state::store::{Store, Tallies};
@@ -33,9 +36,9 @@ use crate::state::stretches::Known;
 use crate::state::superblock::{RESERVED_UNITS, Superblock};
 use crate::state::tables::{Rows, Tables};
 use crate::state::time::{Time, Times};
+use crate::state::upkeep::Upkeep;
 use crate::state::view::{OpenMemtable, View, Views};
-use crate::state::wanted::Wanted;
-use base::budget::{Account, Budget, Holder, Member};
+use base::budget::{Account, Budget, Member};
 use base::phases::{self, Phase};
 use base::seams::Random;
 use base::slots::Slots;
@@ -45,8 +48,8 @@ use log::{Log, Tail};
 use pool::Pool;
 use run::{Cursor, Run};
 use space::{Space, SpaceRoot};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
 use txn::Clocks;
 
 pub(crate) const DATA: &str = "data";
@@ -224,7 +227,7 @@ pub(super) struct Parts {
 /// What keeps other processes from taking away what a store reads.
 pub(super) enum Hold {
     /// They cannot write.
-    Locks([Box<dyn io::Lock>; 2]),
+    Locks(Locks),
     /// The one that writes looks at it.
     Seat(Seat),
 }
@@ -314,10 +317,10 @@ impl Parts {
         let begun = store.log.end().lsn;
         store.rooms.note_gap(begun, begun.0.saturating_sub(end.0));
         let member: Arc<dyn Member> = store.clone();
-        store.account.set_member(Arc::downgrade(&member));
+        store.memory.account.set_member(Arc::downgrade(&member));
         store.replay(superblock.replay_from, ceiling)?;
         assert_eq!(store.clocks.applied(), last, "the log was replayed to another end than the scan found");
-        store.show_readers();
+        store.processes.show(store.clocks.visible());
         Ok(store)
     }
 
@@ -376,13 +379,14 @@ impl Parts {
     /// The store as the superblock has it: nothing of the log is replayed yet.
     pub(super) fn assemble(self, found: Found, log: Log, options: &Options, hold: Hold) -> Result<Store> {
         let (locks, seat) = match hold {
-            Hold::Locks(locks) => (Some(locks), OnceLock::new()),
-            Hold::Seat(seat) => (None, OnceLock::from(Mutex::new(seat))),
+            Hold::Locks(locks) => (Some(locks), None),
+            Hold::Seat(seat) => (None, Some(seat)),
         };
-        let is_beside = AtomicBool::new(seat.get().is_some());
         let board = self.board(options)?;
         let shares = options.shares();
-        let (open, writer) = charged_memtable(&self.account, None, shares.memtable_chunk_bytes);
+        let mapped_bytes = if log.is_mapped() { options.log_map_bytes() as usize } else { 0 };
+        let memory = Memory::new(self.account, shares, mapped_bytes);
+        let (open, writer) = memory.new_memtable(None);
         let view = View {
             number: 0,
             open: OpenMemtable::new(Arc::clone(&open)),
@@ -397,22 +401,14 @@ impl Parts {
         let last = self.superblock.absorbed;
         let clocks = Clocks::new(last);
         let opened_at = self.superblock.replay_from.lsn;
-        let pins = Pins::new(self.superblock, Arc::clone(&view.tables));
-        let mapped_bytes = if log.is_mapped() { options.log_map_bytes() as usize } else { 0 };
-        // The pools of other databases give way. Where they have nothing, it is charged all the same: it is mapped.
-        let log_charge = self.account.charge_making_room(Holder::Log, mapped_bytes);
-        let log_charge =
-            log_charge.unwrap_or_else(|| self.account.charge_by_force(Holder::Log, mapped_bytes));
-        let known = Known::new(&self.account);
+        let checkpoints = Checkpoints::new(self.superblock, Arc::clone(&view.tables));
+        let known = Known::new(&memory.account);
         Ok(Store {
             dir: self.dir,
             data: self.data,
             database: self.superblock.database,
             page_bytes: self.superblock.page_bytes,
-            log_charge: Mutex::new(log_charge),
-            account: self.account,
-            attended: Attended::default(),
-            shares,
+            memory,
             seal_records: options.seal_records,
             slots: self.slots,
             pool: self.pool,
@@ -422,39 +418,21 @@ impl Parts {
             time: Time::new(options.clock.clone(), self.superblock.times, found.time_ms),
             latch: if options.read_only { Latch::read_only() } else { Latch::default() },
             space: Mutex::new(self.space),
-            large_bytes: options.large_bytes,
-            piece_bytes: options.piece_bytes,
-            unpublished_units: AtomicU64::new(0),
-            streaming: RwLock::new(()),
-            data_sync: Mutex::new(()),
+            early: EarlyWrites::new(options.large_bytes, options.piece_bytes),
             committer: Mutex::new(Committer::new(open, opened_at, writer, last)),
-            checkpoint: Mutex::new(self.superblock),
-            checkpoint_waiters: AtomicU32::new(0),
-            relocation: Mutex::default(),
-            wanted: Wanted::default(),
-            swept: Mutex::default(),
-            compacted: AtomicU32::new(0),
-            slice_bytes: options.slice_bytes.min(SLICE_MEMTABLES * shares.seal_bytes as u64),
-            fan: options.fan,
-            pins,
-            catalog_changed: AtomicU64::new(last.0),
-            noted: AtomicU64::new(self.superblock.checkpoint.0),
-            replay_from: AtomicU64::new(self.superblock.replay_from.lsn.0),
+            checkpoints,
+            upkeep: Upkeep::new(options, shares.seal_bytes),
+            catalog: CatalogChanges::new(last, found.next_table),
             max_log_bytes: options.max_log_bytes,
             max_log_records: options.max_log_records,
             merging: Merging::default(),
-            next_table: AtomicU32::new(found.next_table.0),
             attached: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             expiry: Expiry::new(options),
             known,
-            origin: io::Origin::here(),
+            processes: Processes::new(locks, board, seat),
             tallies: Tallies::default(),
             rooms,
-            board,
-            seat,
-            is_beside,
-            locks: Mutex::new(locks),
         })
     }
 }

@@ -37,7 +37,6 @@ use log::{Block, Position};
 use pool::Pool;
 use space::Space;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What the scan of the log finds out on its way: steps 1 and 2.
 pub(crate) struct Survey<'a> {
@@ -106,7 +105,7 @@ impl Store {
     /// Those of a checkpoint. What was done by then is whole: open the database again.
     pub(crate) fn replay(&self, from: Position, ceiling: Option<Ceiling>) -> Result<()> {
         let mut follow = self.log.follow(from)?;
-        let _buffer = self.account.charge_making_room(Holder::Recovery, log::Follow::LEAST_BYTES);
+        let _buffer = self.memory.account.charge_making_room(Holder::Recovery, log::Follow::LEAST_BYTES);
         let mut replay = Replay::new(self, from, ceiling);
         while follow.advance()? {
             let lsn = replay.at.lsn;
@@ -130,7 +129,7 @@ const LENT_PAGES: usize = 64;
 /// An error that says how much memory would do, if it is memory that there was too little of.
 #[cold]
 fn with_need(store: &Store, error: Error) -> Error {
-    let (budget, pressure) = (store.account.budget(), store.pressure());
+    let (budget, pressure) = (store.memory.account.budget(), store.pressure());
     if error.kind() != ErrorKind::Full || pressure.memtables_bytes <= pressure.limit_bytes {
         return error;
     }
@@ -194,13 +193,13 @@ impl<'s> Replay<'s> {
         store.clocks.publish(ts);
         if changes_catalog {
             catalog_rows(record).try_for_each(|row| row.map(|row| store.time.pass(row.floor_ms())))?;
-            store.catalog_changed.store(ts.0, Ordering::SeqCst);
+            store.catalog.note(ts);
         }
         self.at = end;
         let full = {
             let committer = lock(&store.committer);
             let records = committer.open.records();
-            committer.writer.used_bytes() >= store.shares.seal_bytes || records >= store.seal_records
+            committer.writer.used_bytes() >= store.memory.shares.seal_bytes || records >= store.seal_records
         };
         match full {
             true if store.pressure().sealed >= MAX_SEALED => self.checkpoint()?,
@@ -234,7 +233,9 @@ impl<'s> Replay<'s> {
         let missing = committer.writer.missing(bytes, operations);
         // No lock of ours may be held while pools give way.
         drop(committer);
-        let Some(charge) = store.account.charge_making_room(Holder::Memtables, missing) else { return false };
+        let Some(charge) = store.memory.account.charge_making_room(Holder::Memtables, missing) else {
+            return false;
+        };
         let mut committer = lock(&store.committer);
         committer.writer.add_credit(charge);
         committer.writer.reserve(bytes, operations)

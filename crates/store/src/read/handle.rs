@@ -114,8 +114,7 @@ impl Table {
     #[inline]
     pub(crate) fn is_known_to(&self, snapshot: &Snapshot) -> bool {
         let store = snapshot.store();
-        // SeqCst, partner the commit's store: a catalog commit at or before `snapshot.ts()` is seen here.
-        let changed = store.catalog_changed.load(Ordering::SeqCst);
+        let changed = store.catalog.newest().0;
         // Relaxed: the value alone matters; it only ever moves to later points at which the row was found.
         let known_at = self.inner.known_at.load(Ordering::Relaxed);
         let same_database = self.inner.database == store.database;
@@ -129,7 +128,7 @@ impl Table {
         let found = self.check_row(row.as_deref())?;
         // A handle that is older than the table's TTL looks up what that is now, each time.
         let is_ours = found.ttl == self.inner.row.ttl;
-        if is_ours && snapshot.store().catalog_changed.load(Ordering::SeqCst) <= snapshot.ts().0 {
+        if is_ours && snapshot.store().catalog.newest() <= snapshot.ts() {
             // Relaxed: as where it is loaded.
             self.inner.known_at.store(snapshot.ts().0, Ordering::Relaxed);
         }

@@ -2,9 +2,7 @@
 
 use crate::state::ttl::Reading;
 use base::{LargeRef, Result};
-use memtable::Found;
 use page::Value;
-use run::PinnedRecord;
 
 /// What a key was found to hold, its bytes read only if they lay in memory or in a page.
 #[derive(Debug)]
@@ -21,20 +19,6 @@ impl Located {
             Value::Inline(stored) => Ok(reading.value(stored)?.map(|value| Located::Bytes(value.to_vec()))),
             Value::Large(large) => Ok(Located::of_large(large, reading)),
             Value::Deleted => Ok(None),
-        }
-    }
-
-    /// What a record of a page says, if there is one.
-    pub fn of_record(record: &Option<PinnedRecord>, reading: Reading) -> Result<Option<Located>> {
-        record.as_ref().map_or(Ok(None), |record| Located::of_value(record.value(), reading))
-    }
-
-    /// What a memtable says.
-    pub fn of_found(found: Found<'_>, reading: Reading) -> Result<Option<Located>> {
-        match found {
-            Found::Value(stored) => Located::of_value(Value::Inline(stored), reading),
-            Found::Large(large) => Ok(Located::of_large(large, reading)),
-            Found::Deleted => Ok(None),
         }
     }
 

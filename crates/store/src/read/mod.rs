@@ -5,6 +5,9 @@
 pub mod merge;
 pub mod snapshot;
 pub(crate) mod handle;
+pub(crate) mod resolve;
+pub(crate) mod value_ref;
+pub(crate) mod get;
 pub mod scan;
 pub(crate) mod located;
 pub(crate) mod value_reader;

@@ -1,16 +1,16 @@
 //! A get for callers that must not wait: a thread that serves many sockets, say.
 //!
-//! It goes the way of every other get as far as memory reaches, under a guard that says not to wait
-//! ([`base::slots::EpochGuard::without_waiting`]), and stops at the first thing that is not there: a page, a value
-//! outside the pages, attached runs, a table whose row would have to be looked up. Nothing is read from the disk,
-//! nobody is waited for, and nothing is begun on the caller's behalf.
+//! It looks the key up as every other get does, under a guard that says not to wait
+//! ([`base::slots::EpochGuard::without_waiting`]), and stops at the first thing that is not in memory: a page, a value
+//! outside the pages, a table whose row would have to be looked up. It reads nothing from the disk, waits for nobody,
+//! and begins nothing on the caller's behalf.
 
 use crate::read::handle::Table;
+use crate::read::resolve::{Consumer, Place};
 use crate::read::snapshot::Snapshot;
 use crate::state::ttl::Reading;
-use base::{ErrorKind, Result, TableId};
-use memtable::Found;
-use page::Value;
+use base::slots::EpochGuard;
+use base::{ErrorKind, LargeRef, Result, TableId};
 
 /// What a read that does not wait found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,12 +21,6 @@ pub enum Resident<T> {
     Absent,
     /// Memory does not say; a call that may wait will.
     WouldWait,
-}
-
-impl Resident<Vec<u8>> {
-    fn of(value: Option<&[u8]>) -> Self {
-        value.map_or(Resident::Absent, |value| Resident::Found(value.to_vec()))
-    }
 }
 
 impl Snapshot {
@@ -44,22 +38,23 @@ impl Snapshot {
 
     fn get_resident_in(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Resident<Vec<u8>>> {
         self.count_get(table);
-        let mut call = self.call()?.without_waiting();
-        let view = self.view(&call);
-        if view.has_attached {
-            return Ok(Resident::WouldWait);
-        }
-        match self.in_memtables(view, table, key) {
-            Some(Found::Value(value)) => return Ok(Resident::of(reading.value(value)?)),
-            Some(Found::Large(_)) => return Ok(Resident::WouldWait),
-            Some(Found::Deleted) => return Ok(Resident::Absent),
-            None => {}
-        }
-        let leaf = self.in_runs(&mut call, table, key)?;
-        Ok(match leaf.as_ref().map(|leaf| leaf.value()) {
-            Some(Value::Inline(value)) => Resident::of(reading.value(value)?),
-            Some(Value::Large(_)) => Resident::WouldWait,
-            Some(Value::Deleted) | None => Resident::Absent,
-        })
+        let found = self.resolve(self.call()?.without_waiting(), table, key, InMemory(reading))?;
+        Ok(found.unwrap_or(Resident::Absent))
+    }
+}
+
+struct InMemory(Reading);
+
+impl<'s> Consumer<'s> for InMemory {
+    type Output = Resident<Vec<u8>>;
+
+    #[inline(always)]
+    fn value(self, stored: &[u8], _: Place<'_, 's>) -> Result<Option<Self::Output>> {
+        Ok(self.0.copy(stored)?.map(Resident::Found))
+    }
+
+    #[inline(always)]
+    fn large(self, _: LargeRef, _: EpochGuard<'s>) -> Result<Option<Self::Output>> {
+        Ok(Some(Resident::WouldWait))
     }
 }

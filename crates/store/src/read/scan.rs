@@ -4,6 +4,7 @@ use crate::read::handle::{Admitted, Table};
 use crate::read::located::Located;
 use crate::read::merge::layers::MemtableLayer;
 use crate::read::merge::{DeltaLayer, Item, Merged, RunLayer, Upper};
+use crate::read::resolve::{Source, sources};
 use crate::read::shortcut::Shortcut;
 use crate::read::snapshot::Snapshot;
 use crate::read::track::Track;
@@ -165,7 +166,7 @@ impl<'a> Cursor<'a> {
         // SAFETY: the view is lent to `merged` alone, whose records are lent for the length of a borrow of this
         // cursor, and the cursor keeps the call longer than anything else.
         let (view, call) = unsafe { snapshot.keep_view()? };
-        let (pool, reader, ts) = (&snapshot.store().pool, snapshot.reader(), snapshot.ts());
+        let (pool, reader) = (&snapshot.store().pool, snapshot.reader());
         // One that memtables share, where it says something: each record is held against the cursor's own.
         let shared = LazyCell::new(|| (span != Span::all()).then(|| Arc::new(span.clone())));
         let layer = |memtable: &'a Memtable| {
@@ -173,11 +174,9 @@ impl<'a> Cursor<'a> {
                 .then(|| MemtableLayer::new(memtable, table, at).within(shared.clone()).into())
         };
         let own = uppers.len();
-        uppers.extend(layer(&view.open.memtable));
-        for sealed in &view.sealed {
-            uppers.extend(layer(&sealed.memtable));
-            let attached = sealed.attached_for(table, ts).iter();
-            uppers.extend(attached.map(|delta| Upper::from(DeltaLayer::new(delta, pool, reader))));
+        for Source { memtable, attached } in sources(&view.open, &view.sealed, table, snapshot.ts()) {
+            uppers.extend(layer(memtable));
+            uppers.extend(attached.iter().map(|delta| Upper::from(DeltaLayer::new(delta, pool, reader))));
         }
         let (above, lowest) = view.tables.layers(table);
         uppers.extend(above.iter().map(|entry| Upper::from(DeltaLayer::new(&entry.delta, pool, reader))));

@@ -1,30 +1,24 @@
 //! A snapshot: one view, one timestamp, one slot that announces the view.
 //!
 //! 1. Every look at the view is a call of the slot ([`Reader::begin_call`]): between calls the view may be revoked.
-//! 2. What a call found in a memtable it shows to a user's code inside the call; a page it pins instead, which does
+//! 2. What it finds in a memtable it shows to a user's code inside the call; a page it pins instead, which does
 //!    without the view.
+//!
+//! How a key is looked up: [`super::resolve`], for the reads in [`super::get`].
 
 use crate::read::handle::Table;
-use crate::read::located::Located;
 use crate::state::catalog::{TableRow, check_name};
-use crate::state::lease::Lease;
+use crate::state::lease::{Lease, Permit};
 use crate::state::store::Store;
 use crate::state::stretches;
-use crate::state::tables::Tables;
 use crate::state::ttl::Reading;
 use crate::state::view::{HeldView, Purpose, View};
-use crate::uncommitted::spill;
-use base::latency::{Cause, SAMPLE_EVERY};
-use base::seams::Stopwatch;
+use base::latency::SAMPLE_EVERY;
 use base::slots::{Aside, EpochGuard, Reader};
-use base::{CommitTs, Error, ErrorKind, LargeRef, Result, TableId};
-use memtable::Found;
-use page::Value;
-use run::Leaf;
+use base::{CommitTs, Error, ErrorKind, Result, TableId};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::ptr;
 use std::sync::Arc;
 
 /// What was committed at one moment, for as long as this lives. `Send` but not `Sync`: another thread makes its
@@ -134,232 +128,16 @@ impl Snapshot {
         self.lease().reader()
     }
 
-    /// What the memtables of `view` know of `key`, newest first.
-    #[inline]
-    pub(crate) fn in_memtables<'v>(&self, view: &'v View, table: TableId, key: &[u8]) -> Option<Found<'v>> {
-        view.memtables().find_map(|memtable| memtable.get(table, key, self.ts))
-    }
-
-    /// The record of `key` in the runs of the view that `call` keeps.
-    #[inline]
-    pub(crate) fn in_runs<'g>(
-        &'g self,
-        call: &'g mut EpochGuard<'_>,
-        table: TableId,
-        key: &[u8],
-    ) -> Result<Option<Leaf<'g>>> {
-        let tables: *const Tables = &*self.view(call).tables;
-        // SAFETY: the call lasts longer than this function, and the view as long as the call: in its epoch, and while
-        // it has left that to wait for a page, when the slot says that it is aside, which `reclaim` heeds. No reference
-        // to the view leaves this function.
-        let tables = unsafe { &*tables };
-        tables.find(table, &self.store().pool, call, key)
-    }
-
-    /// Where the value of `key` is, in a view that has attached runs between its memtables.
-    fn locate_through(
-        &self,
-        view: &View,
-        table: TableId,
-        reading: Reading,
-        key: &[u8],
-    ) -> Result<Option<Located>> {
-        let (ts, pool, reader) = (self.ts, &self.store().pool, self.reader());
-        let mut found = view.open.memtable.get(table, key, ts);
-        for sealed in &view.sealed {
-            found = found.or_else(|| sealed.memtable.get(table, key, ts));
-            if found.is_some() {
-                break;
-            }
-            if let Some(record) =
-                spill::find(sealed.attached_for(table, ts), |delta| delta, pool, reader, key)?
-            {
-                return Located::of_record(&record, reading);
-            }
-        }
-        if let Some(found) = found {
-            return Located::of_found(found, reading);
-        }
-        let mut guard = reader.enter();
-        let record = view.tables.find(table, pool, &mut guard, key)?.map(|leaf| leaf.pin());
-        drop(guard);
-        Located::of_record(&record, reading)
-    }
-
-    /// Calls `with` on the value of `key`, in the same way.
-    #[cold]
-    fn get_through<T>(
-        &self,
-        table: TableId,
-        reading: Reading,
-        key: &[u8],
-        with: impl FnOnce(&[u8]) -> T,
-    ) -> Result<Option<T>> {
-        // SAFETY: nothing of the view is used after this has returned, when `_aside` goes.
-        let (view, _aside) = unsafe { self.keep_view()? };
-        match self.locate_through(view, table, reading, key)? {
-            Some(Located::Bytes(value)) => Ok(Some(with(&value))),
-            Some(Located::Large(large, _)) => Ok(self.large_copy(reading, large)?.as_deref().map(with)),
-            None => Ok(None),
-        }
-    }
-
-    /// A copy of a large value, unless it has expired.
-    pub(crate) fn large_copy(&self, reading: Reading, large: LargeRef) -> Result<Option<Vec<u8>>> {
-        if !reading.is_alive(large) {
-            return Ok(None);
-        }
-        self.store().read_large(large).map(|stored| Some(reading.whole(stored)))
-    }
-
-    /// Counts a look-up. Answers whether it is one of those that are timed.
+    /// Counts a look-up. Returns whether it is one of those that are timed.
     #[inline]
     pub(crate) fn count_get(&self, table: TableId) -> bool {
         self.reader().count_get(table).is_multiple_of(SAMPLE_EVERY)
     }
 
-    /// Copies the value and times that: unless it read from the disk, which is counted there.
-    #[cold]
-    #[inline(never)]
-    fn copy_timed(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let store = self.store();
-        let in_memtable = {
-            let call = self.call()?;
-            self.in_memtables(self.view(&call), table, key).is_some()
-        };
-        let (faults, watch) = (store.pool.stats().faults, Stopwatch::start());
-        let got = self.copy_of(table, reading, key)?;
-        let ns = watch.elapsed_ns();
-        if store.pool.stats().faults == faults {
-            store.slots.latencies.record(if in_memtable { Cause::Memtable } else { Cause::PoolHit }, ns);
-        }
-        Ok(got)
-    }
-
-    /// A copy of the value of `key`.
-    pub(crate) fn get_in(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        if self.count_get(table) {
-            return self.copy_timed(table, reading, key);
-        }
-        self.copy_of(table, reading, key)
-    }
-
-    /// Inlined into both: what is returned is three words that would else be moved once more.
-    #[inline(always)]
-    fn copy_of(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut call = self.call()?;
-        let view = self.view(&call);
-        if view.has_attached {
-            drop(call);
-            return self.get_through(table, reading, key, <[u8]>::to_vec);
-        }
-        match self.in_memtables(view, table, key) {
-            Some(Found::Value(value)) => return reading.copy(value),
-            Some(Found::Large(large)) => {
-                let _aside = call.aside();
-                return self.large_copy(reading, large);
-            }
-            Some(Found::Deleted) => return Ok(None),
-            None => {}
-        }
-        let large = match self.in_runs(&mut call, table, key)? {
-            None => return Ok(None),
-            Some(leaf) => match leaf.value() {
-                Value::Inline(value) => return reading.copy(value),
-                Value::Large(large) => large,
-                Value::Deleted => return Ok(None),
-            },
-        };
-        let _aside = call.aside();
-        self.large_copy(reading, large)
-    }
-
-    /// Runs `with` on the value of `key` where it lies. The page is pinned meanwhile, so that `with` may take its
-    /// time: no user's code runs inside an epoch.
-    pub(crate) fn get_with_in<T>(
-        &self,
-        table: TableId,
-        reading: Reading,
-        key: &[u8],
-        with: impl FnOnce(&[u8]) -> T,
-    ) -> Result<Option<T>> {
-        self.count_get(table);
-        let mut call = self.call()?;
-        let view = self.view(&call);
-        if view.has_attached {
-            drop(call);
-            return self.get_through(table, reading, key, with);
-        }
-        match self.in_memtables(view, table, key) {
-            Some(Found::Value(value)) => {
-                // SAFETY: the value lies in a memtable of the view, which `_aside` keeps until `with` has returned.
-                let value = unsafe { &*ptr::from_ref(value) };
-                let _aside = call.aside();
-                return Ok(reading.value(value)?.map(with));
-            }
-            Some(Found::Large(large)) => {
-                let aside = call.aside();
-                let value = self.large_copy(reading, large)?;
-                drop(aside);
-                return Ok(value.as_deref().map(with));
-            }
-            Some(Found::Deleted) => return Ok(None),
-            None => {}
-        }
-        let Some(leaf) = self.in_runs(&mut call, table, key)? else { return Ok(None) };
-        let leaf = leaf.pin();
-        match leaf.value() {
-            Value::Inline(value) => {
-                drop(call);
-                Ok(reading.value(value)?.map(with))
-            }
-            Value::Large(large) => {
-                let aside = call.aside();
-                let value = self.large_copy(reading, large)?;
-                drop(aside);
-                Ok(value.as_deref().map(with))
-            }
-            Value::Deleted => Ok(None),
-        }
-    }
-
-    /// Whether `key` is present.
-    pub(crate) fn contains_in(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<bool> {
-        self.count_get(table);
-        let mut call = self.call()?;
-        let view = self.view(&call);
-        if view.has_attached {
-            drop(call);
-            return Ok(self.locate_in(table, reading, key)?.is_some());
-        }
-        match self.in_memtables(view, table, key) {
-            Some(Found::Deleted) => return Ok(false),
-            Some(Found::Value(stored)) => return Ok(reading.value(stored)?.is_some()),
-            Some(Found::Large(large)) => return Ok(reading.is_alive(large)),
-            None => {}
-        }
-        match self.in_runs(&mut call, table, key)? {
-            None => Ok(false),
-            Some(leaf) => Ok(!reading.is_dated() || !reading.has_expired(leaf.value())?),
-        }
-    }
-
-    /// Where the value of `key` is; its bytes, if they are at hand.
-    pub(crate) fn locate_in(&self, table: TableId, reading: Reading, key: &[u8]) -> Result<Option<Located>> {
-        self.count_get(table);
-        let mut call = self.call()?;
-        let view = self.view(&call);
-        if view.has_attached {
-            drop(call);
-            // SAFETY: nothing of the view is used after this has returned, when `_aside` goes.
-            let (view, _aside) = unsafe { self.keep_view()? };
-            return self.locate_through(view, table, reading, key);
-        }
-        if let Some(found) = self.in_memtables(view, table, key) {
-            return Located::of_found(found, reading);
-        }
-        let leaf = self.in_runs(&mut call, table, key)?;
-        leaf.map_or(Ok(None), |leaf| Located::of_value(leaf.value(), reading))
+    /// The right to keep a page pinned for as long as a borrowed value lives; `None`: as many are as may be.
+    #[inline]
+    pub(crate) fn permit_pin(&self) -> Option<Permit<'_>> {
+        self.lease().permit_pin()
     }
 
     /// Whether nothing of `table` can be found: no memtable had it written and no run has pages.
@@ -369,33 +147,6 @@ impl Snapshot {
         Ok(view.tables.get(table).is_none()
             && view.memtables().all(|memtable| memtable.newest(table).0 == 0)
             && view.sealed.iter().all(|sealed| sealed.attached_for(table, CommitTs::MAX).is_empty()))
-    }
-
-    /// A copy of the value of `key`.
-    #[inline]
-    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let reading = table.check(self)?;
-        self.get_in(table.id(), reading, key)
-    }
-
-    /// Runs `with` on the value of `key` where it lies.
-    #[inline]
-    pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        let reading = table.check(self)?;
-        self.get_with_in(table.id(), reading, key, with)
-    }
-
-    /// The length of the value of `key`, in bytes. A value outside the pages is not read.
-    pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
-        let reading = table.check(self)?;
-        Ok(self.locate_in(table.id(), reading, key)?.map(|located| located.len_bytes()))
-    }
-
-    /// Whether `key` is present.
-    #[inline]
-    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
-        let reading = table.check(self)?;
-        self.contains_in(table.id(), reading, key)
     }
 
     /// The table named `name`, if it exists.

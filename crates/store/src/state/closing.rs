@@ -25,8 +25,8 @@ use base::codec::{Reader, Writer};
 use base::limits::UNIT_BYTES;
 use base::{DatabaseId, Lsn, Result, checksum};
 use io::File;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 const MAGIC: [u8; 8] = *b"PANDOEND";
 /// Where a copy lies within its unit.
@@ -103,8 +103,8 @@ impl Store {
         }
         Lease::forget_all(self);
         // A thread inside a checkpoint, a commit or a piece of a value finishes first.
-        let mut superblock = self.claim_checkpoint();
-        let _streaming = self.streaming.write().unwrap_or_else(PoisonError::into_inner);
+        let mut superblock = self.checkpoints.claim();
+        let _stopped = self.early.stop();
         // A directory that cannot be listed says nothing about who owns it.
         if self.check_ownership(&superblock).is_ok() || self.latch.check().is_ok() {
             // A closed file has no next checkpoint to keep room for. What fails here costs nothing but room.
@@ -119,7 +119,7 @@ impl Store {
             latched => latched.and_then(|()| self.close_log(&mut superblock)),
         };
         drop(committer);
-        base::sync::lock(&self.locks).take();
+        self.processes.unlock();
         self.give_memory_back();
         result
     }

@@ -6,7 +6,7 @@
 use crate::state::store::Store;
 use base::slots::Reader;
 use base::{Error, ErrorKind, Result};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// Leases that a thread keeps, over all databases. More live readers than this work as well; they pay a lock.
@@ -17,11 +17,30 @@ thread_local! {
     static LEASES: RefCell<Vec<Box<Lease>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Pages that the borrowed values of one reader keep pinned at a time, at most: 1 MiB of pages of 16 KiB. More would be
+/// of use to few, and a pool whose frames are all pinned can read nothing.
+const MOST_PINNED: u32 = 64;
+
+/// The right to keep one page pinned.
+#[derive(Debug)]
+pub(crate) struct Permit<'l> {
+    pinned: &'l Cell<u32>,
+}
+
+impl Drop for Permit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.pinned.set(self.pinned.get() - 1);
+    }
+}
+
 /// A slot of one store, with what keeps the store. Boxed, so that a snapshot is moved in three words.
 #[derive(Debug)]
 pub(crate) struct Lease {
     store: Arc<Store>,
     reader: Reader,
+    /// How many [`Permit`]s live.
+    pinned: Cell<u32>,
 }
 
 impl Lease {
@@ -58,7 +77,7 @@ impl Lease {
             )
         };
         let reader = store.slots.claim().ok_or_else(full)?;
-        Ok(Box::new(Lease { store: Arc::clone(store), reader }))
+        Ok(Box::new(Lease { store: Arc::clone(store), reader, pinned: Cell::new(0) }))
     }
 
     /// The store.
@@ -71,6 +90,16 @@ impl Lease {
     #[inline]
     pub fn reader(&self) -> &Reader {
         &self.reader
+    }
+
+    /// The right to pin one page more, unless that would be too many.
+    #[inline]
+    pub fn permit_pin(&self) -> Option<Permit<'_>> {
+        let pinned = self.pinned.get();
+        (pinned < MOST_PINNED).then(|| {
+            self.pinned.set(pinned + 1);
+            Permit { pinned: &self.pinned }
+        })
     }
 
     /// Keeps the idle slot for this thread's next reader.

@@ -13,12 +13,14 @@
 
 mod make_room;
 
+use crate::state::options::Shares;
 use base::budget::{Account, Charge, Held, Holder};
+use base::sync::lock;
 use memtable::{Memtable, Writer};
 use pool::Pool;
 use run::Editor;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What a transaction may hold without being charged: most never reach it, and pay for their memory in nothing.
 pub const FREE_TRANSACTION_BYTES: usize = 32 << 10;
@@ -62,13 +64,74 @@ pub trait Attendant: Send + Sync {
     fn wait_a_moment(&self) -> bool;
 }
 
-/// The attendant, once there is one.
-#[derive(Default)]
-pub(crate) struct Attended(OnceLock<Box<dyn Attendant>>);
+/// What a store holds of its budget, and may hold for what.
+pub(crate) struct Memory {
+    /// What all that it holds is charged to.
+    pub account: Arc<Account>,
+    /// How much each purpose may take.
+    pub shares: Shares,
+    /// The mapping of the log's newest segment counts as memory.
+    log: Mutex<Charge>,
+    /// Once there is one.
+    attendant: OnceLock<Box<dyn Attendant>>,
+}
 
-impl fmt::Debug for Attended {
+impl Memory {
+    /// Memory of `account`, in which a segment of the log of `mapped_bytes` is mapped.
+    pub fn new(account: Arc<Account>, shares: Shares, mapped_bytes: usize) -> Memory {
+        // The pools of other databases give way. Where they have nothing, it is charged all the same: it is mapped.
+        let log = account.charge_making_room(Holder::Log, mapped_bytes);
+        let log = log.unwrap_or_else(|| account.charge_by_force(Holder::Log, mapped_bytes));
+        Memory { account, shares, log: Mutex::new(log), attendant: OnceLock::new() }
+    }
+
+    /// Who does the background work, if anybody does.
+    pub fn attendant(&self) -> Option<&dyn Attendant> {
+        self.attendant.get().map(|attendant| &**attendant)
+    }
+
+    /// No segment of the log is mapped any more.
+    pub fn give_back_log(&self) {
+        lock(&self.log).shrink_to(0);
+    }
+
+    /// A memtable whose memory is charged, and first to `credit`.
+    pub fn new_memtable(&self, credit: Option<Charge>) -> (Arc<Memtable>, Writer) {
+        charged_memtable(&self.account, credit, self.shares.memtable_chunk_bytes)
+    }
+
+    /// What a checkpoint may hold in dirty pages beyond the reserve: its share, or what the budget has of it.
+    pub fn charge_dirty_pages(&self) -> Charge {
+        let mut bytes = self.shares.dirty_bytes.saturating_sub(self.account.reserve_bytes());
+        while bytes >= 256 << 10 {
+            if let Some(charge) = self.account.charge_making_room(Holder::Checkpoint, bytes) {
+                return charge;
+            }
+            bytes /= 2;
+        }
+        Charge::none(&self.account, Holder::Checkpoint)
+    }
+
+    /// Who holds what of the budget.
+    pub fn stats(&self) -> MemoryStats {
+        let budget = self.account.budget();
+        MemoryStats {
+            limit_bytes: budget.limit_bytes() as u64,
+            used_bytes: budget.used_bytes() as u64,
+            peak_bytes: budget.peak_bytes() as u64,
+            databases: budget.members() as u64,
+            held: self.account.held(),
+            held_by_all: budget.held(),
+        }
+    }
+}
+
+impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Attended({})", self.0.get().is_some())
+        f.debug_struct("Memory")
+            .field("stats", &self.stats())
+            .field("shares", &self.shares)
+            .finish_non_exhaustive()
     }
 }
 
@@ -93,16 +156,4 @@ pub(crate) fn charged_memtable(
 ) -> (Arc<Memtable>, Writer) {
     let credit = credit.unwrap_or_else(|| Charge::none(account, Holder::Memtables));
     Memtable::charged(credit, chunk_bytes)
-}
-
-/// What a checkpoint may hold in dirty pages beyond the reserve: its share, or what the budget has of it.
-pub(crate) fn dirty_pages_charge(account: &Arc<Account>, share_bytes: usize) -> Charge {
-    let mut bytes = share_bytes.saturating_sub(account.reserve_bytes());
-    while bytes >= 256 << 10 {
-        if let Some(charge) = account.charge_making_room(Holder::Checkpoint, bytes) {
-            return charge;
-        }
-        bytes /= 2;
-    }
-    Charge::none(account, Holder::Checkpoint)
 }

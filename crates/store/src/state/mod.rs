@@ -1,7 +1,7 @@
 //! What an open database is made of: what lies in its files, what readers see of it, and what it may use.
 //!
-//! The first files here describe data and know no store. `store` joins them, and the files after it are the parts of
-//! a store that every other wing uses.
+//! The first files here describe data and know no store: what lies in files, and the parts of a store. `store` joins
+//! them, and the files after it are what every other wing asks a whole store for.
 
 // On the disk.
 pub mod catalog;
@@ -21,7 +21,11 @@ pub(crate) mod stretches;
 pub(crate) mod wanted;
 pub(crate) mod committer;
 pub(crate) mod pins;
-pub(crate) mod rounds;
+pub(crate) mod checkpoints;
+pub(crate) mod upkeep;
+pub(crate) mod changes;
+pub(crate) mod early;
+pub(crate) mod processes;
 pub mod store;
 // Of a store.
 pub(crate) mod closing;

@@ -81,7 +81,7 @@ impl PaidReads {
         let (limit, wanted) = (set.limit_bytes(), set.limit_bytes() * 2);
         let charge = self.charge.take();
         let mut charge = charge.unwrap_or_else(|| Charge::none(store.account(), Holder::WriteSets));
-        let may_have_more = set.is_short_of_bytes() && wanted <= store.shares.read_set_bytes();
+        let may_have_more = set.is_short_of_bytes() && wanted <= store.memory.shares.read_set_bytes();
         if may_have_more && charge.resize(wanted) {
             set.set_limit_bytes(wanted);
         } else {

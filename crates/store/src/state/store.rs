@@ -1,37 +1,49 @@
 //! The store: everything that one open database consists of, and nothing that runs by itself.
 //!
-//! Lock order, outermost first: `checkpoint` → `space` → `committer` → the pins → the views' list → the log's own
-//! locks. A thread that holds one takes only later ones. Under the lock of what is `known` of stretches, and of what
-//! `time` suspects, nothing else is locked but the budget.
+//! Most of it is in parts, each with its own file, whose fields are private where they can be:
+//!
+//! | part | what it has |
+//! |---|---|
+//! | `memory` | what is charged to the budget, and each purpose's share of it |
+//! | `views`, `clocks`, `slots`, `expiry`, `known` | what readers see, who reads, how long, and where nothing is |
+//! | `log`, `committer`, `catalog` | the way of a commit, what its lock guards, and when it changed the catalog |
+//! | `space`, `rooms`, `early` | units of the data file: used, reserved, and written before their commit |
+//! | `checkpoints`, `upkeep`, `merging` | the last superblock, what checkpoints do besides, how far the next one is |
+//! | `processes` | locks, forks, and readers in other processes |
+//! | `time`, `latch`, `tallies` | the time of entries that expire, the failure that stopped writing, and counts |
+//!
+//! A function that needs one part takes that part. What is left of `impl Store` uses several.
+//!
+//! Lock order, outermost first: `checkpoints` → `space` → `committer` → the pins → the views' list → the log's own
+//! locks. A thread that holds one takes only later ones. Under the locks of `upkeep`, of what is `known` of stretches,
+//! and of what `time` suspects, nothing else is locked but the budget.
 
-use crate::state::board::Board;
+use crate::state::changes::CatalogChanges;
+use crate::state::checkpoints::Checkpoints;
 use crate::state::committer::Committer;
+use crate::state::early::EarlyWrites;
 use crate::state::expiry::Expiry;
 use crate::state::latch::Latch;
-use crate::state::memory::Attended;
-use crate::state::options::{Options, Shares};
+use crate::state::memory::Memory;
+use crate::state::options::Options;
 use crate::state::pacing::{Merging, Progress};
-use crate::state::pins::Pins;
+use crate::state::processes::Processes;
 use crate::state::room::Rooms;
-use crate::state::rounds::Place;
-use crate::state::rounds::Swept;
-use crate::state::seats::Seat;
 use crate::state::stretches::Known;
-use crate::state::superblock::Superblock;
 use crate::state::time::Time;
+use crate::state::upkeep::Upkeep;
 use crate::state::view::Views;
-use crate::state::wanted::Wanted;
-use base::budget::{Account, Charge, Holder};
+use base::budget::Holder;
 use base::latency::{Cause, Latencies};
 use base::slots::Slots;
 use base::{DatabaseId, Error, ErrorKind, Lsn, Result, TableId};
-use io::{Dir, File, Lock};
+use io::{Dir, File};
 use log::Log;
 use pool::Pool;
 use space::Space;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use txn::Clocks;
 
@@ -45,12 +57,7 @@ pub struct Store {
     pub(crate) data: Arc<dyn File>,
     pub(crate) database: DatabaseId,
     pub(crate) page_bytes: usize,
-    /// What this database holds of its memory budget.
-    pub(crate) account: Arc<Account>,
-    pub(crate) attended: Attended,
-    /// The mapping of the log's newest segment counts as memory.
-    pub(crate) log_charge: Mutex<Charge>,
-    pub(crate) shares: Shares,
+    pub(crate) memory: Memory,
     pub(crate) seal_records: u64,
     pub(crate) slots: Arc<Slots>,
     pub(crate) pool: Pool,
@@ -61,65 +68,23 @@ pub struct Store {
     pub(crate) time: Time,
     pub(crate) latch: Latch,
     pub(crate) space: Mutex<Space>,
-    /// Values longer than this are written to the data file before their commit, in pieces of as many bytes.
-    pub(crate) large_bytes: usize,
-    pub(crate) piece_bytes: usize,
-    /// Units of values that no commit refers to yet. Grows and shrinks under the space map's lock, and shrinks under
-    /// the commit lock too, when they are committed.
-    pub(crate) unpublished_units: AtomicU64,
-    /// Read-locked while a piece of such a value is written; closing waits for these.
-    pub(crate) streaming: RwLock<()>,
-    /// One sync of the data file at a time.
-    pub(crate) data_sync: Mutex<()>,
+    pub(crate) early: EarlyWrites,
     pub(crate) committer: Mutex<Committer>,
-    /// The superblock of the last checkpoint. Held for the length of a checkpoint: there is one at a time.
-    pub(crate) checkpoint: Mutex<Superblock>,
-    /// So many wait for it.
-    pub(crate) checkpoint_waiters: AtomicU32,
-    /// Where the next relocation goes on. Innermost: nothing is locked under it.
-    pub(crate) relocation: Mutex<Place>,
-    /// The layouts that the catalog asks for. Innermost, too.
-    pub(crate) wanted: Wanted,
-    /// Where sweeps for what has expired go on. Innermost, too.
-    pub(crate) swept: Mutex<Swept>,
-    /// The table that was compacted last: the next one's turn comes first.
-    pub(crate) compacted: AtomicU32,
-    /// What is merged of an LSM table at a time.
-    pub(crate) slice_bytes: u64,
-    /// So many runs of a size are merged into one.
-    pub(crate) fan: usize,
-    /// Checkpoints whose pages and log somebody copies.
-    pub(crate) pins: Pins,
-    /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.
-    pub(crate) catalog_changed: AtomicU64,
-    /// The newest checkpoint that a durable log block names: what only older ones need may be freed.
-    pub(crate) noted: AtomicU64,
-    /// Where a recovery would begin to replay: the LSN that the last superblock names.
-    pub(crate) replay_from: AtomicU64,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) upkeep: Upkeep,
+    pub(crate) catalog: CatalogChanges,
     pub(crate) max_log_bytes: u64,
     pub(crate) max_log_records: u64,
     pub(crate) merging: Merging,
-    pub(crate) next_table: AtomicU32,
     /// The timestamp of the last commit that attached runs.
     pub(crate) attached: AtomicU64,
     pub(crate) closed: AtomicBool,
     pub(crate) expiry: Expiry,
     /// Stretches of keys that readers found empty.
     pub(crate) known: Known,
-    /// The process that opened it: a child that was forked since is refused everything.
-    pub(crate) origin: io::Origin,
+    pub(crate) processes: Processes,
     pub(crate) tallies: Tallies,
     pub(crate) rooms: Rooms,
-    /// Where readers in other processes see how far they may read. `None`: there are no such readers.
-    pub(crate) board: Option<Board>,
-    /// What has another process keep what this store reads ([`crate::beside`]). Empty: no other process can write it.
-    /// Here, so that snapshots find what they read also after closing.
-    pub(crate) seat: OnceLock<Mutex<Seat>>,
-    /// Whether another process writes, or has written, what this store reads.
-    pub(crate) is_beside: AtomicBool,
-    /// Those of the lock file and of the data file. Released by closing, so that the directory can be opened again
-    /// although snapshots still live.
-    pub(crate) locks: Mutex<Option<[Box<dyn Lock>; 2]>>,
 }
 
 /// Counts of what happened since the database was opened.
@@ -152,25 +117,12 @@ impl Store {
     /// Refuses a child process that inherited this store. A load and a comparison, of what never changes.
     #[inline]
     pub fn check_process(&self) -> Result<()> {
-        if self.origin.is_forked() { Err(Self::forked()) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn forked() -> Error {
-        let message = "the database was opened before this process was forked, and its threads run only \
-                       in the \
-                       parent; open the database in the child after the parent has closed it";
-        Error::new(ErrorKind::Forked, message)
+        self.processes.check()
     }
 
     #[cold]
     pub(crate) fn closed() -> Error {
         Error::new(ErrorKind::Closed, "the database is closed; open it again")
-    }
-
-    /// The id of the next new table. Never given twice, also not when the transaction that asked aborts.
-    pub(crate) fn claim_table_id(&self) -> TableId {
-        TableId(self.next_table.fetch_add(1, Ordering::SeqCst))
     }
 
     /// Bytes of a page.
@@ -191,27 +143,7 @@ impl Store {
     /// Whether another process writes what this store reads, or has written it since the store was opened; see
     /// [`crate::beside`].
     pub fn is_beside(&self) -> bool {
-        self.is_beside.load(Ordering::SeqCst)
-    }
-
-    /// Refuses what a store cannot do that reads beside another process.
-    pub(crate) fn check_not_beside(&self, what: &str, call: &str) -> Result<()> {
-        if !self.is_beside() {
-            return Ok(());
-        }
-        let message = format!(
-            "{what} is not possible while another process has the database open for writing; call {call} in \
-             that process, or try again after it has closed the database"
-        );
-        Err(Error::new(ErrorKind::Locked, message))
-    }
-
-    /// Shows readers in other processes what they may read. The caller holds the commit lock.
-    #[inline]
-    pub(crate) fn show_readers(&self) {
-        if let Some(board) = &self.board {
-            board.show(self.clocks.visible());
-        }
+        self.processes.is_beside()
     }
 
     /// Whether it was opened read-only.
@@ -271,18 +203,9 @@ impl Store {
         self.merging.note(records_ns, tail_ns);
     }
 
-    /// The last superblock, held as long as there is to be no other checkpoint. A thread that waits for it hurries the
-    /// one under way.
-    pub(crate) fn claim_checkpoint(&self) -> MutexGuard<'_, Superblock> {
-        self.checkpoint_waiters.fetch_add(1, Ordering::SeqCst);
-        let superblock = base::sync::lock(&self.checkpoint);
-        self.checkpoint_waiters.fetch_sub(1, Ordering::SeqCst);
-        superblock
-    }
-
     /// Whether somebody waits for the checkpoint under way to end.
     pub fn is_checkpoint_awaited(&self) -> bool {
-        self.checkpoint_waiters.load(Ordering::SeqCst) > 0
+        self.checkpoints.is_awaited()
     }
 
     /// How full the memtables are: the caller decides to wait or to work.
@@ -292,18 +215,20 @@ impl Store {
             (bytes, view.memtables().map(memtable::Memtable::records).sum(), view.sealed.len())
         });
         let Progress { merged_bytes, left_ns } = self.merging.progress();
-        let log_bytes = self.log.end().lsn.0.saturating_sub(self.replay_from.load(Ordering::SeqCst));
-        let (of_all, own) =
-            (self.account.budget().held_as(Holder::Memtables), self.account.held().of(Holder::Memtables));
+        let log_bytes = self.log.end().lsn.0.saturating_sub(self.checkpoints.replay_from().0);
+        let (of_all, own) = (
+            self.memory.account.budget().held_as(Holder::Memtables),
+            self.memory.account.held().of(Holder::Memtables),
+        );
         // What only open readers keep is no debt, and cannot be merged away. What they may keep beyond the writers'
         // share takes the pool's room; excusing more would expire readers that slower writers leave alone.
-        let excused = self.expiry.memory_bytes().saturating_sub(self.shares.memtables_bytes);
+        let excused = self.expiry.memory_bytes().saturating_sub(self.memory.shares.memtables_bytes);
         let kept = own.saturating_sub(memtables_bytes).min(excused);
         Pressure {
             memtables_bytes,
             shared_bytes: of_all.saturating_sub(kept),
             others_bytes: of_all.saturating_sub(own),
-            limit_bytes: self.shares.memtables_bytes,
+            limit_bytes: self.memory.shares.memtables_bytes,
             sealed,
             merged_bytes,
             left_ns,

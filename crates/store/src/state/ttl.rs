@@ -137,6 +137,21 @@ impl Reading {
         }
     }
 
+    /// The length in bytes of the value that a record holds; `None`: it is deleted or has expired.
+    ///
+    /// # Errors
+    /// As [`Reading::value`].
+    pub fn len_bytes(self, value: Value<'_>) -> Result<Option<u64>> {
+        match value {
+            Value::Inline(stored) => Ok(self.value(stored)?.map(|value| value.len() as u64)),
+            Value::Large(large) => {
+                let len_bytes = large.len_bytes.saturating_sub(self.front_bytes() as u64);
+                Ok(self.is_alive(large).then_some(len_bytes))
+            }
+            Value::Deleted => Ok(None),
+        }
+    }
+
     /// Whether a value that lies outside the pages has not expired.
     #[inline]
     pub fn is_alive(self, large: LargeRef) -> bool {

@@ -1,6 +1,6 @@
 //! Values that are in the data file before the commit that refers to them is in the log.
 //!
-//! 1. *Write.* A value that turns out to be longer than `Store::large_bytes` is cut into pieces. Each gets an extent
+//! 1. *Write.* A value that turns out to be longer than `Options::large_bytes` is cut into pieces. Each gets an extent
 //!    from the space map, under the map's lock, and is written to it without: no merge that goes on meanwhile holds
 //!    it up. The map saves such extents as free, so a crash frees them by itself.
 //! 2. *Finish.* The index of the pieces is written in the same way; the write set holds the reference and an
@@ -13,13 +13,12 @@
 //!    it was in memory alone retires them. `crate::open::claims` takes them back from the log after a crash.
 
 use crate::state::store::Store;
-use base::limits::{MAX_PIECES, UNIT_BYTES};
-use base::sync::lock;
-use base::{Error, ErrorKind, LargeRef, PagePtr, Result};
+use base::limits::UNIT_BYTES;
+use base::{Error, LargeRef, PagePtr, Result};
 use run::large::{encode_index, write_extent};
 use space::Extent;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 
 /// A value in the data file that the log does not refer to yet. Its extents are freed when it is dropped, unless a
 /// commit published it.
@@ -39,7 +38,7 @@ impl Unpublished {
     pub(crate) fn publish(&self) {
         let was_published = self.extents.published.swap(true, Ordering::SeqCst);
         assert!(!was_published, "a value is committed once");
-        self.extents.store.unpublished_units.fetch_sub(self.extents.units(), Ordering::SeqCst);
+        self.extents.store.early.remove(self.extents.units());
     }
 }
 
@@ -59,8 +58,7 @@ impl Extents {
     /// Writes `bytes` to an extent of their own.
     fn write(&mut self, bytes: &[u8]) -> Result<PagePtr> {
         let store = &*self.store;
-        // Closing waits for the threads in here. After that the files may belong to another process.
-        let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
+        let _writing = store.early.begin();
         store.check_open()?;
         store.latch.check()?;
         let units = bytes.len().div_ceil(UNIT_BYTES) as u64;
@@ -120,7 +118,7 @@ impl Stream {
     /// Appends `bytes` to the value. After an error nothing more is taken, and nothing can be finished.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.check()?;
-        let most = self.store().max_value_bytes();
+        let most = self.store().early.max_value_bytes();
         let longer = self.len_bytes.saturating_add(bytes.len() as u64);
         if longer > most {
             self.failed = true;
@@ -131,7 +129,7 @@ impl Stream {
             head[..len].copy_from_slice(&bytes[..len]);
         }
         self.len_bytes = longer;
-        if longer <= self.store().large_bytes as u64 {
+        if !self.store().early.is_large(longer) {
             self.pending.extend_from_slice(bytes);
             return Ok(());
         }
@@ -152,7 +150,7 @@ impl Stream {
 
     /// Writes every whole piece that `pending` and `bytes` make; what is left is pending.
     fn write_pieces(&mut self, bytes: &[u8]) -> Result<()> {
-        let piece_bytes = self.store().piece_bytes;
+        let piece_bytes = self.store().early.piece_bytes();
         let mut pending = std::mem::take(&mut self.pending);
         let whole = pending.len() / piece_bytes * piece_bytes;
         for piece in pending[..whole].chunks_exact(piece_bytes) {
@@ -185,7 +183,7 @@ impl Stream {
     /// The value is complete.
     pub fn finish(mut self) -> Result<Streamed> {
         self.check()?;
-        if self.len_bytes <= self.store().large_bytes as u64 {
+        if !self.store().early.is_large(self.len_bytes) {
             return Ok(Streamed::Logged(self.pending));
         }
         if !self.pending.is_empty() {
@@ -196,7 +194,7 @@ impl Stream {
         let ptr = match &pieces[..] {
             [only] => *only,
             pieces => {
-                let index = encode_index(len_bytes, extents.store.piece_bytes, pieces);
+                let index = encode_index(len_bytes, extents.store.early.piece_bytes(), pieces);
                 extents.write(&index)?.with_flags(PagePtr::IN_PIECES)
             }
         };
@@ -205,15 +203,10 @@ impl Stream {
 }
 
 impl Store {
-    /// The longest value: what an index of pieces can name.
-    pub(crate) fn max_value_bytes(&self) -> u64 {
-        (self.piece_bytes * MAX_PIECES) as u64
-    }
-
     /// Makes what was written to the data file durable. One at a time: a sync that fails may be one's own bytes' or
     /// another's, and the next may succeed although they are lost, so a failure latches before anybody syncs again.
     pub(crate) fn sync_data(&self) -> Result<()> {
-        let _turn = lock(&self.data_sync);
+        let _turn = self.early.sync_turn();
         self.latch.check()?;
         self.data.sync().map_err(|cause| self.latch.set(cause))
     }
@@ -222,13 +215,4 @@ impl Store {
     pub(crate) fn read_large(&self, large: LargeRef) -> Result<Vec<u8>> {
         run::read_large(&self.pool, large)
     }
-}
-
-/// A value could not be given because it is longer than any.
-pub(crate) fn check_value_len(store: &Store, len: usize) -> Result<()> {
-    let most = store.max_value_bytes();
-    if len as u64 <= most {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::Invalid, format!("the value has {len} bytes; a value has at most {most}")))
 }

@@ -209,8 +209,8 @@ impl Store {
         let (tables, counted) = (self.snapshot()?.tables()?, self.table_stats()?);
         let house = House {
             page_bytes: self.page_bytes as f64,
-            pool_bytes: self.shares.pool_bytes as f64,
-            memtable_bytes: self.shares.seal_bytes as f64,
+            pool_bytes: self.memory.shares.pool_bytes as f64,
+            memtable_bytes: self.memory.shares.seal_bytes as f64,
             write_bytes_per_s: write_bytes_per_s.unwrap_or(ASSUMED_BYTES_PER_S).max(1 << 20) as f64,
         };
         let all_writes: u64 = counted.iter().map(|of| of.writes).sum();

@@ -11,7 +11,6 @@ use run::{Delta, Pieces, Run};
 use space::Extent;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What a check found, all of it in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +82,7 @@ impl Store {
     /// [`base::ErrorKind::Closed`]. What is wrong is no error here.
     pub fn check_all(&self, progress: &mut dyn FnMut(&Report)) -> Result<Findings> {
         self.check_open()?;
-        let superblock = self.claim_checkpoint();
+        let superblock = self.checkpoints.claim();
         let mut findings = Findings::default();
         let mut extents = Vec::new();
         // A process that follows another may have read commits after later checkpoints.
@@ -161,7 +160,7 @@ impl Store {
             let logged: BTreeMap<u64, u64> =
                 space.logged().map(|extent| (extent.unit, extent.units)).collect();
             let attached = self.attached_to_view();
-            (logged, self.unpublished_units.load(Ordering::SeqCst), references, attached)
+            (logged, self.early.units(), references, attached)
         };
         for extent in attached.iter().flat_map(|attached| &attached.extents) {
             if logged.remove(&extent.unit) != Some(extent.units) {

@@ -1,10 +1,12 @@
 //! Reads, step by step: see [`base::explain`].
 //!
-//! The way is that of [`Snapshot::get`]: the view, the table's row, the memtables from the newest to the oldest, each
-//! followed by the runs that were attached with it, and then the table's runs. It ends with the first that knows the
-//! key. The parts of the view are held by reference counts meanwhile, and its pages by the snapshot.
+//! The way is that of [`Snapshot::get`]: the view, the table's row, then [`sources`] and the table's runs. It ends with
+//! the first that knows the key. Each part is asked by a function of its own, which notes what it looked at: a look-up
+//! that could note it would pay for that. The parts of the view are held by reference counts meanwhile, and its pages
+//! by the snapshot.
 
 use crate::read::handle::Table;
+use crate::read::resolve::{Source, sources};
 use crate::read::snapshot::Snapshot;
 use crate::state::stack::Stacked;
 use crate::state::store::Store;
@@ -138,15 +140,13 @@ impl Snapshot {
         key: &[u8],
         explained: &mut Explanation,
     ) -> Result<bool> {
-        if explained.step("open memtable", |step| self.ask(step, &parts.open.memtable, table, key)) {
-            return Ok(true);
-        }
-        for (index, sealed) in parts.sealed.iter().enumerate() {
-            let what = format!("sealed memtable {}", index + 1);
-            if explained.step(what, |step| self.ask(step, &sealed.memtable, table, key)) {
+        let sources = sources(&parts.open, &parts.sealed, table, self.ts());
+        for (index, Source { memtable, attached }) in sources.enumerate() {
+            let what = if index == 0 { "open memtable".into() } else { format!("sealed memtable {index}") };
+            if explained.step(what, |step| self.ask(step, memtable, table, key)) {
                 return Ok(true);
             }
-            for delta in sealed.attached_for(table, self.ts()) {
+            for delta in attached {
                 if explained.step("attached run", |step| self.ask_delta(step, delta, key))? {
                     return Ok(true);
                 }

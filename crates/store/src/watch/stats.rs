@@ -221,7 +221,7 @@ impl Store {
             readers: self.slots.held() as u64,
             expired_readers: self.expiry.count(),
             views: self.views.count() as u64,
-            pinned: self.pins.count() as u64,
+            pinned: self.checkpoints.pins.count() as u64,
             memtable_bytes: pressure.memtables_bytes as u64,
             sealed_memtables: pressure.sealed as u64,
             pool_bytes: pool.bytes as u64,
@@ -239,7 +239,7 @@ impl Store {
             data_reserve_bytes: self.reserve_room_bytes(),
             is_short_of_room: self.short_of_room().is_some(),
             edits: *lock(&tallies.edits),
-            memory: self.memory(),
+            memory: self.memory.stats(),
             pacing: PacingStats {
                 debt_permille: pressure.debt_permille(),
                 unabsorbed_log_bytes: pressure.log_bytes,

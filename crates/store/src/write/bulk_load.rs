@@ -38,7 +38,7 @@ impl Transaction {
         let mut records = records.into_iter();
         let mut first = Vec::new();
         let mut bytes = 0;
-        while bytes <= self.store().shares.write_set_bytes / 4 {
+        while bytes <= self.store().memory.shares.write_set_bytes / 4 {
             let Some(record) = records.next().transpose()? else {
                 let count = first.len() as u64;
                 first
@@ -83,7 +83,8 @@ impl Transaction {
             for record in records.by_ref() {
                 let record = record?;
                 self.check_record(record.0.as_ref(), record.1.as_ref())?;
-                if of.reading.front_bytes() + record.1.as_ref().len() > self.store().large_bytes {
+                let len_bytes = of.reading.front_bytes() + record.1.as_ref().len();
+                if self.store().early.is_large(len_bytes as u64) {
                     // Too long for a run: it goes to the data file in pieces.
                     ascending.rest = Some(record);
                     break;

@@ -78,7 +78,7 @@ impl Transaction {
         }
         self.check_compression(name, layout, compression)?;
         let ttl = ttl.map(Ttl::new).transpose()?;
-        let row = TableRow { id: self.store().claim_table_id(), layout, ttl, compression };
+        let row = TableRow { id: self.store().catalog.claim_id(), layout, ttl, compression };
         self.put_row(name, row);
         self.ttls_before.push((row.id, Ttl::NONE));
         let table = self.handle(name, row);

@@ -14,4 +14,5 @@ mod salvage;
 mod spill;
 mod sync_commits;
 mod ttl;
+mod value_ref;
 mod write_set_model;

@@ -71,7 +71,8 @@ impl Checkpoint<'_> {
             Some(Layout::Lsm(stack)) => stack.clone(),
         };
         let mut entries = stack.entries().to_vec();
-        match plan(&sizes(&entries, self.store.page_bytes), wanted, self.quota.wholly, self.store.fan) {
+        match plan(&sizes(&entries, self.store.page_bytes), wanted, self.quota.wholly, self.store.upkeep.fan)
+        {
             Plan::Rest => return Ok(false),
             Plan::Begin(range) => {
                 let filling = range.end() + 1;

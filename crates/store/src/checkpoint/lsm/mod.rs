@@ -39,7 +39,6 @@ use base::sync::lock;
 use base::{Error, ErrorKind, Result, TableId};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
-use std::sync::atomic::Ordering;
 
 /// A checkpoint merges so many times what it absorbs, if there is as much to merge: more than a record is written in
 /// the end, so that merging catches up.
@@ -61,14 +60,14 @@ impl Store {
 
     /// What is merged by a checkpoint that absorbs nothing, in bytes.
     pub(crate) fn usual_slice_bytes(&self) -> u64 {
-        self.slice_bytes.min(self.most_merged_bytes().max(LEAST_SLICE_BYTES))
+        self.upkeep.slice_bytes.min(self.most_merged_bytes().max(LEAST_SLICE_BYTES))
     }
 
     /// Whether some table's runs are to be merged, or its layout changed. The caller holds the lock on the checkpoint.
     pub(crate) fn is_compaction_due(&self, tables: &Tables, wholly: bool) -> Result<bool> {
         let full = || Error::new(ErrorKind::Full, "every reader slot is taken; drop some snapshots");
         let reader = self.slots.claim().ok_or_else(full)?;
-        let wanted = self.wanted.of(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
+        let wanted = self.upkeep.wanted.of(tables.layers(TableId::CATALOG).1, &self.pool, &reader)?;
         let is_due = |(table, layout): (TableId, &Layout)| {
             let wanted = wanted.get(&table).map_or_else(WantedLayout::default, |row| row.layout);
             is_due(self, layout, wanted, wholly)
@@ -98,7 +97,7 @@ fn is_due(store: &Store, layout: &Layout, wanted: WantedLayout, wholly: bool) ->
         Layout::BTree(_) => wanted != WantedLayout::BTree,
         Layout::Lsm(stack) => {
             let sizes = compact::sizes(stack.entries(), store.page_bytes);
-            plan::plan(&sizes, wanted, wholly, store.fan) != plan::Plan::Rest
+            plan::plan(&sizes, wanted, wholly, store.upkeep.fan) != plan::Plan::Rest
         }
     }
 }
@@ -131,10 +130,11 @@ impl Checkpoint<'_> {
                 let bytes = self.merging_bytes() / self.to_absorb.len() as u64;
                 sizes.insert(0, plan::Size { bytes, records: 0, role: Role::Rests, filtered: true });
             }
-            let begun = match plan::plan(&sizes, self.wanted(table)?, self.quota.wholly, self.store.fan) {
-                plan::Plan::Begin(range) => range,
-                _ => RangeInclusive::new(1, 0),
-            };
+            let begun =
+                match plan::plan(&sizes, self.wanted(table)?, self.quota.wholly, self.store.upkeep.fan) {
+                    plan::Plan::Begin(range) => range,
+                    _ => RangeInclusive::new(1, 0),
+                };
             let moves =
                 sizes.iter().enumerate().filter(|(at, size)| size.role == Role::Moves || begun.contains(at));
             let (bytes, all) = moves
@@ -158,9 +158,8 @@ impl Checkpoint<'_> {
                 due.push_back(table);
             }
         }
-        // Relaxed: whose turn it is orders nothing.
-        let last = self.store.compacted.load(Ordering::Relaxed);
-        let behind = due.partition_point(|table| table.0 <= last);
+        let last = self.store.upkeep.last_compacted();
+        let behind = due.partition_point(|table| *table <= last);
         due.rotate_left(behind);
         Ok(due)
     }
@@ -168,8 +167,7 @@ impl Checkpoint<'_> {
     /// One slice of one table. Answers whether another may follow.
     pub(crate) fn compact_next(&mut self) -> Result<bool> {
         let Some(&table) = self.to_compact.front().filter(|_| self.quota.bytes > 0) else { return Ok(false) };
-        // Relaxed: as where it is loaded.
-        self.store.compacted.store(table.0, Ordering::Relaxed);
+        self.store.upkeep.note_compacted(table);
         if !self.work_on(table, |checkpoint| checkpoint.compact(table))? {
             self.to_compact.pop_front();
         }
@@ -187,7 +185,7 @@ impl Checkpoint<'_> {
             return Ok(None);
         }
         let (_, catalog) = self.tables.layers(TableId::CATALOG);
-        let wanted = self.store.wanted.of(catalog, &self.store.pool, self.site().reader)?;
+        let wanted = self.store.upkeep.wanted.of(catalog, &self.store.pool, self.site().reader)?;
         Ok(wanted.get(&table).copied())
     }
 

@@ -25,7 +25,7 @@ impl Store {
     /// Frees what ended and expired readers kept, unless a checkpoint is under way, which does it at its end.
     pub fn look_after_readers(&self) {
         // The thread that holds the lock looks after them itself.
-        if let Ok(_checkpoint) = self.checkpoint.try_lock()
+        if let Some(_checkpoint) = self.checkpoints.try_claim()
             && !self.is_closed()
         {
             self.free_unneeded();

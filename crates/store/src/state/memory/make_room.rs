@@ -1,11 +1,10 @@
 //! How a store makes room for what needs memory: the steps of the module.
 
-use super::{Attendant, FRUITLESS_MOMENTS, MOST_MOMENTS, MemoryStats, Patience, charged_memtable};
+use super::{Attendant, FRUITLESS_MOMENTS, MOST_MOMENTS, MemoryStats, Patience};
 use crate::state::store::Store;
 use base::budget::{Account, Charge, Given, Holder, Member, Need};
 use base::sync::lock;
 use base::{Error, ErrorKind};
-use memtable::{Memtable, Writer};
 use std::sync::Arc;
 
 impl Member for Store {
@@ -14,7 +13,7 @@ impl Member for Store {
     }
 
     fn relieve(&self) -> bool {
-        let Some(attendant) = self.attended.0.get() else { return false };
+        let Some(attendant) = self.memory.attendant() else { return false };
         // Latched or open to read only, nothing is merged any more.
         let has_work = self.latch.check().is_ok() && self.seal_early();
         if has_work {
@@ -27,29 +26,24 @@ impl Member for Store {
 impl Store {
     /// Who does the background work. Once.
     pub fn set_attendant(&self, attendant: Box<dyn Attendant>) {
-        assert!(self.attended.0.set(attendant).is_ok(), "a store has one attendant");
+        assert!(self.memory.attendant.set(attendant).is_ok(), "a store has one attendant");
     }
 
     /// Step 3 of the module's: answers whether it is worth trying again. The caller holds no lock.
     #[cold]
     pub(crate) fn wait_for_memory(&self, patience: &mut Patience) -> bool {
-        let Some(attendant) = self.attended.0.get() else { return false };
+        let Some(attendant) = self.memory.attendant() else { return false };
         patience.moments += 1;
-        if !self.account.budget().relieve() {
+        if !self.memory.account.budget().relieve() {
             patience.fruitless += 1;
         }
         let is_over = patience.fruitless > FRUITLESS_MOMENTS || patience.moments > MOST_MOMENTS;
         !is_over && self.latch.check().is_ok() && !self.is_closed() && attendant.wait_a_moment()
     }
 
-    /// Whether anybody makes checkpoints.
-    pub(crate) fn attended(&self) -> bool {
-        self.attended.0.get().is_some()
-    }
-
     /// Tells the attendant that there may be something to do.
     pub(crate) fn merge_soon(&self) {
-        if let Some(attendant) = self.attended.0.get() {
+        if let Some(attendant) = self.memory.attendant() {
             attendant.merge_soon();
         }
     }
@@ -57,7 +51,7 @@ impl Store {
     /// Has sealed memtables merged, and waits for a moment. False: nobody merges, or merging has failed. The caller
     /// holds no lock.
     pub(crate) fn merge_a_moment(&self) -> bool {
-        let Some(attendant) = self.attended.0.get() else { return false };
+        let Some(attendant) = self.memory.attendant() else { return false };
         if self.latch.check().is_err() || self.is_closed() {
             return false;
         }
@@ -83,25 +77,12 @@ impl Store {
 
     /// The account of this database in its budget.
     pub fn account(&self) -> &Arc<Account> {
-        &self.account
+        &self.memory.account
     }
 
     /// Who holds what of the budget.
     pub fn memory(&self) -> MemoryStats {
-        let budget = self.account.budget();
-        MemoryStats {
-            limit_bytes: budget.limit_bytes() as u64,
-            used_bytes: budget.used_bytes() as u64,
-            peak_bytes: budget.peak_bytes() as u64,
-            databases: budget.members() as u64,
-            held: self.account.held(),
-            held_by_all: budget.held(),
-        }
-    }
-
-    /// A memtable whose memory is charged, and first to `credit`.
-    pub(crate) fn new_memtable(&self, credit: Option<Charge>) -> (Arc<Memtable>, Writer) {
-        charged_memtable(&self.account, credit, self.shares.memtable_chunk_bytes)
+        self.memory.stats()
     }
 
     /// Seals the open memtable, unless others are sealed already, although it is not full: so that its memory can be
@@ -120,7 +101,7 @@ impl Store {
         if let Err(stopped) = self.check_open().and_then(|()| self.latch.check()) {
             return stopped;
         }
-        let MemoryStats { limit_bytes, used_bytes, held_by_all, .. } = self.memory();
+        let MemoryStats { limit_bytes, used_bytes, held_by_all, .. } = self.memory.stats();
         let holders = Holder::ALL.map(|holder| format!("{} {}", holder.name(), held_by_all.of(holder)));
         Error::new(
             ErrorKind::Full,

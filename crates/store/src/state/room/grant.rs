@@ -130,7 +130,7 @@ impl Store {
             let mut space = lock(&self.space);
             let unit = space.allocate_logged(units)?;
             // With the lock held, so that a check sees both or neither.
-            self.unpublished_units.fetch_add(units, Ordering::SeqCst);
+            self.early.add(units);
             Ok(unit)
         };
         match allocate() {
@@ -233,7 +233,7 @@ impl Store {
         };
         if has_room && has_log() {
             self.rooms.set_short(None);
-        } else if self.attended() && self.seal_early() {
+        } else if self.memory.attendant().is_some() && self.seal_early() {
             // What is committed needs less room once it is absorbed, and the log may go.
             self.merge_soon();
         }

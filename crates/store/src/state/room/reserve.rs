@@ -29,7 +29,7 @@ impl Store {
     }
 
     pub(super) fn owed(&self) -> Owed {
-        let gap = self.rooms.gap_after(self.replay_from.load(Ordering::SeqCst));
+        let gap = self.rooms.gap_after(self.checkpoints.replay_from().0);
         let log_bytes = self.pressure().log_bytes.saturating_sub(gap);
         self.views.with_current(|view| {
             let (mut records, mut held_bytes, mut attached_bytes) = (0, 0, 0);

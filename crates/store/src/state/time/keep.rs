@@ -6,7 +6,6 @@ use crate::state::superblock::Superblock;
 use base::CommitTs;
 use base::Result;
 use base::sync::lock;
-use std::sync::atomic::Ordering;
 
 impl Store {
     /// What time it is for entries that live for a time, in milliseconds since 1970: the clock's, but never less than
@@ -18,7 +17,7 @@ impl Store {
     /// The time by which a checkpoint that absorbs the commits through `absorbed` drops what has expired.
     pub(crate) fn dropping_time_ms(&self, absorbed: CommitTs) -> u64 {
         let mut committer = lock(&self.committer);
-        if committer.may_drop && self.catalog_changed.load(Ordering::SeqCst) <= absorbed.0 {
+        if committer.may_drop && self.catalog.newest() <= absorbed {
             committer.dropping_at_ms = self.time.now_ms();
         }
         committer.dropping_at_ms
@@ -33,7 +32,7 @@ impl Store {
         }
         // A wall that was set is noticed although nobody asks.
         self.time.look();
-        if let Ok(mut superblock) = self.checkpoint.try_lock() {
+        if let Some(mut superblock) = self.checkpoints.try_claim() {
             // What fails here is tried again.
             let _ = self.save_time(&mut superblock, UNSAVED_MS);
         }

@@ -42,7 +42,7 @@ impl Draft {
             true => Run::EMPTY,
             false => ranges.write(&store.pool, &room, self.birth)?,
         };
-        let buffer_bytes = store.shares.spill_buffer_bytes();
+        let buffer_bytes = store.memory.shares.spill_buffer_bytes();
         let mut builder = DeltaBuilder::new(&store.pool, &room, self.birth, buffer_bytes, FILTER_BITS);
         fill(&mut builder)?;
         builder.finish(Arc::new(ranges), ranges_run)

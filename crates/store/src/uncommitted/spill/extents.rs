@@ -7,7 +7,6 @@ use run::Allocate;
 use space::Extent;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Extents that belong to a transaction: freed when this goes, unless it was committed.
 pub(crate) struct Extents {
@@ -48,13 +47,13 @@ impl Drop for Extents {
 impl Store {
     pub(crate) fn free_unpublished(&self, extents: &[Extent]) {
         // After a latch nothing is handed out any more, and the log may name them. In a forked child nothing is ours.
-        if extents.is_empty() || self.latched().is_some() || self.origin.is_forked() {
+        if extents.is_empty() || self.latched().is_some() || self.processes.is_forked() {
             return;
         }
         let mut space = lock(&self.space);
         for extent in extents {
             space.free_unused(extent.unit, extent.units);
-            self.unpublished_units.fetch_sub(extent.units, Ordering::SeqCst);
+            self.early.remove(extent.units);
         }
     }
 }

@@ -28,7 +28,6 @@ pub(crate) use build::build;
 use crate::state::attach::Attached;
 use crate::state::paid_reads::PaidReads;
 use crate::state::store::Store;
-use crate::state::ttl::Reading;
 use crate::uncommitted::large::Unpublished;
 use crate::uncommitted::write_set::{Own, Prior, Savepoint, WriteSet};
 use base::slots::Reader;
@@ -36,12 +35,11 @@ use base::{CheckpointNo, Error, Result, TableId};
 use build::{merge, write};
 use extents::Extents;
 use page::Value;
-use pool::Pool;
 use run::{Delta, PinnedRecord, Probe, Said};
 use space::Extent;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 /// So many deltas of a size are merged into one.
 pub(crate) const MERGED: usize = 8;
@@ -126,7 +124,7 @@ impl Spills {
         written.chain(self.read_only.iter().map(|(table, spilled)| (*table, &**spilled, false)))
     }
 
-    /// What the deltas say of `key`: see [`find`].
+    /// What the deltas say of `key`: `None` inside says that it is deleted.
     pub fn find(
         &self,
         store: &Store,
@@ -134,7 +132,21 @@ impl Spills {
         table: TableId,
         key: &[u8],
     ) -> Result<Option<Option<PinnedRecord>>> {
-        find(self.of(table), |spilled| &spilled.delta, &store.pool, reader, key)
+        let deltas = self.of(table);
+        if deltas.is_empty() {
+            return Ok(None);
+        }
+        let (pool, mut guard) = (&store.pool, reader.enter());
+        let said = Delta::find_newest(deltas, |spilled| &spilled.delta, pool, &mut guard, Probe::new(key))?;
+        Ok(match said {
+            Some(Said::Record(spot)) => {
+                let leaf = spot.leaf(pool, &mut guard)?;
+                let deleted = leaf.value() == Value::Deleted;
+                Some((!deleted).then(|| leaf.pin()))
+            }
+            Some(Said::Covered) => Some(None),
+            None => None,
+        })
     }
 
     /// Writes what `writes` holds of user tables to deltas, and empties it of that, and of what was rolled back. See
@@ -143,8 +155,7 @@ impl Spills {
     /// Nothing has changed after an error.
     pub fn spill(&mut self, reader: &Reader, writes: &mut WriteSet, reads: &PaidReads) -> Result<()> {
         let store = &Arc::clone(&self.store);
-        // Closing waits for the threads in here. After that the files may belong to another process.
-        let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
+        let _writing = store.early.begin();
         let birth = CheckpointNo(store.views.with_current(|view| view.checkpoint.0) + 1);
         writes.sort_for_commit();
         let tables: Vec<TableId> = writes.tables().filter(|table| *table != TableId::CATALOG).collect();
@@ -299,7 +310,7 @@ impl Spills {
     pub fn prepare(mut self, reader: &Reader) -> Result<PreparedAttach> {
         self.frozen.clear();
         let store = Arc::clone(&self.store);
-        let _streaming = store.streaming.read().unwrap_or_else(PoisonError::into_inner);
+        let _writing = store.early.begin();
         for table in self.lists.keys().copied().collect::<Vec<_>>() {
             let count = self.lists[&table].len();
             if count > MOST_ATTACHED {
@@ -349,46 +360,7 @@ impl PreparedAttach {
         let (named, dropped): (Vec<_>, Vec<_>) =
             owned.into_iter().partition(|extent| published.contains(&extent.unit));
         let named_units: u64 = named.iter().map(|extent| extent.units).sum();
-        store.unpublished_units.fetch_sub(named_units, Ordering::SeqCst);
+        store.early.remove(named_units);
         dropped
-    }
-}
-
-/// What the deltas of `items`, newest first, say of `key`: `None` inside says that it is deleted. Most often there is
-/// none.
-#[inline]
-pub(crate) fn find<T>(
-    items: &[T],
-    delta: impl Fn(&T) -> &Delta,
-    pool: &Pool,
-    reader: &Reader,
-    key: &[u8],
-) -> Result<Option<Option<PinnedRecord>>> {
-    if items.is_empty() {
-        return Ok(None);
-    }
-    let mut guard = reader.enter();
-    Ok(match Delta::find_newest(items, delta, pool, &mut guard, Probe::new(key))? {
-        Some(Said::Record(spot)) => {
-            let leaf = spot.leaf(pool, &mut guard)?;
-            let deleted = leaf.value() == Value::Deleted;
-            Some((!deleted).then(|| leaf.pin()))
-        }
-        Some(Said::Covered) => Some(None),
-        None => None,
-    })
-}
-
-/// Runs `with` on the value of a record that [`find`] found.
-pub(crate) fn value_of<T>(
-    record: Option<PinnedRecord>,
-    reading: Reading,
-    pool: &Pool,
-    with: impl FnOnce(&[u8]) -> T,
-) -> Result<Option<T>> {
-    match record.as_ref().map(PinnedRecord::value) {
-        Some(Value::Inline(stored)) => Ok(reading.value(stored)?.map(with)),
-        Some(Value::Large(large)) => Ok(Some(with(&reading.whole(run::read_large(pool, large)?)))),
-        Some(Value::Deleted) | None => Ok(None),
     }
 }

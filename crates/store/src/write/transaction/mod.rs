@@ -87,7 +87,7 @@ impl Transaction {
     pub fn savepoint(&mut self) -> Savepoint {
         // What is in memory now would have to stay there for as long as the savepoint does.
         let frozen_bytes = self.spills.as_ref().map_or(0, |spills| spills.frozen_bytes());
-        let most_bytes = self.store().shares.write_set_bytes / 4;
+        let most_bytes = self.store().memory.shares.write_set_bytes / 4;
         if self.writes().bytes() + frozen_bytes > most_bytes && !self.writes().is_blank() {
             // Not possible now: then it stays in memory, and the next write that finds no room tells why.
             let _ = self.spill();

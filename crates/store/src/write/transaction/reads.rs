@@ -7,112 +7,122 @@ use crate::read::handle::Table;
 use crate::read::located::Located;
 use crate::read::scan::Cursor;
 use crate::read::value_reader::ValueReader;
-use crate::state::ttl::Reading;
+use crate::read::value_ref::ValueRef;
 use crate::uncommitted::large::Unpublished;
-use crate::uncommitted::spill;
 use crate::uncommitted::write_set::Own;
 use base::{Result, Span, TableId};
+use page::Value;
 use run::PinnedRecord;
 use std::ops::Bound;
 use std::sync::Arc;
 
-impl Transaction {
-    /// A copy of the value of `key`, own writes included.
-    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let Admitted { id, reading, .. } = self.admitted(table)?;
-        match self.writes().get(id, key) {
-            Some(Own::Value(stored)) => Ok(reading.value(stored)?.map(<[u8]>::to_vec)),
-            Some(Own::Large(large)) => self.snapshot.large_copy(reading, large),
-            Some(Own::Deleted) => Ok(None),
-            None if self.spills.is_some() => self.get_below(id, reading, key, <[u8]>::to_vec),
-            None => {
-                self.note_read(id, key);
-                self.snapshot.get_in(id, reading, key)
-            }
-        }
-    }
+/// What a transaction's own writes say of a key.
+pub(super) enum OwnEntry<'t> {
+    Written(Own<'t>),
+    /// `None`: it is deleted.
+    Spilled(Option<PinnedRecord>),
+}
 
-    /// Runs `with` on the value of `key` where it lies.
-    pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        let Admitted { id, reading, .. } = self.admitted(table)?;
-        match self.writes().get(id, key) {
-            Some(Own::Value(stored)) => Ok(reading.value(stored)?.map(with)),
-            Some(Own::Large(large)) => Ok(self.snapshot.large_copy(reading, large)?.as_deref().map(with)),
-            Some(Own::Deleted) => Ok(None),
-            None if self.spills.is_some() => self.get_below(id, reading, key, with),
-            None => {
-                self.note_read(id, key);
-                self.snapshot.get_with_in(id, reading, key, with)
-            }
-        }
-    }
-
-    /// What was spilled says of `key`; else the snapshot, from which it was read then.
-    #[cold]
-    fn get_below<T>(
-        &self,
-        table: TableId,
-        reading: Reading,
-        key: &[u8],
-        with: impl FnOnce(&[u8]) -> T,
-    ) -> Result<Option<T>> {
-        match self.find_spilled(table, key)? {
-            Some(found) => spill::value_of(found, reading, &self.store().pool, with),
-            None => {
-                self.note_read(table, key);
-                self.snapshot.get_with_in(table, reading, key, with)
-            }
+impl OwnEntry<'_> {
+    #[inline]
+    fn value(&self) -> Value<'_> {
+        match self {
+            OwnEntry::Written(Own::Value(stored)) => Value::Inline(stored),
+            OwnEntry::Written(Own::Large(large)) => Value::Large(*large),
+            OwnEntry::Spilled(Some(record)) => record.value(),
+            OwnEntry::Written(Own::Deleted) | OwnEntry::Spilled(None) => Value::Deleted,
         }
     }
 
     #[inline]
-    pub(super) fn find_spilled(&self, table: TableId, key: &[u8]) -> Result<Option<Option<PinnedRecord>>> {
-        match &self.spills {
-            Some(spills) => spills.find(self.store(), self.snapshot.reader(), table, key),
-            None => Ok(None),
+    pub fn is_present(&self) -> bool {
+        !matches!(self, OwnEntry::Written(Own::Deleted) | OwnEntry::Spilled(None))
+    }
+}
+
+impl Transaction {
+    /// What this transaction wrote to `key` itself, if anything.
+    #[inline]
+    pub(super) fn find_own(&self, table: TableId, key: &[u8]) -> Result<Option<OwnEntry<'_>>> {
+        match (self.writes().get(table, key), &self.spills) {
+            (Some(own), _) => Ok(Some(OwnEntry::Written(own))),
+            (None, None) => Ok(None),
+            (None, Some(spills)) => {
+                let found = spills.find(self.store(), self.snapshot.reader(), table, key)?;
+                Ok(found.map(OwnEntry::Spilled))
+            }
         }
     }
 
-    /// Whether `key` is present.
+    /// The same; `None`: the snapshot is read next, which is noted here.
+    #[inline]
+    fn resolve(&self, table: TableId, key: &[u8]) -> Result<Option<OwnEntry<'_>>> {
+        let own = self.find_own(table, key)?;
+        if own.is_none() {
+            self.note_read(table, key);
+        }
+        Ok(own)
+    }
+
+    /// Returns a copy of the value of `key`, own writes included.
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let Admitted { id, reading, .. } = self.admitted(table)?;
+        let Some(own) = self.resolve(id, key)? else { return self.snapshot.get_in(id, reading, key) };
+        match own.value() {
+            Value::Inline(stored) => reading.copy(stored),
+            Value::Large(large) => self.snapshot.large_copy(reading, large),
+            Value::Deleted => Ok(None),
+        }
+    }
+
+    /// Returns the value of `key` where it lies, own writes included: see [`ValueRef`].
+    pub fn get_ref(&self, table: &Table, key: &[u8]) -> Result<Option<ValueRef<'_>>> {
+        let Admitted { id, reading, .. } = self.admitted(table)?;
+        let Some(own) = self.resolve(id, key)? else { return self.snapshot.get_ref_in(id, reading, key) };
+        if let Value::Large(large) = own.value() {
+            return Ok(self.snapshot.large_copy(reading, large)?.map(ValueRef::owned));
+        }
+        match own {
+            OwnEntry::Written(Own::Value(stored)) => Ok(reading.value(stored)?.map(ValueRef::lent)),
+            OwnEntry::Spilled(Some(record)) => ValueRef::pinned(&self.snapshot, reading, record),
+            _ => Ok(None),
+        }
+    }
+
+    /// Calls `with` on the value of `key` where it lies.
+    #[inline]
+    pub fn get_with<T>(&self, table: &Table, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        Ok(self.get_ref(table, key)?.map(|value| with(&value)))
+    }
+
+    /// Returns whether `key` is present.
     pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
         let Admitted { id, reading, .. } = self.admitted(table)?;
-        // What it wrote itself has not expired: its dates are not before the snapshot's time.
-        match self.writes().get(id, key) {
-            Some(own) => Ok(own != Own::Deleted),
-            None => match self.find_spilled(id, key)? {
-                Some(found) => Ok(found.is_some()),
-                None => {
-                    self.note_read(id, key);
-                    self.snapshot.contains_in(id, reading, key)
-                }
-            },
+        match self.resolve(id, key)? {
+            // What it wrote itself has not expired: its dates are not before the snapshot's time.
+            Some(own) => Ok(own.is_present()),
+            None => self.snapshot.contains_in(id, reading, key),
         }
     }
 
     /// Where the value of `key` is, and what guards it if it is this transaction's own.
     fn locate(&self, table: &Table, key: &[u8]) -> Result<Option<(Located, Option<Arc<Unpublished>>)>> {
         let Admitted { id, reading, .. } = self.admitted(table)?;
-        match self.writes().get(id, key) {
-            Some(Own::Value(stored)) => {
-                Ok(reading.value(stored)?.map(|value| (Located::Bytes(value.to_vec()), None)))
+        let Some(own) = self.resolve(id, key)? else {
+            return Ok(self.snapshot.locate_in(id, reading, key)?.map(|located| (located, None)));
+        };
+        let located = match own.value() {
+            // Not longer than a value that the log would hold; a reference could outlive the run.
+            Value::Large(large) if matches!(own, OwnEntry::Spilled(_)) => {
+                self.snapshot.large_copy(reading, large)?.map(Located::Bytes)
             }
-            Some(Own::Large(large)) => {
-                let own = || self.writes().large(id, key).cloned();
-                Ok(Located::of_large(large, reading).map(|located| (located, own())))
-            }
-            Some(Own::Deleted) => Ok(None),
-            None => match self.find_spilled(id, key)? {
-                // Not longer than a value that the log would hold; a reference could outlive the run.
-                Some(found) => {
-                    let value = spill::value_of(found, reading, &self.store().pool, <[u8]>::to_vec)?;
-                    Ok(value.map(|value| (Located::Bytes(value), None)))
-                }
-                None => {
-                    self.note_read(id, key);
-                    Ok(self.snapshot.locate_in(id, reading, key)?.map(|located| (located, None)))
-                }
-            },
-        }
+            value => Located::of_value(value, reading)?,
+        };
+        let guard = || self.writes().large(id, key).cloned();
+        Ok(located.map(|located| {
+            let guard = if matches!(located, Located::Large(..)) { guard() } else { None };
+            (located, guard)
+        }))
     }
 
     /// A reader of the value of `key`, own writes included. It may outlive the transaction.
@@ -123,7 +133,11 @@ impl Transaction {
 
     /// The length of the value of `key`, in bytes, own writes included.
     pub fn value_len(&self, table: &Table, key: &[u8]) -> Result<Option<u64>> {
-        Ok(self.locate(table, key)?.map(|(located, _)| located.len_bytes()))
+        let Admitted { id, reading, .. } = self.admitted(table)?;
+        match self.resolve(id, key)? {
+            Some(own) => reading.len_bytes(own.value()),
+            None => self.snapshot.len_in(id, reading, key),
+        }
     }
 
     /// A cursor over the keys in `span`, own writes included. What it passes is part of what was read.

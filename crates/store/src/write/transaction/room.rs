@@ -16,7 +16,7 @@ impl Transaction {
     #[inline]
     pub(super) fn make_room_for(&mut self, of: Admitted, key: &[u8], value: &[u8]) -> Result<()> {
         let value_bytes = of.reading.front_bytes() + value.len();
-        let is_large = value_bytes > self.store().large_bytes;
+        let is_large = self.store().early.is_large(value_bytes as u64);
         self.make_room(key.len() + if is_large { base::LargeRef::BYTES } else { value_bytes })
     }
 
@@ -24,7 +24,7 @@ impl Transaction {
     #[inline]
     pub(super) fn make_room(&mut self, bytes: usize) -> Result<()> {
         let Footprint { used_bytes, logged_bytes, held_bytes } = self.writes().footprint();
-        let is_full = used_bytes + bytes > self.store().shares.write_set_bytes
+        let is_full = used_bytes + bytes > self.store().memory.shares.write_set_bytes
             || logged_bytes + bytes > MOST_LOGGED_BYTES;
         if is_full && !self.writes().is_blank() {
             self.spill()?;

@@ -5,8 +5,8 @@ use super::Transaction;
 use crate::read::handle::Admitted;
 use crate::read::handle::Table;
 use crate::state::ttl::DATE_BYTES;
-use crate::uncommitted::large::{Stream, Streamed, check_value_len};
-use crate::uncommitted::write_set::{Own, Prior};
+use crate::uncommitted::large::{Stream, Streamed};
+use crate::uncommitted::write_set::Prior;
 use crate::write::scan_mut::CursorMut;
 use crate::write::value_writer::ValueWriter;
 use base::{Error, ErrorKind, Result, Span, TableId, limits};
@@ -35,12 +35,10 @@ impl Transaction {
         self.check_record(key, value)?;
         self.make_room_for(admitted, key, value)?;
         // That the key was read is remembered with its write; a duplicate writes nothing, so its read is noted.
-        let (present, prior) = match self.writes().get(id, key) {
-            Some(own) => (own != Own::Deleted, Prior::Unread),
-            None => match self.find_spilled(id, key)? {
-                Some(found) => (found.is_some(), Prior::Unread),
-                None => (self.is_in_snapshot(admitted, key)?, Prior::Read),
-            },
+        let own = self.find_own(id, key)?.map(|own| own.is_present());
+        let (present, prior) = match own {
+            Some(present) => (present, Prior::Unread),
+            None => (self.is_in_snapshot(admitted, key)?, Prior::Read),
         };
         if present {
             if prior == Prior::Read {
@@ -149,7 +147,7 @@ impl Transaction {
 
     pub(crate) fn check_record(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_key(key)?;
-        check_value_len(self.store(), value.len())
+        self.store().early.check_value_len(value.len())
     }
 
     /// Puts `value`, for which room was made; if it is large, into the data file.
@@ -181,7 +179,7 @@ impl Transaction {
 
     #[inline]
     fn store_value(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
-        if value.len() > self.store().large_bytes {
+        if self.store().early.is_large(value.len() as u64) {
             return self.write_large(table, key, value, prior);
         }
         self.writes_mut().put(table, key, value, prior);
