@@ -44,6 +44,8 @@ pub enum ErrorKind {
     Closed,
     /// The handle was inherited through a fork. Open the database in the child after the parent has closed it.
     Forked,
+    /// Another writer has taken over the lineage of shipped commits. Stop writing here, and restore from the bucket.
+    Fenced,
 }
 
 /// An error: its [`kind`](Error::kind), a message, and its cause. It has the size of one pointer.

@@ -1,0 +1,88 @@
+//! The handle of a shipper.
+
+use crate::bucket::Bucket;
+use crate::options::Options;
+use crate::shipper::Worker;
+use crate::source::Source;
+use crate::status::{Board, Status};
+use base::sync::lock;
+use base::{Error, Result};
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Ships a database's commits to a bucket, in a thread of its own, until it is stopped or dropped.
+pub struct Shipper {
+    source: Arc<dyn Source>,
+    board: Arc<Board>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Shipper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shipper").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+impl Shipper {
+    pub(crate) fn over(source: Arc<dyn Source>, bucket: Bucket, options: Options) -> Result<Self> {
+        let board = Arc::<Board>::default();
+        let worker = Worker::new(Arc::clone(&source), bucket, options, Arc::clone(&board))?;
+        let thread = Builder::new().name("pando-ship".to_owned()).spawn(move || worker.run());
+        let thread = thread.map_err(|cause| Error::io("start a thread", cause))?;
+        Ok(Shipper { source, board, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Waits until the commit with this number, and all before it, are in the bucket. Those that wait at the same
+    /// time share one put.
+    ///
+    /// # Errors
+    /// `Fenced` if another writer has taken the lineage over: then the commit is only in this database. The error with
+    /// which shipping ended; `Closed` if it was stopped.
+    pub fn wait(&self, commit: u64) -> Result<()> {
+        self.board.wait(commit, None).map(drop)
+    }
+
+    /// Does what [`Shipper::wait`] does, for at most `time`; returns `false` if the commit is not in the bucket then.
+    ///
+    /// # Errors
+    /// As for [`Shipper::wait`].
+    pub fn wait_for(&self, commit: u64, time: Duration) -> Result<bool> {
+        self.board.wait(commit, Some(Instant::now() + time))
+    }
+
+    /// Returns how far shipping is.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.board.status(self.source.newest().ok())
+    }
+
+    /// Returns the error with which shipping has ended; `None` while it goes on.
+    pub fn ended(&self) -> Option<Error> {
+        self.board.ended()
+    }
+
+    /// Ships what is committed, within [`Options::stop_within`], and ends. Stopping twice has no effect.
+    ///
+    /// # Errors
+    /// What kept the last commits from the bucket; `Fenced` if another writer has taken over.
+    pub fn stop(&self) -> Result<()> {
+        self.board.stop();
+        if let Some(thread) = lock(&self.thread).take()
+            && thread.join().is_err()
+        {
+            return Err(Error::new(base::ErrorKind::Closed, "the thread that ships has panicked"));
+        }
+        match self.board.ended() {
+            Some(error) if error.kind() != base::ErrorKind::Closed => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Shipper {
+    fn drop(&mut self) {
+        // Nobody is left to get the error; call `stop` to get it.
+        let _ = self.stop();
+    }
+}
