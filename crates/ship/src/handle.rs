@@ -51,6 +51,12 @@ impl Shipper {
         self.board.wait(commit, Some(Instant::now() + time))
     }
 
+    /// Calls `shipped` when the commit with this number, and all before it, are in the bucket, or when that will never
+    /// be: with the error of [`Shipper::wait`]. It is called by the thread that ships, or at once, and must not wait.
+    pub fn when_shipped(&self, commit: u64, shipped: impl FnOnce(Result<()>) + Send + 'static) {
+        self.board.when_shipped(commit, Box::new(shipped));
+    }
+
     /// Returns how far shipping is.
     #[must_use]
     pub fn status(&self) -> Status {

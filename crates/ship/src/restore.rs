@@ -44,6 +44,23 @@ pub struct Report {
 }
 
 impl Goal {
+    /// Returns the goal of a moment in the form of RFC 3339, as in `2026-11-25T10:00:00Z`.
+    ///
+    /// ```
+    /// use pando_ship::Goal;
+    /// assert_eq!(Goal::at("1970-01-01T01:00:00.5+01:00").unwrap(), Goal::Time(500));
+    /// assert!(Goal::at("yesterday").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` for anything else.
+    pub fn at(moment: &str) -> Result<Self> {
+        let parsed = chrono::DateTime::parse_from_rfc3339(moment).ok();
+        let time_ms = parsed.and_then(|moment| u64::try_from(moment.timestamp_millis()).ok());
+        let refused = || Error::invalid(format!("{moment:?} is no moment; write it as in 2026-11-25T10:00:00Z"));
+        time_ms.map(Goal::Time).ok_or_else(refused)
+    }
+
     /// Whether a base is not beyond the goal.
     fn admits(self, base: &Base) -> bool {
         match self {

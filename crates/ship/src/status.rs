@@ -71,11 +71,33 @@ pub(crate) struct Board {
     wanted: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+/// Called once, when a commit is in the bucket or never will be.
+type Waiter = Box<dyn FnOnce(Result<()>) + Send>;
+
+#[derive(Default)]
 struct Inner {
     status: Status,
     waiting_since: Option<Instant>,
     ended: Option<Error>,
+    /// Each with its commit.
+    waiters: Vec<(u64, Waiter)>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Inner { status, ended, waiters, .. } = self;
+        let waiters = waiters.len();
+        f.debug_struct("Inner").field("status", status).field("ended", ended).field("waiters", &waiters).finish()
+    }
+}
+
+impl Inner {
+    /// Takes the waiters that can be called now.
+    fn take_ready(&mut self) -> Vec<Waiter> {
+        let (shipped, is_over) = (self.status.shipped_commit, self.ended.is_some());
+        let ready = self.waiters.extract_if(.., |(commit, _)| is_over || *commit <= shipped);
+        ready.map(|(_, waiter)| waiter).collect()
+    }
 }
 
 impl Board {
@@ -84,8 +106,13 @@ impl Board {
     }
 
     pub fn update(&self, change: impl FnOnce(&mut Status)) {
-        change(&mut self.inner().status);
+        let ready = {
+            let mut inner = self.inner();
+            change(&mut inner.status);
+            inner.take_ready()
+        };
         self.changed.notify_all();
+        ready.into_iter().for_each(|waiter| waiter(Ok(())));
     }
 
     /// Notes how many bytes wait, and since when.
@@ -116,8 +143,29 @@ impl Board {
             inner.status.last_error = Some(error.to_string());
         }
         let stopped = || Error::new(ErrorKind::Closed, "shipping was stopped");
-        inner.ended = Some(error.unwrap_or_else(stopped));
+        let error = error.unwrap_or_else(stopped);
+        inner.ended = Some(error.duplicate());
+        let ready = inner.take_ready();
+        drop(inner);
         self.changed.notify_all();
+        ready.into_iter().for_each(|waiter| waiter(Err(error.duplicate())));
+    }
+
+    /// Calls `waiter` when `commit` is in the bucket, or never will be.
+    pub fn when_shipped(&self, commit: u64, waiter: Waiter) {
+        self.wanted.fetch_max(commit, Ordering::SeqCst);
+        let outcome = {
+            let mut inner = self.inner();
+            if inner.status.shipped_commit < commit && inner.ended.is_none() {
+                inner.waiters.push((commit, waiter));
+                return;
+            }
+            match &inner.ended {
+                Some(error) if inner.status.shipped_commit < commit => Err(error.duplicate()),
+                _ => Ok(()),
+            }
+        };
+        waiter(outcome);
     }
 
     /// The error with which shipping ended, if it has.

@@ -1,6 +1,7 @@
 //! An open database, with what requests need at hand: its tables by name, its queue of single writes.
 
 use crate::data::names::Names;
+use crate::shipping::Ship;
 use crate::data::writer::{MOST_WAITING_BYTES, Writer};
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
@@ -11,6 +12,8 @@ use tokio::sync::Semaphore;
 /// A database that is open.
 #[derive(Debug)]
 pub struct Open {
+    /// What ships it, if anything does.
+    pub ship: Option<Box<dyn Ship>>,
     /// The database.
     pub db: Database,
     /// Single writes.
@@ -27,14 +30,21 @@ const KEPT_TABLES: usize = 4096;
 
 impl Open {
     /// Over an open database; `memory` is for the writes that wait, of all databases.
-    pub fn new(db: Database, memory: Arc<Semaphore>) -> Self {
+    pub fn new(db: Database, memory: Arc<Semaphore>, ship: Option<Box<dyn Ship>>) -> Self {
         Open {
+            ship,
             writer: Writer::new(db.clone(), memory),
             #[cfg(feature = "sql")]
             sql: sql::Sql::new(db.clone()),
             db,
             tables: ArcSwap::default(),
         }
+    }
+
+    /// Ships what is left, and closes the database.
+    pub fn close(&self) -> Result<()> {
+        self.ship.as_ref().inspect(|ship| ship.end());
+        self.db.close()
     }
 
     /// Memory for the writes that wait.
@@ -45,7 +55,7 @@ impl Open {
     /// Over a database that is the only one.
     #[cfg(test)]
     pub fn alone(db: Database) -> Self {
-        Open::new(db, Open::memory())
+        Open::new(db, Open::memory(), None)
     }
 
     /// Runs `with` on a handle that was used before. No lock, no allocation, no look into the database, and no count
