@@ -111,9 +111,10 @@ impl<'a, W: Writer> Encoder<'a, W> {
         Encoder { out, table: None }
     }
 
-    /// Appends operations without the head of a record, for [`Decoder::of_operations`].
-    pub fn of_operations(out: &'a mut W) -> Self {
-        Encoder { out, table: None }
+    /// Appends operations without the head of a record, for [`Decoder::of_operations`], behind others whose last one was
+    /// on `table`.
+    pub fn of_operations(out: &'a mut W, table: Option<TableId>) -> Self {
+        Encoder { out, table }
     }
 
     /// Begins a commit record that has room for its time: see [`stamp_time`].

@@ -165,7 +165,7 @@ impl Feed {
     /// Goes to the next visible commit. Returns false if there is none now.
     ///
     /// # Errors
-    /// [`TooOld`](ErrorKind::TooOld) if more was kept for this feed than `Options::max_feed_bytes`;
+    /// [`TooOld`](ErrorKind::TooOld) if more was kept for this feed than `Options::max_changes_bytes`;
     /// [`Closed`](ErrorKind::Closed); [`Corruption`](ErrorKind::Corruption); those of reading the log.
     pub fn advance(&mut self) -> Result<bool> {
         let advanced = self.go_on();
@@ -257,7 +257,7 @@ impl Feed {
 
     #[cold]
     fn too_old(&self) -> Error {
-        let most = self.store.max_feed_bytes;
+        let most = self.store.max_changes_bytes;
         let oldest = self.store.oldest_feed().map_or_else(|_| String::new(), |oldest| format!(" {oldest}"));
         let message = format!(
             "the changes after commit {} are no longer kept: more than {most} bytes waited for this reader; \

@@ -112,14 +112,27 @@ impl<'f> Operations<'f> {
     /// [`TooOld`](ErrorKind::TooOld) if the feed has lost its place; `Corruption`; those of reading.
     #[allow(clippy::should_implement_trait)] // It lends: an iterator cannot.
     pub fn next(&mut self) -> Result<Option<Operation<'_>>> {
-        let advanced = self.advance();
-        match self.change.feed.judge(advanced)? {
-            true => self.current().map(Some),
+        match self.advance()? {
+            true => self.operation().map(Some),
             false => Ok(None),
         }
     }
 
-    fn advance(&mut self) -> Result<bool> {
+    /// Goes to the next operation. Returns false after the last.
+    ///
+    /// # Errors
+    /// As [`Operations::next`].
+    pub fn advance(&mut self) -> Result<bool> {
+        let advanced = self.go_on();
+        self.change.feed.judge(advanced)
+    }
+
+    /// Whether it is at an operation.
+    pub fn is_at_operation(&self) -> bool {
+        !matches!(self.at, At::Nothing)
+    }
+
+    fn go_on(&mut self) -> Result<bool> {
         if self.next_table < self.change.tables().len() {
             self.at = At::Table(self.next_table);
             self.next_table += 1;
@@ -185,7 +198,14 @@ impl<'f> Operations<'f> {
         true
     }
 
-    fn current(&self) -> Result<Operation<'_>> {
+    /// The operation that it is at.
+    ///
+    /// # Errors
+    /// [`Corruption`](ErrorKind::Corruption) if it makes no sense.
+    ///
+    /// # Panics
+    /// If it is at none.
+    pub fn operation(&self) -> Result<Operation<'_>> {
         if let At::Table(at) = self.at {
             return Ok(Operation::Table(&self.change.tables()[at]));
         }

@@ -39,9 +39,12 @@ impl Store {
     fn revoke_late_feeds(&self) -> bool {
         let mut kept_bytes = lock(&self.space).named_units() * UNIT_BYTES as u64;
         let (end, mut has_revoked) = (self.log.end().lsn, false);
-        while self.feeds.revoke_late(end, kept_bytes, self.max_feed_bytes) {
+        while self.feeds.revoke_late(end, kept_bytes, self.max_changes_bytes) {
             // What the data file keeps for the others is known once this one's is free.
             (kept_bytes, has_revoked) = (0, true);
+        }
+        if has_revoked {
+            self.feeds.wake();
         }
         has_revoked
     }
@@ -95,7 +98,7 @@ impl Store {
 
     /// What the log may keep for those who follow the changes, beside what it keeps for others.
     fn most_fed_bytes(&self) -> u64 {
-        if self.feeds.count() > 0 { self.max_feed_bytes } else { 0 }
+        if self.feeds.count() > 0 { self.max_changes_bytes } else { 0 }
     }
 
     /// Lets the log go before `position`, but for what readers in other processes and those who follow the changes

@@ -433,7 +433,7 @@ impl Parts {
             fan: options.fan,
             pins,
             feeds: Feeds::default(),
-            max_feed_bytes: options.max_feed_bytes,
+            max_changes_bytes: options.max_changes_bytes,
             catalog_changed: AtomicU64::new(last.0),
             noted: AtomicU64::new(self.superblock.checkpoint.0),
             replay_from: AtomicU64::new(self.superblock.replay_from.lsn.0),

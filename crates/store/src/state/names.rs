@@ -1,24 +1,61 @@
 //! The names of tables by id, and what a commit does to tables as wholes: read from the catalog's rows in its record.
 
-use crate::state::catalog::TableRow;
+use crate::state::catalog::{Compression, TableRow, WantedLayout};
 use base::op::{Decoder, Op};
 use base::{Error, Result, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A table after a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableInfo {
-    /// The name.
-    pub name: Arc<str>,
-    /// The row of the catalog: id, layout, TTL and compression.
-    pub row: TableRow,
+    pub(crate) name: Arc<str>,
+    pub(crate) row: TableRow,
 }
 
 impl TableInfo {
+    /// Returns the name of the table.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns the id of the table, which is never reused.
     pub fn id(&self) -> TableId {
         self.row.id
+    }
+
+    /// Returns the layout that its owner asked for.
+    pub fn layout(&self) -> WantedLayout {
+        self.row.layout
+    }
+
+    /// Returns whether each of its values has a date: the table has a TTL, or had one.
+    pub fn is_dated(&self) -> bool {
+        self.row.ttl.is_some()
+    }
+
+    /// Returns how long entries live; `None`: until they are deleted.
+    pub fn ttl(&self) -> Option<Duration> {
+        self.row.ttl?.duration()
+    }
+
+    /// Returns how merges compress its leaves.
+    pub fn compression(&self) -> Compression {
+        self.row.compression
+    }
+
+    /// Returns the row of the catalog, for [`TableInfo::decode`].
+    pub fn encode_row(&self) -> Vec<u8> {
+        self.row.encode()
+    }
+
+    /// Reads a row of the catalog.
+    ///
+    /// # Errors
+    /// [`Corruption`](base::ErrorKind::Corruption) if it cannot be read.
+    pub fn decode(name: &[u8], row: &[u8]) -> Result<TableInfo> {
+        Ok(TableInfo { name: name_of(name)?.into(), row: TableRow::decode(name, row)? })
     }
 }
 
@@ -106,7 +143,6 @@ pub(crate) fn name_of(key: &[u8]) -> Result<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::catalog::{Compression, WantedLayout};
     use base::CommitTs;
     use base::op::Encoder;
 

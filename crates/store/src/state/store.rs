@@ -94,7 +94,7 @@ pub struct Store {
     /// Who follows the changes.
     pub(crate) feeds: Feeds,
     /// What may be kept for them, in bytes.
-    pub(crate) max_feed_bytes: u64,
+    pub(crate) max_changes_bytes: u64,
     /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.
     pub(crate) catalog_changed: AtomicU64,
     /// The newest checkpoint that a durable log block names: what only older ones need may be freed.

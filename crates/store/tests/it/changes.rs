@@ -252,31 +252,31 @@ fn apply(model: &mut Model, change: Change<'_>) {
         }
         match operation {
             Operation::Table(TableChange::Created(table)) => {
-                renamed.push((table.name.to_string(), Records::new()));
+                renamed.push((table.name().to_owned(), Records::new()));
             }
             Operation::Table(TableChange::Dropped { name, .. }) => {
                 assert!(model.remove(&**name).is_some(), "{name} was there");
             }
             Operation::Table(TableChange::Renamed { from, table }) => {
                 let records = model.remove(&**from).expect("it was there");
-                renamed.push((table.name.to_string(), records));
+                renamed.push((table.name().to_owned(), records));
             }
-            Operation::Table(TableChange::Altered(table)) => assert!(model.contains_key(&*table.name)),
+            Operation::Table(TableChange::Altered(table)) => assert!(model.contains_key(table.name())),
             Operation::Put { table, key, value } => {
                 let mut read = Vec::new();
                 value.reader().unwrap().read_to_end(&mut read).unwrap();
                 assert_eq!(value.len_bytes(), read.len() as u64);
                 assert_eq!(value.to_vec().unwrap(), read);
                 assert!(value.inline().is_none_or(|inline| inline == read));
-                assert_eq!(value.put_ms().is_some(), table.row.ttl.is_some());
-                model.get_mut(&*table.name).unwrap().insert(key.to_vec(), read);
+                assert_eq!(value.put_ms().is_some(), table.is_dated());
+                model.get_mut(table.name()).unwrap().insert(key.to_vec(), read);
             }
             Operation::Delete { table, key } => {
-                model.get_mut(&*table.name).unwrap().remove(key);
+                model.get_mut(table.name()).unwrap().remove(key);
             }
             Operation::DeleteRange { table, start, end } => {
                 let is_in = |key: &[u8]| key >= start && end.is_none_or(|end| key < end);
-                model.get_mut(&*table.name).unwrap().retain(|key, _| !is_in(key));
+                model.get_mut(table.name()).unwrap().retain(|key, _| !is_in(key));
             }
         }
     }
@@ -349,7 +349,7 @@ fn nothing_is_kept_when_the_last_feed_ends() {
 
 #[test]
 fn a_late_feed_loses_its_place_and_never_stops_the_writer() {
-    let options = Options { max_feed_bytes: 256 << 10, ..options() };
+    let options = Options { max_changes_bytes: 256 << 10, ..options() };
     let store = open(&options);
     let mut feed = store.feed(None).unwrap();
     let mut tx = begin(&store, Durability::Buffered);
@@ -433,7 +433,7 @@ fn repeat(store: &Arc<Store>, change: Change<'_>) -> base::Result<()> {
         match operation {
             Operation::Table(_) => {}
             Operation::Put { table, key, value } => {
-                repeat.enter(table.id(), &table.name)?;
+                repeat.enter(table.id(), table.name())?;
                 match value.stored_inline() {
                     Some(stored) => repeat.put(table.id(), key, stored)?,
                     None => {
@@ -451,11 +451,11 @@ fn repeat(store: &Arc<Store>, change: Change<'_>) -> base::Result<()> {
                 }
             }
             Operation::Delete { table, key } => {
-                repeat.enter(table.id(), &table.name)?;
+                repeat.enter(table.id(), table.name())?;
                 repeat.delete(table.id(), key)?;
             }
             Operation::DeleteRange { table, start, end } => {
-                repeat.enter(table.id(), &table.name)?;
+                repeat.enter(table.id(), table.name())?;
                 repeat.delete_range(table.id(), start, end)?;
             }
         }
