@@ -14,6 +14,9 @@ pub enum ErrorKind {
     Conflict,
     /// The snapshot or transaction was open for so long that it has expired. Nothing was written; begin a new one.
     SnapshotTooOld,
+    /// The changes after the asked commit are kept no longer. Begin again at the oldest commit that the message names,
+    /// from a copy of the database at that commit or a later one.
+    TooOld,
     /// The disk, a quota or the memory budget is full. Nothing was written; free space or memory and try again.
     Full,
     /// The key, table or database already exists.

@@ -21,6 +21,7 @@ use crate::state::board::{BOARD, Board};
 use crate::state::closing::known_durable;
 use crate::state::committer::Committer;
 use crate::state::expiry::Expiry;
+use crate::state::feeds::Feeds;
 use crate::state::latch::Latch;
 use crate::state::memory::{Attended, charged_memtable, least_budget_bytes, reserve_bytes};
 use crate::state::options::{Options, SLICE_MEMTABLES};
@@ -187,6 +188,7 @@ fn create(dir: &Arc<dyn Dir>, options: &Options, names: &[String]) -> Result<()>
         physical: Run::EMPTY,
         time_ms: 0,
         times: Times::default(),
+        restored: CommitTs(0),
     };
     // Both slots take their room now: a superblock that found the disk full would latch the database.
     data.write_at(&[0; RESERVED_UNITS as usize * limits::UNIT_BYTES], 0)?;
@@ -430,6 +432,8 @@ impl Parts {
             slice_bytes: options.slice_bytes.min(SLICE_MEMTABLES * shares.seal_bytes as u64),
             fan: options.fan,
             pins,
+            feeds: Feeds::default(),
+            max_changes_bytes: options.max_changes_bytes,
             catalog_changed: AtomicU64::new(last.0),
             noted: AtomicU64::new(self.superblock.checkpoint.0),
             replay_from: AtomicU64::new(self.superblock.replay_from.lsn.0),

@@ -21,6 +21,8 @@ pub(crate) mod stretches;
 pub(crate) mod wanted;
 pub(crate) mod committer;
 pub(crate) mod pins;
+pub(crate) mod names;
+pub(crate) mod feeds;
 pub(crate) mod rounds;
 pub mod store;
 // Of a store.

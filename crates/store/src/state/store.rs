@@ -7,6 +7,7 @@
 use crate::state::board::Board;
 use crate::state::committer::Committer;
 use crate::state::expiry::Expiry;
+use crate::state::feeds::Feeds;
 use crate::state::latch::Latch;
 use crate::state::memory::Attended;
 use crate::state::options::{Options, Shares};
@@ -90,6 +91,10 @@ pub struct Store {
     pub(crate) fan: usize,
     /// Checkpoints whose pages and log somebody copies.
     pub(crate) pins: Pins,
+    /// Who follows the changes.
+    pub(crate) feeds: Feeds,
+    /// What may be kept for them, in bytes.
+    pub(crate) max_changes_bytes: u64,
     /// The timestamp of the last commit that changed the catalog: a table handle resolved at or after it is good.
     pub(crate) catalog_changed: AtomicU64,
     /// The newest checkpoint that a durable log block names: what only older ones need may be freed.
@@ -203,12 +208,14 @@ impl Store {
         Err(Error::new(ErrorKind::Locked, message))
     }
 
-    /// Shows readers in other processes what they may read. The caller holds the commit lock.
+    /// Shows readers in other processes what they may read, and wakes who follows the changes. The caller holds the
+    /// commit lock.
     #[inline]
     pub(crate) fn show_readers(&self) {
         if let Some(board) = &self.board {
             board.show(self.clocks.visible());
         }
+        self.feeds.wake();
     }
 
     /// Whether it was opened read-only.

@@ -135,7 +135,7 @@ impl Transaction {
         Ok(CursorMut::new(self, table.clone(), span))
     }
 
-    pub(super) fn check_key(&self, key: &[u8]) -> Result<()> {
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
         let most = limits::max_key_bytes(self.store().page_bytes);
         if key.len() > most {
             let message = format!(
@@ -180,7 +180,13 @@ impl Transaction {
     }
 
     #[inline]
-    fn store_value(&mut self, table: TableId, key: &[u8], value: &[u8], prior: Prior) -> Result<()> {
+    pub(crate) fn store_value(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        value: &[u8],
+        prior: Prior,
+    ) -> Result<()> {
         if value.len() > self.store().large_bytes {
             return self.write_large(table, key, value, prior);
         }
