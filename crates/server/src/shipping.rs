@@ -33,5 +33,8 @@ pub trait Ship: Debug + Send + Sync {
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)>;
 
     /// Ships what is left, for a bounded time, and ends.
-    fn end(&self);
+    ///
+    /// # Errors
+    /// What kept the last commits from the bucket.
+    fn end(&self) -> Result<()>;
 }

@@ -150,7 +150,7 @@ impl Target for Restored {
 
     fn apply(&mut self, changes: &mut dyn Read) -> Result<()> {
         let db = self.db.as_ref().ok_or_else(|| Error::invalid("there is no base yet"))?;
-        db.apply_changes(changes).map(drop)
+        db.apply_changes_across_forks(changes).map(drop)
     }
 }
 

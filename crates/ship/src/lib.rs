@@ -11,7 +11,7 @@
 //! Reading order: `name`, `format`, `segment`, `objects` (the bytes; `docs/replication.md` describes them), `connect` and
 //! `bucket` (requests whose outcome can be unknown), `parts`, `source` (what of a database is needed), `gather`,
 //! `lineage` (what a bucket has), `writer` (taking over, fencing, appending), `bases`, `options`, `retention`, `status`,
-//! `shipper` (the thread), `handle`, `restore`.
+//! `shipper` (the thread), `handle`, `restore`, `listing`, `database` (what is shipped and restored in earnest).
 #![deny(missing_docs, unsafe_code)]
 
 mod name;
@@ -32,11 +32,15 @@ mod status;
 mod shipper;
 mod handle;
 mod restore;
+mod listing;
+mod database;
 #[cfg(test)]
 mod tests;
 
 pub use bucket::Bucket;
+pub use database::restore;
 pub use handle::Shipper;
+pub use listing::{Listing, Reach};
 pub use options::Options;
 pub use restore::{Goal, Report};
 pub use status::{State, Status};

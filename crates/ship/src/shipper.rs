@@ -126,7 +126,7 @@ impl Worker {
             let after = self.writer().tail().last_commit;
             let followed = self.source.follow(after).and_then(|mut feed| self.follow(&mut *feed));
             match followed {
-                Err(error) if error.kind() == ErrorKind::SnapshotTooOld => self.needs_leap = true,
+                Err(error) if error.kind() == ErrorKind::TooOld => self.needs_leap = true,
                 done => return done,
             }
         }
@@ -339,12 +339,12 @@ fn checksum_of(source: &dyn Source, commit: u64) -> Result<Option<u64>> {
         }
     }
     let mut feed = match source.follow(commit - 1) {
-        Err(error) if error.kind() == ErrorKind::SnapshotTooOld => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::TooOld => return Ok(None),
         feed => feed?,
     };
     let mut sum = Sum(Running::unseeded());
     match feed.next(Duration::ZERO, &mut sum) {
-        Err(error) if error.kind() == ErrorKind::SnapshotTooOld => Ok(None),
+        Err(error) if error.kind() == ErrorKind::TooOld => Ok(None),
         Ok(Some(stamp)) if stamp.commit == commit => Ok(Some(sum.0.finish())),
         done => done.map(|_| None),
     }

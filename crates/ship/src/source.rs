@@ -43,7 +43,7 @@ pub(crate) trait Source: Send + Sync {
     /// Follows the commits after `after`.
     ///
     /// # Errors
-    /// `SnapshotTooOld` if the database no longer has them.
+    /// `TooOld` if the database no longer has them.
     fn follow(&self, after: u64) -> Result<Box<dyn Follow>>;
 
     /// Writes a backup of everything that is visible now. Returns its commit.

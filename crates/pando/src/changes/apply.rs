@@ -7,7 +7,7 @@ use base::op::{Decoder, Op};
 use base::{Error, Result};
 use std::io::Read;
 use store::changes::TableChange;
-use store::{Repeat, TransactionOptions};
+use store::{Forks, Repeat, TransactionOptions};
 use txn::{Durability, Isolation};
 
 /// The result of [`Database::apply_changes`].
@@ -61,11 +61,57 @@ impl Database {
     /// bytes that are no changes, or end in the middle of one; those of a commit. The changes before the one that
     /// failed are applied, that one not at all.
     pub fn apply_changes(&self, input: &mut dyn Read) -> Result<Applied> {
+        self.apply_changes_of(Forks::One, input)
+    }
+
+    /// Does what [`Database::apply_changes`] does with changes of several copies of one database, each of which was
+    /// restored where the one before it ended. You must know that they follow each other in that way, as those of a
+    /// lineage in a bucket do: changes of copies that went different ways are not told apart.
+    ///
+    /// ```
+    /// # fn main() -> pando::Result<()> {
+    /// # let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    /// let restored = |db: &pando::Database, dir: &tempfile::TempDir| {
+    ///     let mut backup = Vec::new();
+    ///     db.backup(pando::BackupOptions::default(), &mut backup)?;
+    ///     pando::restore_stream(&mut &backup[..], dir.path())?;
+    ///     pando::Database::open(dir.path())
+    /// };
+    /// let written = |changes: &mut pando::Changes| {
+    ///     let mut bytes = Vec::new();
+    ///     while let Some(mut change) = changes.next()? {
+    ///         change.write_to(&mut bytes)?;
+    ///     }
+    ///     Ok::<_, pando::Error>(bytes)
+    /// };
+    /// let primary = pando::Database::builder().in_memory()?;
+    /// let fruit = primary.ensure_table("fruit")?;
+    /// let (follower, mut changes) = (restored(&primary, &first)?, primary.changes(1)?);
+    /// primary.put(&fruit, b"apple", b"red")?;
+    /// follower.apply_changes_across_forks(&mut &written(&mut changes)?[..])?;
+    /// // The primary is lost. A copy of it goes on.
+    /// let (successor, fruit) = (restored(&primary, &second)?, fruit.name().to_owned());
+    /// let mut changes = successor.changes(2)?;
+    /// successor.put(&successor.ensure_table(&fruit)?, b"lemon", b"yellow")?;
+    /// let bytes = written(&mut changes)?;
+    /// assert_eq!(follower.apply_changes(&mut &bytes[..]).unwrap_err().kind(), pando::ErrorKind::Mismatch);
+    /// assert_eq!(follower.apply_changes_across_forks(&mut &bytes[..])?.last_commit, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Database::apply_changes`], except that changes of another copy are no `Mismatch`.
+    pub fn apply_changes_across_forks(&self, input: &mut dyn Read) -> Result<Applied> {
+        self.apply_changes_of(Forks::Any, input)
+    }
+
+    fn apply_changes_of(&self, forks: Forks, input: &mut dyn Read) -> Result<Applied> {
         let store = &self.shared.store;
         let mut reader = Reader::new(input);
         let mut done = Applied::default();
         let outcome = loop {
-            match self.apply_next(&mut reader) {
+            match self.apply_next(forks, &mut reader) {
                 Ok(Some(true)) => done.applied += 1,
                 Ok(Some(false)) => done.skipped += 1,
                 Ok(None) => break Ok(()),
@@ -81,14 +127,14 @@ impl Database {
     }
 
     /// Applies one change. Returns whether it was new; `None`: there is none.
-    fn apply_next(&self, reader: &mut Reader<'_>) -> Result<Option<bool>> {
+    fn apply_next(&self, forks: Forks, reader: &mut Reader<'_>) -> Result<Option<bool>> {
         let Some(begin) = reader.begin()? else { return Ok(None) };
-        self.apply_change(begin, reader)
+        self.apply_change(forks, begin, reader)
             .map(Some)
             .map_err(|error| error.within(format!("applying commit {}", begin.commit)))
     }
 
-    fn apply_change(&self, begin: Begin, reader: &mut Reader<'_>) -> Result<bool> {
+    fn apply_change(&self, forks: Forks, begin: Begin, reader: &mut Reader<'_>) -> Result<bool> {
         let store = &self.shared.store;
         store.check_process()?;
         self.shared.signals.wait_for_room()?;
@@ -99,7 +145,7 @@ impl Database {
         // One sync for all of them, at the end.
         let options =
             TransactionOptions { isolation: Isolation::Serializable, durability: Durability::Buffered };
-        let repeat = Repeat::begin(store, begin.lineage, begin.commit, begin.time_ms, options)?;
+        let repeat = Repeat::begin(store, begin.lineage, begin.commit, begin.time_ms, forks, options)?;
         let Some(repeat) = repeat else {
             while !matches!(reader.next()?, Part::End) {}
             return Ok(false);

@@ -256,7 +256,7 @@ impl Databases {
     /// Begins to ship each database, by opening it. One that cannot be opened is logged.
     pub fn begin_shipping(&self) -> Result<()> {
         if self.shipping.is_some() {
-            for name in self.names()? {
+            for name in self.names().map_err(Problem::into_error)? {
                 if let Err(problem) = self.open(&name) {
                     tracing::error!(database = %name, "it is not shipped: {}", problem.detail);
                 }

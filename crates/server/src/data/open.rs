@@ -43,7 +43,11 @@ impl Open {
 
     /// Ships what is left, and closes the database.
     pub fn close(&self) -> Result<()> {
-        self.ship.as_ref().inspect(|ship| ship.end());
+        if let Some(ship) = &self.ship
+            && let Err(error) = ship.end()
+        {
+            tracing::error!(%error, "not everything was shipped");
+        }
         self.db.close()
     }
 

@@ -99,7 +99,7 @@ impl Source for Model {
 
     fn follow(&self, after: u64) -> Result<Box<dyn Follow>> {
         if after < lock(&self.0).forgotten {
-            return Err(Error::new(ErrorKind::SnapshotTooOld, "the model has forgotten them"));
+            return Err(Error::new(ErrorKind::TooOld, "the model has forgotten them"));
         }
         Ok(Box::new(Following { model: self.clone(), at: after }))
     }
@@ -128,7 +128,7 @@ impl Follow for Following {
             let found = {
                 let inner = lock(&self.model.0);
                 if self.at < inner.forgotten {
-                    return Err(Error::new(ErrorKind::SnapshotTooOld, "the model has forgotten it"));
+                    return Err(Error::new(ErrorKind::TooOld, "the model has forgotten it"));
                 }
                 inner.history.0.get(self.at as usize).cloned()
             };

@@ -55,6 +55,8 @@ pub(crate) const NEW_DATA: &str = "data.new";
 /// The data file while a database is being rebuilt from a backup.
 pub(crate) const REBUILT_DATA: &str = "data.restore";
 pub(crate) const LOCK: &str = "lock";
+/// Says from which lineage of shipped commits the database was restored. Only who ships reads it.
+const MARKER: &str = "lineage";
 const LOG_PREFIX: &str = "log-";
 
 /// Opens the database in `dir`.
@@ -154,7 +156,7 @@ fn open_observed(dir: Arc<dyn Dir>, options: &Options, create_missing: bool) -> 
 /// assert!(!pando_store::is_database_file("notes.txt"));
 /// ```
 pub fn is_database_file(name: &str) -> bool {
-    matches!(name, DATA | NEW_DATA | REBUILT_DATA | LOCK | BOARD)
+    matches!(name, DATA | NEW_DATA | REBUILT_DATA | LOCK | BOARD | MARKER)
         || name.starts_with(LOG_PREFIX)
         || name.starts_with(SEAT_PREFIX)
 }

@@ -39,6 +39,15 @@ pub struct Lineage {
     pub fork: u32,
 }
 
+/// Whose changes a follower takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forks {
+    /// Those of one copy of a database: the one that made the first.
+    One,
+    /// Those of any copy: the caller knows that each went on where the one before it ended.
+    Any,
+}
+
 /// What a follower's row says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Follows {
@@ -90,11 +99,12 @@ impl Repeat {
         lineage: Lineage,
         number: u64,
         time_ms: u64,
+        forks: Forks,
         options: TransactionOptions,
     ) -> Result<Option<Repeat>> {
         let mut tx = Transaction::begin(store, options)?;
         let last = tx.snapshot.ts();
-        check_lineage(store, &tx, lineage, last)?;
+        check_lineage(store, &tx, lineage, forks, last)?;
         let next = last.0 + 1;
         if number < next {
             return Ok(None);
@@ -259,11 +269,19 @@ impl Repeat {
 }
 
 /// Rule 3: whether a store whose last commit is `last` may repeat commits of `lineage`.
-fn check_lineage(store: &Store, tx: &Transaction, lineage: Lineage, last: CommitTs) -> Result<()> {
+fn check_lineage(
+    store: &Store,
+    tx: &Transaction,
+    lineage: Lineage,
+    forks: Forks,
+    last: CommitTs,
+) -> Result<()> {
     let row = tx.snapshot.get_in(TableId::LINEAGE, Reading::Plain, FOLLOWS)?;
     let follows = row.map(|row| Follows::decode(&row)).transpose()?;
+    // A row that came with the backup says what the backed up database had followed, and nothing of this one.
+    let follows = follows.filter(|follows| follows.through > store.restored());
     let through = match follows {
-        Some(follows) if follows.lineage != lineage => {
+        Some(follows) if follows.lineage != lineage && forks == Forks::One => {
             let message = "this database follows another database, or another copy of it; restore a backup \
                            of the one whose changes are to be applied";
             return Err(Error::new(ErrorKind::Mismatch, message));
@@ -279,7 +297,8 @@ fn check_lineage(store: &Store, tx: &Transaction, lineage: Lineage, last: Commit
         );
         return Err(Error::new(ErrorKind::Mismatch, message));
     }
-    if follows.is_none() && last.0 > 0 && store.database != lineage.database {
+    let expects_own = follows.is_none() || forks == Forks::Any;
+    if expects_own && last.0 > 0 && store.database != lineage.database {
         let message = "the changes are those of another database";
         return Err(Error::new(ErrorKind::Mismatch, message));
     }
@@ -329,6 +348,12 @@ impl Store {
     /// The last commit of the backup from which the database was restored; 0 if it was made here.
     pub(crate) fn restored(&self) -> CommitTs {
         self.pins.newest().restored
+    }
+
+    /// Which database this is, and which of the ways that its copies went.
+    pub fn lineage(&self) -> Lineage {
+        let newest = self.pins.newest();
+        Lineage { database: newest.database, fork: newest.fork }
     }
 
     /// Whether runs of large transactions wait for a checkpoint. Another one may be refused until they are absorbed.

@@ -7,7 +7,7 @@ use base::seams::Random;
 use io::MemDir;
 use pando_store::changes::{Change, Feed, Operation, TableChange};
 use pando_store::{
-    Compression, Options, Repeat, Span, Store, Table, Transaction, TransactionOptions, WantedLayout,
+    Compression, Forks, Options, Repeat, Span, Store, Table, Transaction, TransactionOptions, WantedLayout,
 };
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -426,7 +426,7 @@ fn repeat(store: &Arc<Store>, change: Change<'_>) -> base::Result<()> {
         store.checkpoint()?;
     }
     let (number, time_ms) = (change.commit_number(), change.time_ms());
-    let Some(mut repeat) = Repeat::begin(store, lineage, number, time_ms, options)? else { return Ok(()) };
+    let Some(mut repeat) = Repeat::begin(store, lineage, number, time_ms, Forks::One, options)? else { return Ok(()) };
     repeat.change_tables(change.tables())?;
     let mut operations = change.operations()?;
     while let Some(operation) = operations.next()? {
