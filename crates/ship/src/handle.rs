@@ -4,7 +4,7 @@ use crate::bucket::Bucket;
 use crate::options::Options;
 use crate::shipper::Worker;
 use crate::source::Source;
-use crate::status::{Board, Status};
+use crate::status::{Board, State, Status};
 use base::sync::lock;
 use base::{Error, Result};
 use std::sync::{Arc, Mutex};
@@ -80,7 +80,7 @@ impl Shipper {
             return Err(Error::new(base::ErrorKind::Closed, "the thread that ships has panicked"));
         }
         match self.board.ended() {
-            Some(error) if error.kind() != base::ErrorKind::Closed => Err(error),
+            Some(error) if self.board.status(None).state != State::Stopped => Err(error),
             _ => Ok(()),
         }
     }

@@ -202,10 +202,14 @@ impl Restoring<'_> {
         }
         let name = name::numbered(name::LOG, head.number);
         let gap = format!("commits {} to {}", at + 1, head.first_commit - 1);
-        let goal_is_inside = matches!(self.goal, Goal::Commit(commit) if commit < head.first_commit - 1);
+        let goal_is_inside = match self.goal {
+            Goal::Newest => false,
+            Goal::Commit(commit) => commit < head.first_commit - 1,
+            Goal::Time(time_ms) => time_ms < head.first_time_ms,
+        };
         if head.is_rebase && goal_is_inside {
             let message = format!(
-                "{}: the log leaps over {gap}, so that commit cannot be reached; name {at} or {}",
+                "{}: the log leaps over {gap}, so this state cannot be reached; name commit {at} or {}",
                 self.bucket(),
                 head.first_commit - 1
             );

@@ -246,7 +246,14 @@ impl Writer {
     }
 
     /// Publishes a base. Idempotent.
+    ///
+    /// # Errors
+    /// `Invalid` if the base is ahead of the log, which may never get its commits.
     pub fn publish(&mut self, manifest: &Manifest) -> Result<()> {
+        if manifest.leaps_after.is_none() && manifest.commit > self.tail.last_commit {
+            let (commit, last) = (manifest.commit, self.tail.last_commit);
+            return Err(Error::invalid(format!("a base of commit {commit} is ahead of the log, which ends at {last}")));
+        }
         let (name, bytes) = (manifest.name(self.author.epoch), Bytes::from(manifest.encode(&self.author)));
         match self.lineage.bucket.create(&name, &bytes)? {
             Created::Ours => {

@@ -24,7 +24,9 @@ enum Late {
     Delete(Path),
 }
 
-#[derive(Debug)]
+/// Something that happens elsewhere.
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
 pub struct Faulty {
     pub inner: Arc<InMemory>,
     state: Mutex<(Random, Vec<Late>)>,
@@ -35,6 +37,14 @@ pub struct Faulty {
     /// Whether puts are unconditional: all of them, or all but those that probe for it.
     ignores_conditions: AtomicBool,
     fools_probes: AtomicBool,
+    /// Happens before the next put whose name contains the word.
+    meanwhile: Mutex<Option<(&'static str, Meanwhile)>>,
+}
+
+impl fmt::Debug for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Faulty")
+    }
 }
 
 impl fmt::Display for Faulty {
@@ -56,6 +66,7 @@ impl Faulty {
             away: AtomicBool::new(false),
             ignores_conditions: AtomicBool::new(false),
             fools_probes: AtomicBool::new(false),
+            meanwhile: Mutex::default(),
         })
     }
 
@@ -70,6 +81,11 @@ impl Faulty {
     pub fn ignore_conditions(&self, fools_probes: bool) {
         self.ignores_conditions.store(true, Ordering::SeqCst);
         self.fools_probes.store(fools_probes, Ordering::SeqCst);
+    }
+
+    /// Lets `meanwhile` happen before the next put whose name contains `word`.
+    pub fn before_put(&self, word: &'static str, meanwhile: impl FnOnce() + Send + 'static) {
+        *lock(&self.meanwhile) = Some((word, Box::new(meanwhile)));
     }
 
     pub fn bucket(self: &Arc<Self>) -> Bucket {
@@ -155,6 +171,11 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 impl ObjectStore for Faulty {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         self.check_away()?;
+        let meanwhile = lock(&self.meanwhile).take_if(|(word, _)| path.as_ref().contains(*word));
+        if let Some((_, meanwhile)) = meanwhile {
+            // Its own requests wait, which a thread that waits for a request cannot.
+            std::thread::spawn(meanwhile).join().expect("it does not panic");
+        }
         let (roll, faults) = (self.roll(), self.faults.load(Ordering::SeqCst));
         let mode = options.mode.clone();
         let late = || Late::Put(path.clone(), payload.clone(), mode.clone());

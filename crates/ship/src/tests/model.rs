@@ -159,7 +159,10 @@ impl Target for History {
             let (commit, time_ms) = (reader.u64().unwrap(), reader.u64().unwrap());
             let len = reader.u64().unwrap() as usize;
             let bytes = reader.take(len).expect("the change is whole");
-            assert_eq!(commit, self.0.len() as u64 + 1, "no gap, nothing twice");
+            if commit != self.0.len() as u64 + 1 {
+                let at = self.0.len();
+                return Err(Error::new(ErrorKind::Missing, format!("commit {commit} does not follow {at}")));
+            }
             self.0.push((time_ms, bytes.to_vec()));
         }
         Ok(())

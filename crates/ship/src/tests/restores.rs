@@ -6,7 +6,7 @@ use crate::handle::Shipper;
 use crate::lineage::Lineage;
 use crate::options::Options;
 use crate::restore::{self, Goal, Report};
-use base::seams::Random;
+use base::seams::{Clock, Random};
 use base::{ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +27,10 @@ pub fn restored(store: &Arc<Faulty>, goal: Goal) -> Result<(Report, History)> {
 /// Commits of all sizes at times that mostly go forward, in several sessions; returns the model.
 pub fn grown(store: &Arc<Faulty>, seed: u64, commits: u64) -> Model {
     let (model, mut random) = (Model::new(1), Random::seeded(seed));
-    let mut time = 1_000_000;
     for _ in 0..commits {
-        time = (time + random.below(2_000)).saturating_sub(300);
+        // A clock that is set back now and then. A base has the time of the real one.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let time = Clock::default().now_ms() - if random.chance(1, 10) { random.below(5) } else { 0 };
         let most = if random.chance(1, 60) { 9 << 20 } else { 2_000 };
         let mut bytes = vec![0; random.below(most) as usize];
         bytes.iter_mut().step_by(50).for_each(|byte| *byte = random.next_u64() as u8);
@@ -71,16 +72,21 @@ fn restores_at_random_commits_and_times_equal_the_model() {
                 // A part of the log that a base leaps over.
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Missing, "seed {seed}, {commit}: {error}"),
             }
-            let time = 1_000_000 + random.below(170_000);
-            if let Ok((report, history)) = restored(&store, Goal::Time(time)) {
-                assert_eq!(history, model.history().prefix(at(&model, report.base_commit, time)), "seed {seed}");
-                times += 1;
+            let times_of = model.history().0;
+            let time = times_of[random.below(200) as usize].0 + random.below(2);
+            match restored(&store, Goal::Time(time)) {
+                Ok((report, history)) => {
+                    let expected = model.history().prefix(at(&model, report.base_commit, time));
+                    assert_eq!(history, expected, "seed {seed}");
+                    times += 1;
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Missing, "seed {seed}, {time}: {error}"),
             }
             if commits >= 20 && times >= 20 {
                 break;
             }
         }
-        assert!(commits >= 20, "seed {seed}: {commits} commits, {times} times");
+        assert!(commits >= 20 && times >= 20, "seed {seed}: {commits} commits, {times} times");
     }
 }
 

@@ -117,20 +117,24 @@ impl World {
         (!self.nodes.is_empty()).then(|| self.random.below(self.nodes.len() as u64) as usize)
     }
 
-    /// A base of what a node has, when the log has it; and what it makes superfluous goes.
+    /// A base of what a node has, which the log may not have; and what it makes superfluous goes.
     fn rebase(&mut self) -> Verdict {
         let Some(at) = self.pick() else { return Ok(()) };
         let node = &mut self.nodes[at];
-        if node.fenced || node.writer.is_pending() || node.model.newest().unwrap() > node.writer.tail().last_commit {
+        if node.fenced {
             return Ok(());
+        }
+        if node.writer.is_pending() {
+            // As if the outcome was known by now.
+            return self.write();
         }
         let options = Options { keep_bases: 1, keep_for: Duration::ZERO, ..Options::default() };
         let done = insist(|| {
             let draft = draft(node)?;
             let tail = *node.writer.tail();
             match node.writer.publish(&draft.manifest(tail.number, tail.hash, None)) {
-                // The same commit again: there is one already.
-                Err(error) if error.kind() == ErrorKind::Corruption => return Ok(()),
+                // The same commit again: there is one already. Or the log does not have it.
+                Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Invalid) => return Ok(()),
                 done => done?,
             }
             node.retention.run(&node.writer, &options, u64::MAX)
@@ -274,4 +278,33 @@ fn a_store_that_ignores_conditions_is_refused() {
     let error = take_over(&store, &Model::new(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("If-None-Match"), "{error}");
+}
+
+#[test]
+fn a_number_that_is_free_because_it_was_deleted_proves_nothing() {
+    let (store, model) = (Faulty::new(1), Model::new(1));
+    let writer = take_over(&store, &model).unwrap();
+    let mut old = Node { model: model.clone(), writer, acknowledged: 0, fenced: false, retention: Retention::default() };
+    leap_if_needed(&mut old).unwrap();
+    model.commit(1, "first");
+    ship(&mut old).unwrap();
+    let lineage = Lineage::expect(&store.bucket()).unwrap();
+    let copy = Model::restored(2, model.history(), lineage.id);
+    // The new writer has found the first free number. Before it writes its fence there, the old one goes on, and deletes
+    // what it wrote under that number.
+    store.before_put("log/", move || {
+        for time in 2..5 {
+            old.model.commit(time, "more");
+            ship(&mut old).unwrap();
+        }
+        let (draft, tail) = (draft(&old).unwrap(), *old.writer.tail());
+        old.writer.publish(&draft.manifest(tail.number, tail.hash, None)).unwrap();
+        let options = Options { keep_bases: 1, keep_for: Duration::ZERO, ..Options::default() };
+        old.retention.run(&old.writer, &options, u64::MAX).unwrap();
+    });
+    match take_over(&store, &copy) {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Mismatch, "seed 0: {error}"),
+        Ok(_) => panic!("seed 0: two writers believe that they are the only one"),
+    }
+    assert_eq!(restore::run(&lineage, Goal::Newest, &mut History::default(), &mut |_| {}).unwrap().commit, 4);
 }
