@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The pauses after failures: doubled each time, up to the second.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// How long the thread waits for a change before it looks after anything else.
 const LOOK: Duration = Duration::from_millis(20);
 
