@@ -219,7 +219,8 @@ fn restore_bucket(args: &RestoreArgs, target: &Path, sources: &[PathBuf]) -> Opt
 #[cfg(not(feature = "ship"))]
 fn restore_bucket(args: &RestoreArgs, _: &Path, _: &[PathBuf]) -> Option<Outcome> {
     let is_url = args.paths.iter().any(|path| path.to_str().is_some_and(|text| text.contains("://")));
-    let message = "this `pando` was built without shipping; build it with the feature `ship`, which is on by default";
+    let message =
+        "this `pando` was built without shipping; build it with the feature `ship`, which is on by default";
     is_url.then(|| Err(Failure::Usage(message.to_owned())))
 }
 

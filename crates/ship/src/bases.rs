@@ -51,7 +51,8 @@ pub(crate) struct Drafting {
 impl Drafting {
     pub fn begin(source: &Arc<dyn Source>, bucket: &Bucket) -> Result<Self> {
         let (source, bucket) = (Arc::clone(source), bucket.clone());
-        let thread = Builder::new().name("pando-ship-base".to_owned()).spawn(move || draft(&*source, &bucket));
+        let thread =
+            Builder::new().name("pando-ship-base".to_owned()).spawn(move || draft(&*source, &bucket));
         let thread = thread.map_err(|cause| Error::io("start a thread", cause))?;
         Ok(Drafting { thread: Some(thread), done: None, marks: VecDeque::new() })
     }
@@ -64,7 +65,8 @@ impl Drafting {
     /// Returns the draft once it is uploaded; `None` before.
     pub fn poll(&mut self) -> Result<Option<&Draft>> {
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
-            let panicked = |_| Err(Error::new(ErrorKind::Closed, "the thread that makes a base has panicked"));
+            let panicked =
+                |_| Err(Error::new(ErrorKind::Closed, "the thread that makes a base has panicked"));
             self.done = Some(thread.join().unwrap_or_else(panicked)?);
         }
         Ok(self.done.as_ref())

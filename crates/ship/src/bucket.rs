@@ -75,8 +75,10 @@ impl Bucket {
     /// # Errors
     /// `Invalid` if `prefix` is no path; `Io` if the thread for requests cannot be started.
     pub fn over(store: Arc<dyn ObjectStore>, prefix: &str, shown: &str) -> Result<Self> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("pando-bucket").enable_all().build();
-        let runtime = runtime.map_err(|cause| Error::io("start the thread for requests to the bucket", cause))?;
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).thread_name("pando-bucket").enable_all().build();
+        let runtime =
+            runtime.map_err(|cause| Error::io("start the thread for requests to the bucket", cause))?;
         let (prefix, shown) = (path(prefix)?, shown.to_owned());
         Ok(Bucket { store, prefix, shown, runtime: Arc::new(runtime), puts: Arc::default() })
     }
@@ -125,9 +127,9 @@ impl Bucket {
     /// Returns the object `name`; `None` if there is none.
     pub(crate) fn get(&self, name: &str) -> Result<Option<Bytes>> {
         let path = self.path(name);
-        let got = self.runtime.block_on(async {
-            self.store.get_opts(&path, GetOptions::default()).await?.bytes().await
-        });
+        let got = self
+            .runtime
+            .block_on(async { self.store.get_opts(&path, GetOptions::default()).await?.bytes().await });
         match got {
             Ok(bytes) => Ok(Some(bytes)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
@@ -193,7 +195,9 @@ impl Bucket {
     }
 
     fn path(&self, name: &str) -> Path {
-        Path::from_iter(self.prefix.parts().chain(Path::from(name).parts()).map(|part| part.as_ref().to_owned()))
+        Path::from_iter(
+            self.prefix.parts().chain(Path::from(name).parts()).map(|part| part.as_ref().to_owned()),
+        )
     }
 
     fn name_of(&self, path: &Path) -> String {

@@ -159,7 +159,13 @@ pub(crate) fn pack(bytes: Vec<u8>) -> (Codec, Vec<u8>) {
 }
 
 /// Undoes [`pack`]. `most` bounds what is allocated; the hash of `stored` was verified before.
-pub(crate) fn unpack(name: &str, codec: Codec, stored: &[u8], raw_bytes: u64, most: usize) -> Result<Vec<u8>> {
+pub(crate) fn unpack(
+    name: &str,
+    codec: Codec,
+    stored: &[u8],
+    raw_bytes: u64,
+    most: usize,
+) -> Result<Vec<u8>> {
     let damaged = |what: String| Error::corruption(format!("{name}: {what}"));
     let wanted = usize::try_from(raw_bytes).ok().filter(|&bytes| bytes <= most);
     let wanted = wanted.ok_or_else(|| damaged(format!("{raw_bytes} bytes are more than {most}")))?;
@@ -263,7 +269,10 @@ mod tests {
     #[test]
     fn foreign_and_newer_objects_are_refused_as_such() {
         let kind = |bytes: &[u8]| open("lineage", Kind::Lineage, bytes).unwrap_err().kind();
-        assert_eq!(kind(b"something else that somebody keeps here, which is long enough"), ErrorKind::Foreign);
+        assert_eq!(
+            kind(b"something else that somebody keeps here, which is long enough"),
+            ErrorKind::Foreign
+        );
         let mut newer = seal(Kind::Lineage, &author(), b"");
         let rest = newer.len() - HASH_BYTES;
         newer[8] = 2;

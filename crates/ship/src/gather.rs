@@ -73,7 +73,8 @@ impl<'a> ChangeWriter<'a> {
     fn spill(&mut self, bytes: &[u8]) -> io::Result<()> {
         let parts = self.parts.as_mut().expect("it was made before");
         parts.write_all(bytes).inspect_err(|error| {
-            self.failure = Some(parts.failure(Error::io("write a change", io::Error::other(error.to_string()))));
+            self.failure =
+                Some(parts.failure(Error::io("write a change", io::Error::other(error.to_string()))));
         })
     }
 }

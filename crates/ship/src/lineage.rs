@@ -92,7 +92,11 @@ impl Lineage {
         let mut from = self.tail_hint()?;
         loop {
             let Some(mut last) = self.last_existing(from)? else {
-                return if from == 1 { self.nothing_after(0).map(|()| None) } else { Err(self.missing(from)) };
+                return if from == 1 {
+                    self.nothing_after(0).map(|()| None)
+                } else {
+                    Err(self.missing(from))
+                };
             };
             // A writer may add more meanwhile.
             while self.bucket.exists(&name::numbered(name::LOG, last + 1))? {
@@ -156,7 +160,9 @@ impl Lineage {
     pub fn all_bases(&self, from: u64) -> Result<Vec<((u64, u64), Result<Base>)>> {
         let mut found = Vec::new();
         for name in self.bucket.list(name::BASES, None)? {
-            let Some((epoch, commit)) = name::base_of(&name).filter(|&(_, commit)| commit >= from) else { continue };
+            let Some((epoch, commit)) = name::base_of(&name).filter(|&(_, commit)| commit >= from) else {
+                continue;
+            };
             if let Some(bytes) = self.bucket.get(&name)? {
                 found.push(((commit, epoch), self.base(&name, &bytes)));
             }

@@ -52,7 +52,8 @@ impl Bucket {
     pub fn listing(&self) -> Result<Listing> {
         let lineage = Lineage::expect(self)?;
         let head = lineage.tail()?.map(|tail| tail.head);
-        let (newest_commit, newest_time_ms) = head.map_or((0, 0), |head| (head.last_commit, head.last_time_ms));
+        let (newest_commit, newest_time_ms) =
+            head.map_or((0, 0), |head| (head.last_commit, head.last_time_ms));
         let mut bases: Vec<Reach> = Vec::new();
         for base in lineage.bases()? {
             if matches!(lineage.stands(&base)?, Standing::Unfinished) {

@@ -115,7 +115,8 @@ impl Manifest {
         let (segment_hash, attempt, bytes) = (reader.array()?, reader.u64()?, reader.u64()?);
         let (count, rest) = (reader.u32()?, reader.u32()?);
         let parts = PartList::decode(reader, attempt, count)?;
-        let is_valid = flags <= 1 && zero == 0 && rest == 0 && bytes == parts.raw_bytes() && reader.is_empty();
+        let is_valid =
+            flags <= 1 && zero == 0 && rest == 0 && bytes == parts.raw_bytes() && reader.is_empty();
         let leaps_after = (flags == 1).then_some(after);
         is_valid.then_some(Manifest { commit, time_ms, segment, segment_hash, leaps_after, parts })
     }

@@ -57,7 +57,8 @@ impl Goal {
     pub fn at(moment: &str) -> Result<Self> {
         let parsed = chrono::DateTime::parse_from_rfc3339(moment).ok();
         let time_ms = parsed.and_then(|moment| u64::try_from(moment.timestamp_millis()).ok());
-        let refused = || Error::invalid(format!("{moment:?} is no moment; write it as in 2026-11-25T10:00:00Z"));
+        let refused =
+            || Error::invalid(format!("{moment:?} is no moment; write it as in 2026-11-25T10:00:00Z"));
         time_ms.map(Goal::Time).ok_or_else(refused)
     }
 
@@ -172,7 +173,8 @@ impl Restoring<'_> {
         match self.goal {
             Goal::Commit(commit) if self.report.commit < commit => {
                 let newest = self.report.commit;
-                let message = format!("{}: commit {commit} is not there; the newest is {newest}", self.bucket());
+                let message =
+                    format!("{}: commit {commit} is not there; the newest is {newest}", self.bucket());
                 Err(Error::new(ErrorKind::Missing, message))
             }
             _ => Ok(self.report),
@@ -216,7 +218,10 @@ impl Restoring<'_> {
             return Err(Error::new(ErrorKind::Missing, message));
         }
         let from = if head.is_rebase {
-            format!("; they were in {}, which is missing", name::manifest(segment.author.epoch, head.last_commit))
+            format!(
+                "; they were in {}, which is missing",
+                name::manifest(segment.author.epoch, head.last_commit)
+            )
         } else {
             String::new()
         };

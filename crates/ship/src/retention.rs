@@ -67,7 +67,9 @@ impl Retention {
     fn delete_segments(&mut self, writer: &Writer, floor: Floor) -> Result<()> {
         let bucket = &writer.lineage.bucket;
         for name in bucket.list(name::LOG, None)? {
-            let Some(number) = name::number_of(name::LOG, &name).filter(|&n| n < floor.segment) else { continue };
+            let Some(number) = name::number_of(name::LOG, &name).filter(|&n| n < floor.segment) else {
+                continue;
+            };
             if self.fences.contains(&number) {
                 continue;
             }

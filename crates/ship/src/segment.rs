@@ -170,7 +170,9 @@ impl Segment {
         }
         let is_whole = changes.rest.is_empty();
         if !is_whole || count != head.count || expected != head.last_commit.wrapping_add(1) {
-            return Err(Error::corruption(format!("{name}: its changes are not those that its head announces")));
+            return Err(Error::corruption(format!(
+                "{name}: its changes are not those that its head announces"
+            )));
         }
         Ok(())
     }

@@ -60,7 +60,8 @@ struct Gathered {
 impl Worker {
     pub fn new(source: Arc<dyn Source>, bucket: Bucket, options: Options, board: Arc<Board>) -> Result<Self> {
         let newest_at_start = source.newest()?;
-        let options = Options { segment_bytes: options.segment_bytes.clamp(1, MOST_SEGMENT_BYTES), ..options };
+        let options =
+            Options { segment_bytes: options.segment_bytes.clamp(1, MOST_SEGMENT_BYTES), ..options };
         Ok(Worker {
             source,
             bucket,

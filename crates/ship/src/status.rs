@@ -87,7 +87,11 @@ impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Inner { status, ended, waiters, .. } = self;
         let waiters = waiters.len();
-        f.debug_struct("Inner").field("status", status).field("ended", ended).field("waiters", &waiters).finish()
+        f.debug_struct("Inner")
+            .field("status", status)
+            .field("ended", ended)
+            .field("waiters", &waiters)
+            .finish()
     }
 }
 

@@ -120,7 +120,8 @@ impl Writer {
             }
             self.tail = tail.as_ref().map_or(Tail::NONE, Tail::of);
             self.seal(Head { is_fence: true, ..self.next_head() }, Vec::new());
-            let (number, bytes) = self.pending.as_ref().map(|p| (p.tail.number, p.bytes.clone())).expect("sealed");
+            let (number, bytes) =
+                self.pending.as_ref().map(|p| (p.tail.number, p.bytes.clone())).expect("sealed");
             let created = self.lineage.bucket.create(&name::numbered(name::LOG, number), &bytes)?;
             let pending = self.pending.take().expect("sealed");
             if matches!(created, Created::Ours) && self.lineage.floor()?.segment <= number {
@@ -240,7 +241,9 @@ impl Writer {
                 let name = name::numbered(name::LOG, number);
                 let (ours, theirs) = (self.author.epoch, theirs.author.epoch);
                 let bucket = &self.lineage.bucket;
-                Err(Error::corruption(format!("{bucket}/{name}: expected epoch {ours}, found epoch {theirs}")))
+                Err(Error::corruption(format!(
+                    "{bucket}/{name}: expected epoch {ours}, found epoch {theirs}"
+                )))
             }
         }
     }
@@ -252,7 +255,9 @@ impl Writer {
     pub fn publish(&mut self, manifest: &Manifest) -> Result<()> {
         if manifest.leaps_after.is_none() && manifest.commit > self.tail.last_commit {
             let (commit, last) = (manifest.commit, self.tail.last_commit);
-            return Err(Error::invalid(format!("a base of commit {commit} is ahead of the log, which ends at {last}")));
+            return Err(Error::invalid(format!(
+                "a base of commit {commit} is ahead of the log, which ends at {last}"
+            )));
         }
         let (name, bytes) = (manifest.name(self.author.epoch), Bytes::from(manifest.encode(&self.author)));
         match self.lineage.bucket.create(&name, &bytes)? {

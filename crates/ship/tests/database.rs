@@ -83,7 +83,9 @@ fn restores_equal_what_the_database_was() {
     db.close().unwrap();
     let first = bucket(&folder).listing().unwrap().bases[0];
     let mut compared = 0;
-    for (n, (commit, time_ms, expected)) in states.iter().enumerate().filter(|(_, s)| s.0 >= first.commit).step_by(3) {
+    for (n, (commit, time_ms, expected)) in
+        states.iter().enumerate().filter(|(_, s)| s.0 >= first.commit).step_by(3)
+    {
         let by_commit = restored(&folder, Goal::Commit(*commit), &copies.path().join(format!("c{n}")));
         assert!(by_commit == *expected, "commit {commit}");
         let by_time = restored(&folder, Goal::Time(*time_ms), &copies.path().join(format!("t{n}")));
@@ -93,7 +95,8 @@ fn restores_equal_what_the_database_was() {
     assert!(compared >= 18, "{compared}");
     let last = &states.last().unwrap().2;
     assert!(restored(&folder, Goal::Newest, &copies.path().join("newest")) == *last);
-    let error = restore(&bucket(&folder), Goal::Newest, copies.path().join("newest"), &mut |_| {}).unwrap_err();
+    let error =
+        restore(&bucket(&folder), Goal::Newest, copies.path().join("newest"), &mut |_| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exists);
 }
 
@@ -160,6 +163,7 @@ fn a_restore_that_fails_leaves_nothing() {
     let error = restore(&bucket(&folder), Goal::Newest, &target, &mut |_| {}).unwrap_err();
     let name = damaged.file_name().unwrap().to_str().unwrap();
     assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains(name), "{error}");
-    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["db"]);
 }

@@ -53,8 +53,7 @@ fn write_report(report: &Report, format: Format) -> Outcome {
 
 /// `pando restore URL --list`: a row for each base, of one database or of all that a server has shipped there.
 pub fn list(bucket: &Bucket, format: Format) -> Outcome {
-    let columns =
-        ["database", "commit", "time_ms", "last_commit", "last_time_ms", "epoch", "bytes"];
+    let columns = ["database", "commit", "time_ms", "last_commit", "last_time_ms", "epoch", "bytes"];
     let mut rows = Rows::new(output::stdout(), format, &columns).map_err(Failure::stdout)?;
     let databases = if bucket.is_shipped()? { vec![String::new()] } else { bucket.databases()? };
     for name in &databases {

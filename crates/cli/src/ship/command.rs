@@ -116,7 +116,8 @@ pub fn run(args: &ShipArgs) -> Outcome {
 fn watch(shipper: &Shipper) -> Outcome {
     let told = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, Arc::clone(&told)).map_err(|cause| Failure::system("listen to signals", cause))?;
+        flag::register(signal, Arc::clone(&told))
+            .map_err(|cause| Failure::system("listen to signals", cause))?;
     }
     let mut said = None;
     while !told.load(Ordering::SeqCst) {

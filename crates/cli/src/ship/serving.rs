@@ -77,13 +77,25 @@ impl Ship for One {
         let status = self.0.status();
         let is = |state| f64::from(u8::from(status.state == state));
         vec![
-            ("up", "1 while shipping works; 0 while it starts, retries, or after it has ended.", is(State::Shipping)),
+            (
+                "up",
+                "1 while shipping works; 0 while it starts, retries, or after it has ended.",
+                is(State::Shipping),
+            ),
             ("fenced", "1 if another writer has taken the lineage over.", is(State::Fenced)),
             ("epoch", "The epoch of this writer.", status.epoch as f64),
             ("shipped_commit", "Every commit up to this one is in the bucket.", status.shipped_commit as f64),
             ("lag_commits", "Commits that are not in the bucket.", status.lag_commits as f64),
-            ("lag_bytes", "Bytes of changes that were read and are not in the bucket.", status.lag_bytes as f64),
-            ("lag_seconds", "Age of the oldest change that was read and is not in the bucket.", status.lag_seconds),
+            (
+                "lag_bytes",
+                "Bytes of changes that were read and are not in the bucket.",
+                status.lag_bytes as f64,
+            ),
+            (
+                "lag_seconds",
+                "Age of the oldest change that was read and is not in the bucket.",
+                status.lag_seconds,
+            ),
             ("segments", "Segments written since the database was opened.", status.segments as f64),
             ("bases", "Bases published since the database was opened.", status.bases as f64),
             ("puts", "Put requests since the database was opened.", status.puts as f64),

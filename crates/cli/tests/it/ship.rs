@@ -96,7 +96,8 @@ fn a_server_ships_each_database_and_is_fenced_by_its_successor() {
     let (data, bucket) = (dir.path().join("data"), path(dir.path(), "bucket"));
     let sync = ["--ship", &bucket, "--ship-mode", "sync"];
     let server = Server::start_with(&data, &sync);
-    let ask = |server: &Server, method: &str, target: &str, body: &[u8]| server.ask(method, target, body).status;
+    let ask =
+        |server: &Server, method: &str, target: &str, body: &[u8]| server.ask(method, target, body).status;
     assert_eq!(ask(&server, "PUT", "/v1/databases/shop", b"{}"), 201);
     assert_eq!(ask(&server, "PUT", "/v1/databases/shop/tables/t", b"{}"), 201);
     for key in ["a", "b", "c"] {

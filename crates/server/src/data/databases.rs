@@ -310,7 +310,8 @@ mod tests {
     fn idle_databases_are_closed_when_others_need_the_memory() {
         let dir = tempfile::tempdir().unwrap();
         let budget = Budget::new(32 << 20);
-        let databases = Databases::new(dir.path(), Arc::clone(&budget), Durability::Buffered, 64, None).unwrap();
+        let databases =
+            Databases::new(dir.path(), Arc::clone(&budget), Durability::Buffered, 64, None).unwrap();
         for n in 0..40 {
             let (open, is_new) = databases.create(&format!("d{n}"), None).unwrap();
             assert!(is_new);

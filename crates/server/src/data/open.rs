@@ -1,8 +1,8 @@
 //! An open database, with what requests need at hand: its tables by name, its queue of single writes.
 
 use crate::data::names::Names;
-use crate::shipping::Ship;
 use crate::data::writer::{MOST_WAITING_BYTES, Writer};
+use crate::shipping::Ship;
 use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
 use pando::{Database, Resident, Result, Table, TableOptions};

@@ -10,8 +10,8 @@
 //! [`find`]: crate::routes::tree::find
 
 use crate::access::sites::{check_host, check_one_host, check_origin};
-use crate::calls::operation::{Access, Operation, Pending};
 use crate::calls::call::Call;
+use crate::calls::operation::{Access, Operation, Pending};
 use crate::calls::parts::{IsShipped, Parts};
 use crate::calls::target::Target;
 use crate::config::{Config, Limits};

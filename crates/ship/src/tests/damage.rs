@@ -58,7 +58,9 @@ fn a_missing_object_is_named() {
             let name = path.as_ref().strip_prefix("prefix/").unwrap();
             store.remove(&path);
             match restored(&store, Goal::Newest) {
-                Err(error) if name == name::LINEAGE => assert_eq!(error.kind(), ErrorKind::Missing, "{error}"),
+                Err(error) if name == name::LINEAGE => {
+                    assert_eq!(error.kind(), ErrorKind::Missing, "{error}")
+                }
                 Err(error) => {
                     assert!(error.to_string().contains(name), "seed {seed}: {name}: {error}");
                     assert_eq!(error.kind(), ErrorKind::Corruption, "seed {seed}: {name}: {error}");

@@ -1,10 +1,10 @@
 //! An object store that loses requests and answers, delivers requests late and twice, and, if it is told to, ignores
 //! the condition of puts. Everything follows from a seed.
 
+use crate::bucket::Bucket;
 use async_trait::async_trait;
 use base::seams::Random;
 use base::sync::lock;
-use crate::bucket::Bucket;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt as _, StreamExt as _};
 use object_store::memory::InMemory;

@@ -134,7 +134,9 @@ impl World {
             let tail = *node.writer.tail();
             match node.writer.publish(&draft.manifest(tail.number, tail.hash, None)) {
                 // The same commit again: there is one already. Or the log does not have it.
-                Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Invalid) => return Ok(()),
+                Err(error) if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Invalid) => {
+                    return Ok(());
+                }
                 done => done?,
             }
             node.retention.run(&node.writer, &options, u64::MAX)
@@ -267,7 +269,8 @@ fn no_acknowledged_commit_is_lost_and_the_loser_is_fenced() {
 
 #[test]
 fn a_store_that_ignores_conditions_is_noticed_by_that_test() {
-    let failed = (0..20).filter(|&seed| std::panic::catch_unwind(|| run(seed, true)).is_ok_and(|v| v.is_err()));
+    let failed =
+        (0..20).filter(|&seed| std::panic::catch_unwind(|| run(seed, true)).is_ok_and(|v| v.is_err()));
     assert!(failed.count() > 10, "without conditional puts nothing can be promised");
 }
 
@@ -284,7 +287,13 @@ fn a_store_that_ignores_conditions_is_refused() {
 fn a_number_that_is_free_because_it_was_deleted_proves_nothing() {
     let (store, model) = (Faulty::new(1), Model::new(1));
     let writer = take_over(&store, &model).unwrap();
-    let mut old = Node { model: model.clone(), writer, acknowledged: 0, fenced: false, retention: Retention::default() };
+    let mut old = Node {
+        model: model.clone(),
+        writer,
+        acknowledged: 0,
+        fenced: false,
+        retention: Retention::default(),
+    };
     leap_if_needed(&mut old).unwrap();
     model.commit(1, "first");
     ship(&mut old).unwrap();

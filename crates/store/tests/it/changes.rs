@@ -426,7 +426,9 @@ fn repeat(store: &Arc<Store>, change: Change<'_>) -> base::Result<()> {
         store.checkpoint()?;
     }
     let (number, time_ms) = (change.commit_number(), change.time_ms());
-    let Some(mut repeat) = Repeat::begin(store, lineage, number, time_ms, Forks::One, options)? else { return Ok(()) };
+    let Some(mut repeat) = Repeat::begin(store, lineage, number, time_ms, Forks::One, options)? else {
+        return Ok(());
+    };
     repeat.change_tables(change.tables())?;
     let mut operations = change.operations()?;
     while let Some(operation) = operations.next()? {
