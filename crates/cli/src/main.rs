@@ -105,8 +105,7 @@ fn dispatch(cli: Cli) -> ExitCode {
         Command::Ship(args) => ship::run(&args),
         #[cfg(not(feature = "ship"))]
         Command::Ship { .. } => Err(failure::Failure::Usage(
-            "this `pando` was built without shipping; build it with the feature `ship`, which is on by default"
-                .into(),
+            "this `pando` was built without shipping; build it with the feature `ship`, on by default".into(),
         )),
         Command::Token(args) => token::run(&args),
         #[cfg(feature = "sql")]

@@ -189,7 +189,7 @@ impl Lineage {
     /// Whether a base counts.
     ///
     /// A base that leaps over a part of the log is published *before* its segment, which decides: the manifest has
-    /// the hash of the segment that is to be written, so whoever wins that number decides about the base as well.
+    /// the hash of the segment that is to be written, so the writer that wins that number decides about the base, too.
     ///
     /// # Errors
     /// `Corruption` naming the segment, if that is missing or damaged.
@@ -211,7 +211,8 @@ impl Lineage {
             let (name, head) = (name::manifest(base.epoch, commit), &segment.head);
             let span = format!("commits {} to {}", head.first_commit, head.last_commit);
             return Err(Error::corruption(format!(
-                "{}/{name}: the base is ahead of its log: it has commit {commit}, and segment {number} has {span}",
+                "{}/{name}: the base is ahead of its log: it has commit {commit}, and segment {number} has \
+                 {span}",
                 self.bucket
             )));
         }

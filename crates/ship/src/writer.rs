@@ -80,8 +80,8 @@ struct Pending {
 /// The error of a writer that another one has replaced.
 fn fenced(bucket: &Bucket, epoch: u64, by: u64) -> Error {
     let message = format!(
-        "{bucket}: another writer has taken over (epoch {by}, this one has {epoch}); stop writing here, and restore \
-         from the bucket into a new directory"
+        "{bucket}: another writer has taken over (epoch {by}, this one has {epoch}); stop writing here, and \
+         restore from the bucket into a new directory"
     );
     Error::new(ErrorKind::Fenced, message)
 }
@@ -306,7 +306,8 @@ fn check_conditional_puts(bucket: &Bucket, writer: u64) -> Result<()> {
     match second {
         Created::Theirs(found) if found == b"first"[..] => Ok(()),
         _ => Err(Error::invalid(format!(
-            "{bucket}: the store ignores the condition of a put (If-None-Match), so it cannot keep two writers apart"
+            "{bucket}: the store ignores the condition of a put (If-None-Match), so it cannot keep two writers \
+             apart"
         ))),
     }
 }

@@ -50,7 +50,8 @@ pub struct ShipArgs {
 /// How to ship.
 #[derive(Args, Clone, Debug)]
 pub struct ShippingArgs {
-    /// Write a segment after TIME, as in 200ms or 5s; a shorter time loses less with the machine, and takes more requests
+    /// Write a segment after TIME, as in 200ms or 5s; a shorter time loses less with the machine, and takes more
+    /// requests
     #[arg(long, value_name = "TIME", default_value = "1s", env = "PANDO_SHIP_INTERVAL",
           value_parser = text::parse_duration)]
     pub ship_interval: Duration,

@@ -191,8 +191,9 @@ impl Writing {
 
 /// How long a write waits for the bucket.
 const SHIPPED_WITHIN: Duration = Duration::from_secs(30);
-const NOT_SHIPPED: &str = "the write is stored in this database, but it was not in the bucket within 30 seconds; it is \
-                           shipped when the bucket can be reached again, and is lost if this machine is lost before";
+const NOT_SHIPPED: &str = "the write is stored in this database, but was not in the bucket within 30 seconds; \
+                           it is shipped when the bucket can be reached again, and is lost if this machine is \
+                           lost before";
 
 /// The body of a request that is answered without it, unless its client waits to be asked for it.
 #[cold]

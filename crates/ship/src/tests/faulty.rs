@@ -197,7 +197,7 @@ impl ObjectStore for Faulty {
     }
 
     async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
-        unimplemented!("nothing uses it")
+        Err(Error::NotImplemented { operation: "this".into(), implementer: "Faulty".into() })
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
@@ -232,6 +232,6 @@ impl ObjectStore for Faulty {
     }
 
     async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
-        unimplemented!("nothing uses it")
+        Err(Error::NotImplemented { operation: "this".into(), implementer: "Faulty".into() })
     }
 }

@@ -299,8 +299,8 @@ fn a_number_that_is_free_because_it_was_deleted_proves_nothing() {
     ship(&mut old).unwrap();
     let lineage = Lineage::expect(&store.bucket()).unwrap();
     let copy = Model::restored(2, model.history(), lineage.id);
-    // The new writer has found the first free number. Before it writes its fence there, the old one goes on, and deletes
-    // what it wrote under that number.
+    // The new writer has found the first free number. Before it writes its fence there, the old one goes on, and
+    // deletes what it wrote under that number.
     store.before_put("log/", move || {
         for time in 2..5 {
             old.model.commit(time, "more");
