@@ -199,7 +199,7 @@ impl Restoring<'_> {
     /// Whether the segment goes on where the database is.
     fn check_next(&self, segment: &Segment) -> Result<()> {
         let (at, head) = (self.report.commit, &segment.head);
-        if head.first_commit <= at + 1 || head.is_rebase {
+        if head.first_commit <= at + 1 {
             return Ok(());
         }
         let name = name::numbered(name::LOG, head.number);

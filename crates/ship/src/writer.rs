@@ -306,8 +306,8 @@ fn check_conditional_puts(bucket: &Bucket, writer: u64) -> Result<()> {
     match second {
         Created::Theirs(found) if found == b"first"[..] => Ok(()),
         _ => Err(Error::invalid(format!(
-            "{bucket}: the store ignores the condition of a put (If-None-Match), so it cannot keep two writers \
-             apart"
+            "{bucket}: the store ignores the condition of a put (If-None-Match), so it cannot keep two \
+             writers apart"
         ))),
     }
 }

@@ -191,7 +191,7 @@ impl Writing {
 
 /// How long a write waits for the bucket.
 const SHIPPED_WITHIN: Duration = Duration::from_secs(30);
-const NOT_SHIPPED: &str = "the write is stored in this database, but was not in the bucket within 30 seconds; \
+const NOT_SHIPPED: &str = "the write is stored in this database, but was not in the bucket within 30 s; \
                            it is shipped when the bucket can be reached again, and is lost if this machine is \
                            lost before";
 
