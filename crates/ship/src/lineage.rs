@@ -27,6 +27,14 @@ pub(crate) struct Base {
     pub manifest: Manifest,
 }
 
+/// A base by its name, whether its manifest is valid or not.
+#[derive(Debug)]
+pub(crate) struct NamedBase {
+    pub commit: u64,
+    pub epoch: u64,
+    pub base: Result<Base>,
+}
+
 /// Whether a base counts.
 #[derive(Debug)]
 pub(crate) enum Standing {
@@ -113,7 +121,7 @@ impl Lineage {
     /// A segment that exists: where the search for the newest one begins.
     fn tail_hint(&self) -> Result<u64> {
         let floor = self.floor()?.segment;
-        let bases = self.all_bases(0)?.into_iter().filter_map(|(_, base)| base.ok());
+        let bases = self.all_bases(0)?.into_iter().filter_map(|named| named.base.ok());
         let newest = bases.map(|base| base.manifest.segment).max().unwrap_or(1);
         let exists = newest > floor && self.bucket.exists(&name::numbered(name::LOG, newest))?;
         Ok(if exists { newest } else { floor })
@@ -156,18 +164,18 @@ impl Lineage {
         Error::corruption(format!("{}/{name} is missing, although later objects need it", self.bucket))
     }
 
-    /// The bases from commit `from` on, oldest first, damaged ones included, each with its commit and epoch.
-    pub fn all_bases(&self, from: u64) -> Result<Vec<((u64, u64), Result<Base>)>> {
+    /// The bases from commit `from` on, oldest first, damaged ones included.
+    pub fn all_bases(&self, from: u64) -> Result<Vec<NamedBase>> {
         let mut found = Vec::new();
         for name in self.bucket.list(name::BASES, None)? {
             let Some((epoch, commit)) = name::base_of(&name).filter(|&(_, commit)| commit >= from) else {
                 continue;
             };
             if let Some(bytes) = self.bucket.get(&name)? {
-                found.push(((commit, epoch), self.base(&name, &bytes)));
+                found.push(NamedBase { commit, epoch, base: self.base(&name, &bytes) });
             }
         }
-        found.sort_by_key(|&(key, _)| key);
+        found.sort_by_key(|named| (named.commit, named.epoch));
         Ok(found)
     }
 
@@ -183,7 +191,7 @@ impl Lineage {
     /// # Errors
     /// `Corruption` and `Foreign` if a manifest is not valid.
     pub fn bases(&self) -> Result<Vec<Base>> {
-        self.all_bases(self.floor()?.commit)?.into_iter().map(|(_, base)| base).collect()
+        self.all_bases(self.floor()?.commit)?.into_iter().map(|named| named.base).collect()
     }
 
     /// Whether a base counts.

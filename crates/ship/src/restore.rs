@@ -6,7 +6,7 @@
 
 use crate::bucket::Bucket;
 use crate::format::Hash;
-use crate::lineage::{Base, Lineage, Standing};
+use crate::lineage::{Base, Lineage, NamedBase, Standing};
 use crate::name;
 use crate::parts::PartReader;
 use crate::segment::{Change, Content, Segment};
@@ -98,7 +98,7 @@ pub(crate) fn run(
 fn choose(lineage: &Lineage, goal: Goal) -> Result<(Base, Segment)> {
     let floor = lineage.floor()?;
     let mut oldest = None;
-    for ((commit, _), base) in lineage.all_bases(floor.commit)?.into_iter().rev() {
+    for NamedBase { commit, base, .. } in lineage.all_bases(floor.commit)?.into_iter().rev() {
         // The commit of a damaged manifest is known from its name.
         let base = match (base, goal) {
             (Err(_), Goal::Commit(last)) if commit > last => continue,

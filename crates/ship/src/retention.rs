@@ -6,7 +6,7 @@
 //!    number below it means nothing. Then objects are deleted, in any order; a crash leaves some, for the next time.
 //! 3. Fences are never deleted: each blocks the next put of a writer that was replaced, which may come any time.
 
-use crate::lineage::Base;
+use crate::lineage::{Base, NamedBase, Standing};
 use crate::name;
 use crate::objects::Floor;
 use crate::options::Options;
@@ -32,9 +32,15 @@ pub(crate) fn oldest_kept<'b>(bases: &'b [Base], options: &Options, now_ms: u64)
 }
 
 impl Retention {
-    /// Looks for what can go, and deletes it. `bases` are those of the lineage.
+    /// Looks for what can go, and deletes it.
     pub fn run(&mut self, writer: &Writer, options: &Options, now_ms: u64) -> Result<()> {
-        let bases = writer.lineage.bases()?;
+        let mut bases = Vec::new();
+        for base in writer.lineage.bases()? {
+            // One that was never finished is kept in place of none.
+            if let Standing::Valid(_) = writer.lineage.stands(&base)? {
+                bases.push(base);
+            }
+        }
         if let Some(oldest) = oldest_kept(&bases, options, now_ms) {
             let (segment, commit) = (oldest.manifest.segment, oldest.manifest.commit);
             writer.raise_floor(Floor { segment, commit })?;
@@ -47,8 +53,7 @@ impl Retention {
     /// Parts first: their names are in the manifest.
     fn delete_bases(&self, writer: &Writer, floor: Floor) -> Result<()> {
         let bucket = &writer.lineage.bucket;
-        for (key, base) in writer.lineage.all_bases(0)? {
-            let (commit, epoch) = key;
+        for NamedBase { commit, epoch, base } in writer.lineage.all_bases(0)? {
             if commit >= floor.commit {
                 break;
             }

@@ -158,10 +158,17 @@ impl Worker {
 
     /// Whether the log that follows can be restored. Learns how long the newest base is.
     fn has_base(&mut self, writer: &Writer) -> Result<bool> {
-        for base in writer.lineage.bases()?.iter().rev() {
-            if let Standing::Valid(_) = writer.lineage.stands(base)? {
-                self.base_bytes = base.manifest.parts.stored_bytes();
-                return Ok(true);
+        for named in writer.lineage.all_bases(writer.lineage.floor()?.commit)?.into_iter().rev() {
+            let stands = named.base.and_then(|base| Ok((writer.lineage.stands(&base)?, base)));
+            match stands {
+                Ok((Standing::Valid(_), base)) => {
+                    self.base_bytes = base.manifest.parts.stored_bytes();
+                    return Ok(true);
+                }
+                Ok((Standing::Unfinished, _)) => {}
+                // Of no use: a new one takes its place.
+                Err(error) if error.kind() == ErrorKind::Corruption => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(false)
@@ -220,12 +227,16 @@ impl Worker {
         let (number, hash) = writer.prepare_rebase(commit, time_ms);
         self.leap = Some(draft.manifest(number, hash, leaps_after));
         self.settle()?;
-        self.retain()
+        self.retain();
+        Ok(())
     }
 
-    fn retain(&mut self) -> Result<()> {
+    /// Deletes what is no longer needed. Commits do not wait for it to succeed: the next base is the next occasion.
+    fn retain(&mut self) {
         let writer = self.writer.as_ref().expect("the lineage was taken over");
-        self.retention.run(writer, &self.options, Clock::default().now_ms())
+        if let Err(error) = self.retention.run(writer, &self.options, Clock::default().now_ms()) {
+            self.board.update(|status| status.last_error = Some(error.to_string()));
+        }
     }
 
     fn published(&mut self, manifest: &Manifest) {
@@ -307,7 +318,7 @@ impl Worker {
                 self.writer.as_mut().expect("the lineage was taken over").publish(&manifest)?;
                 self.drafting = None;
                 self.published(&manifest);
-                self.retain()?;
+                self.retain();
             }
             return Ok(());
         }

@@ -104,7 +104,7 @@ impl Writer {
         let mut author = Author { database, lineage: lineage.id, writer, epoch: 0, fork };
         author.epoch = raise_epoch(&lineage, author)?;
         let bases = lineage.all_bases(0)?;
-        let base_commit = bases.last().map_or(0, |&((commit, _), _)| commit);
+        let base_commit = bases.last().map_or(0, |named| named.commit);
         let mut this = Writer { lineage, author, tail: Tail::NONE, pending: None, base_commit };
         this.fence(candidate)?;
         Ok(this)

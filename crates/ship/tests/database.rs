@@ -1,6 +1,6 @@
 //! Databases shipped to a folder and restored from it.
 
-use pando::{Database, ErrorKind, ReadTables as _};
+use pando::{Database, ErrorKind};
 use pando_ship::{Bucket, Goal, Options, Shipper, restore};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -317,3 +317,35 @@ fn a_number_that_is_free_because_it_was_deleted_proves_nothing() {
     }
     assert_eq!(restore::run(&lineage, Goal::Newest, &mut History::default(), &mut |_| {}).unwrap().commit, 4);
 }
+
+#[test]
+fn a_base_that_was_never_finished_is_not_kept_in_place_of_another() {
+    let (store, model) = (Faulty::new(1), Model::new(1));
+    let node = |model: Model, writer| Node {
+        model,
+        writer,
+        acknowledged: 0,
+        fenced: false,
+        retention: Retention::default(),
+    };
+    let mut old = node(model.clone(), take_over(&store, &model).unwrap());
+    leap_if_needed(&mut old).unwrap();
+    model.commit(1, "first");
+    ship(&mut old).unwrap();
+    // Before the old writer can write the segment after its second base, another one takes over.
+    let lineage = Lineage::expect(&store.bucket()).unwrap();
+    let copy = Model::restored(2, model.history(), lineage.id);
+    let mut new = node(copy.clone(), take_over(&store, &copy).unwrap());
+    model.commit(2, "of the old one");
+    let draft = draft(&old).unwrap();
+    let (number, hash) = old.writer.prepare_rebase(draft.commit, draft.time_ms);
+    old.writer.publish(&draft.manifest(number, hash, Some(1))).unwrap();
+    assert_eq!(old.writer.settle().unwrap_err().kind(), ErrorKind::Fenced);
+    copy.commit(2, "of the new one");
+    ship(&mut new).unwrap();
+    let options = Options { keep_bases: 1, keep_for: Duration::ZERO, ..Options::default() };
+    new.retention.run(&new.writer, &options, u64::MAX).unwrap();
+    let mut history = History::default();
+    restore::run(&lineage, Goal::Newest, &mut history, &mut |_| {}).unwrap();
+    assert_eq!(history, copy.history());
+}
