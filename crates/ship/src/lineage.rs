@@ -35,6 +35,15 @@ pub(crate) struct NamedBase {
     pub base: Result<Base>,
 }
 
+impl NamedBase {
+    /// Whether it is not below the floor. Two bases of one commit can stand on different segments. Of a damaged
+    /// manifest only the commit is known.
+    pub fn is_kept(&self, floor: Floor) -> bool {
+        let stands_above = self.base.as_ref().map_or(true, |base| base.manifest.segment >= floor.segment);
+        self.commit >= floor.commit && stands_above
+    }
+}
+
 /// Whether a base counts.
 #[derive(Debug)]
 pub(crate) enum Standing {
@@ -121,7 +130,7 @@ impl Lineage {
     /// A segment that exists: where the search for the newest one begins.
     fn tail_hint(&self) -> Result<u64> {
         let floor = self.floor()?.segment;
-        let bases = self.all_bases(0)?.into_iter().filter_map(|named| named.base.ok());
+        let bases = self.all_bases()?.into_iter().filter_map(|named| named.base.ok());
         let newest = bases.map(|base| base.manifest.segment).max().unwrap_or(1);
         let exists = newest > floor && self.bucket.exists(&name::numbered(name::LOG, newest))?;
         Ok(if exists { newest } else { floor })
@@ -164,19 +173,25 @@ impl Lineage {
         Error::corruption(format!("{}/{name} is missing, although later objects need it", self.bucket))
     }
 
-    /// The bases from commit `from` on, oldest first, damaged ones included.
-    pub fn all_bases(&self, from: u64) -> Result<Vec<NamedBase>> {
+    /// All bases, oldest first: damaged ones, and those below the floor that were not deleted yet, included.
+    pub fn all_bases(&self) -> Result<Vec<NamedBase>> {
         let mut found = Vec::new();
         for name in self.bucket.list(name::BASES, None)? {
-            let Some((epoch, commit)) = name::base_of(&name).filter(|&(_, commit)| commit >= from) else {
-                continue;
-            };
+            let Some((epoch, commit)) = name::base_of(&name) else { continue };
             if let Some(bytes) = self.bucket.get(&name)? {
                 found.push(NamedBase { commit, epoch, base: self.base(&name, &bytes) });
             }
         }
         found.sort_by_key(|named| (named.commit, named.epoch));
         Ok(found)
+    }
+
+    /// The bases that are kept, oldest first, damaged ones included.
+    pub fn kept_bases(&self) -> Result<Vec<NamedBase>> {
+        let floor = self.floor()?;
+        let mut bases = self.all_bases()?;
+        bases.retain(|named| named.is_kept(floor));
+        Ok(bases)
     }
 
     fn base(&self, name: &str, bytes: &[u8]) -> Result<Base> {
@@ -186,12 +201,12 @@ impl Lineage {
         Ok(Base { epoch: author.epoch, manifest })
     }
 
-    /// The bases that were not given up, oldest first.
+    /// The bases that are kept, oldest first.
     ///
     /// # Errors
     /// `Corruption` and `Foreign` if a manifest is not valid.
     pub fn bases(&self) -> Result<Vec<Base>> {
-        self.all_bases(self.floor()?.commit)?.into_iter().map(|named| named.base).collect()
+        self.kept_bases()?.into_iter().map(|named| named.base).collect()
     }
 
     /// Whether a base counts.

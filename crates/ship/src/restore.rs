@@ -96,9 +96,8 @@ pub(crate) fn run(
 
 /// The newest valid base that the goal admits, and its segment.
 fn choose(lineage: &Lineage, goal: Goal) -> Result<(Base, Segment)> {
-    let floor = lineage.floor()?;
     let mut oldest = None;
-    for NamedBase { commit, base, .. } in lineage.all_bases(floor.commit)?.into_iter().rev() {
+    for NamedBase { commit, base, .. } in lineage.kept_bases()?.into_iter().rev() {
         // The commit of a damaged manifest is known from its name.
         let base = match (base, goal) {
             (Err(_), Goal::Commit(last)) if commit > last => continue,

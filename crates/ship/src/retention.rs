@@ -53,10 +53,11 @@ impl Retention {
     /// Parts first: their names are in the manifest.
     fn delete_bases(&self, writer: &Writer, floor: Floor) -> Result<()> {
         let bucket = &writer.lineage.bucket;
-        for NamedBase { commit, epoch, base } in writer.lineage.all_bases(0)? {
-            if commit >= floor.commit {
-                break;
+        for named in writer.lineage.all_bases()? {
+            if named.is_kept(floor) {
+                continue;
             }
+            let NamedBase { commit, epoch, base } = named;
             // Of a damaged manifest nobody knows the parts.
             if let Ok(base) = base {
                 let parts = &base.manifest.parts;

@@ -148,9 +148,10 @@ impl Worker {
         self.writer = Some(writer);
         let has_base = !self.needs_leap;
         self.board.update(|status| {
-            (status.state, status.epoch) = (State::Shipping, epoch);
+            status.epoch = epoch;
+            // Without a base nothing that is in the bucket can be restored.
             if has_base {
-                status.shipped_commit = commit;
+                (status.state, status.shipped_commit) = (State::Shipping, commit);
             }
         });
         Ok(())
@@ -158,7 +159,7 @@ impl Worker {
 
     /// Whether the log that follows can be restored. Learns how long the newest base is.
     fn has_base(&mut self, writer: &Writer) -> Result<bool> {
-        for named in writer.lineage.all_bases(writer.lineage.floor()?.commit)?.into_iter().rev() {
+        for named in writer.lineage.kept_bases()?.into_iter().rev() {
             let stands = named.base.and_then(|base| Ok((writer.lineage.stands(&base)?, base)));
             match stands {
                 Ok((Standing::Valid(_), base)) => {

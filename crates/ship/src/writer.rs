@@ -103,7 +103,7 @@ impl Writer {
         let (database, fork) = (lineage.database, candidate.identity.fork);
         let mut author = Author { database, lineage: lineage.id, writer, epoch: 0, fork };
         author.epoch = raise_epoch(&lineage, author)?;
-        let bases = lineage.all_bases(0)?;
+        let bases = lineage.all_bases()?;
         let base_commit = bases.last().map_or(0, |named| named.commit);
         let mut this = Writer { lineage, author, tail: Tail::NONE, pending: None, base_commit };
         this.fence(candidate)?;

@@ -95,7 +95,9 @@ fn what_is_not_there_is_refused_with_what_is() {
     let store = Faulty::new(1);
     assert_eq!(restored(&store, Goal::Newest).unwrap_err().kind(), ErrorKind::Missing, "no lineage yet");
     let model = Model::new(1);
-    (1..=3).for_each(|time| drop(model.commit(time, "x")));
+    for time in 1..=3 {
+        model.commit(time, "x");
+    }
     ship_all(&store, &model, Options::default());
     let error = restored(&store, Goal::Commit(4)).unwrap_err();
     assert!(error.kind() == ErrorKind::Missing && error.to_string().contains("the newest is 3"), "{error}");
