@@ -26,6 +26,9 @@ pub trait Ship: Debug + Send + Sync {
     /// Calls `shipped` when the commit with this number is in the bucket, or never will be.
     fn when_shipped(&self, commit: u64, shipped: Shipped);
 
+    /// Returns the error with which shipping has ended. `None` while it goes on, and after [`Ship::end`].
+    fn failure(&self) -> Option<Error>;
+
     /// Returns why writes are refused: another writer has taken over. `None` while they are welcome.
     fn refusal(&self) -> Option<Error>;
 

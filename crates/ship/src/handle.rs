@@ -6,7 +6,8 @@ use crate::shipper::Worker;
 use crate::source::Source;
 use crate::status::{Board, State, Status};
 use base::sync::lock;
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -28,7 +29,14 @@ impl Shipper {
     pub(crate) fn over(source: Arc<dyn Source>, bucket: Bucket, options: Options) -> Result<Self> {
         let board = Arc::<Board>::default();
         let worker = Worker::new(Arc::clone(&source), bucket, options, Arc::clone(&board))?;
-        let thread = Builder::new().name("pando-ship".to_owned()).spawn(move || worker.run());
+        let ending = Arc::clone(&board);
+        let work = move || {
+            if catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
+                // Those who wait are told.
+                ending.end(Some(Error::new(ErrorKind::Closed, "the thread that ships has panicked")));
+            }
+        };
+        let thread = Builder::new().name("pando-ship".to_owned()).spawn(work);
         let thread = thread.map_err(|cause| Error::io("start a thread", cause))?;
         Ok(Shipper { source, board, thread: Mutex::new(Some(thread)) })
     }
@@ -74,10 +82,9 @@ impl Shipper {
     /// What kept the last commits from the bucket; `Fenced` if another writer has taken over.
     pub fn stop(&self) -> Result<()> {
         self.board.stop();
-        if let Some(thread) = lock(&self.thread).take()
-            && thread.join().is_err()
-        {
-            return Err(Error::new(base::ErrorKind::Closed, "the thread that ships has panicked"));
+        if let Some(thread) = lock(&self.thread).take() {
+            // A panic has ended shipping with an error already.
+            let _ = thread.join();
         }
         match self.board.ended() {
             Some(error) if self.board.status(None).state != State::Stopped => Err(error),

@@ -13,11 +13,16 @@ use crate::options::Options;
 use crate::segment;
 use crate::writer::Writer;
 use base::Result;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
+
+/// One step deletes so many objects.
+const STEP_OBJECTS: usize = 4;
 
 /// Deletes what is no longer needed.
 #[derive(Debug, Default)]
 pub(crate) struct Retention {
+    /// What is to be deleted, in this order.
+    names: VecDeque<String>,
     /// Fences below the floor, which need not be looked at again.
     fences: HashSet<u64>,
 }
@@ -32,8 +37,8 @@ pub(crate) fn oldest_kept<'b>(bases: &'b [Base], options: &Options, now_ms: u64)
 }
 
 impl Retention {
-    /// Looks for what can go, and deletes it.
-    pub fn run(&mut self, writer: &Writer, options: &Options, now_ms: u64) -> Result<()> {
+    /// Looks for what can go. [`Retention::step`] deletes it.
+    pub fn begin(&mut self, writer: &Writer, options: &Options, now_ms: u64) -> Result<()> {
         let mut bases = Vec::new();
         for base in writer.lineage.bases()? {
             // One that was never finished is kept in place of none.
@@ -46,13 +51,13 @@ impl Retention {
             writer.raise_floor(Floor { segment, commit })?;
         }
         let floor = writer.lineage.floor()?;
-        self.delete_bases(writer, floor)?;
-        self.delete_segments(writer, floor)
+        self.names.clear();
+        self.add_bases(writer, floor)?;
+        self.add_segments(writer, floor)
     }
 
     /// Parts first: their names are in the manifest.
-    fn delete_bases(&self, writer: &Writer, floor: Floor) -> Result<()> {
-        let bucket = &writer.lineage.bucket;
+    fn add_bases(&mut self, writer: &Writer, floor: Floor) -> Result<()> {
         for named in writer.lineage.all_bases()? {
             if named.is_kept(floor) {
                 continue;
@@ -61,24 +66,38 @@ impl Retention {
             // Of a damaged manifest nobody knows the parts.
             if let Ok(base) = base {
                 let parts = &base.manifest.parts;
-                for index in 0..parts.entries.len() {
-                    bucket.delete(&name::part(name::BASE_PARTS, parts.attempt, index))?;
-                }
+                let names =
+                    (0..parts.entries.len()).map(|at| name::part(name::BASE_PARTS, parts.attempt, at));
+                self.names.extend(names);
             }
-            bucket.delete(&name::manifest(epoch, commit))?;
+            self.names.push_back(name::manifest(epoch, commit));
         }
         Ok(())
     }
 
-    fn delete_segments(&mut self, writer: &Writer, floor: Floor) -> Result<()> {
+    fn add_segments(&mut self, writer: &Writer, floor: Floor) -> Result<()> {
         let bucket = &writer.lineage.bucket;
+        let is_below = |number: Option<u64>| number.is_some_and(|number| number < floor.segment);
         for name in bucket.list(name::LOG, None)? {
-            let Some(number) = name::number_of(name::LOG, &name).filter(|&n| n < floor.segment) else {
+            let number = name::number_of(name::LOG, &name);
+            if is_below(number) && number.is_none_or(|number| !self.fences.contains(&number)) {
+                self.names.push_back(name);
+            }
+        }
+        let parts = bucket.list(name::CHANGE_PARTS, None)?;
+        self.names.extend(parts.into_iter().filter(|name| is_below(name::segment_of(name))));
+        Ok(())
+    }
+
+    /// Deletes a few objects, so that commits never wait for many. Returns whether there are more.
+    pub fn step(&mut self, writer: &Writer) -> Result<bool> {
+        let bucket = &writer.lineage.bucket;
+        for _ in 0..STEP_OBJECTS {
+            let Some(name) = self.names.pop_front() else { return Ok(false) };
+            let Some(number) = name::number_of(name::LOG, &name) else {
+                bucket.delete(&name)?;
                 continue;
             };
-            if self.fences.contains(&number) {
-                continue;
-            }
             let Some(start) = bucket.get_start(&name, segment::START_BYTES)? else { continue };
             if segment::is_fence(&start) {
                 self.fences.insert(number);
@@ -86,12 +105,7 @@ impl Retention {
                 bucket.delete(&name)?;
             }
         }
-        for name in bucket.list(name::CHANGE_PARTS, None)? {
-            if name::segment_of(&name).is_some_and(|number| number < floor.segment) {
-                bucket.delete(&name)?;
-            }
-        }
-        Ok(())
+        Ok(!self.names.is_empty())
     }
 }
 

@@ -164,11 +164,12 @@ impl Worker {
             match stands {
                 Ok((Standing::Valid(_), base)) => {
                     self.base_bytes = base.manifest.parts.stored_bytes();
-                    return Ok(true);
+                    // A newer one that is gone may have leapt over commits.
+                    return Ok(base.manifest.commit >= writer.tail().base_commit);
                 }
                 Ok((Standing::Unfinished, _)) => {}
-                // Of no use: a new one takes its place.
-                Err(error) if error.kind() == ErrorKind::Corruption => {}
+                // Of no use, and those before it may lack commits over which it leaps: a new one takes its place.
+                Err(error) if error.kind() == ErrorKind::Corruption => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
@@ -196,7 +197,9 @@ impl Worker {
             drafting.mark(tail.number, tail.hash, tail.last_commit);
         }
         self.board.set_waiting(0, None);
-        let (newest, puts) = (self.source.newest()?, self.bucket.puts());
+        // A database that was closed meanwhile has it all the same.
+        let newest = self.source.newest().unwrap_or(tail.last_commit);
+        let puts = self.bucket.puts();
         self.board.update(|status| {
             status.state = State::Shipping;
             status.shipped_commit = tail.last_commit;
@@ -232,18 +235,32 @@ impl Worker {
         Ok(())
     }
 
-    /// Deletes what is no longer needed. Commits do not wait for it to succeed: the next base is the next occasion.
+    /// Looks for what is no longer needed. Commits do not wait for it to succeed: the next base is the next occasion.
     fn retain(&mut self) {
         let writer = self.writer.as_ref().expect("the lineage was taken over");
-        if let Err(error) = self.retention.run(writer, &self.options, Clock::default().now_ms()) {
-            self.board.update(|status| status.last_error = Some(error.to_string()));
-        }
+        let begun = self.retention.begin(writer, &self.options, Clock::default().now_ms());
+        self.note(begun);
+    }
+
+    /// Deletes a little of that. Returns whether there is more.
+    fn delete_some(&mut self) -> bool {
+        let writer = self.writer.as_ref().expect("the lineage was taken over");
+        let more = self.retention.step(writer);
+        self.note(more).unwrap_or(false)
+    }
+
+    /// Notes an error that changes nothing.
+    fn note<T>(&self, outcome: Result<T>) -> Option<T> {
+        outcome
+            .inspect_err(|error| self.board.update(|status| status.last_error = Some(error.to_string())))
+            .ok()
     }
 
     fn published(&mut self, manifest: &Manifest) {
         self.base_bytes = manifest.parts.stored_bytes();
         let bytes = self.base_bytes;
         self.board.update(|status| {
+            status.state = State::Shipping;
             status.bases += 1;
             status.base_bytes += bytes;
         });
@@ -253,6 +270,7 @@ impl Worker {
     fn follow(&mut self, feed: &mut dyn Follow) -> Result<()> {
         loop {
             self.look_after_bases()?;
+            self.delete_some();
             let stopping = self.board.is_stopping();
             let newest = self.source.newest()?;
             match self.gather(feed)? {
@@ -263,7 +281,10 @@ impl Worker {
                     self.pending = Some(gathered);
                     self.settle()?;
                 }
-                None if stopping && self.writer().tail().last_commit >= newest => return Ok(()),
+                None if stopping && self.writer().tail().last_commit >= newest => {
+                    while self.delete_some() && !self.is_out_of_time() {}
+                    return Ok(());
+                }
                 None if self.is_out_of_time() => {
                     return Err(Error::new(ErrorKind::Io, "the last commits were not shipped in time"));
                 }
@@ -291,7 +312,8 @@ impl Worker {
             }
             if let Some(gathered) = &batch {
                 self.board.set_waiting(gathered.bytes, Some(gathered.began));
-                if gathered.body.len() >= self.options.segment_bytes {
+                let is_late = gathered.began.elapsed() >= self.options.interval;
+                if is_late || gathered.body.len() >= self.options.segment_bytes {
                     return Ok(batch);
                 }
             }

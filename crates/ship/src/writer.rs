@@ -37,17 +37,27 @@ pub(crate) struct Tail {
     pub last_commit: u64,
     pub last_time_ms: u64,
     last_change: u64,
-    /// Bytes of the segments since the newest base.
+    /// The commit of the newest base that was published before.
+    pub base_commit: u64,
+    /// Bytes of the segments since that base.
     pub log_bytes: u64,
 }
 
 impl Tail {
-    const NONE: Tail =
-        Tail { number: 0, hash: [0; 32], last_commit: 0, last_time_ms: 0, last_change: 0, log_bytes: 0 };
+    const NONE: Tail = Tail {
+        number: 0,
+        hash: [0; 32],
+        last_commit: 0,
+        last_time_ms: 0,
+        last_change: 0,
+        base_commit: 0,
+        log_bytes: 0,
+    };
 
     fn of(segment: &Segment) -> Self {
-        let Head { number, last_commit, last_time_ms, last_change, log_bytes, .. } = segment.head;
-        Tail { number, hash: segment.hash, last_commit, last_time_ms, last_change, log_bytes }
+        let Head { number, last_commit, last_time_ms, last_change, base_commit, log_bytes, .. } =
+            segment.head;
+        Tail { number, hash: segment.hash, last_commit, last_time_ms, last_change, base_commit, log_bytes }
     }
 }
 
@@ -67,7 +77,6 @@ pub(crate) struct Writer {
     author: Author,
     tail: Tail,
     pending: Option<Pending>,
-    base_commit: u64,
 }
 
 /// A segment whose bytes are final, and that is not known to be in the bucket yet.
@@ -103,9 +112,7 @@ impl Writer {
         let (database, fork) = (lineage.database, candidate.identity.fork);
         let mut author = Author { database, lineage: lineage.id, writer, epoch: 0, fork };
         author.epoch = raise_epoch(&lineage, author)?;
-        let bases = lineage.all_bases()?;
-        let base_commit = bases.last().map_or(0, |named| named.commit);
-        let mut this = Writer { lineage, author, tail: Tail::NONE, pending: None, base_commit };
+        let mut this = Writer { lineage, author, tail: Tail::NONE, pending: None };
         this.fence(candidate)?;
         Ok(this)
     }
@@ -162,7 +169,7 @@ impl Writer {
             count: 0,
             previous: tail.hash,
             last_change: tail.last_change,
-            base_commit: self.base_commit,
+            base_commit: tail.base_commit,
             log_bytes: tail.log_bytes,
         }
     }
@@ -213,8 +220,8 @@ impl Writer {
         let bytes = segment::encode(&self.author, &head, body);
         // The object's own hash is its last 32 bytes.
         let hash = bytes[bytes.len() - 32..].try_into().expect("32 bytes");
-        let Head { number, last_commit, last_time_ms, last_change, log_bytes, .. } = head;
-        let tail = Tail { number, hash, last_commit, last_time_ms, last_change, log_bytes };
+        let Head { number, last_commit, last_time_ms, last_change, base_commit, log_bytes, .. } = head;
+        let tail = Tail { number, hash, last_commit, last_time_ms, last_change, base_commit, log_bytes };
         self.pending = Some(Pending { bytes: Bytes::from(bytes), tail });
     }
 
@@ -262,7 +269,7 @@ impl Writer {
         let (name, bytes) = (manifest.name(self.author.epoch), Bytes::from(manifest.encode(&self.author)));
         match self.lineage.bucket.create(&name, &bytes)? {
             Created::Ours => {
-                self.base_commit = manifest.commit;
+                self.tail.base_commit = self.tail.base_commit.max(manifest.commit);
                 self.tail.log_bytes = 0;
                 Ok(())
             }

@@ -69,8 +69,14 @@ impl Ship for One {
         self.0.when_shipped(commit, shipped);
     }
 
+    fn failure(&self) -> Option<Error> {
+        self.0.ended().filter(|error| error.kind() != ErrorKind::Closed)
+    }
+
     fn refusal(&self) -> Option<Error> {
-        self.0.ended().filter(|error| error.kind() == ErrorKind::Fenced)
+        // Another one writes, or has written since: what is committed here would be of no lineage.
+        let is_of_another = |error: &Error| matches!(error.kind(), ErrorKind::Fenced | ErrorKind::Mismatch);
+        self.0.ended().filter(is_of_another)
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {

@@ -125,6 +125,17 @@ fn a_server_ships_each_database_and_is_fenced_by_its_successor() {
     assert_eq!(ask(&server, "GET", "/v1/databases/shop/tables/t/entries/a", b""), 200);
     assert!(successor.terminate().success());
     drop(server);
+    // Nor does the old one take writes when it comes back, not even in async mode.
+    let back = Server::start_with(&data, &["--ship", &bucket]);
+    let until = Instant::now() + Duration::from_secs(20);
+    let refusal = loop {
+        let answer = back.ask("PUT", "/v1/databases/shop/tables/t/entries/f", b"value");
+        if answer.status == 503 || Instant::now() > until {
+            break answer;
+        }
+    };
+    assert!(refusal.text().contains("another copy of this database"), "{}", refusal.text());
+    drop(back);
     let last = path(dir.path(), "last");
     stdout(pando(["restore", &format!("{bucket}/shop"), &last]));
     assert_eq!(scan(&last).lines().count(), 4);

@@ -7,6 +7,7 @@ use crate::wire::problem::{Answer, Problem};
 use arc_swap::ArcSwap;
 use pando::{Database, Resident, Result, Table, TableOptions};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Semaphore;
 
 /// A database that is open.
@@ -14,6 +15,8 @@ use tokio::sync::Semaphore;
 pub struct Open {
     /// What ships it, if anything does.
     pub ship: Option<Box<dyn Ship>>,
+    /// Whether the log has why shipping ended.
+    failure_is_logged: AtomicBool,
     /// The database.
     pub db: Database,
     /// Single writes.
@@ -33,11 +36,22 @@ impl Open {
     pub fn new(db: Database, memory: Arc<Semaphore>, ship: Option<Box<dyn Ship>>) -> Self {
         Open {
             ship,
+            failure_is_logged: AtomicBool::new(false),
             writer: Writer::new(db.clone(), memory),
             #[cfg(feature = "sql")]
             sql: sql::Sql::new(db.clone()),
             db,
             tables: ArcSwap::default(),
+        }
+    }
+
+    /// Logs, once, why shipping ended.
+    pub fn log_failure_of_shipping(&self, name: &str) {
+        let failure = self.ship.as_ref().and_then(|ship| ship.failure());
+        if let Some(error) = failure
+            && !self.failure_is_logged.swap(true, Ordering::SeqCst)
+        {
+            tracing::error!(%error, database = %name, "the database is no longer shipped");
         }
     }
 

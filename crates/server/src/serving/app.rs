@@ -72,6 +72,9 @@ impl App {
             tracing::error!(%error, "the tokens could not be read again; the earlier ones stay valid");
         }
         self.parts.data.transactions.give_up_idle();
+        for (name, open) in self.parts.data.databases.all_open() {
+            open.log_failure_of_shipping(&name);
+        }
         self.parts.data.databases.tick();
         self.parts.data.databases.close_idle();
         self.give_back_memory();

@@ -170,7 +170,7 @@ impl Writing {
         let data = parts.data();
         let refusal = |open: &Open| open.ship.as_ref().and_then(|ship| ship.refusal());
         if let Some(error) = data.databases.with_open(&self.database, refusal).flatten() {
-            return Err(error.into());
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "fenced", error.to_string()));
         }
         let answer = work.await?;
         if parts.shipping == IsShipped::InSync

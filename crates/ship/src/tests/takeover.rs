@@ -139,7 +139,8 @@ impl World {
                 }
                 done => done?,
             }
-            node.retention.run(&node.writer, &options, u64::MAX)
+            node.retention.begin(&node.writer, &options, u64::MAX)?;
+            delete_all(node)
         });
         done.map_err(|error| format!("base: {error}"))
     }
@@ -205,6 +206,11 @@ fn draft(node: &Node) -> Result<Draft> {
     let commit = node.model.backup(&mut parts)?;
     let time_ms = node.model.history().0.last().map_or(0, |change| change.0);
     Ok(Draft { commit, time_ms, parts: parts.finish()? })
+}
+
+fn delete_all(node: &mut Node) -> Result<()> {
+    while node.retention.step(&node.writer)? {}
+    Ok(())
 }
 
 fn leap_if_needed(node: &mut Node) -> Result<()> {
@@ -309,7 +315,8 @@ fn a_number_that_is_free_because_it_was_deleted_proves_nothing() {
         let (draft, tail) = (draft(&old).unwrap(), *old.writer.tail());
         old.writer.publish(&draft.manifest(tail.number, tail.hash, None)).unwrap();
         let options = Options { keep_bases: 1, keep_for: Duration::ZERO, ..Options::default() };
-        old.retention.run(&old.writer, &options, u64::MAX).unwrap();
+        old.retention.begin(&old.writer, &options, u64::MAX).unwrap();
+        delete_all(&mut old).unwrap();
     });
     match take_over(&store, &copy) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::Mismatch, "seed 0: {error}"),
@@ -344,7 +351,8 @@ fn a_base_that_was_never_finished_is_not_kept_in_place_of_another() {
     copy.commit(2, "of the new one");
     ship(&mut new).unwrap();
     let options = Options { keep_bases: 1, keep_for: Duration::ZERO, ..Options::default() };
-    new.retention.run(&new.writer, &options, u64::MAX).unwrap();
+    new.retention.begin(&new.writer, &options, u64::MAX).unwrap();
+    delete_all(&mut new).unwrap();
     let mut history = History::default();
     restore::run(&lineage, Goal::Newest, &mut history, &mut |_| {}).unwrap();
     assert_eq!(history, copy.history());
