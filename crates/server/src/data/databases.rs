@@ -256,7 +256,9 @@ impl Databases {
     /// Begins to ship each database, by opening it. One that cannot be opened is logged.
     pub fn begin_shipping(&self) -> Result<()> {
         if self.shipping.is_some() {
-            for name in self.names().map_err(Problem::into_error)? {
+            // Of more than may be open, the others are shipped when they are used.
+            let names = self.names().map_err(Problem::into_error)?;
+            for name in names.into_iter().take(self.most_open) {
                 if let Err(problem) = self.open(&name) {
                     tracing::error!(database = %name, "it is not shipped: {}", problem.detail);
                 }
